@@ -1,0 +1,71 @@
+"""What is solved: instance types, file formats and the catalog; imports nothing else of the project.
+
+A track is a module of this folder that offers five names, and nothing outside has to change when one is added:
+
+``Instance``            a frozen dataclass of NumPy arrays, validated on construction, with ``name``, ``track``,
+                        ``nodes``, ``edges`` and ``summary()``
+``recognises(doc)``     whether a parsed JSON document looks like this track's format
+``parse(doc, source, **options)``   the instance of a document, or InputError
+``to_document(inst)``   the document of an instance; ``parse`` reads it back unchanged
+``OPTIONS``             names of the options that ``parse`` takes (``pipeline``: ``stages``)
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from instances.errors import InputError
+from instances.jsonfile import parse_json, read_bytes, write_json
+
+__all__ = ["TRACKS", "InputError", "load", "parse", "save", "track_module", "tracks"]
+
+#: Every track of the project, in the order in which pages and tables show them.
+TRACKS = ("intraop", "pipeline", "placement", "scheduling")
+
+
+@cache
+def tracks() -> tuple[str, ...]:
+    """Names of the tracks that are built, in the order of `TRACKS`."""
+    return tuple(name for name in TRACKS if importlib.util.find_spec(f"instances.{name}"))
+
+
+def track_module(track: str) -> ModuleType:
+    """Return the module of a track; raise InputError for a name that is no track."""
+    if track not in tracks():
+        raise InputError("track", repr(track), f"expected one of {', '.join(tracks())}")
+    return importlib.import_module(f"instances.{track}")
+
+
+def parse(content: bytes, source: str, track: str | None = None, **options: Any) -> Any:
+    """Turn the bytes of an instance file into an instance.
+
+    ``track`` is recognised from the content when it is None. ``options`` with the value None count as not
+    given; one that the track does not have raises InputError.
+    """
+    document = parse_json(content, source)
+    if track is None:
+        found = [name for name in tracks() if track_module(name).recognises(document)]
+        if not found:
+            raise InputError(source, "", f"expected an instance of one of the tracks {', '.join(tracks())}")
+        track = found[0]
+    module = track_module(track)
+    given = {key: value for key, value in options.items() if value is not None}
+    for key in given:
+        if key not in module.OPTIONS:
+            raise InputError(source, f"option --{key}", f"expected no such option, {track} has no {key}")
+    return module.parse(document, source, **given)
+
+
+def load(path: str | os.PathLike[str], track: str | None = None, **options: Any) -> Any:
+    """Read an instance file, plain or gzip; see `parse`."""
+    return parse(read_bytes(path), os.fspath(path), track, **options)
+
+
+def save(instance: Any, path: str | os.PathLike[str]) -> None:
+    """Write an instance to a file in its track's format; gzip when the name ends in ``.gz``."""
+    write_json(path, track_module(instance.track).to_document(instance))

@@ -1,0 +1,96 @@
+"""Turn lists from JSON into NumPy columns, refusing every element that is not what it should be."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.errors import InputError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return ``array``, made read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def require_list(value: Any, source: str, place: str, length: int | None = None) -> list[Any]:
+    """Return ``value`` if it is a list, of ``length`` elements if that is given."""
+    if not isinstance(value, list):
+        raise InputError(source, place, f"expected a list, found {describe(value)}")
+    if length is not None and len(value) != length:
+        raise InputError(source, place, f"expected {length} elements, found {len(value)}")
+    return value
+
+
+def describe(value: Any) -> str:
+    """A few words for a JSON value in an error sentence."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return "an object"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def int_column(values: list[Any], source: str, place: str, *, least: int | None = None) -> Ints:
+    """A list of integers as int64, shape (len(values),); every element at least ``least``."""
+    if set(map(type, values)) - {int}:
+        at = next(i for i, value in enumerate(values) if type(value) is not int)
+        raise InputError(source, f"{place}[{at}]", f"expected an integer, found {describe(values[at])}")
+    try:
+        column = np.array(values, dtype=np.int64)
+    except OverflowError:
+        at = next(i for i, value in enumerate(values) if not -(2**63) <= value < 2**63)
+        raise InputError(source, f"{place}[{at}]", "expected an integer below 2^63") from None
+    if least is not None and len(column) and column.min() < least:
+        at = int(np.argmax(column < least))
+        raise InputError(source, f"{place}[{at}]", f"expected at least {least}, found {column[at]}")
+    return column
+
+
+def float_column(values: list[Any], source: str, place: str) -> Floats:
+    """A list of finite numbers >= 0 as float64, shape (len(values),)."""
+    if set(map(type, values)) - {int, float}:
+        at = next(i for i, value in enumerate(values) if type(value) not in (int, float))
+        raise InputError(source, f"{place}[{at}]", f"expected a number, found {describe(values[at])}")
+    try:
+        column = np.array(values, dtype=np.float64)
+    except OverflowError:
+        column = np.array([float(v) if abs(v) < 2**1000 else np.inf for v in values])
+    bad = ~(np.isfinite(column) & (column >= 0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InputError(
+            source, f"{place}[{at}]", f"expected a finite number, at least 0, found {describe(values[at])}"
+        )
+    return column
+
+
+def ragged_ints(rows: list[Any], source: str, place: str, *, least: int | None = None) -> tuple[Ints, Ints]:
+    """Lists of integers of different lengths as ``(start, flat)``: row i is ``flat[start[i]:start[i + 1]]``."""
+    if set(map(type, rows)) - {list}:
+        at = next(i for i, row in enumerate(rows) if type(row) is not list)
+        raise InputError(source, f"{place}[{at}]", f"expected a list, found {describe(rows[at])}")
+    start = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=start[1:])
+    wrong = set(map(type, chain.from_iterable(rows))) - {int}
+    flat = None
+    if not wrong:
+        try:
+            flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(start[-1]))
+        except OverflowError:
+            flat = None
+    if flat is None or (least is not None and len(flat) and flat.min() < least):
+        for i, row in enumerate(rows):  # some row is bad: this raises with its place
+            int_column(row, source, f"{place}[{i}]", least=least)
+    assert flat is not None
+    return start, flat

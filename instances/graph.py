@@ -1,0 +1,117 @@
+"""The computation graph that all tracks share: edges in CSR form both ways, topological checks."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Ints, frozen
+from instances.errors import InputError
+
+Index = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A directed acyclic graph on nodes ``0..nodes-1``.
+
+    ``tail``, ``head``: shape (edges,), int32; edge e goes from ``tail[e]`` to ``head[e]``, in file order.
+    Construction checks index ranges, repeated edges and cycles, and raises InputError with the place.
+    """
+
+    nodes: int
+    tail: Index
+    head: Index
+    source: str = field(default="graph", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.tail.shape != self.head.shape:
+            raise InputError(self.source, "edges", "expected as many tails as heads")
+        for name, column in (("tail", self.tail), ("head", self.head)):
+            bad = (column < 0) | (column >= self.nodes)
+            if bad.any():
+                at = int(np.argmax(bad))
+                raise InputError(
+                    self.source,
+                    f"edges[{at}]",
+                    f"expected a node index from 0 to {self.nodes - 1} as {name}, found {column[at]}",
+                )
+        object.__setattr__(self, "tail", frozen(np.ascontiguousarray(self.tail, dtype=np.int32)))
+        object.__setattr__(self, "head", frozen(np.ascontiguousarray(self.head, dtype=np.int32)))
+        self._refuse_repeated()
+        self._refuse_cycle()
+
+    def _refuse_repeated(self) -> None:
+        key = self.tail.astype(np.int64) * self.nodes + self.head
+        order = np.argsort(key, kind="stable")
+        again = np.flatnonzero(np.diff(key[order]) == 0)
+        if len(again):
+            at = int(order[again[0] + 1])
+            pair = f"[{self.tail[at]}, {self.head[at]}]"
+            raise InputError(self.source, f"edges[{at}]", f"expected every edge once, found {pair} again")
+
+    def _refuse_cycle(self) -> None:
+        order = self.topological_order
+        if len(order) == self.nodes:
+            return
+        left = np.ones(self.nodes, dtype=bool)
+        left[order] = False
+        node, path, seen = int(np.argmax(left)), [], {}
+        while node not in seen:  # every node that is left has a predecessor that is left
+            seen[node] = len(path)
+            path.append(node)
+            node = next(int(u) for u in self.predecessors(node) if left[u])
+        cycle = [node, *reversed(path[seen[node] :])]
+        shown = " -> ".join(map(str, cycle if len(cycle) <= 8 else [*cycle[:7], "..."]))
+        raise InputError(self.source, "edges", f"expected a graph without cycles, found {shown}")
+
+    @property
+    def edges(self) -> int:
+        """Number of edges."""
+        return len(self.tail)
+
+    @cached_property
+    def out_csr(self) -> tuple[Ints, Index]:
+        """``(start, head)``: the consumers of node v are ``head[start[v]:start[v + 1]]``, in file order."""
+        return self._csr(self.tail, self.head)
+
+    @cached_property
+    def in_csr(self) -> tuple[Ints, Index]:
+        """``(start, tail)``: the producers that node v reads from are ``tail[start[v]:start[v + 1]]``."""
+        return self._csr(self.head, self.tail)
+
+    def _csr(self, key: Index, value: Index) -> tuple[Ints, Index]:
+        start = np.zeros(self.nodes + 1, dtype=np.int64)
+        np.cumsum(np.bincount(key, minlength=self.nodes), out=start[1:])
+        return frozen(start), frozen(value[np.argsort(key, kind="stable")])
+
+    def successors(self, node: int) -> Index:
+        """Nodes that consume what ``node`` produces."""
+        start, head = self.out_csr
+        return head[start[node] : start[node + 1]]
+
+    def predecessors(self, node: int) -> Index:
+        """Nodes whose output ``node`` consumes."""
+        start, tail = self.in_csr
+        return tail[start[node] : start[node + 1]]
+
+    @cached_property
+    def topological_order(self) -> Index:
+        """Kahn's order, smallest index first; shorter than ``nodes`` if (and only if) there is a cycle."""
+        start, head = self.out_csr
+        waiting = np.bincount(self.head, minlength=self.nodes).tolist()
+        ready = [v for v in range(self.nodes) if waiting[v] == 0]
+        starts, heads = start.tolist(), head.tolist()
+        order = []
+        while ready:
+            node = heapq.heappop(ready)
+            order.append(node)
+            for w in heads[starts[node] : starts[node + 1]]:
+                waiting[w] -= 1
+                if waiting[w] == 0:
+                    heapq.heappush(ready, w)
+        return frozen(np.array(order, dtype=np.int32))

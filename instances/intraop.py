@@ -1,0 +1,245 @@
+"""Track ``intraop``: one sharding strategy per operator, least cost, a memory limit at every time step.
+
+The file format is that of the ASPLOS/EuroSys 2025 Contest on Intra-Operator Parallelism, unchanged.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from instances.columns import Ints, describe, frozen, ragged_ints, require_list
+from instances.errors import InputError
+from instances.jsonfile import require_keys
+
+OPTIONS: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """Strategies, costs and memory use of n nodes joined by m edges of any arity; all arrays int64, read-only.
+
+    ``begin``, ``end``            shape (n,): node v occupies memory in the time steps [begin[v], end[v]), half-open
+    ``strategy_start``            shape (n + 1,): strategies of v are ``strategy_start[v]:strategy_start[v + 1]`` in
+    ``node_cost``, ``usage``      shape (strategies,): cost and memory (bytes) of every strategy, all >= 0
+    ``scope_start``, ``scope``    edge e joins the nodes ``scope[scope_start[e]:scope_start[e + 1]]`` (one may recur)
+    ``table_start``, ``table``    its costs, ``table[table_start[e]:table_start[e + 1]]``: row-major over the
+                                  strategies of its nodes, the last node's running fastest, all >= 0
+    ``usage_limit``               bytes that all nodes together may use in any one time step
+
+    Single entries fit into 64 bits; sums need not, so totals belong into Python integers.
+    """
+
+    track: ClassVar[str] = "intraop"
+
+    name: str
+    begin: Ints
+    end: Ints
+    strategy_start: Ints
+    node_cost: Ints
+    usage: Ints
+    scope_start: Ints
+    scope: Ints
+    table_start: Ints
+    table: Ints
+    usage_limit: int
+    source: str = field(default="instance", repr=False)
+
+    def __post_init__(self) -> None:
+        self._check_nodes()
+        self._check_edges()
+        if self.usage_limit < 0:
+            raise InputError(self.source, "usage_limit", f"expected at least 0, found {self.usage_limit}")
+        for column in (self.begin, self.end, self.strategy_start, self.node_cost, self.usage):
+            frozen(column)
+        for column in (self.scope_start, self.scope, self.table_start, self.table):
+            frozen(column)
+
+    def _check_nodes(self) -> None:
+        def fail(bad: np.ndarray, place: str, expected: str) -> None:
+            if bad.any():
+                raise InputError(self.source, f"{place}[{int(np.argmax(bad))}]", expected)
+
+        fail(self.begin < 0, "nodes.intervals", "expected an interval that begins at 0 or later")
+        fail(
+            self.end < self.begin,
+            "nodes.intervals",
+            "expected an interval that does not end before it begins",
+        )
+        fail(self.strategies < 1, "nodes.costs", "expected at least one strategy")
+
+    def _check_edges(self) -> None:
+        bad = (self.scope < 0) | (self.scope >= self.nodes)
+        if bad.any():
+            at = int(np.argmax(bad))
+            edge = int(np.searchsorted(self.scope_start, at, side="right")) - 1
+            raise InputError(
+                self.source,
+                f"edges.nodes[{edge}]",
+                f"expected node indices from 0 to {self.nodes - 1}, found {self.scope[at]}",
+            )
+        arity = np.diff(self.scope_start)
+        if (arity < 1).any():
+            raise InputError(self.source, f"edges.nodes[{int(np.argmax(arity < 1))}]", "expected at least one node")
+        expected = self._table_sizes()
+        found = np.diff(self.table_start)
+        wrong = expected != found
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(
+                self.source,
+                f"edges.costs[{at}]",
+                f"expected {int(expected[at])} costs, one a combination of strategies, found {found[at]}",
+            )
+
+    def _table_sizes(self) -> np.ndarray:
+        """Product of the strategy counts of every edge's nodes, shape (m,), float64 where it could overflow."""
+        if not self.edges:
+            return np.zeros(0, dtype=np.int64)
+        counts = self.strategies[self.scope]
+        sizes = np.multiply.reduceat(counts.astype(np.float64), self.scope_start[:-1])
+        return sizes if sizes.max() > 2**52 else np.multiply.reduceat(counts, self.scope_start[:-1])
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.begin)
+
+    @property
+    def edges(self) -> int:
+        """Number of edges, whatever their arity."""
+        return len(self.scope_start) - 1
+
+    @property
+    def strategies(self) -> Ints:
+        """Number of strategies of every node, shape (n,)."""
+        return np.diff(self.strategy_start)
+
+    def summary(self) -> dict[str, Any]:
+        """Facts for ``shardmark info`` and the leaderboard."""
+        arity = np.diff(self.scope_start)
+        least = np.minimum.reduceat(self.usage, self.strategy_start[:-1]) if self.nodes else self.usage
+        degree = np.bincount(self.scope, minlength=max(self.nodes, 1))
+        cheapest = self.cheapest_parts()
+        return {
+            "track": self.track,
+            "name": self.name,
+            "nodes": self.nodes,
+            "edges": self.edges,
+            "largest_arity": int(arity.max(initial=0)),
+            "largest_degree": int(degree.max(initial=0)),
+            "strategies": len(self.node_cost),
+            "largest_menu": int(self.strategies.max(initial=0)),
+            "edge_costs": len(self.table),
+            "largest_cost": max(int(self.node_cost.max(initial=0)), int(self.table.max(initial=0))),
+            "time_steps": int(self.end.max(initial=0)),
+            "usage_limit": self.usage_limit,
+            "least_peak_usage": self.peak(least),
+            "simple_bound": cheapest,
+        }
+
+    def cheapest_parts(self) -> int:
+        """Sum of every node's and every edge's least cost: the simplest lower bound, exact."""
+        total = 0
+        for values, start in ((self.node_cost, self.strategy_start), (self.table, self.table_start)):
+            if len(start) > 1:
+                total += sum(np.minimum.reduceat(values, start[:-1]).tolist())
+        return total
+
+    def peak(self, usage_of_node: Ints) -> int:
+        """Greatest total of ``usage_of_node``, shape (n,), over all time steps, exact."""
+        live = self.end > self.begin
+        times = np.concatenate([self.begin[live], self.end[live]])
+        change = [*usage_of_node[live].tolist(), *(-usage_of_node[live]).tolist()]
+        order = np.lexsort((np.repeat([1, 0], live.sum()), times))  # what ends at t is gone before t begins
+        total = best = 0
+        for i in order.tolist():
+            total += change[i]
+            best = max(best, total)
+        return best
+
+
+def recognises(document: Any) -> bool:
+    """Whether the document is a contest file: an object whose one content is ``problem``."""
+    return isinstance(document, dict) and "problem" in document
+
+
+def parse(document: Any, source: str) -> Instance:
+    """Build an instance from the contest's JSON; raise InputError with the place of the first defect."""
+    require_keys(document, source, "", ("problem",), ("comment",))
+    problem = require_keys(
+        document["problem"], source, "problem", ("nodes", "edges", "usage_limit"), ("name", "comment")
+    )
+    nodes = require_keys(problem["nodes"], source, "nodes", ("intervals", "costs", "usages"))
+    edges = require_keys(problem["edges"], source, "edges", ("nodes", "costs"))
+    name = problem.get("name", "")
+    if not isinstance(name, str):
+        raise InputError(source, "name", f"expected a text, found {describe(name)}")
+
+    intervals = require_list(nodes["intervals"], source, "nodes.intervals")
+    count = len(intervals)
+    width, bounds = ragged_ints(intervals, source, "nodes.intervals")
+    odd = np.diff(width) != 2
+    if odd.any():
+        at = int(np.argmax(odd))
+        raise InputError(source, f"nodes.intervals[{at}]", "expected a pair [begin, end]")
+    costs = require_list(nodes["costs"], source, "nodes.costs", count)
+    usages = require_list(nodes["usages"], source, "nodes.usages", count)
+    strategy_start, node_cost = ragged_ints(costs, source, "nodes.costs", least=0)
+    usage_start, usage = ragged_ints(usages, source, "nodes.usages", least=0)
+    unequal = np.diff(usage_start) != np.diff(strategy_start)
+    if unequal.any():
+        at = int(np.argmax(unequal))
+        raise InputError(
+            source,
+            f"nodes.usages[{at}]",
+            f"expected {len(costs[at])} usages, one a cost, found {len(usages[at])}",
+        )
+    scopes = require_list(edges["nodes"], source, "edges.nodes")
+    tables = require_list(edges["costs"], source, "edges.costs", len(scopes))
+    scope_start, scope = ragged_ints(scopes, source, "edges.nodes")
+    table_start, table = ragged_ints(tables, source, "edges.costs", least=0)
+    limit = problem["usage_limit"]
+    if type(limit) is not int:
+        raise InputError(source, "usage_limit", f"expected an integer, found {describe(limit)}")
+    return Instance(
+        name=name or "intraop",
+        begin=bounds[0::2].copy(),
+        end=bounds[1::2].copy(),
+        strategy_start=strategy_start,
+        node_cost=node_cost,
+        usage=usage,
+        scope_start=scope_start,
+        scope=scope,
+        table_start=table_start,
+        table=table,
+        usage_limit=limit,
+        source=source,
+    )
+
+
+def to_document(instance: Instance) -> dict[str, Any]:
+    """The contest's JSON of an instance."""
+
+    def rows(flat: Ints, start: Ints) -> list[list[int]]:
+        values, cuts = flat.tolist(), start.tolist()
+        return [values[a:b] for a, b in itertools.pairwise(cuts)]
+
+    return {
+        "problem": {
+            "name": instance.name,
+            "nodes": {
+                "intervals": np.column_stack([instance.begin, instance.end]).tolist(),
+                "costs": rows(instance.node_cost, instance.strategy_start),
+                "usages": rows(instance.usage, instance.strategy_start),
+            },
+            "edges": {
+                "nodes": rows(instance.scope, instance.scope_start),
+                "costs": rows(instance.table, instance.table_start),
+            },
+            "usage_limit": instance.usage_limit,
+        }
+    }

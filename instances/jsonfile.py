@@ -1,0 +1,121 @@
+"""Strict JSON in and out: plain or gzip, duplicate keys and NaN refused, integers exact, writes atomic."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from instances.errors import InputError
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the file's content, decompressed if it is gzip (told by its first bytes, not by its name)."""
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise InputError(path, "", "expected a file, there is none of that name") from None
+    except IsADirectoryError:
+        raise InputError(path, "", "expected a file, found a folder") from None
+    except OSError as error:
+        raise InputError(path, "", f"expected a readable file ({error.strerror})") from None
+    if content[:2] != GZIP_MAGIC:
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(path, "gzip stream", f"expected complete gzip data ({error})") from None
+
+
+def parse_json(content: bytes, source: str | os.PathLike[str]) -> Any:
+    """Parse ``content`` as JSON; raise InputError at the line and column where it stops being JSON.
+
+    Stricter than the standard library: a duplicated key, NaN and Infinity are errors. Integers of any
+    length stay exact.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise InputError(source, f"key {twice!r}", "expected every key once in its object, found it twice")
+        return result
+
+    def no_constant(text: str) -> Any:
+        raise InputError(source, f"constant {text}", "expected a finite number (JSON has no NaN or Infinity)")
+
+    try:
+        return json.loads(content, object_pairs_hook=unique, parse_constant=no_constant)
+    except UnicodeDecodeError as error:
+        raise InputError(source, f"byte {error.start}", "expected UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        raise InputError(source, place, f"expected JSON ({error.msg})") from None
+    except RecursionError:
+        raise InputError(source, "", "expected JSON nested less deeply") from None
+    except ValueError as error:  # int() refuses literals of more than 4300 digits
+        raise InputError(source, "", f"expected JSON with numbers of sensible length ({error})") from None
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read and parse one JSON file, plain or gzip."""
+    return parse_json(read_bytes(path), path)
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a whole file or nothing: a temporary file beside it, then a rename."""
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise InputError(path, "", f"expected a place that can be written ({error.strerror})") from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException as error:
+        Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise InputError(path, "", f"expected a place that can be written ({error.strerror})") from None
+        raise
+
+
+def write_json(path: str | os.PathLike[str], document: Any) -> None:
+    """Write ``document`` as compact JSON; gzip when the name ends in ``.gz`` (same bytes every time)."""
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    if os.fspath(path).endswith(".gz"):
+        text = gzip.compress(text, compresslevel=9, mtime=0)
+    write_bytes(path, text)
+
+
+def sha256(content: bytes) -> str:
+    """Hex SHA-256 of a file's decompressed content: the identity of an instance."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def require_keys(
+    document: Any, source: str, place: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> Mapping[str, Any]:
+    """Return ``document`` if it is an object with exactly the known keys, else raise InputError naming the key."""
+    if not isinstance(document, dict):
+        raise InputError(source, place, f"expected an object with {', '.join(required)}")
+    for key in required:
+        if key not in document:
+            raise InputError(source, place, f"expected a key {key!r}")
+    for key in document:
+        if key not in required and key not in optional:
+            known = ", ".join((*required, *optional))
+            raise InputError(source, f"{place} key {key!r}".strip(), f"expected only the keys {known}")
+    return document

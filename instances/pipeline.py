@@ -1,0 +1,194 @@
+"""Track ``pipeline``: at most k stages, least bottleneck including communication (MTPP, Archer et al., ICML 2024)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from instances.columns import Floats, describe, float_column, frozen, ragged_ints, require_list
+from instances.errors import InputError
+from instances.graph import Graph
+from instances.jsonfile import require_keys
+
+FORMAT = "shardmark/pipeline/1"
+OPTIONS = ("stages",)
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A model graph to be cut into at most ``stages`` blocks.
+
+    ``graph``        n nodes, every node produces one tensor that all its successors consume
+    ``work``         shape (n,), float64: running time of a node, any one unit of time
+    ``output_size``  shape (n,), float64: size of the tensor it produces, any one unit of size
+    ``param_size``   shape (n,), float64: size of the parameters that it uses, same unit
+    ``bandwidth``    size per time between blocks, > 0
+    ``memory``       fast memory of a block, same unit as the sizes; None: unlimited, the overflow is zero
+    """
+
+    track: ClassVar[str] = "pipeline"
+
+    name: str
+    graph: Graph
+    node_names: tuple[str, ...]
+    work: Floats
+    output_size: Floats
+    param_size: Floats
+    stages: int
+    bandwidth: float
+    memory: float | None = None
+    source: str = field(default="instance", repr=False)
+
+    def __post_init__(self) -> None:
+        n = self.graph.nodes
+        columns = (("name", self.node_names), ("work", self.work))
+        for name, column in (*columns, ("output_size", self.output_size), ("param_size", self.param_size)):
+            if len(column) != n:
+                raise InputError(self.source, f"nodes.{name}", f"expected {n} elements, found {len(column)}")
+        if self.stages < 1:
+            raise InputError(self.source, "stages", f"expected at least 1, found {self.stages}")
+        if not 0 < self.bandwidth < np.inf:
+            raise InputError(self.source, "bandwidth", f"expected a positive number, found {self.bandwidth}")
+        if self.memory is not None and not 0 <= self.memory < np.inf:
+            raise InputError(self.source, "memory", f"expected null or a number >= 0, found {self.memory}")
+        with np.errstate(over="ignore"):
+            total = self.work.sum() + (self.output_size.sum() * 2 + self.param_size.sum()) / self.bandwidth
+        if not np.isfinite(total):
+            raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
+        for array in (self.work, self.output_size, self.param_size):
+            frozen(array)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.graph.nodes
+
+    @property
+    def edges(self) -> int:
+        """Number of edges."""
+        return self.graph.edges
+
+    def summary(self) -> dict[str, Any]:
+        """Facts for ``shardmark info`` and the leaderboard."""
+        outdegree = np.diff(self.graph.out_csr[0])
+        return {
+            "track": self.track,
+            "name": self.name,
+            "nodes": self.nodes,
+            "edges": self.edges,
+            "largest_outdegree": int(outdegree.max(initial=0)),
+            "sources": int((np.diff(self.graph.in_csr[0]) == 0).sum()),
+            "sinks": int((outdegree == 0).sum()),
+            "stages": self.stages,
+            "bandwidth": self.bandwidth,
+            "memory": self.memory,
+            "total_work": float(self.work.sum()),
+            "largest_work": float(self.work.max(initial=0.0)),
+            "total_output": float(self.output_size.sum()),
+            "total_params": float(self.param_size.sum()),
+            "simple_bound": self.work_bound(),
+        }
+
+    def work_bound(self) -> float:
+        """Lemma 3.3, Equation (13): max(largest work, total work / k), rounded down a little."""
+        bound = max(float(self.work.max(initial=0.0)), float(self.work.sum()) / self.stages)
+        return bound * (1 - 1e-12)
+
+
+def recognises(document: Any) -> bool:
+    """Whether the document says that it is a pipeline instance."""
+    return isinstance(document, dict) and str(document.get("format", "")).startswith("shardmark/pipeline/")
+
+
+def parse(document: Any, source: str, stages: int | None = None) -> Instance:
+    """Build an instance from the columnar JSON; ``stages`` overrides the number in the file."""
+    require_keys(
+        document,
+        source,
+        "",
+        ("format", "nodes", "edges"),
+        ("name", "stages", "bandwidth", "memory", "comment"),
+    )
+    if document["format"] != FORMAT:
+        raise InputError(source, "format", f"expected {FORMAT!r}, found {describe(document['format'])}")
+    nodes = require_keys(document["nodes"], source, "nodes", ("work", "output_size"), ("name", "param_size"))
+    work = float_column(require_list(nodes["work"], source, "nodes.work"), source, "nodes.work")
+    n = len(work)
+    output = require_list(nodes["output_size"], source, "nodes.output_size", n)
+    params = require_list(nodes.get("param_size", [0] * n), source, "nodes.param_size", n)
+    name = document.get("name", "pipeline")
+    if not isinstance(name, str):
+        raise InputError(source, "name", f"expected a text, found {describe(name)}")
+    return Instance(
+        name=name,
+        graph=_graph(document["edges"], n, source),
+        node_names=_names(nodes.get("name"), n, source),
+        work=work,
+        output_size=float_column(output, source, "nodes.output_size"),
+        param_size=float_column(params, source, "nodes.param_size"),
+        stages=_stages(document.get("stages"), stages, source),
+        bandwidth=_number(document.get("bandwidth", 1.0), source, "bandwidth"),
+        memory=None if document.get("memory") is None else _number(document["memory"], source, "memory"),
+        source=source,
+    )
+
+
+def _graph(edges: Any, n: int, source: str) -> Graph:
+    start, flat = ragged_ints(require_list(edges, source, "edges"), source, "edges")
+    odd = np.diff(start) != 2
+    if odd.any():
+        raise InputError(source, f"edges[{int(np.argmax(odd))}]", "expected a pair [tail, head]")
+    outside = (flat < 0) | (flat >= n)  # before the cast to int32, which could wrap
+    if outside.any():
+        at = int(np.argmax(outside))
+        expected = f"expected a node index from 0 to {n - 1}, found {flat[at]}"
+        raise InputError(source, f"edges[{at // 2}]", expected)
+    return Graph(n, flat[0::2].astype(np.int32), flat[1::2].astype(np.int32), source=source)
+
+
+def _names(names: Any, n: int, source: str) -> tuple[str, ...]:
+    if names is None:
+        return tuple(map(str, range(n)))
+    require_list(names, source, "nodes.name", n)
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            raise InputError(source, f"nodes.name[{i}]", f"expected a text, found {describe(name)}")
+    return tuple(names)
+
+
+def _stages(in_file: Any, given: int | None, source: str) -> int:
+    if in_file is not None and type(in_file) is not int:
+        raise InputError(source, "stages", f"expected an integer or null, found {describe(in_file)}")
+    if given is not None:
+        return given
+    if in_file is None:
+        raise InputError(source, "stages", "expected a number of stages in the file or with --stages K")
+    return in_file
+
+
+def _number(value: Any, source: str, place: str) -> float:
+    return float(float_column([value], source, place)[0])
+
+
+def to_document(instance: Instance) -> dict[str, Any]:
+    """The columnar JSON of an instance."""
+
+    def column(values: Floats) -> list[float | int]:
+        return [int(x) if x.is_integer() and abs(x) < 2**53 else x for x in values.tolist()]
+
+    return {
+        "format": FORMAT,
+        "name": instance.name,
+        "stages": instance.stages,
+        "bandwidth": instance.bandwidth,
+        "memory": instance.memory,
+        "nodes": {
+            "name": list(instance.node_names),
+            "work": column(instance.work),
+            "output_size": column(instance.output_size),
+            "param_size": column(instance.param_size),
+        },
+        "edges": np.column_stack([instance.graph.tail, instance.graph.head]).tolist(),
+    }

@@ -1,0 +1,187 @@
+"""The solver contract: @solver and @bound, what a run offers a solver, and discovery of solver files."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+
+FOLDER = Path(__file__).resolve().parent
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Declined(Exception):
+    """Raised by a solver that does not take an instance; the text is the reason that the tables show."""
+
+
+class Run(ABC):
+    """What the referee hands a solver beside the instance.
+
+    ``seed``      int; the only source of randomness that keeps a run repeatable
+    ``cores``     int; how many threads or processes may compute at once
+    ``memory``    float; MiB that the whole process tree may use
+    ``deadline``  float; value of `time.monotonic` by which everything must have been reported
+    """
+
+    seed: int
+    cores: int
+    memory: float
+    deadline: float
+
+    @property
+    @abstractmethod
+    def rng(self) -> np.random.Generator:
+        """One generator for the run, seeded from ``seed``."""
+
+    @abstractmethod
+    def remaining(self) -> float:
+        """Seconds left until ``deadline``; 0.0 once it has passed."""
+
+    @abstractmethod
+    def report(self, solution: Any) -> None:
+        """Hand in a solution: plain JSON of the track, NumPy arrays and integers welcome.
+
+        The referee stamps the time and verifies. Report every better solution as it is found: what was
+        reported before a time-out, a crash or a memory kill counts.
+        """
+
+    @abstractmethod
+    def bound(self, value: float) -> None:
+        """Hand in a proven lower bound on the optimum; an int stays exact."""
+
+
+@dataclass(frozen=True)
+class Solver:
+    """One row of the leaderboard: a function, its parameters and where it comes from.
+
+    ``kind`` is "solver" or "bound" (a method whose product is lower bounds). ``deterministic`` says that the same
+    seed gives the same solution when time does not run out.
+    """
+
+    name: str
+    track: str
+    kind: str
+    source: str
+    params: Mapping[str, Any]
+    deterministic: bool
+    function: Callable[..., Any] = field(repr=False)
+
+    @property
+    def description(self) -> str:
+        """First line of the function's docstring."""
+        return (self.function.__doc__ or "").strip().split("\n")[0]
+
+
+_declared: list[Solver] = []
+
+
+def solver(
+    track: str,
+    *,
+    source: str = "",
+    name: str | None = None,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
+    deterministic: bool = True,
+) -> Callable[[Function], Function]:
+    """Declare a function ``f(instance, run, **params)`` as a solver of ``track``.
+
+    ``name`` defaults to the function's name with dashes. ``variants`` maps names to parameters and declares one
+    solver each instead. ``source`` cites where the method comes from.
+    """
+    return _declare("solver", track, source, name, variants, deterministic)
+
+
+def bound(
+    track: str,
+    *,
+    source: str = "",
+    name: str | None = None,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
+    deterministic: bool = True,
+) -> Callable[[Function], Function]:
+    """Declare a function as a lower-bound method of ``track``; see `solver`."""
+    return _declare("bound", track, source, name, variants, deterministic)
+
+
+def _declare(
+    kind: str,
+    track: str,
+    source: str,
+    name: str | None,
+    variants: Mapping[str, Mapping[str, Any]] | None,
+    deterministic: bool,
+) -> Callable[[Function], Function]:
+    def register(function: Function) -> Function:
+        named = variants or {name or function.__name__.replace("_", "-"): {}}
+        for key, params in named.items():
+            if not NAME.fullmatch(key):
+                raise ValueError(f"solver name {key!r}: expected lower-case letters, digits, dots and dashes")
+            if any(key == other.name and track == other.track for other in _declared):
+                raise ValueError(f"solver name {key!r}: expected a name that {track} does not have yet")
+            _declared.append(Solver(key, track, kind, source, dict(params), deterministic, function))
+        return function
+
+    return register
+
+
+def solver_files(paths: Iterable[str | Path] = ()) -> list[Path]:
+    """Files that may declare solvers: ``solvers/TRACK/*.py``, then each of ``paths`` (a file, or a folder's files).
+
+    A name that begins with an underscore is a helper, not a solver file.
+    """
+    found = [*FOLDER.glob("*/*.py")]
+    for path in map(Path, paths):
+        found += path.rglob("*.py") if path.is_dir() else [path]
+    return [p.resolve() for p in sorted(dict.fromkeys(found)) if not p.name.startswith("_")]
+
+
+def load_file(path: Path) -> list[Solver]:
+    """Import one solver file and return what it declares, in the order of the file."""
+    before = len(_declared)
+    _import(path)
+    return _declared[before:]
+
+
+def _import(path: Path) -> ModuleType:
+    if path.is_relative_to(FOLDER):
+        name = ".".join(("solvers", *path.relative_to(FOLDER).with_suffix("").parts))
+        return importlib.import_module(name)
+    name = f"shardmark_external_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))  # helpers beside an external solver
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def source_hash(path: Path) -> str:
+    """SHA-256 of everything whose change can change what a solver file does.
+
+    For a solver of this project: the file, the helpers of its track (``_*.py``), `solvers.native` and the C core.
+    For an external file: itself and the helpers beside it.
+    """
+    files = {path, *path.parent.glob("_*.py")}
+    if path.is_relative_to(FOLDER):
+        files |= {FOLDER / "native.py", *FOLDER.parent.glob("c_src/*.[ch]")}
+    digest = hashlib.sha256()
+    for file in sorted(f for f in files if f.is_file()):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
