@@ -60,7 +60,9 @@ class Graph:
             return
         left = np.ones(self.nodes, dtype=bool)
         left[order] = False
-        node, path, seen = int(np.argmax(left)), [], {}
+        node = int(np.argmax(left))
+        path: list[int] = []
+        seen: dict[int, int] = {}
         while node not in seen:  # every node that is left has a predecessor that is left
             seen[node] = len(path)
             path.append(node)
