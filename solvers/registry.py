@@ -7,9 +7,11 @@ import importlib
 import importlib.util
 import re
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -35,19 +37,20 @@ class Run(ABC):
     ``deadline``  float; value of `time.monotonic` by which everything must have been reported
     """
 
-    seed: int
-    cores: int
-    memory: float
-    deadline: float
+    def __init__(self, *, seed: int = 0, cores: int = 1, memory: float = 4096.0, seconds: float = 10.0) -> None:
+        self.seed = seed
+        self.cores = cores
+        self.memory = memory
+        self.deadline = time.monotonic() + seconds
 
-    @property
-    @abstractmethod
+    @cached_property
     def rng(self) -> np.random.Generator:
         """One generator for the run, seeded from ``seed``."""
+        return np.random.default_rng(self.seed)
 
-    @abstractmethod
     def remaining(self) -> float:
         """Seconds left until ``deadline``; 0.0 once it has passed."""
+        return max(0.0, self.deadline - time.monotonic())
 
     @abstractmethod
     def report(self, solution: Any) -> None:
@@ -60,6 +63,23 @@ class Run(ABC):
     @abstractmethod
     def bound(self, value: float) -> None:
         """Hand in a proven lower bound on the optimum; an int stays exact."""
+
+
+class LocalRun(Run):
+    """A run without a referee, for trying a solver out: keeps what is reported in ``solutions`` and ``bounds``."""
+
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(**limits)
+        self.solutions: list[Any] = []
+        self.bounds: list[float] = []
+
+    def report(self, solution: Any) -> None:
+        """Keep a solution."""
+        self.solutions.append(solution)
+
+    def bound(self, value: float) -> None:
+        """Keep a lower bound."""
+        self.bounds.append(value)
 
 
 @dataclass(frozen=True)
