@@ -37,6 +37,8 @@ def describe(value: Any) -> str:
         return f"a list of {len(value)}"
     if isinstance(value, dict):
         return "an object"
+    if isinstance(value, int) and value.bit_length() > 128:  # Python refuses to print the longest of them
+        return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 

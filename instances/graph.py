@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,21 +56,10 @@ class Graph:
             raise InputError(self.source, f"edges[{at}]", f"expected every edge once, found {pair} again")
 
     def _refuse_cycle(self) -> None:
-        order = self.topological_order
-        if len(order) == self.nodes:
-            return
-        left = np.ones(self.nodes, dtype=bool)
-        left[order] = False
-        node = int(np.argmax(left))
-        path: list[int] = []
-        seen: dict[int, int] = {}
-        while node not in seen:  # every node that is left has a predecessor that is left
-            seen[node] = len(path)
-            path.append(node)
-            node = next(int(u) for u in self.predecessors(node) if left[u])
-        cycle = [node, *reversed(path[seen[node] :])]
-        shown = " -> ".join(map(str, cycle if len(cycle) <= 8 else [*cycle[:7], "..."]))
-        raise InputError(self.source, "edges", f"expected a graph without cycles, found {shown}")
+        if len(self.topological_order) < self.nodes:
+            cycle = find_cycle(self.nodes, self.tail, self.head)
+            shown = " -> ".join(map(str, cycle if len(cycle) <= 8 else [*cycle[:7], "..."]))
+            raise InputError(self.source, "edges", f"expected a graph without cycles, found {shown}")
 
     @property
     def edges(self) -> int:
@@ -117,3 +107,29 @@ class Graph:
                 if waiting[w] == 0:
                     heapq.heappush(ready, w)
         return frozen(np.array(order, dtype=np.int32))
+
+
+def find_cycle(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> list[int]:
+    """Nodes of one cycle among the edges ``tail[e] -> head[e]``, the first repeated at the end; empty if none.
+
+    ``tail``, ``head``: shape (edges,), any integer type; edges may repeat.
+    """
+    producers: list[set[int]] = [set() for _ in range(nodes)]
+    consumers: list[set[int]] = [set() for _ in range(nodes)]
+    for u, v in zip(tail.tolist(), head.tolist(), strict=True):
+        producers[v].add(u)
+        consumers[u].add(v)
+    ready = [v for v in range(nodes) if not producers[v]]
+    while ready:  # what remains after taking away every node without producers, again and again, has a cycle
+        node = ready.pop()
+        for w in consumers[node]:
+            producers[w].discard(node)
+            if not producers[w]:
+                ready.append(w)
+    start = next((v for v in range(nodes) if producers[v]), None)
+    path: dict[int, None] = {}
+    while start is not None and start not in path:
+        path[start] = None
+        start = min(producers[start])
+    around = list(path)[list(path).index(start) :] if start is not None else []
+    return [*around[:1], *reversed(around)]

@@ -6,8 +6,11 @@ One module a track, each with one function ``verify(instance, solution) -> Verdi
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from instances.columns import describe
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,21 @@ class Verdict:
     violations: tuple[str, ...] = ()
 
 
-def malformed(reason: str) -> Verdict:
+def malformed(*reasons: str) -> Verdict:
     """The verdict on something that is no solution at all."""
-    return Verdict(False, None, (reason,))
+    return Verdict(False, None, reasons)
+
+
+def misplaced(values: Any, choices: Sequence[int], meaning: str, place: str = "solution") -> str:
+    """Why ``values`` is not a list with an int from 0 to ``choices[i] - 1`` at every place i; empty if it is."""
+    if not isinstance(values, list):
+        return f"{place}: expected a list of {len(choices)} integers, found {describe(values)}"
+    if len(values) != len(choices):
+        return f"{place}: expected {len(choices)} elements, one a node, found {len(values)}"
+    for i, (value, count) in enumerate(zip(values, choices, strict=True)):
+        if type(value) is not int or not 0 <= value < count:  # a bool is no index, nor is 1.0
+            return f"{place}[{i}]: expected {meaning} from 0 to {count - 1}, found {describe(value)}"
+    return ""
 
 
 def verify(instance: Any, solution: Any) -> Verdict:

@@ -1,0 +1,83 @@
+"""Verdicts for ``intraop``: one strategy a node, exact total cost, memory within the limit at every time step.
+
+Definition: "Soft Constraints, Strong Solutions", Section 3, Equations (1) and (2), with the half-open intervals
+[begin, end) of the contest's files and its reference evaluator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.verify import Verdict, malformed, misplaced
+from instances.columns import Ints
+from instances.intraop import Instance
+
+LOW = 2**32 - 1
+
+
+def verify(instance: Instance, solution: Any) -> Verdict:
+    """Judge a list of n strategy indices (0-based).
+
+    The cost is an exact int, whatever its size, and is given for every list of valid indices, also where
+    memory is exceeded; entries of 10^18 are costs like any others.
+    """
+    reason = misplaced(solution, instance.strategies.tolist(), "a strategy index")
+    if reason:
+        return malformed(reason)
+    strategy = np.array(solution, dtype=np.int64)
+    row = instance.strategy_start[:-1] + strategy
+    cost = exact_sum(instance.node_cost[row]) + exact_sum(instance.table[_table_cells(instance, strategy)])
+    violations = _exceeded(instance, instance.usage[row])
+    return Verdict(not violations, cost, violations)
+
+
+def exact_sum(values: Ints) -> int:
+    """Sum of int64 values as a Python int: 32 bits at a time, so that no partial sum wraps."""
+    return (int((values >> 32).sum()) << 32) + int((values & LOW).sum())
+
+
+def _table_cells(instance: Instance, strategy: Ints) -> Ints:
+    """Position in ``table`` of every edge's cost, shape (m,): row-major, the last node's strategy fastest."""
+    arity = np.diff(instance.scope_start)
+    cell = np.zeros(instance.edges, dtype=np.int64)
+    edges, place = np.arange(instance.edges), 0
+    while len(edges):  # Horner's rule, one place of the scope at a time, on the edges that have it
+        node = instance.scope[instance.scope_start[edges] + place]
+        cell[edges] = cell[edges] * instance.strategies[node] + strategy[node]
+        place += 1
+        edges = edges[arity[edges] > place]
+    return instance.table_start[:-1] + cell
+
+
+def _exceeded(instance: Instance, usage: Ints) -> tuple[str, ...]:
+    """A sentence on the worst time step if any exceeds the limit; ``usage`` has shape (n,)."""
+    begin, until, high, low = usage_profile(instance, usage)
+    limit = instance.usage_limit
+    over = np.flatnonzero((high > limit >> 32) | ((high == limit >> 32) & (low > limit & LOW)))
+    if not len(over):
+        return ()
+    worst = over[np.lexsort((-low[over], -high[over]))[0]]
+    used = (int(high[worst]) << 32) + int(low[worst])
+    steps = exact_sum(until[over] - begin[over])
+    return (
+        f"time step {begin[worst]}: expected at most {limit} of memory in use, found {used}, "
+        f"{used - limit} too much ({steps} time steps are above the limit, this is the worst)",
+    )
+
+
+def usage_profile(instance: Instance, usage: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Memory in use as a step function of time: columns ``begin, until, high, low``.
+
+    In the time steps [begin[i], until[i]) the nodes of ``usage``, shape (n,), together use
+    ``high[i] * 2**32 + low[i]`` with 0 <= low[i] < 2**32: in two columns, because sums can pass 2^63.
+    """
+    times = np.concatenate([instance.begin, instance.end])
+    order = np.argsort(times)
+    times = times[order]
+    high = np.cumsum(np.concatenate([usage >> 32, -(usage >> 32)])[order])
+    low = np.cumsum(np.concatenate([usage & LOW, -(usage & LOW)])[order])
+    step = np.flatnonzero(np.diff(times))  # the last event of every time but the very last, when all have ended
+    high, low = high[step] + (low[step] >> 32), low[step] & LOW
+    return times[step], times[step + 1], high, low

@@ -1,0 +1,159 @@
+"""Verdicts for ``pipeline``: an acyclic partition into blocks, the cost of its bottleneck block.
+
+Definition: "Practical Performance Guarantees for Pipelined DNN Inference", Section 2.2, Equations (1) to (4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.verify import Verdict, malformed, misplaced
+from instances.columns import Floats, Ints
+from instances.graph import Graph, find_cycle
+from instances.pipeline import Instance
+
+Exact = NDArray[np.object_]  # of Python ints
+
+
+def verify(instance: Instance, solution: Any) -> Verdict:
+    """Judge a list of n block numbers, or ``{"block": [...], "order": [...]}`` with an execution order.
+
+    The cost is computed in exact arithmetic and rounded to float64 once. It is None where a block number or the
+    order is invalid; a partition whose quotient graph has a cycle still has one.
+    """
+    if isinstance(solution, dict):
+        if not {"block"} <= solution.keys() <= {"block", "order"}:
+            found = ", ".join(map(repr, solution)) or "none"
+            return malformed(f"solution: expected the keys block and order, found {found}")
+        block, order = solution["block"], solution.get("order")
+    else:
+        block, order = solution, None
+    n = instance.nodes
+    reason = misplaced(block, [instance.stages] * n, "a block number", "solution" if block is solution else "block")
+    if reason:
+        return malformed(reason)
+    partition = Partition(instance.graph, np.array(block, dtype=np.int64))
+    violations = partition.cycle()
+    if order is not None:
+        reason = misplaced(order, [n] * n, "a node index", "order") or partition.disorder(order)
+        if reason:
+            return malformed(*violations, reason)
+    return Verdict(not violations, _bottleneck(instance, partition, order), violations)
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A graph whose node v lies in the block ``number[v]``, shape (n,)."""
+
+    graph: Graph
+    number: Ints
+
+    @cached_property
+    def block(self) -> Ints:
+        """The blocks that have nodes, numbered 0, 1, ... in the order of their own numbers; shape (n,)."""
+        return np.unique(self.number, return_inverse=True)[1]
+
+    @cached_property
+    def crossing(self) -> NDArray[np.bool_]:
+        """Which edges lead from one block to another, shape (m,)."""
+        return self.number[self.graph.tail] != self.number[self.graph.head]
+
+    def cycle(self) -> tuple[str, ...]:
+        """A sentence on the blocks and edges of a cycle in the quotient graph, if there is one."""
+        tail, head = self.graph.tail[self.crossing], self.graph.head[self.crossing]
+        blocks = find_cycle(self.graph.nodes, self.block[tail], self.block[head])
+        if not blocks:
+            return ()
+        pairs = {(self.block[u], self.block[v]): (u, v) for u, v in zip(tail[::-1], head[::-1], strict=True)}
+        edges = [pairs[step] for step in pairwise(blocks)]
+        path = " -> ".join(str(self.number[u]) for u, _ in [*edges, edges[0]])
+        shown = ", ".join(f"{u} -> {v}" for u, v in edges)
+        return (f"block: expected no cycle among the blocks, found {path} through the edges {shown}",)
+
+    def disorder(self, order: list[int]) -> str:
+        """Why ``order``, node indices, is no order of execution; empty if it is one."""
+        rank = np.full(self.graph.nodes, -1)
+        rank[order] = np.arange(len(order))
+        if (rank < 0).any():
+            return f"order: expected every node once, node {int(np.argmax(rank < 0))} is missing"
+        tail, head = self.graph.tail, self.graph.head
+        late = ~self.crossing & (rank[tail] > rank[head])
+        if late.any():
+            u, v = (int(column[np.argmax(late)]) for column in (tail, head))
+            return f"order[{rank[v]}]: expected node {u} before node {v}, which consumes its output in the same block"
+        return ""
+
+
+def _bottleneck(instance: Instance, partition: Partition, order: list[int] | None) -> float:
+    """Equation (4): the largest block cost."""
+    if not instance.nodes:
+        return 0.0
+    graph, block, crossing = instance.graph, partition.block, partition.crossing
+    work, size, params, unit = _exact(instance.work, instance.output_size, instance.param_size)
+    computing, streaming = _totals(block, work), _totals(block, params)
+
+    # Equation (1): a tensor counts once for each block that receives it, and once for the block that sends it.
+    received = np.unique(block[graph.head[crossing]] * graph.nodes + graph.tail[crossing])
+    sent = np.unique(graph.tail[crossing])
+    moving = np.zeros_like(computing)
+    np.add.at(moving, received // graph.nodes, size[received % graph.nodes])
+    np.add.at(moving, block[sent], size[sent])
+
+    if instance.memory is not None:  # Equation (2)
+        excess = streaming + _peaks(partition, size, order) - Fraction(instance.memory) * unit
+        moving = moving + np.maximum(excess, 0)
+    return float(max(computing + moving / Fraction(instance.bandwidth)) / unit)  # Equation (3)
+
+
+def _exact(*columns: Floats) -> tuple[Any, ...]:
+    """The columns as Python ints in one common unit, and that unit: its reciprocal is the last element."""
+    ratios = [[value.as_integer_ratio() for value in column.tolist()] for column in columns]
+    unit = max(denominator for column in ratios for _, denominator in column)  # all are powers of two
+    whole = [np.array([a * (unit // b) for a, b in column], dtype=object) for column in ratios]
+    return (*whole, unit)
+
+
+def _totals(block: Ints, values: Exact) -> Exact:
+    totals = np.array([0] * (int(block.max()) + 1), dtype=object)
+    np.add.at(totals, block, values)
+    return totals
+
+
+def _peaks(partition: Partition, size: Exact, order: list[int] | None) -> Exact:
+    """Greatest memory for tensors in each block while its nodes execute one after another, shape (blocks,).
+
+    While a node executes, these are in memory, each once: tensors from outside, from the block's start until
+    their last consumer in it has executed; tensors of the block until theirs has, or to the block's end if a
+    node outside consumes them; the node's own output.
+    """
+    graph, block, crossing = partition.graph, partition.block, partition.crossing
+    tail, head = graph.tail, graph.head
+    if order is None:
+        order = Graph(graph.nodes, tail[~crossing], head[~crossing]).topological_order.tolist()
+    rank = np.empty(graph.nodes, dtype=np.int64)
+    rank[order] = np.arange(graph.nodes)
+    position = np.empty(graph.nodes, dtype=np.int64)  # in one sequence, block after block
+    position[np.lexsort((rank, block))] = np.arange(graph.nodes)
+    last = np.cumsum(np.bincount(block)) - 1
+    first = np.append(0, last[:-1] + 1)
+
+    made_until = position.copy()
+    np.maximum.at(made_until, tail[~crossing], position[head[~crossing]])
+    made_until[tail[crossing]] = last[block[tail[crossing]]]
+    key, copy = np.unique(block[head[crossing]] * graph.nodes + tail[crossing], return_inverse=True)
+    kept_until = np.zeros(len(key), dtype=np.int64)
+    np.maximum.at(kept_until, copy, position[head[crossing]])
+
+    change = np.array([0] * (graph.nodes + 1), dtype=object)
+    np.add.at(change, position, size)
+    np.subtract.at(change, made_until + 1, size)
+    np.add.at(change, first[key // graph.nodes], size[key % graph.nodes])
+    np.subtract.at(change, kept_until + 1, size[key % graph.nodes])
+    return np.maximum.reduceat(np.cumsum(change)[:-1], first)
