@@ -198,7 +198,7 @@ def source_hash(path: Path) -> str:
     For a solver of this project: the file, the helpers of its track (``_*.py``), `solvers.native` and the C core.
     For an external file: itself and the helpers beside it.
     """
-    files = {path, *path.parent.glob("_*.py")}
+    files = {path, *path.parent.glob("_*.py")} - {path.parent / "_template.py"}
     if path.is_relative_to(FOLDER):
         files |= {FOLDER / "native.py", *FOLDER.parent.glob("c_src/*.[ch]")}
     digest = hashlib.sha256()

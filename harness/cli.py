@@ -1,0 +1,473 @@
+"""The command line: ``shardmark COMMAND``, also ``python -m harness``.
+
+Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad input or usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness import host
+from harness.discover import SolverInfo, discover
+from harness.limits import Limits
+from harness.run import Job, Problem, campaign, perform
+from harness.show import Progress, pairs, table
+from harness.store import Record, Store
+from harness.verify import verify
+from instances import InputError, catalog, save, tracks
+from instances.jsonfile import read_json, write_bytes, write_json
+
+Answer = tuple[int, Any]  # exit status, and what is printed: an object or a list of objects
+
+DEFAULT_TIMEOUT_S = 60.0
+DEFAULT_MEMORY_MIB = 4096.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        options = parser().parse_args(arguments)
+        status, answer = options.command(options)
+        emit(answer, options.json)
+    except InputError as error:
+        print(f"shardmark: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("shardmark: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return int(status)
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def emit(answer: Any, as_json: bool) -> None:
+    """Print an answer: one JSON value for machines, aligned columns for people."""
+    if as_json:
+        print(json.dumps(answer, allow_nan=False))
+    elif isinstance(answer, list):
+        print(table(answer))
+    elif answer is not None:
+        print(pairs(answer))
+    sys.stdout.flush()
+
+
+# ---------------------------------------------------------------- instances and solvers, by name
+
+
+def find_problem(options: argparse.Namespace, reference: str | None = None) -> Problem:
+    """The instance that an argument names: a file, or a catalog id."""
+    path, entry = catalog.resolve(reference or options.instance)
+    given = {"stages": getattr(options, "stages", None)}
+    given = {key: value for key, value in given.items() if value is not None}
+    if entry is None:
+        track = getattr(options, "track", None)
+        timeout = options.timeout if getattr(options, "timeout", None) is not None else DEFAULT_TIMEOUT_S
+        return Problem(path.name, path, track, given, {}, timeout)
+    timeout = options.timeout if getattr(options, "timeout", None) is not None else entry.time_limit_s
+    return Problem(entry.id, path, entry.track, {**entry.options, **given}, entry.published, timeout)
+
+
+def find_solver(infos: Sequence[SolverInfo], track: str, name: str) -> SolverInfo:
+    """The solver or bound of a track by its name; InputError for an unknown one or one that cannot be imported."""
+    names = {info.name: info for info in infos if info.track == track}
+    if name not in names:
+        near = catalog.near_miss(name, names)
+        raise InputError("solver", repr(name), f"expected one of {', '.join(sorted(names))}{near}")
+    info = names[name]
+    if info.error:
+        raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")
+    return info
+
+
+def limits_of(options: argparse.Namespace, problem: Problem) -> Limits:
+    """The limits that the options and the instance's catalog entry give."""
+    return Limits(problem.timeout_s, options.memory, options.cores)
+
+
+# ---------------------------------------------------------------- commands
+
+
+def run_list(options: argparse.Namespace) -> Answer:
+    """What there is."""
+    if options.what == "instances":
+        return 0, [
+            {"id": e.id, "track": e.track, "suites": ",".join(e.suites), "time_limit_s": e.time_limit_s, "note": e.note}
+            for e in catalog.entries()
+        ]
+    if options.what == "suites":
+        return 0, [
+            {"suite": name, "instances": len(members), "tracks": ",".join(sorted({e.track for e in members}))}
+            for name, members in catalog.suites().items()
+        ]
+    kind = options.what.removesuffix("s")
+    return 0, [
+        {"name": s.name, "track": s.track, "params": json.dumps(dict(s.params)), "about": s.error or s.description}
+        for s in discover(options.solver_path)
+        if s.kind == kind
+    ]
+
+
+def run_solve(options: argparse.Namespace) -> Answer:
+    """One run under limits."""
+    problem = find_problem(options)
+    solver = find_solver(discover(options.solver_path), problem.instance.track, options.solver)
+    row = perform(Job(solver, problem, options.seed, limits_of(options, problem)))
+    if options.output and row.solution is not None:
+        write_json(options.output, row.solution)
+    if row.log:
+        print(row.log, end="", file=sys.stderr)
+    simple = problem.instance.summary()["simple_bound"]
+    bound = simple if row.lower_bound is None or row.status == "contradiction" else max(simple, row.lower_bound)
+    return int(row.cost is None), {
+        "instance": problem.id,
+        "solver": solver.name,
+        "status": row.status,
+        "reason": row.reason,
+        "feasible": row.cost is not None,
+        "cost": row.cost,
+        "lower_bound": bound,
+        "gap": gap(row.cost, bound),
+        **measured(row),
+    }
+
+
+def measured(row: Record) -> dict[str, float]:
+    """What a run used, rounded for reading."""
+    return {"wall_s": round(row.wall_s, 3), "cpu_s": round(row.cpu_s, 3), "peak_mib": round(row.peak_mib, 1)}
+
+
+def gap(cost: int | float | None, bound: int | float | None) -> float | None:
+    """cost / bound - 1: how far from the optimum the cost can be at most; None where that says nothing."""
+    if cost is None or bound is None:
+        return None
+    if cost <= bound:
+        return 0.0
+    return cost / bound - 1 if bound > 0 else None
+
+
+def run_check(options: argparse.Namespace) -> Answer:
+    """The verdict on a solution."""
+    problem = find_problem(options)
+    verdict = verify(problem.instance, read_json(options.solution))
+    return int(not verdict.feasible), {
+        "instance": problem.id,
+        "feasible": verdict.feasible,
+        "cost": verdict.cost,
+        "violations": list(verdict.violations),
+    }
+
+
+def run_bound(options: argparse.Namespace) -> Answer:
+    """A lower bound, and whether it is proven to be the optimum."""
+    problem = find_problem(options)
+    method = find_solver(discover(options.solver_path), problem.instance.track, options.method)
+    row = perform(Job(method, problem, options.seed, limits_of(options, problem)))
+    return int(row.lower_bound is None or row.status == "contradiction"), {
+        "instance": problem.id,
+        "method": method.name,
+        "lower_bound": row.lower_bound,
+        "cost": row.cost,
+        "gap": gap(row.cost, row.lower_bound),
+        "optimal": proven(row),
+        "status": row.status,
+        "reason": row.reason,
+        **measured(row),
+    }
+
+
+def proven(row: Record) -> bool:
+    """Whether the run's own verified cost meets its bound (to the 1e-6 by which bounds of MIP solvers are rounded)."""
+    found = gap(row.cost, row.lower_bound)
+    return found is not None and row.status != "contradiction" and found <= 1e-6
+
+
+def run_info(options: argparse.Namespace) -> Answer:
+    """Facts about an instance."""
+    return 0, find_problem(options).instance.summary()
+
+
+def run_run(options: argparse.Namespace) -> Answer:
+    """The matrix of solvers, instances and seeds; resumes where it stopped."""
+    jobs = matrix(options)
+    store = Store.open(options.results, create=True)
+    finished = store.finished()
+    todo = [
+        job for job in jobs if (status := finished.get(job.id)) is None or (options.retry_failed and status != "ok")
+    ]
+    say = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
+    complete = True
+    if todo:
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        number = store.add_campaign(started, sys.argv, host.version(), host.facts())
+        complete = campaign(store, number, todo, options.jobs, say)
+    done = store.finished()
+    statuses = [done[job.id] for job in jobs if job.id in done]
+    store.close()
+    if not complete:
+        say.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done, the same command goes on from here")
+    return (0 if complete else 130), {
+        "results": str(options.results),
+        "runs": len(jobs),
+        "started": len(todo),
+        "ok": statuses.count("ok"),
+        "not_ok": len(statuses) - statuses.count("ok"),
+    }
+
+
+def matrix(options: argparse.Namespace) -> list[Job]:
+    """All jobs of a campaign, those of one instance together; bounds need one seed only."""
+    if options.instance:
+        problems = [find_problem(options, reference) for reference in options.instance]
+    else:
+        problems = [find_problem(options, entry.id) for entry in catalog.suite(options.suite)]
+    infos = discover(options.solver_path)
+    known = {info.name for info in infos}
+    for name in options.solver or ():
+        if name not in known:
+            near = catalog.near_miss(name, known)
+            raise InputError("solver", repr(name), f"expected one of {', '.join(sorted(known))}{near}")
+    jobs = []
+    for problem in problems:
+        track = problem.track or problem.instance.track
+        for info in infos:
+            if info.track != track or (options.solver and info.name not in options.solver):
+                continue
+            seeds = range(options.seeds if info.kind == "solver" else 1)
+            jobs += [Job(info, problem, seed, limits_of(options, problem)) for seed in seeds]
+    if not jobs:
+        raise InputError("run", "", "expected at least one solver for the instances named")
+    return jobs
+
+
+def run_results(options: argparse.Namespace) -> Answer:
+    """The table of runs with their scores, also as Parquet and CSV."""
+    from harness import score
+
+    store = Store.open(options.results)
+    frame = score.run_table(score.tables(store))
+    store.close()
+    if options.parquet:
+        score.write_parquet(frame, options.parquet)
+    if options.csv:
+        score.write_csv(frame, options.csv)
+    return 0, frame.to_dicts()
+
+
+def run_leaderboard(options: argparse.Namespace) -> Answer:
+    """The static site."""
+    from harness import score
+    from leaderboard.build import build
+
+    store = Store.open(options.results)
+    index = build(score.tables(store), options.output)
+    store.close()
+    return 0, {"index": str(index)}
+
+
+def run_fetch(options: argparse.Namespace) -> Answer:
+    """Public instances, checksums verified."""
+    from instances.fetch import fetch
+
+    entries = [entry for name in options.suite or ["contest"] for entry in catalog.suite(name)]
+    outcomes = fetch(entries, options.mirror, lambda text: print(text, file=sys.stderr))
+    failed = sum(outcome.error != "" for outcome in outcomes)
+    return int(failed > 0), [{"id": o.id, "path": str(o.path or ""), "error": o.error} for o in outcomes]
+
+
+def run_generate(options: argparse.Namespace) -> Answer:
+    """A new instance from a seed."""
+    from instances.generate import families
+
+    family = families()[options.family]
+    given = {key: getattr(options, key) for key in family.parameters if getattr(options, key) is not None}
+    instance = family.build(options.seed, **given)
+    save(instance, options.output)
+    return 0, {"output": str(options.output), **instance.summary()}
+
+
+def run_new_solver(options: argparse.Namespace) -> Answer:
+    """A solver file to start from."""
+    from harness.new_solver import template
+
+    folder = options.directory or (Path("solvers") / options.track if Path("solvers/registry.py").is_file() else Path())
+    path = Path(folder) / f"{options.name.replace('-', '_')}.py"
+    if path.exists():
+        raise InputError(path, "", "expected a name that is still free")
+    write_bytes(path, template(options.name, options.track).encode())
+    return 0, {"file": str(path), "try": f"shardmark solve INSTANCE --solver {options.name} --solver-path {path}"}
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="shardmark", description="Split deep-learning graphs over devices, and know how well."
+    )
+    top.add_argument("--version", action="version", version=f"shardmark {host.version()}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(name: str, command: Callable[[argparse.Namespace], Answer], example: str) -> argparse.ArgumentParser:
+        about = (command.__doc__ or "").strip()
+        sub = commands.add_parser(
+            name,
+            help=about,
+            description=about,
+            epilog=f"example: shardmark {name} {example}",
+        )
+        sub.add_argument("--json", action="store_true", help="print JSON for machines")
+        sub.set_defaults(command=command)
+        return sub
+
+    sub = add("list", run_list, "solvers")
+    sub.add_argument("what", choices=("instances", "solvers", "bounds", "suites"))
+    _solver_path(sub)
+
+    sub = add("solve", run_solve, "pipeline-tiny --solver brkga-100 --timeout 5")
+    _instance(sub)
+    sub.add_argument("--solver", required=True, metavar="NAME")
+    sub.add_argument("--output", type=Path, metavar="FILE", help="write the best solution there")
+    _limits(sub)
+    _solver_path(sub)
+
+    sub = add("check", run_check, "pipeline-tiny solution.json")
+    _instance(sub)
+    sub.add_argument("solution", metavar="SOLUTION", help="a JSON file")
+
+    sub = add("bound", run_bound, "pipeline-tiny --method exact --timeout 10")
+    _instance(sub)
+    sub.add_argument("--method", required=True, metavar="NAME")
+    _limits(sub)
+    _solver_path(sub)
+
+    sub = add("info", run_info, "pipeline-tiny")
+    _instance(sub)
+
+    sub = add("run", run_run, "--suite quick --jobs 2")
+    sub.add_argument("--suite", default="quick", metavar="NAME", help="instances of a suite (default: quick)")
+    sub.add_argument("--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
+    sub.add_argument("--solver", action="append", metavar="NAME", help="only these; may be repeated")
+    sub.add_argument("--seeds", type=_positive_int, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
+    sub.add_argument("--jobs", type=_positive_int, default=1, metavar="N", help="runs at once (default: 1)")
+    sub.add_argument("--retry-failed", action="store_true", help="do again what did not end well")
+    sub.add_argument("--quiet", action="store_true", help="no progress")
+    sub.add_argument("--track", choices=tracks(), help=argparse.SUPPRESS)
+    _results(sub)
+    _limits(sub, seed=False)
+    _solver_path(sub)
+
+    sub = add("results", run_results, "--csv runs.csv")
+    _results(sub)
+    sub.add_argument("--parquet", type=Path, metavar="FILE")
+    sub.add_argument("--csv", type=Path, metavar="FILE")
+
+    sub = add("leaderboard", run_leaderboard, "--output site")
+    _results(sub)
+    sub.add_argument("--output", type=Path, default=Path("site"), metavar="DIR", help="default: site")
+
+    sub = add("fetch", run_fetch, "contest --mirror DIR")
+    sub.add_argument("suite", nargs="*", metavar="SUITE", help="default: contest")
+    sub.add_argument("--mirror", metavar="DIR", help="a local copy, OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)")
+
+    _generate(add("generate", run_generate, "regal --seed 1 --output graph.json"))
+
+    sub = add("new-solver", run_new_solver, "my-idea --track pipeline")
+    sub.add_argument("name", type=_solver_name, metavar="NAME")
+    sub.add_argument("--track", required=True, choices=tracks())
+    sub.add_argument("--directory", type=Path, metavar="DIR", help="default: solvers/TRACK, or here")
+    return top
+
+
+def _instance(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("instance", metavar="INSTANCE", help="a file, or an id from `shardmark list instances`")
+    sub.add_argument("--track", choices=tracks(), help="default: recognised from the content")
+    sub.add_argument("--stages", type=_positive_int, metavar="K", help="number of stages (pipeline)")
+
+
+def _limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
+    sub.add_argument("--timeout", type=_seconds, metavar="S", help="seconds of wall time (default: the instance's)")
+    sub.add_argument(
+        "--memory", type=_seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help="MiB for all processes of the run"
+    )
+    sub.add_argument("--cores", type=_positive_int, default=1, metavar="N", help="default: 1")
+    if seed:
+        sub.add_argument("--seed", type=_natural, default=0, metavar="N", help="default: 0")
+
+
+def _results(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
+
+
+def _solver_path(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--solver-path", action="append", default=[], metavar="PATH", help="more solvers: a file or a folder"
+    )
+
+
+def _generate(sub: argparse.ArgumentParser) -> None:
+    from instances.generate import families
+
+    sub.epilog = None
+    members = sub.add_subparsers(dest="family", metavar="FAMILY", required=True)
+    for name, family in families().items():
+        member = members.add_parser(
+            name,
+            help=f"{family.track}: {family.description}",
+            description=f"{family.description} Source: {family.source}" if family.source else family.description,
+            epilog=f"example: shardmark generate {name} --seed 1 --output {name}.json",
+        )
+        member.add_argument("--seed", type=_natural, default=0, metavar="N", help="default: 0")
+        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzip if it ends in .gz")
+        member.add_argument("--json", action="store_true", help="print JSON for machines")
+        for key, default in family.parameters.items():
+            kind = type(default) if default is not None else float
+            member.add_argument(f"--{key.replace('_', '-')}", dest=key, type=kind, help=f"default: {default}")
+
+
+def _positive_int(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, found {text!r}")
+    return int(text)
+
+
+def _natural(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a whole number, at least 0, found {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"expected a positive number, found {text!r}")
+    return value
+
+
+def _solver_name(text: str) -> str:
+    from solvers.registry import NAME
+
+    if not NAME.fullmatch(text) or "." in text:
+        raise argparse.ArgumentTypeError(f"expected lower-case letters, digits and dashes, found {text!r}")
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,11 @@
+"""The file that ``shardmark new-solver`` writes: a working solver to start from."""
+
+from __future__ import annotations
+
+from solvers.registry import FOLDER
+
+
+def template(name: str, track: str) -> str:
+    """Text of a solver file for a track: its ``_template.py`` under a new name."""
+    text = (FOLDER / track / "_template.py").read_text()
+    return text.replace('"""NAME:', f'"""{name}:').replace("def name(", f"def {name.replace('-', '_')}(")

@@ -1,0 +1,100 @@
+"""Messages from a run to the referee: JSON in frames that carry a length and a checksum.
+
+A frame is the two bytes ``SM``, the payload's length and its CRC-32 (both unsigned 32-bit, big-endian), and
+the payload: a JSON list ``[kind, value]``. Kinds and their values:
+
+``solution``  a solution of the track          ``declined``  why the solver does not take the instance
+``bound``     a lower bound, int or float      ``error``     the exception that ended the solver
+``done``      null: the solver returned
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MAGIC = b"SM"
+HEADER = struct.Struct(">2sII")
+LARGEST = 1 << 30
+KINDS = ("solution", "bound", "done", "declined", "error")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A decoded message."""
+
+    kind: str
+    value: Any
+
+
+class ProtocolError(ValueError):
+    """A frame or payload that breaks the protocol: a fault of the solver, told in one sentence."""
+
+
+def plain(value: Any) -> Any:
+    """JSON form of a NumPy array or scalar; TypeError for anything else that JSON does not know."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not plain JSON")
+
+
+def encode(kind: str, value: Any) -> bytes:
+    """One frame; TypeError or ValueError if ``value`` is not plain JSON (NaN and infinities are not)."""
+    payload = json.dumps([kind, value], default=plain, allow_nan=False, separators=(",", ":")).encode()
+    return HEADER.pack(MAGIC, len(payload), zlib.crc32(payload)) + payload
+
+
+def decode(payload: bytes) -> Message:
+    """The message of a payload, or ProtocolError."""
+    try:
+        content = json.loads(payload)
+    except (ValueError, RecursionError):
+        raise ProtocolError("a message was not JSON") from None
+    if not (isinstance(content, list) and len(content) == 2 and content[0] in KINDS):
+        raise ProtocolError("a message was not one of " + ", ".join(KINDS))
+    return Message(*content)
+
+
+class Frames:
+    """Cuts a byte stream into payloads; after a fault everything that follows is ignored."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self.fault: str | None = None
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Add bytes from the pipe and return the payloads that are complete now."""
+        if self.fault:
+            return []
+        self._buffer += data
+        payloads = []
+        while len(self._buffer) >= HEADER.size:
+            magic, length, checksum = HEADER.unpack_from(self._buffer)
+            if magic != MAGIC or length > LARGEST:
+                self._fail("wrote bytes that are no message into the referee's pipe")
+                break
+            if len(self._buffer) < HEADER.size + length:
+                break
+            payload = bytes(self._buffer[HEADER.size : HEADER.size + length])
+            del self._buffer[: HEADER.size + length]
+            if zlib.crc32(payload) != checksum:
+                self._fail("sent a message whose checksum is wrong")
+                break
+            payloads.append(payload)
+        return payloads
+
+    def close(self) -> None:
+        """The stream has ended: half a message is a fault."""
+        if self._buffer and not self.fault:
+            self._fail("stopped in the middle of a message")
+
+    def _fail(self, fault: str) -> None:
+        self.fault = fault
+        self._buffer.clear()

@@ -1,0 +1,304 @@
+"""Runs: one under limits, or the matrix of solvers, instances and seeds with a queue that resumes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import queue
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.discover import SolverInfo
+from harness.limits import Cancelled, Limits, Outcome, execute
+from harness.protocol import Message, ProtocolError, decode
+from harness.store import Bound, Incumbent, Record, Store
+from harness.verify import verify
+from instances import parse
+from instances.jsonfile import read_bytes, sha256
+
+TOLERANCE = 1e-9  # relative, for costs that are floats
+_loading = threading.Lock()  # two threads that want one large instance read it once
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An instance as the matrix names it: where it lies, its options, what was published about it."""
+
+    id: str
+    path: Path
+    track: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    published: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float = 60.0
+
+    @property
+    def instance(self) -> Any:
+        """The parsed instance; read once."""
+        with _loading:
+            return self._instance
+
+    @cached_property
+    def _instance(self) -> Any:
+        return parse(read_bytes(self.path), str(self.path), self.track, **self.options)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of the decompressed file."""
+        return sha256(read_bytes(self.path))
+
+    @property
+    def checksum(self) -> str:
+        """Identity of content and options together."""
+        given = {key: value for key, value in self.options.items() if value is not None}
+        return sha256(f"{self.content_hash} {json.dumps(given, sort_keys=True)}".encode())
+
+    def forget(self) -> None:
+        """Drop the parsed instance from memory."""
+        self.__dict__.pop("_instance", None)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One cell of the matrix."""
+
+    solver: SolverInfo
+    problem: Problem
+    seed: int
+    limits: Limits
+
+    @property
+    def id(self) -> str:
+        """SHA-256 of the definition: the same definition is the same run, whatever anything is called."""
+        definition = {
+            "checksum": self.problem.checksum,
+            "solver": [self.solver.track, self.solver.name, self.solver.hash, dict(self.solver.params)],
+            "seed": self.seed,
+            "limits": [self.limits.timeout_s, self.limits.memory_mib, self.limits.cores],
+        }
+        return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a run handed in, after verification: claimed and true are apart."""
+
+    incumbents: tuple[Incumbent, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    cost: int | float | None = None
+    solution: Any = None
+    lower_bound: int | float | None = None
+    violation: str = ""
+    last: Message | None = None
+    fault: str = ""
+
+
+def perform(job: Job, cpus: Sequence[int] | None = None, cancel: threading.Event | None = None) -> Record:
+    """Carry out one run and judge it; raises Cancelled, and InputError if the instance cannot be read."""
+    started = datetime.now(UTC).isoformat(timespec="milliseconds")
+    if job.solver.error:
+        outcome = Outcome(stop="import", reason=f"its file cannot be imported: {job.solver.error}")
+    else:
+        with tempfile.TemporaryDirectory(prefix="shardmark-", ignore_cleanup_errors=True) as folder:
+            outcome = execute(lambda *at: command(job, cpus, *at), job.limits, Path(folder), cancel)
+    return record(job, started, outcome, examine(job.problem.instance, outcome))
+
+
+def command(job: Job, cpus: Sequence[int] | None, channel: int, start: float) -> list[str]:
+    """Arguments of the child process of a run."""
+    limits = job.limits
+    order = {
+        "channel": channel,
+        "cpus": list(cpus) if cpus else None,
+        "instance": str(job.problem.path.resolve()),
+        "checksum": job.problem.content_hash,
+        "track": job.solver.track,
+        "options": dict(job.problem.options),
+        "solver": job.solver.name,
+        "file": job.solver.file,
+        "seed": job.seed,
+        "cores": limits.cores,
+        "memory": limits.memory_mib,
+        "deadline": start + limits.timeout_s - limits.margin_s(),
+    }
+    return [sys.executable, "-P", "-m", "harness.worker", "run", json.dumps(order)]
+
+
+def examine(instance: Any, outcome: Outcome) -> Verified:
+    """Decode and verify every message of a run."""
+    incumbents: list[Incumbent] = []
+    bounds: list[Bound] = []
+    best, solution, violation, last, fault = None, None, "", None, outcome.fault or ""
+    for arrival, payload in outcome.messages:
+        try:
+            last = decode(payload)
+        except ProtocolError as error:
+            fault = str(error)
+            continue
+        if last.kind == "solution":
+            verdict = verify(instance, last.value)
+            incumbents.append(Incumbent(arrival, verdict.feasible, verdict.cost))
+            if not verdict.feasible:
+                violation = verdict.violations[0]
+            elif verdict.cost is not None and (best is None or verdict.cost < best):
+                best, solution = verdict.cost, last.value
+        elif last.kind == "bound":
+            if type(last.value) in (int, float) and abs(last.value) < math.inf:
+                bounds.append(Bound(arrival, last.value))
+            else:
+                fault = "reported a bound that is no finite number"
+    greatest = max((bound.value for bound in bounds), default=None)
+    return Verified(tuple(incumbents), tuple(bounds), best, solution, greatest, violation, last, fault)
+
+
+def merge(kind: str, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
+    """``(stop, status, reason)``: the one place where how a run ended, what it claimed and what is true meet."""
+    stop, reason = outcome.stop, outcome.reason
+    last = found.last
+    if last is not None and last.kind in ("declined", "error"):
+        stop, reason = last.kind, str(last.value)
+    elif stop == "exit" and (last is None or last.kind != "done"):
+        stop, reason = "crash", "ended its process without returning"
+    cost, bound = found.cost, found.lower_bound
+    if cost is not None and bound is not None and above(bound, cost):
+        return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"
+    if stop != "exit":
+        return stop, stop, reason
+    if found.fault:
+        return stop, "error", found.fault
+    if cost is not None or (kind == "bound" and bound is not None):
+        return stop, "ok", ""
+    if found.violation:
+        return stop, "infeasible", found.violation
+    return stop, "none", "reported no solution" if kind == "solver" else "reported no lower bound"
+
+
+def above(bound: int | float, cost: int | float) -> bool:
+    """Whether a lower bound contradicts a verified cost; exact between integers."""
+    if isinstance(bound, int) and isinstance(cost, int):
+        return bound > cost
+    return float(bound) > float(cost) + TOLERANCE * max(1.0, abs(float(cost)))
+
+
+def record(job: Job, started: str, outcome: Outcome, found: Verified) -> Record:
+    """The row of a finished run."""
+    stop, status, reason = merge(job.solver.kind, outcome, found)
+    return Record(
+        id=job.id,
+        track=job.solver.track,
+        instance=job.problem.id,
+        checksum=job.problem.checksum,
+        solver=job.solver.name,
+        kind=job.solver.kind,
+        solver_hash=job.solver.hash,
+        seed=job.seed,
+        timeout_s=job.limits.timeout_s,
+        memory_mib=job.limits.memory_mib,
+        cores=job.limits.cores,
+        started=started,
+        stop=stop,
+        status=status,
+        reason=reason,
+        cost=found.cost,
+        lower_bound=found.lower_bound,
+        wall_s=outcome.wall_s,
+        cpu_s=outcome.cpu_s,
+        peak_mib=outcome.peak_mib,
+        solution=found.solution,
+        log=outcome.log,
+        incumbents=found.incumbents,
+        bounds=found.bounds,
+    )
+
+
+Progress = Callable[[int, int, Job, Record, float], None]
+
+
+def campaign(
+    store: Store,
+    number: int,
+    jobs: Sequence[Job],
+    parallel: int = 1,
+    progress: Progress | None = None,
+) -> bool:
+    """Carry out jobs in slots of disjoint cores and store each run as it ends; False if it was interrupted.
+
+    ``progress(done, total, job, record, seconds_left)`` is called after every run. Jobs of one instance should
+    stand together: an instance is kept in memory only while its jobs are under way.
+    """
+    slots = core_slots(parallel, max((job.limits.cores for job in jobs), default=1))
+    cancel = threading.Event()
+    left = sum(job.limits.timeout_s for job in jobs)
+    began, spent_limit, done = time.monotonic(), 0.0, 0
+    waiting, running = iter(jobs), dict[Future[Record], Job]()
+    users = count_users(jobs)
+    with ThreadPoolExecutor(parallel) as pool:
+        try:
+            while True:
+                while len(running) < parallel and (job := next(waiting, None)) is not None:
+                    running[pool.submit(_in_slot, slots, job, cancel)] = job
+                if not running:
+                    return True
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    job = running.pop(future)
+                    row = future.result()
+                    keep(store, number, job, row)
+                    users[job.problem.id] -= 1
+                    if not users[job.problem.id]:
+                        job.problem.forget()
+                    done, spent_limit = done + 1, spent_limit + job.limits.timeout_s
+                    pace = (time.monotonic() - began) / max(spent_limit, 1e-9)
+                    if progress:
+                        progress(done, len(jobs), job, row, (left - spent_limit) * pace)
+        except (KeyboardInterrupt, Cancelled):
+            cancel.set()
+            return False
+        except BaseException:
+            cancel.set()
+            raise
+
+
+def keep(store: Store, campaign_number: int, job: Job, row: Record) -> None:
+    """Store a run with what pages need to know of its instance and its solver."""
+    problem, solver = job.problem, job.solver
+    store.add_instance(problem.checksum, problem.id, row.track, problem.instance.summary(), problem.published)
+    store.add_solver(
+        solver.hash, solver.track, solver.name, solver.kind, solver.source, solver.description, dict(solver.params)
+    )
+    store.add_run(campaign_number, row)
+
+
+def count_users(jobs: Iterable[Job]) -> dict[str, int]:
+    """How many jobs each instance has."""
+    users: dict[str, int] = {}
+    for job in jobs:
+        users[job.problem.id] = users.get(job.problem.id, 0) + 1
+    return users
+
+
+def core_slots(parallel: int, cores: int) -> queue.SimpleQueue[list[int] | None]:
+    """One set of CPU numbers for each run that is under way at once; None where the system cannot pin."""
+    slots: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    for i in range(parallel):
+        cpus = usable[i * cores : (i + 1) * cores]
+        slots.put(cpus if len(cpus) == cores else None)
+    return slots
+
+
+def _in_slot(slots: queue.SimpleQueue[list[int] | None], job: Job, cancel: threading.Event) -> Record:
+    cpus = slots.get()
+    try:
+        return perform(job, cpus, cancel)
+    finally:
+        slots.put(cpus)

@@ -1,0 +1,78 @@
+"""Text for people: aligned columns, durations, and the progress of a campaign on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.run import Job
+    from harness.store import Record
+
+
+def text(value: Any) -> str:
+    """A value in a table: nothing for None, words for truth, six digits for a float, all digits for an int."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return "; ".join(map(text, value)) or "-"
+    return str(value)
+
+
+def pairs(answer: Mapping[str, Any]) -> str:
+    """One object, a line a key."""
+    width = max(map(len, answer), default=0)
+    return "\n".join(f"{key:<{width}}  {text(value)}" for key, value in answer.items())
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A list of objects as aligned columns, numbers to the right; the last column is not padded."""
+    if not rows:
+        return "(none)"
+    names = list(rows[0])
+    cells = [[text(row[name]) for name in names] for row in rows]
+    right = [all(isinstance(row[name], int | float) or row[name] is None for row in rows) for name in names]
+    widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
+
+    def line(row: Sequence[str]) -> str:
+        return "  ".join(f"{c:>{w}}" if r else f"{c:<{w}}" for c, w, r in zip(row, widths, right, strict=True)).rstrip()
+
+    return "\n".join(map(line, [names, *cells]))
+
+
+def duration(seconds: float) -> str:
+    """A rough length of time: 42 s, 7 min, 3.2 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+class Progress:
+    """A line on stderr for every run that ends, with an estimate of what is left."""
+
+    def __init__(self, total: int, already: int, quiet: bool = False) -> None:
+        self.quiet = quiet
+        if already:
+            self.line(f"{already} of {total} runs are there already")
+
+    def line(self, words: str) -> None:
+        """Say something, unless quiet."""
+        if not self.quiet:
+            print(words, file=sys.stderr, flush=True)
+
+    def __call__(self, done: int, total: int, job: Job, row: Record, seconds_left: float) -> None:
+        """Tell of one finished run."""
+        worth = row.cost if row.kind == "solver" or row.lower_bound is None else row.lower_bound
+        found = "" if worth is None else f"{'cost' if worth is row.cost else 'bound'} {text(worth)}"
+        state = found if row.status == "ok" else f"{row.status}{', ' + found if found else ''}: {row.reason}"
+        left = f"about {duration(seconds_left)} left" if done < total else "done"
+        width = len(str(total))
+        self.line(
+            f"[{done:>{width}}/{total}] {row.track} {row.instance} {row.solver}"
+            f"{f' seed {row.seed}' if row.seed else ''}: {state} ({row.wall_s:.1f} s; {left})"
+        )

@@ -1,0 +1,147 @@
+"""The child side of a run: loads the instance and the solver, and reports over a pipe.
+
+``python -m harness.worker run JOB``      one run; JOB is JSON, see `main`
+``python -m harness.worker list FILES``   what solver files declare; FILES is a JSON list, the answer JSON lines
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.protocol import encode
+from instances import InputError, parse
+from instances.jsonfile import read_bytes
+from solvers import registry
+
+
+class PipeRun(registry.Run):
+    """A run whose reports travel to the referee."""
+
+    def __init__(self, channel: int, deadline: float, **limits: Any) -> None:
+        super().__init__(**limits)
+        self._channel = channel
+        self.deadline = deadline
+
+    def send(self, kind: str, value: Any) -> None:
+        """Write one message; whole, however long it is."""
+        try:
+            frame = memoryview(encode(kind, value))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"reported a {kind} that is not plain JSON: {error}") from None
+        while frame:
+            frame = frame[os.write(self._channel, frame) :]
+
+    def report(self, solution: Any) -> None:
+        """Send a solution."""
+        self.send("solution", solution)
+
+    def bound(self, value: float) -> None:
+        """Send a lower bound."""
+        self.send("bound", value)
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the referee asked for.
+
+    A JOB has ``channel`` (file descriptor), ``cpus`` (list or null), ``instance`` (path), ``checksum``, ``track``,
+    ``options``, ``solver`` (name), ``file`` (path), ``seed``, ``cores``, ``memory`` and ``deadline``.
+    """
+    action, text = arguments
+    if action == "list":
+        list_files(json.loads(text))
+    else:
+        run_job(json.loads(text))
+    return 0
+
+
+def run_job(job: dict[str, Any]) -> None:
+    """One run: the last message is ``done``, ``declined`` or ``error``."""
+    channel = job["channel"]
+    os.set_inheritable(channel, False)
+    if job["cpus"] and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, job["cpus"])
+    run = PipeRun(channel, job["deadline"], seed=job["seed"], cores=job["cores"], memory=job["memory"])
+    try:
+        answer = find_solver(job)(load_instance(job), run)
+        if answer is not None:
+            run.report(answer)
+    except registry.Declined as declined:
+        run.send("declined", str(declined))
+    except MemoryError:
+        run.send("error", "ran out of memory")
+    except BrokenPipeError:
+        pass  # the referee has gone
+    except Exception as error:
+        traceback.print_exc()
+        run.send("error", one_line(error))
+    else:
+        run.send("done", None)
+
+
+def load_instance(job: dict[str, Any]) -> Any:
+    """The instance, the very content that the referee knows."""
+    content = read_bytes(job["instance"])
+    if hashlib.sha256(content).hexdigest() != job["checksum"]:
+        raise InputError(job["instance"], "", "expected the content that the campaign began with, it has changed")
+    return parse(content, job["instance"], job["track"], **job["options"])
+
+
+def find_solver(job: dict[str, Any]) -> Callable[[Any, registry.Run], Any]:
+    """The solver's function with its parameters filled in."""
+    for solver in registry.load_file(Path(job["file"])):
+        if solver.name == job["solver"] and solver.track == job["track"]:
+            return lambda instance, run: solver.function(instance, run, **solver.params)
+    raise LookupError(f"{job['file']} no longer declares {job['solver']}")
+
+
+def list_files(files: list[str]) -> None:
+    """Import solver files and print what they declare: a line before each file and a line after it."""
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a solver prints while it is imported is log
+    for name in files:
+        print(json.dumps({"begin": name}), file=answer, flush=True)
+        path = Path(name)
+        try:
+            found = [describe(solver, path) for solver in registry.load_file(path)]
+            line: dict[str, Any] = {"end": name, "solvers": found}
+            json.dumps(line)
+        except Exception as error:
+            line = {"end": name, "error": one_line(error)}
+        print(json.dumps(line), file=answer, flush=True)
+
+
+def describe(solver: registry.Solver, path: Path) -> dict[str, Any]:
+    """A solver as plain JSON."""
+    return {
+        "name": solver.name,
+        "track": solver.track,
+        "kind": solver.kind,
+        "source": solver.source,
+        "description": solver.description,
+        "params": dict(solver.params),
+        "deterministic": solver.deterministic,
+        "file": str(path),
+        "hash": registry.source_hash(path),
+    }
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as one line: its type, its text, and where it was raised."""
+    text = " ".join(str(error).split())
+    place = ""
+    with contextlib.suppress(IndexError):
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f" ({Path(frame.filename).name}:{frame.lineno})"
+    return f"{type(error).__name__}: {text[:500]}{place}" if text else f"{type(error).__name__}{place}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,102 @@
+"""The matrix: resumes, survives everything, stops cleanly."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.limits import Limits
+from harness.run import Job, campaign, core_slots
+from harness.store import Store
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store.open(tmp_path / "results", create=True)
+    store.add_campaign("now", ["test"], "0", {})
+    yield store
+    store.close()
+
+
+def jobs_of(zoo, chain, *names, seeds=1, timeout=10.0):
+    return [Job(zoo[name], chain, seed, Limits(timeout, 1024.0)) for name in names for seed in range(seeds)]
+
+
+def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
+    jobs = jobs_of(zoo, chain, "raises", "leaves", "broken-import", "nonsense", "good")
+    seen = []
+    assert campaign(store, 1, jobs, 2, lambda done, total, job, row, left: seen.append((done, total, left)))
+    assert store.finished() == {
+        job.id: status for job, status in zip(jobs, ("error", "crash", "import", "infeasible", "ok"), strict=True)
+    }
+    assert [done for done, _, _ in seen] == [1, 2, 3, 4, 5]
+    assert all(total == 5 and left >= 0 for _, total, left in seen)
+    assert seen[-1][2] == 0
+    assert len(store.rows("instances")[1]) == 1
+    assert len(store.rows("solvers")[1]) == 5
+
+
+def test_the_id_of_a_run_is_its_definition(zoo, chain, tmp_path):
+    job = Job(zoo["good"], chain, 0, Limits(1.0, 64.0))
+    moved = tmp_path / "moved.json"
+    moved.write_bytes(chain.path.read_bytes())
+    assert dataclasses.replace(job, problem=dataclasses.replace(chain, id="other", path=moved)).id == job.id
+    others = [
+        dataclasses.replace(job, seed=1),
+        dataclasses.replace(job, limits=Limits(2.0, 64.0)),
+        dataclasses.replace(job, problem=dataclasses.replace(chain, options={"stages": 3})),
+        dataclasses.replace(job, solver=dataclasses.replace(job.solver, hash="changed")),
+        dataclasses.replace(job, solver=dataclasses.replace(job.solver, params={"x": 1})),
+    ]
+    assert len({job.id, *(other.id for other in others)}) == 6
+
+
+def test_parallel_runs_have_cores_of_their_own():
+    usable = len(os.sched_getaffinity(0))
+    slots = core_slots(usable, 1)
+    cpus = [slots.get()[0] for _ in range(usable)]
+    assert sorted(cpus) == sorted(os.sched_getaffinity(0))
+    assert core_slots(1, usable + 1).get() is None
+
+
+def test_interrupting_a_campaign_kills_its_runs_and_keeps_what_is_done(store, zoo, chain):
+    jobs = jobs_of(zoo, chain, "good", "hangs", timeout=60.0)
+    main = threading.main_thread().ident
+
+    def interrupt(*_):
+        threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+
+    began = time.monotonic()
+    assert not campaign(store, 1, jobs, 1, interrupt)
+    assert time.monotonic() - began < 30
+    assert store.finished() == {jobs[0].id: "ok"}
+
+
+def test_the_command_line_resumes(tmp_path, chain):
+    zoo_file = str(Path(__file__).parent / "zoo" / "zoo.py")
+    command = [sys.executable, "-m", "harness", "run", "--instance", str(chain.path), "--solver-path", zoo_file]
+    command += [
+        "--solver",
+        "good",
+        "--solver",
+        "bounds",
+        "--seeds",
+        "2",
+        "--timeout",
+        "10",
+        "--results",
+        str(tmp_path / "r"),
+    ]
+    first = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "[3/3]" in first.stderr  # two seeds of the solver, one of the bound
+    again = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    assert '"started": 0' in again.stdout
+    assert "3 of 3 runs are there already" in again.stderr

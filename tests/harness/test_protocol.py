@@ -1,0 +1,56 @@
+"""Frames survive any cutting of the stream; anything else is a fault with a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.protocol import HEADER, Frames, Message, ProtocolError, decode, encode
+
+
+@given(st.lists(st.lists(st.integers(-(10**30), 10**30), max_size=5), max_size=6), st.integers(1, 50))
+def test_frames_survive_any_cutting(solutions, size):
+    stream = b"".join(encode("solution", s) for s in solutions)
+    frames, payloads = Frames(), []
+    for at in range(0, len(stream), size):
+        payloads += frames.feed(stream[at : at + size])
+    frames.close()
+    assert frames.fault is None
+    assert [decode(p) for p in payloads] == [Message("solution", s) for s in solutions]
+
+
+def test_numpy_values_become_plain():
+    (payload,) = Frames().feed(encode("solution", {"block": np.arange(3), "order": [np.int64(2)]}))
+    assert decode(payload).value == {"block": [0, 1, 2], "order": [2]}
+
+
+@pytest.mark.parametrize("value", [object(), float("nan"), float("inf"), {1, 2}, np.array([np.nan])])
+def test_what_is_not_plain_json_is_refused_by_the_sender(value):
+    with pytest.raises((TypeError, ValueError)):
+        encode("solution", value)
+
+
+@pytest.mark.parametrize(
+    ("stream", "fault"),
+    [
+        (b"rubbish that is long enough", "bytes that are no message"),
+        (HEADER.pack(b"SM", 2**31, 0), "bytes that are no message"),
+        (HEADER.pack(b"SM", 2, 0) + b"[]", "checksum is wrong"),
+        (encode("bound", 1)[:-1], "middle of a message"),
+    ],
+)
+def test_a_broken_stream_is_a_fault_and_keeps_what_came_before(stream, fault):
+    frames = Frames()
+    payloads = frames.feed(encode("bound", 7) + stream)
+    frames.close()
+    assert [decode(p).value for p in payloads] == [7]
+    assert fault in frames.fault
+    assert frames.feed(encode("bound", 8)) == []
+
+
+@pytest.mark.parametrize("payload", [b"\xff", b"{}", b'["cheat", 1]', b'["bound"]', b"[" * 100_000, b"1" * 9000])
+def test_a_payload_that_is_no_message_is_refused(payload):
+    with pytest.raises(ProtocolError, match="a message was not"):
+        decode(payload)

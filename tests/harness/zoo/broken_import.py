@@ -1,0 +1,11 @@
+"""A solver file that cannot be imported."""
+
+import a_package_that_nobody_has
+
+from solvers.registry import solver
+
+
+@solver(track="pipeline")
+def never(instance, run):
+    """Never seen."""
+    return a_package_that_nobody_has
