@@ -1,0 +1,70 @@
+# Everything a clone needs, two commands: `make benchmark` and `make test`. Each sets itself up.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SUITE ?= quick
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+RESULTS ?= results
+SITE ?= site
+RUN ?=
+COMMITS ?= 3
+
+# pip without its own news; versions pinned in constraints.txt, the C core compiled by the pinned cffi
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --constraint constraints.txt
+
+.PHONY: setup benchmark run leaderboard test lint format asv instances clean
+
+setup: $(VENV)/base
+
+# Compile again whenever the C core or the list of dependencies changes.
+$(VENV)/base: pyproject.toml setup.py constraints.txt $(wildcard c_src/*.c c_src/*.h c_src/*.py)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: expected Python 3.11 or newer as $(PYTHON), found $$($(PYTHON) -V 2>&1); try make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up $(VENV) (half a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(INSTALL) setuptools cffi
+	@$(INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+# One stamp an extra: test, lint, asv.
+$(VENV)/extra-%: $(VENV)/base
+	@$(INSTALL) --no-build-isolation --editable '.[$*]'
+	@touch $@
+
+benchmark: run leaderboard
+
+run: $(VENV)/base
+	@$(BIN)/shardmark run --suite $(SUITE) --jobs $(JOBS) --results $(RESULTS) $(RUN)
+
+leaderboard: $(VENV)/base
+	@$(BIN)/shardmark leaderboard --results $(RESULTS) --output $(SITE)
+
+test: $(VENV)/extra-test
+	@$(BIN)/python -m pytest $(PYTEST)
+
+lint: $(VENV)/extra-lint
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/clang-format --dry-run --Werror $(wildcard c_src/*.[ch] tests/c_src/*.[ch])
+
+format: $(VENV)/extra-lint
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/clang-format -i $(wildcard c_src/*.[ch] tests/c_src/*.[ch])
+
+# Times and gaps of the last COMMITS commits, published beside the site.
+asv: $(VENV)/extra-asv
+	@$(BIN)/asv machine --yes
+	@$(BIN)/asv run --skip-existing-successful HEAD~$(COMMITS)..HEAD
+	@$(BIN)/asv publish --html-dir $(SITE)/asv
+	@echo "open $(SITE)/asv/index.html (its pages need a server: $(BIN)/asv preview --html-dir $(SITE)/asv)"
+
+# The embedded instances again from their seeds; `git diff` stays empty.
+instances: $(VENV)/base
+	@$(BIN)/python -m instances.generate.embedded
+
+clean:
+	rm -rf $(VENV) $(SITE) $(RESULTS) .asv build dist *.egg-info solvers/_core.* .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
