@@ -1,0 +1,273 @@
+"""The command line as a user meets it: exit status, JSON on stdout, one sentence for every mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from instances.jsonfile import read_json, write_json
+
+CONTEST_EXAMPLE = {
+    "problem": {
+        "name": "example",
+        "nodes": {
+            "intervals": [[30, 70], [40, 70], [50, 120], [110, 140], [110, 150]],
+            "costs": [[15], [55, 65], [25, 45, 35], [85, 75], [95]],
+            "usages": [[10], [25, 25], [15, 20, 15], [10, 10], [15]],
+        },
+        "edges": {
+            "nodes": [[0, 1], [0, 2], [1, 3], [2, 4], [3, 4]],
+            "costs": [[30, 40], [50, 10, 40], [90, 10, 20, 80], [60, 20, 30], [70, 60]],
+        },
+        "usage_limit": 50,
+    }
+}
+
+
+def shardmark(*arguments, cwd=None, **environment):
+    """Run the command and check that no mistake ever shows a traceback."""
+    result = subprocess.run(
+        [sys.executable, "-m", "harness", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+    assert "Traceback" not in result.stderr
+    return result
+
+
+def answer(*arguments, status=0, **options):
+    """The JSON that a command prints."""
+    result = shardmark(*arguments, "--json", **options)
+    assert result.returncode == status, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def example(tmp_path) -> Path:
+    path = tmp_path / "example.json"
+    write_json(path, CONTEST_EXAMPLE)
+    return path
+
+
+@pytest.fixture
+def graph(chain) -> Path:
+    return chain.path
+
+
+def solution_file(tmp_path, solution) -> Path:
+    path = tmp_path / "solution.json"
+    write_json(path, solution)
+    return path
+
+
+# ---------------------------------------------------------------- check
+
+
+def test_check_tells_the_exact_cost(example, tmp_path):
+    found = answer("check", example, solution_file(tmp_path, [0, 0, 2, 1, 0]))
+    assert found == {"instance": "example.json", "feasible": True, "cost": 445, "violations": []}
+
+
+@pytest.mark.parametrize(
+    ("solution", "sentence"),
+    [
+        ([0, 0, 2, 1], "5"),
+        ([0, 0, 3, 1, 0], "node 2"),
+        ([0, -1, 2, 1, 0], "node 1"),
+        ([0, 0, 1, 1, 0], "time step 50"),
+        ([0, 0, True, 1, 0], "node 2"),
+        ([0, 0, 1.0, 1, 0], "node 2"),
+        ({"a": 1}, "list"),
+    ],
+)
+def test_check_says_in_a_sentence_why_not(example, tmp_path, solution, sentence):
+    found = answer("check", example, solution_file(tmp_path, solution), status=1)
+    assert not found["feasible"]
+    assert sentence in found["violations"][0]
+
+
+def test_check_names_amount_and_time_of_a_memory_violation(example, tmp_path):
+    found = answer("check", example, solution_file(tmp_path, [0, 0, 1, 1, 0]), status=1)
+    assert found["cost"] == 15 + 55 + 45 + 75 + 95 + 30 + 10 + 10 + 20 + 60
+    (sentence,) = found["violations"]
+    assert "time step 50" in sentence
+    assert "55" in sentence
+    assert "50" in sentence
+
+
+def test_check_adds_beyond_64_bits(tmp_path):
+    document = json.loads(json.dumps(CONTEST_EXAMPLE))
+    document["problem"]["nodes"]["costs"] = [[2**63 - 1] * len(c) for c in CONTEST_EXAMPLE["problem"]["nodes"]["costs"]]
+    path = tmp_path / "huge.json"
+    write_json(path, document)
+    found = answer("check", path, solution_file(tmp_path, [0, 0, 2, 1, 0]))
+    assert found["cost"] == 5 * (2**63 - 1) + 30 + 40 + 10 + 30 + 60
+
+
+# ---------------------------------------------------------------- solve, bound, info
+
+
+def test_solve_reports_and_writes_the_solution(graph, tmp_path):
+    output = tmp_path / "out.json"
+    found = answer("solve", graph, "--solver", "random-100", "--timeout", 10, "--output", output)
+    assert found["status"] == "ok"
+    assert found["cost"] == 6.0
+    assert found["lower_bound"] == pytest.approx(5.0)
+    assert found["gap"] == pytest.approx(0.2)
+    assert set(found) >= {"feasible", "wall_s", "cpu_s", "peak_mib"}
+    assert answer("check", graph, output)["cost"] == 6.0
+
+
+def test_stages_override_the_file(graph):
+    assert answer("info", graph)["stages"] == 2
+    assert answer("info", graph, "--stages", 3)["stages"] == 3
+    assert answer("solve", graph, "--stages", 1, "--solver", "random-1")["cost"] == 10.0
+
+
+def test_solve_exits_with_1_when_nothing_is_found(graph):
+    zoo = Path(__file__).parent / "zoo" / "zoo.py"
+    found = answer("solve", graph, "--solver", "silent", "--solver-path", zoo, status=1)
+    assert (found["status"], found["cost"], found["reason"]) == ("none", None, "reported no solution")
+
+
+def test_bound_proves_the_optimum(graph):
+    found = answer("bound", graph, "--method", "exact", "--timeout", 30)
+    assert found["lower_bound"] == pytest.approx(6.0, rel=1e-5)
+    assert found["lower_bound"] <= 6.0
+    assert found["optimal"]
+    weaker = answer("bound", graph, "--method", "simple")
+    assert weaker["lower_bound"] == pytest.approx(5.0)
+    assert not weaker["optimal"]
+
+
+def test_people_get_columns(graph, example):
+    result = shardmark("info", graph)
+    assert result.returncode == 0
+    assert "stages         2" in result.stdout or "stages" in result.stdout.split()
+    assert "{" not in result.stdout
+    assert shardmark("info", example).stdout.startswith("track")
+
+
+# ---------------------------------------------------------------- lists, generators, new solvers
+
+
+def test_lists(tmp_path):
+    instances = answer("list", "instances")
+    assert {row["track"] for row in instances} >= {"intraop", "pipeline"}
+    solvers = answer("list", "solvers")
+    assert {row["name"] for row in solvers} >= {"random", "greedy", "cfn-penalty", "random-10000", "brkga-100"}
+    assert {row["name"] for row in answer("list", "bounds")} >= {"simple", "bottleneck", "exact"}
+    assert {row["suite"] for row in answer("list", "suites")} >= {"quick", "contest"}
+
+
+def test_generate_is_repeatable(tmp_path):
+    from instances.generate import families
+
+    for family in families():
+        first, again = tmp_path / f"{family}.json", tmp_path / f"{family}-again.json"
+        facts = answer("generate", family, "--seed", 3, "--output", first)
+        answer("generate", family, "--seed", 3, "--output", again)
+        assert first.read_bytes() == again.read_bytes()
+        assert answer("info", first)["nodes"] == facts["nodes"]
+
+
+@pytest.mark.parametrize("track", ["intraop", "pipeline"])
+def test_a_new_solver_works_as_it_is(track, tmp_path, graph, example):
+    made = answer("new-solver", "my-idea", "--track", track, cwd=tmp_path)
+    path = tmp_path / "my_idea.py"
+    assert made["file"] == "my_idea.py"
+    instance = example if track == "intraop" else graph
+    found = answer("solve", instance, "--solver", "my-idea", "--solver-path", path)
+    assert found["status"] == "ok"
+    again = shardmark("new-solver", "my-idea", "--track", track, cwd=tmp_path)
+    assert again.returncode == 2
+    assert "expected a name that is still free" in again.stderr
+
+
+def test_run_results_leaderboard(graph, tmp_path):
+    results, site = tmp_path / "results", tmp_path / "site"
+    done = answer("run", "--instance", graph, "--solver", "random-1", "--solver", "simple", "--results", results)
+    assert (done["runs"], done["ok"], done["not_ok"]) == (2, 2, 0)
+    rows = answer("results", "--results", results, "--csv", tmp_path / "r.csv", "--parquet", tmp_path / "r.parquet")
+    assert {row["solver"] for row in rows} == {"random-1", "simple"}
+    assert (tmp_path / "r.csv").read_text().count("\n") == 3
+    index = answer("leaderboard", "--results", results, "--output", site)["index"]
+    assert Path(index) == site / "index.html"
+    assert "random-1" in (site / "index.html").read_text()
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["solve", "GRAPH", "--solver", "brkga-10"], "'brkga-10': expected one of brkga-100"),
+        (["solve", "nowhere.json", "--solver", "random-1"], "nowhere.json"),
+        (["solve", "GRAPH", "--solver", "random-1", "--timeout", "-1"], "expected a positive number, found '-1'"),
+        (["solve", "GRAPH", "--solver", "random-1", "--cores", "two"], "expected a whole number"),
+        (["solve", "EXAMPLE", "--solver", "random", "--stages", "2"], "intraop has no stages"),
+        (["solve", "EXAMPLE", "--solver", "brkga-100"], "expected one of"),
+        (["solve", "GRAPH", "--solver", "x", "--solver-path", "nowhere"], "expected a solver file or a folder"),
+        (["check", "GRAPH", "nowhere.json"], "expected a file"),
+        (["check", "GRAPH", "GRAPH.txt"], "GRAPH.txt"),
+        (["check", "EXAMPLE", "EXAMPLE", "--track", "pipeline"], "expected"),
+        (["bound", "GRAPH", "--method", "random-1000000"], "expected one of"),
+        (["run", "--suite", "quik"], "quick"),
+        (["run", "--solver", "brkga-10"], "brkga-100"),
+        (["run", "--jobs", "0"], "at least 1"),
+        (["results", "--results", "nowhere"], "run `shardmark run` first"),
+        (["leaderboard", "--results", "nowhere"], "run `shardmark run` first"),
+        (["generate", "nothing", "--output", "x.json"], "invalid choice"),
+        (["new-solver", "Bad Name", "--track", "pipeline"], "lower-case letters"),
+        (["list", "everything"], "invalid choice"),
+        ([], "COMMAND"),
+    ],
+    ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_sentence_and_exit_2(arguments, sentence, graph, example, tmp_path):
+    (tmp_path / "GRAPH.txt").write_text("no json")
+    names = {"GRAPH": str(graph), "EXAMPLE": str(example)}
+    result = shardmark(*[names.get(a, a) for a in arguments], cwd=tmp_path)
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    assert sentence in result.stderr
+    if result.stderr.startswith("shardmark: "):
+        assert result.stderr.count("\n") == 1
+
+
+def test_an_output_that_cannot_be_written_is_a_sentence(graph, tmp_path):
+    result = shardmark("solve", graph, "--solver", "random-1", "--output", tmp_path / "no" / "such" / "file.json")
+    assert result.returncode == 2
+    assert "expected a place that can be written" in result.stderr
+
+
+def test_a_pipe_that_closes_early_is_no_crash(graph):
+    command = f"{sys.executable} -m harness list solvers | head -1"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in result.stderr
+    assert result.stdout
+
+
+def test_every_command_has_help_with_an_example():
+    top = shardmark("--help").stdout
+    for name in "list solve check bound info run results leaderboard fetch generate new-solver".split():
+        assert name in top
+        helped = shardmark(name, "--help")
+        assert helped.returncode == 0
+        assert "example: shardmark" in helped.stdout or name == "generate"
+
+
+def test_the_solution_written_is_the_one_verified(example, tmp_path):
+    output = tmp_path / "best.json"
+    found = answer("solve", example, "--solver", "greedy", "--timeout", 5, "--output", output)
+    assert answer("check", example, output)["cost"] == found["cost"]
+    assert len(read_json(output)) == 5
