@@ -1,0 +1,599 @@
+"""What runs are worth: scores of runs, instances, solvers and bound methods; polars does the arithmetic of tables.
+
+Costs and bounds are compared as exact fractions of their stored decimal text, never as floats; only ratios are floats.
+The words:
+
+score       least known cost of the instance / cost of the run, the contest's score; 0 without a solution
+certified   greatest trusted lower bound of the instance / cost of the run: at least this part of the optimum is reached
+gap         cost / trusted lower bound - 1
+known cost  the least of the verified costs of all current runs, bound methods included, and of the published best
+trusted     of a bound: not above the known cost, exactly for integer costs, by a relative 1e-9 for floats
+current     of a run: of the newest version of its solver, and the newest of its instance content and seed
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from harness.store import Store
+from instances import TRACKS, InputError, track_module, tracks
+
+__all__ = ["InputError", "Tables", "run_table", "tables", "write_csv", "write_parquet"]
+
+#: Two float costs, or a float cost and a bound, that differ relatively by no more than this count as equal.
+TOLERANCE = Fraction(1, 10**9)
+#: How many times the instances of a track are drawn anew, with replacement, to see how firm a ranking is.
+RESAMPLES = 2000
+#: Fewer instances than this say nothing about how firm a ranking is.
+FEWEST_RESAMPLED = 5
+
+#: Types of columns that are not text.
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(["campaign", "seed", "cores", "number", "feasible"], pl.Int64),
+    **dict.fromkeys(["timeout_s", "memory_mib", "wall_s", "cpu_s", "peak_mib", "time_s"], pl.Float64),
+    **dict.fromkeys(["cost_float", "best_cost_float", "lower_bound_float", "value_float"], pl.Float64),
+    **dict.fromkeys(["score", "certified", "gap", "bound_score", "score_low", "score_high", "first_share"], pl.Float64),
+    **dict.fromkeys(["best", "proven", "bound_trusted", "bound_best", "bound_proves"], pl.Boolean),
+    **dict.fromkeys(["best_by", "bound_by"], pl.List(pl.String)),
+}
+_METHOD = ["track", "solver"]
+_CELL = ["track", "solver", "checksum"]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Everything that pages show. Costs and bounds are decimal text, ``..._float`` is their float; times in seconds.
+
+    ``tracks``          track -> what it is, one sentence; the tracks that have runs, in the order of the project
+    ``runs``            a row a current run: the columns of the store, ``checksum`` and ``instance`` (unique in its
+                        track), and ``score certified gap best proven time_to_best_s bound_trusted bound_score
+                        bound_best bound_proves time_to_bound_s``
+    ``instances``       a row an instance: ``track instance checksum summary published`` (both JSON), ``best_cost
+                        best_cost_float best_by lower_bound lower_bound_float bound_by`` (lists of names, "published"
+                        among them), ``gap proven runs solved``
+    ``results``         a row a solver or bound and instance, seeds averaged: ``kind runs solved score certified best
+                        proven time_to_best_s bounded bound_score bound_best bound_proves time_to_bound_s``
+    ``solvers``         the ranking, a row a solver: ``rank``, its facts (``hash source description params``),
+                        ``score_sum score_low score_high first_share score_geomean certified_sum certified_geomean
+                        certified_instances instances covered coverage runs solved expected best proven
+                        time_to_best_s``
+    ``bounds``          the same for bound methods: ``bound_sum bound_geomean bound_best bound_proves contradictions
+                        instances covered coverage runs bounded expected time_to_bound_s``
+    ``profiles``        ``track solver ratio share``: share of the instances solved at a cost of at most
+                        ``ratio`` x the known cost; one step a row
+    ``anytime``         ``track solver time_s score``: mean score over the instances of the track reached by then
+    ``incumbents``      ``run time_s feasible cost cost_float``, in the order of arrival
+    ``reported``        ``run time_s value value_float``: lower bounds, in the order of arrival
+    ``contradictions``  a row a bound above a known cost: ``track instance checksum solver seed run bound cost against``
+    ``campaigns``       ``id started command version host`` (JSON) and ``runs``, current ones
+    ``notes``           ``track instance note``: what a reader should know before comparing; ``instance`` may be null
+    """
+
+    tracks: Mapping[str, str]
+    runs: pl.DataFrame
+    instances: pl.DataFrame
+    results: pl.DataFrame
+    solvers: pl.DataFrame
+    bounds: pl.DataFrame
+    profiles: pl.DataFrame
+    anytime: pl.DataFrame
+    incumbents: pl.DataFrame
+    reported: pl.DataFrame
+    contradictions: pl.DataFrame
+    campaigns: pl.DataFrame
+    notes: pl.DataFrame
+
+
+def tables(store: Store) -> Tables:
+    """Score everything in a results database. Quick: one pass over the runs, the rest is columns."""
+    everything = _load(store, "runs").drop("instance", "cost_float", "lower_bound_float")
+    runs = _current(everything)
+    instances = _named(_load(store, "instances").join(runs, on="checksum", how="semi"))
+    runs = runs.join(instances.select("checksum", "instance"), on="checksum", how="left", maintain_order="left")
+    incumbents = _reports(store, "incumbents", runs)
+    reported = _reports(store, "bounds", runs)
+    cases = _cases(instances, runs)
+    runs = _score_runs(runs, cases, incumbents, reported)
+    instances = _score_instances(instances, runs, cases)
+    results = _results(runs)
+    facts, campaigns = _load(store, "solvers"), _load(store, "campaigns", id=pl.Int64)
+    expected = _expected(runs, instances)
+    contradictions = _contradictions(instances, cases)
+    return Tables(
+        tracks=_tracks(runs),
+        runs=runs,
+        instances=instances,
+        results=results,
+        solvers=_with_facts(_rank(_solvers(results, expected), results), runs, facts),
+        bounds=_with_facts(_bound_methods(results, expected, contradictions), runs, facts),
+        profiles=_profiles(runs, instances),
+        anytime=_anytime(runs, instances, incumbents),
+        incumbents=incumbents,
+        reported=reported,
+        contradictions=contradictions,
+        campaigns=_count_runs(campaigns, runs),
+        notes=_notes(everything, runs, instances, campaigns),
+    )
+
+
+def run_table(scored: Tables) -> pl.DataFrame:
+    """The current runs with their scores, a row each, flat columns: what ``shardmark results`` prints and exports."""
+    first = ["track", "instance", "solver", "kind", "seed", "status", "cost", "score", "lower_bound", "certified"]
+    then = ["gap", "best", "proven", "time_to_best_s", "wall_s", "cpu_s", "peak_mib", "timeout_s", "memory_mib"]
+    last = ["cores", "started", "reason", "solver_hash", "checksum", "id"]
+    return scored.runs.select(*first, *then, *last).sort("track", "instance", "kind", "solver", "seed")
+
+
+def write_parquet(frame: pl.DataFrame, path: str | Path) -> None:
+    """Write a table as Parquet; InputError if the file cannot be written."""
+    _write(path, frame.write_parquet)
+
+
+def write_csv(frame: pl.DataFrame, path: str | Path) -> None:
+    """Write a table as CSV, UTF-8, nothing for null; InputError if the file cannot be written."""
+    _write(path, frame.write_csv)
+
+
+def _write(path: str | Path, write: Any) -> None:
+    try:
+        write(path)
+    except OSError as error:
+        raise InputError(path, "", f"expected a file that can be written ({error})") from None
+
+
+# ---------------------------------------------------------------- what counts
+
+
+def _frame(columns: Sequence[str], rows: Sequence[Sequence[Any]], **types: Any) -> pl.DataFrame:
+    known = {**_TYPES, **types}
+    return pl.DataFrame(rows, schema={name: known.get(name, pl.String) for name in columns}, orient="row")
+
+
+def _load(store: Store, table: str, **types: Any) -> pl.DataFrame:
+    return _frame(*store.rows(table), **types)
+
+
+def _reports(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:
+    """Incumbents or bounds of the current runs, in the order of arrival."""
+    return _load(store, table).join(runs, left_on="run", right_on="id", how="semi").sort("run", "number")
+
+
+def _current(runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs of each solver's newest version, the newest of every content and seed."""
+    newest_version = pl.col("solver_hash") == pl.col("solver_hash").last().over(_METHOD)
+    ordered = runs.sort("campaign", "started", "id").filter(newest_version)
+    return ordered.unique([*_CELL, "seed"], keep="last", maintain_order=True)
+
+
+def _named(instances: pl.DataFrame) -> pl.DataFrame:
+    """Name instances uniquely in their track: contents (or options) that share an id are told apart by checksum."""
+    shared = pl.len().over("track", "id") > 1
+    name = pl.when(shared).then(pl.concat_str("id", pl.lit("@"), pl.col("checksum").str.head(8))).otherwise("id")
+    return instances.with_columns(instance=name).sort("track", "instance")
+
+
+def _tracks(runs: pl.DataFrame) -> dict[str, str]:
+    """Tracks that have runs, with the first line of their module's docstring, less its first words."""
+    found = set(runs["track"])
+    ordered = [t for t in TRACKS if t in found] + sorted(found - set(TRACKS))
+    return {track: _describe(track) for track in ordered}
+
+
+def _describe(track: str) -> str:
+    if track not in tracks():
+        return ""
+    line = (track_module(track).__doc__ or "").strip().split("\n")[0]
+    return re.sub(r"^Track\s+`*\w+`*:\s*", "", line).replace("``", "")
+
+
+# ---------------------------------------------------------------- an instance: what is claimed, what stands
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A cost or a lower bound that somebody states: its exact value, its text, and whose it is.
+
+    ``run`` and ``seed`` are None for what is published.
+    """
+
+    value: Fraction
+    text: str
+    by: str
+    run: str | None = None
+    seed: int | None = None
+
+
+class _Case:
+    """All that is claimed about one instance, and what of it stands; every comparison is exact.
+
+    ``best``      claim of the least known cost, None without one
+    ``bound``     claim of the greatest trusted lower bound, None without one
+    ``integral``  whether costs are integers: then nothing is forgiven, else a relative 1e-9
+    """
+
+    def __init__(self, costs: Sequence[_Claim], bounds: Sequence[_Claim], integral: bool) -> None:
+        self.integral = integral
+        self.slack = Fraction(0) if integral else TOLERANCE
+        self.costs = costs
+        self.best = min(costs, key=lambda claim: claim.value, default=None)
+        self.trusted = [claim for claim in bounds if not self.contradicts(claim.value)]
+        self.contradictions = [claim for claim in bounds if self.contradicts(claim.value)]
+        self.bound = max(self.trusted, key=lambda claim: claim.value, default=None)
+
+    def contradicts(self, bound: Fraction) -> bool:
+        """Whether a lower bound lies above the known cost."""
+        return self.best is not None and bound > self.best.value + abs(self.best.value) * self.slack
+
+    def is_best(self, cost: Fraction) -> bool:
+        """Whether a cost is the least known one."""
+        return self.best is not None and cost <= self.best.value + abs(self.best.value) * self.slack
+
+    def is_best_bound(self, bound: Fraction) -> bool:
+        """Whether a trusted bound is the greatest one."""
+        return self.bound is not None and bound >= self.bound.value - abs(self.bound.value) * self.slack
+
+    def proves(self, bound: Fraction, cost: Fraction) -> bool:
+        """Whether a trusted bound leaves no room below a cost: less than 1 for integers, a relative 1e-9 for floats."""
+        return bound > cost - 1 if self.integral else bound >= cost - abs(cost) * TOLERANCE
+
+    def of_cost(self, cost: Fraction) -> tuple[float, float | None, float | None, bool, bool]:
+        """``score, certified, gap, best, proven`` of a verified cost; the gap is None where it says nothing."""
+        score = _ratio(self.best.value, cost) if self.best else 0.0
+        if self.bound is None:
+            return score, None, None, self.is_best(cost), False
+        bound = self.bound.value
+        gap = 0.0 if cost <= bound else float(cost / bound - 1) if bound > 0 else None
+        return score, _ratio(bound, cost), gap, self.is_best(cost), self.proves(bound, cost)
+
+    def of_bound(self, bound: Fraction) -> tuple[bool, float | None, bool, bool]:
+        """``trusted, score, best, proves`` of a lower bound; its score is bound / known cost."""
+        if self.contradicts(bound):
+            return False, None, False, False
+        if self.best is None:
+            return True, None, self.is_best_bound(bound), False
+        cost = self.best.value
+        return True, _ratio(bound, cost), self.is_best_bound(bound), self.proves(bound, cost)
+
+
+def _ratio(part: Fraction, whole: Fraction) -> float:
+    """``part / whole`` within [0, 1]; 1 if both are 0."""
+    return 1.0 if part >= whole else max(0.0, float(part / whole))
+
+
+def _cases(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, _Case]:
+    """A case an instance, by checksum. A track's costs are integers if every verified one is written as one."""
+    integer = pl.col("cost").str.contains(r"^-?\d+$")
+    integral = dict(runs.group_by("track").agg(integer.any() & integer.all()).iter_rows())
+    costs: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
+    bounds: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
+    for checksum, *whose, cost, bound in runs.select(
+        "checksum", "solver", "id", "seed", "cost", "lower_bound"
+    ).iter_rows():
+        for text, claims in ((cost, costs), (bound, bounds)):
+            if text is not None:
+                claims[checksum].append(_Claim(Fraction(text), text, *whose))
+    cases = {}
+    for checksum, track, name, facts in instances.select("checksum", "track", "instance", "published").iter_rows():
+        published = json.loads(facts)
+        for key, claims in (("best_cost", costs), ("lower_bound", bounds)):
+            claims[checksum] += _published(published.get(key), f"{name}: published.{key}")
+        cases[checksum] = _Case(costs[checksum], bounds[checksum], integral[track])
+    return cases
+
+
+def _published(value: Any, place: str) -> list[_Claim]:
+    """The claim that a published value makes, if there is one."""
+    if value is None:
+        return []
+    try:
+        return [_Claim(Fraction(str(value)), str(value), "published")]
+    except ValueError:
+        raise InputError("instances", place, f"expected a number as decimal text, found {value!r}") from None
+
+
+def _contradictions(instances: pl.DataFrame, cases: Mapping[str, _Case]) -> pl.DataFrame:
+    rows = [
+        (track, name, checksum, claim.by, claim.seed, claim.run, claim.text, case.best.text, case.best.by)
+        for track, name, checksum in instances.select("track", "instance", "checksum").iter_rows()
+        if (case := cases[checksum]).best
+        for claim in case.contradictions
+    ]
+    columns = ("track", "instance", "checksum", "solver", "seed", "run", "bound", "cost", "against")
+    return _frame(columns, rows).sort("track", "instance", "solver", "seed")
+
+
+# ---------------------------------------------------------------- runs and instances
+
+
+def _score_runs(
+    runs: pl.DataFrame, cases: Mapping[str, _Case], incumbents: pl.DataFrame, reported: pl.DataFrame
+) -> pl.DataFrame:
+    """Add the scores of runs, and the times at which their final cost and bound came."""
+    of_cost = ("cost_float", "score", "certified", "gap", "best", "proven")
+    of_bound = ("lower_bound_float", "bound_trusted", "bound_score", "bound_best", "bound_proves")
+    texts = runs.select("checksum", "cost", "lower_bound").iter_rows()
+    worth = [_score_run(cases[checksum], cost, bound) for checksum, cost, bound in texts]
+    scored = runs.hstack(_frame((*of_cost, *of_bound), worth))
+    found = incumbents.filter(pl.col("feasible") == 1).select("cost", id="run", time_to_best_s="time_s")
+    proved = reported.select(id="run", lower_bound="value", time_to_bound_s="time_s")
+    for arrivals, value in ((found, "cost"), (proved, "lower_bound")):
+        first = arrivals.unique(["id", value], keep="first", maintain_order=True)
+        scored = scored.join(first, on=["id", value], how="left", maintain_order="left")
+    return scored
+
+
+def _score_run(case: _Case, cost: str | None, bound: str | None) -> tuple[Any, ...]:
+    """Scores of one run: those of its cost, then those of its bound."""
+    if cost is None:
+        of_cost: tuple[Any, ...] = (None, 0.0, None if case.bound is None else 0.0, None, False, False)
+    else:
+        of_cost = (float(Fraction(cost)), *case.of_cost(Fraction(cost)))
+    if bound is None:
+        return *of_cost, None, None, None, False, False
+    return *of_cost, float(Fraction(bound)), *case.of_bound(Fraction(bound))
+
+
+def _score_instances(instances: pl.DataFrame, runs: pl.DataFrame, cases: Mapping[str, _Case]) -> pl.DataFrame:
+    """Add what is known of each instance: best cost and whose, trusted bound and whose, gap, proof."""
+    of_best, of_bound = ("best_cost", "best_cost_float", "best_by"), ("lower_bound", "lower_bound_float", "bound_by")
+    known = [_known(cases[checksum]) for checksum in instances["checksum"]]
+    counted = runs.group_by("checksum").agg(runs=pl.len(), solved=pl.col("cost").is_not_null().sum())
+    scored = instances.hstack(_frame((*of_best, *of_bound, "gap", "proven"), known))
+    return scored.join(counted, on="checksum", how="left", maintain_order="left")
+
+
+def _known(case: _Case) -> tuple[Any, ...]:
+    best, bound = case.best, case.bound
+    gap, proven = case.of_cost(best.value)[2::2] if best else (None, False)
+    return (
+        *((best.text, float(best.value)) if best else (None, None)),
+        list(dict.fromkeys(claim.by for claim in case.costs if case.is_best(claim.value))),
+        *((bound.text, float(bound.value)) if bound else (None, None)),
+        list(dict.fromkeys(claim.by for claim in case.trusted if case.is_best_bound(claim.value))),
+        *(gap, proven),
+    )
+
+
+def _results(runs: pl.DataFrame) -> pl.DataFrame:
+    """A row a method and instance. Seeds are averaged: a score is the mean over seeds, 0 for one without a solution."""
+    trusted = pl.col("bound_trusted").fill_null(False)
+    return (
+        runs.group_by(*_CELL, "instance")
+        .agg(
+            pl.col("kind").last(),
+            pl.col("score", "certified", "time_to_best_s").mean(),
+            pl.col("best", "proven", "bound_best", "bound_proves").any(),
+            runs=pl.len(),
+            solved=pl.col("cost").is_not_null().sum(),
+            bounded=trusted.sum(),
+            bound_score=pl.col("bound_score").fill_null(0.0).mean(),
+            time_to_bound_s=pl.col("time_to_bound_s").filter(trusted).mean(),
+        )
+        .sort("track", "solver", "instance")
+    )
+
+
+# ---------------------------------------------------------------- solvers and bound methods
+
+
+def _expected(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
+    """How many runs each method should have: those it has, and one for every instance of its track it never ran on."""
+    size = instances.group_by("track").agg(instances=pl.len())
+    seen = runs.group_by(_METHOD).agg(runs=pl.len(), attempted=pl.col("checksum").n_unique())
+    missing = pl.col("instances") - pl.col("attempted")
+    return seen.join(size, on="track").select(
+        *_METHOD, "runs", "instances", missing=missing, expected=pl.col("runs") + missing
+    )
+
+
+def _geomean(column: str, where: pl.Expr) -> pl.Expr:
+    """Geometric mean of the values where ``where`` holds: 0 if one of them is 0, null if there is none."""
+    return pl.col(column).filter(where).log().mean().exp()
+
+
+def _solvers(results: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:
+    covered = pl.col("solved") > 0
+    certified = covered & (pl.col("certified") > 0)
+    totals = (
+        results.filter(pl.col("kind") == "solver")
+        .group_by(_METHOD)
+        .agg(
+            pl.col("solved", "best", "proven").sum(),
+            pl.col("time_to_best_s").median(),
+            score_sum=pl.col("score").sum(),
+            score_geomean=_geomean("score", covered),
+            certified_sum=pl.col("certified").sum(),
+            certified_geomean=_geomean("certified", certified),
+            certified_instances=certified.sum(),
+            covered=covered.sum(),
+        )
+    )
+    return totals.join(expected, on=_METHOD).with_columns(coverage=pl.col("solved") / pl.col("expected"))
+
+
+def _bound_methods(results: pl.DataFrame, expected: pl.DataFrame, contradictions: pl.DataFrame) -> pl.DataFrame:
+    covered = pl.col("bounded") > 0
+    totals = (
+        results.filter(pl.col("kind") == "bound")
+        .group_by(_METHOD)
+        .agg(
+            pl.col("bounded", "bound_best", "bound_proves").sum(),
+            pl.col("time_to_bound_s").median(),
+            bound_sum=pl.col("bound_score").sum(),
+            bound_geomean=_geomean("bound_score", covered & (pl.col("bound_score") > 0)),
+            covered=covered.sum(),
+        )
+    )
+    wrong = contradictions.group_by(_METHOD).agg(contradictions=pl.len())
+    return (
+        totals.join(expected, on=_METHOD)
+        .join(wrong, on=_METHOD, how="left")
+        .with_columns(pl.col("contradictions").fill_null(0), coverage=pl.col("bounded") / pl.col("expected"))
+        .sort("track", pl.col("bound_sum").round(9), "bound_geomean", "solver", descending=[False, True, True, False])
+    )
+
+
+def _with_facts(methods: pl.DataFrame, runs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """Add what the newest version of each method says of itself: hash, source, description, params."""
+    newest = runs.group_by(_METHOD).agg(hash=pl.col("solver_hash").last())
+    facts = facts.rename({"name": "solver"}).drop("kind")
+    return methods.join(newest, on=_METHOD, maintain_order="left").join(
+        facts, on=[*_METHOD, "hash"], how="left", maintain_order="left"
+    )
+
+
+def _rank(solvers: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
+    """Add ranks by the sum of scores, equal for equal sums, and how firm they are; best first."""
+    total = pl.col("score_sum").round(9)
+    ranked = solvers.with_columns(rank=total.rank("min", descending=True).over("track").cast(pl.Int64))
+    firm = [_firmness(cells) for cells in results.filter(pl.col("kind") == "solver").partition_by("track")]
+    firmness = _frame((*_METHOD, "score_low", "score_high", "first_share"), [row for rows in firm for row in rows])
+    order = ["track", "rank", "score_geomean", "solver"]
+    return ranked.join(firmness, on=_METHOD, how="left").sort(order, descending=[False, False, True, False])
+
+
+def _firmness(cells: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """``track, solver, score_low, score_high, first_share`` of a track's solvers.
+
+    The instances are drawn anew `RESAMPLES` times, with replacement, from a fixed seed. Low and high enclose the
+    middle 95 % of the sums of scores; the share counts how often a sum is the greatest. Null for few instances.
+    """
+    table = cells.pivot("checksum", index="solver", values="score").sort("solver").fill_null(0.0)
+    scores = table.drop("solver").to_numpy()
+    count = scores.shape[1]
+    track = cells["track"][0]
+    if count < FEWEST_RESAMPLED:
+        return [(track, solver, None, None, None) for solver in table["solver"]]
+    drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=RESAMPLES)
+    sums = drawn @ scores.T
+    low, high = np.percentile(sums, [2.5, 97.5], axis=0)
+    first = (sums >= sums.max(axis=1, keepdims=True) - 1e-9).mean(axis=0)
+    return [(track, solver, *map(float, firm)) for solver, *firm in zip(table["solver"], low, high, first, strict=True)]
+
+
+# ---------------------------------------------------------------- curves
+
+
+def _weighted(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
+    """Solver runs with the weight of each in its track: the instances weigh alike, and so do the seeds of one."""
+    size = instances.group_by("track").agg(instances=pl.len())
+    weight = 1 / (pl.col("instances") * pl.len().over(_CELL))
+    return runs.filter(pl.col("kind") == "solver").join(size, on="track").with_columns(weight=weight)
+
+
+def _steps(rows: pl.DataFrame, at: str, gain: pl.Expr, total: str) -> pl.DataFrame:
+    """Sum gains over all rows up to each value of ``at``, a curve a solver."""
+    steps = rows.group_by(*_METHOD, at).agg(gain.sum().alias(total)).sort(*_METHOD, at)
+    return steps.with_columns(pl.col(total).cum_sum().over(_METHOD))
+
+
+def _profiles(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
+    solved = _weighted(runs, instances).filter(pl.col("score") > 0).with_columns(ratio=1 / pl.col("score"))
+    return _steps(solved, "ratio", pl.col("weight"), "share")
+
+
+def _anytime(runs: pl.DataFrame, instances: pl.DataFrame, incumbents: pl.DataFrame) -> pl.DataFrame:
+    weighted = _weighted(runs, instances).select(*_METHOD, "checksum", "weight", run="id")
+    known = instances.select("checksum", "best_cost_float")
+    cost, best = pl.col("cost_float"), pl.col("best_cost_float")
+    score = pl.when(cost <= best).then(1.0).otherwise(best / cost)
+    reached = (
+        incumbents.filter((pl.col("feasible") == 1) & cost.is_not_null())
+        .join(weighted, on="run", maintain_order="left")
+        .join(known, on="checksum", maintain_order="left")
+        .with_columns(score=score.cum_max().over("run"))
+        .with_columns(gain=pl.col("score") - pl.col("score").shift(1, fill_value=0.0).over("run"))
+        .filter(pl.col("gain") > 0)
+    )
+    return _steps(reached, "time_s", pl.col("gain") * pl.col("weight"), "score")
+
+
+# ---------------------------------------------------------------- what to know before comparing
+
+
+def _count_runs(campaigns: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    counted = runs.group_by(id="campaign").agg(runs=pl.len())
+    return campaigns.join(counted, on="id", how="left").with_columns(pl.col("runs").fill_null(0)).sort("id")
+
+
+_Note = tuple[str, str | None, str]
+
+
+def _notes(
+    everything: pl.DataFrame, runs: pl.DataFrame, instances: pl.DataFrame, campaigns: pl.DataFrame
+) -> pl.DataFrame:
+    notes = [
+        *_limit_notes(runs),
+        *_host_notes(runs, campaigns),
+        *_missing_notes(_expected(runs, instances)),
+        *_dropped_notes(everything, runs),
+        *_name_notes(instances),
+    ]
+    return _frame(("track", "instance", "note"), notes).sort("track", "instance", "note", nulls_last=False)
+
+
+def _limit_notes(runs: pl.DataFrame) -> list[_Note]:
+    """Runs of one kind on one instance under unequal limits: a note each, and one for the track."""
+    limits = pl.struct("timeout_s", "cores", "memory_mib").unique().sort().alias("limits")
+    mixed = runs.group_by("track", "instance", "kind").agg(limits).filter(pl.col("limits").list.len() > 1)
+    notes: list[_Note] = []
+    for track, instance, kind, unequal in mixed.iter_rows():
+        words = [_limits(**limit) for limit in unequal]
+        notes.append((track, instance, f"Its {kind} runs had different limits: {'; '.join(words)}."))
+    for track, count in mixed.group_by("track").agg(pl.col("instance").n_unique()).iter_rows():
+        notes.append(
+            (track, None, f"Runs under different time, core or memory limits are compared on {count} of its instances.")
+        )
+    return notes
+
+
+def _limits(timeout_s: float, cores: int, memory_mib: float) -> str:
+    return f"{timeout_s:g} s, {cores} core{'s' if cores > 1 else ''}, {memory_mib:g} MiB"
+
+
+def _host_notes(runs: pl.DataFrame, campaigns: pl.DataFrame) -> list[_Note]:
+    """Runs from machines that differ in processor, cores or memory."""
+    machines = {number: _machine(json.loads(host)) for number, host in campaigns.select("id", "host").iter_rows()}
+    used = runs.select("track", machine=pl.col("campaign").replace_strict(machines, return_dtype=pl.String)).unique()
+    return [
+        (track, None, f"Runs from {len(names)} machines are compared: {'; '.join(sorted(names))}.")
+        for track, names in used.group_by("track").agg("machine").iter_rows()
+        if len(names) > 1
+    ]
+
+
+def _machine(host: Mapping[str, Any]) -> str:
+    return f"{host.get('cpu', 'unknown processor')}, {host.get('cores', '?')} cores, {host.get('memory_mib', '?')} MiB"
+
+
+def _missing_notes(expected: pl.DataFrame) -> list[_Note]:
+    missing = expected.filter(pl.col("missing") > 0).sort("solver").group_by("track", maintain_order=True)
+    return [
+        (track, None, f"Not run on every instance, scored 0 where they were not: {', '.join(names)}.")
+        for track, names in missing.agg("solver").iter_rows()
+    ]
+
+
+def _dropped_notes(everything: pl.DataFrame, runs: pl.DataFrame) -> list[_Note]:
+    left_out = everything.join(runs, on="id", how="anti").group_by("track").len()
+    return [
+        (track, None, f"{count} runs of older solver versions, or repeated since, count nowhere.")
+        for track, count in left_out.iter_rows()
+    ]
+
+
+def _name_notes(instances: pl.DataFrame) -> list[_Note]:
+    shared = instances.filter(pl.col("instance") != pl.col("id"))
+    return [
+        (track, None, f"{count} contents or options share the id {name}, they are told apart by checksum.")
+        for track, name, count in shared.group_by("track", "id").len().iter_rows()
+    ]

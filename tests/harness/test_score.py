@@ -1,0 +1,452 @@
+"""Scores against tables worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from harness.score import Tables, run_table, tables, write_csv, write_parquet
+from harness.store import Bound, Incumbent, Record, Store
+from instances import InputError
+
+HOST = {"cpu": "Example 3000", "cores": 4, "memory_mib": 8192}
+
+
+class Book:
+    """A results database that is filled with few words; one campaign unless `campaign` is called again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store.open(folder, create=True)
+        self.number = 0
+        self.known: set[tuple[str, ...]] = set()
+        self.campaign()
+
+    def campaign(self, host: dict[str, Any] = HOST) -> None:
+        """Begin another campaign; later runs belong to it."""
+        day = f"2025-01-{self.number + 1:02d}T00:00:00+00:00"
+        self.number = self.store.add_campaign(day, ["shardmark", "run"], "0.1.0", host)
+
+    def instance(self, name: str, track: str = "intraop", *, checksum: str = "", **published: Any) -> None:
+        """Record an instance whose checksum is its name unless told otherwise."""
+        self.store.add_instance(checksum or f"{track}/{name}", name, track, {"nodes": 3}, published)
+
+    def run(
+        self,
+        solver: str,
+        instance: str,
+        cost: int | float | None = None,
+        *,
+        track: str = "intraop",
+        checksum: str = "",
+        kind: str = "solver",
+        bound: int | float | None = None,
+        version: str = "v1",
+        **facts: Any,
+    ) -> str:
+        """Record a run, with its cost as the one incumbent and its bound as the one bound unless given."""
+        if (track, solver, version) not in self.known:
+            self.known.add((track, solver, version))
+            self.store.add_solver(version, track, solver, kind, "A paper", "Does it.", {"depth": 2})
+        checksum = checksum or f"{track}/{instance}"
+        facts.setdefault("incumbents", [] if cost is None else [Incumbent(0.5, True, cost)])
+        facts.setdefault("bounds", [] if bound is None else [Bound(0.75, bound)])
+        defaults: dict[str, Any] = {
+            "seed": 0,
+            "timeout_s": 2.0,
+            "memory_mib": 1024.0,
+            "cores": 1,
+            "started": "2025-01-01T00:00:01+00:00",
+            "stop": "exit",
+            "reason": "",
+            "status": "none" if cost is None and bound is None else "ok",
+            "wall_s": 1.0,
+            "cpu_s": 0.9,
+            "peak_mib": 50.0,
+            "solver_hash": version,
+        }
+        merged = {**defaults, **facts}
+        limits = [merged[key] for key in ("seed", "timeout_s", "memory_mib", "cores")]
+        name = json.dumps([track, solver, checksum, version, *limits, self.number])
+        record = Record(name, track, instance, checksum, solver, kind, cost=cost, lower_bound=bound, **merged)
+        self.store.add_run(self.number, record)
+        return name
+
+    def tables(self) -> Tables:
+        """Score what is in the book."""
+        return tables(self.store)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[Book]:
+    book = Book(tmp_path)
+    yield book
+    book.store.close()
+
+
+def row(frame: pl.DataFrame, **where: Any) -> dict[str, Any]:
+    """The one row of a frame that has these values."""
+    return frame.row(by_predicate=pl.all_horizontal(pl.col(k) == v for k, v in where.items()), named=True)
+
+
+def notes(scored: Tables) -> list[tuple[str | None, str]]:
+    """Instance and sentence of every note."""
+    return scored.notes.select("instance", "note").rows()
+
+
+def test_contest_example(book: Book) -> None:
+    """Moffitt & Fegade's rule on three teams and three instances: 100/300, 200/500 and so on, summed."""
+    costs = {"team-a": (100, 500, 800), "team-b": (300, 200, 900), "team-c": (600, 700, 400)}
+    for name in "xyz":
+        book.instance(name)
+    for team, row_of_costs in costs.items():
+        for name, cost in zip("xyz", row_of_costs, strict=True):
+            book.run(team, name, cost)
+    ranking = book.tables().solvers
+    assert ranking["solver"].to_list() == ["team-a", "team-b", "team-c"]
+    assert ranking["rank"].to_list() == [1, 2, 3]
+    assert ranking["score_sum"].to_list() == pytest.approx([1 + 2 / 5 + 1 / 2, 1 / 3 + 1 + 4 / 9, 1 / 6 + 2 / 7 + 1])
+    assert ranking["score_geomean"][0] == pytest.approx((1 * 0.4 * 0.5) ** (1 / 3))
+    assert ranking["best"].to_list() == [1, 1, 1]
+    assert ranking["certified_sum"].to_list() == [0, 0, 0]
+    assert ranking["certified_geomean"].to_list() == [None, None, None]
+    assert ranking["first_share"].to_list() == [None, None, None]  # three instances are too few to draw anew
+
+
+def test_certified_scores_and_proofs(book: Book) -> None:
+    book.instance("x")
+    book.instance("y")
+    book.run("greedy", "x", 125)
+    book.run("exact", "x", 100, bound=80)
+    book.run("relax", "x", kind="bound", bound=100)
+    book.run("greedy", "y", 50)
+    book.run("relax", "y", kind="bound", bound=25)
+    scored = book.tables()
+    greedy = row(scored.solvers, solver="greedy")
+    assert greedy["certified_sum"] == pytest.approx(100 / 125 + 25 / 50)
+    assert greedy["certified_geomean"] == pytest.approx(math.sqrt(0.8 * 0.5))
+    assert (greedy["certified_instances"], greedy["proven"], greedy["covered"]) == (2, 0, 2)
+    exact = row(scored.solvers, solver="exact")
+    assert (exact["proven"], exact["covered"], exact["instances"], exact["coverage"]) == (1, 1, 2, 0.5)
+    assert (exact["solved"], exact["runs"], exact["expected"], exact["missing"]) == (1, 1, 2, 1)
+    x = row(scored.instances, instance="x")
+    assert (x["best_cost"], x["best_by"], x["lower_bound"], x["bound_by"]) == ("100", ["exact"], "100", ["relax"])
+    assert (x["gap"], x["proven"], x["runs"], x["solved"]) == (0.0, True, 3, 2)
+    run = row(scored.runs, solver="greedy", instance="x")
+    assert (run["gap"], run["best"], run["proven"]) == (pytest.approx(0.25), False, False)
+    assert row(scored.runs, solver="exact", instance="x")["bound_score"] == pytest.approx(0.8)
+
+
+def test_bound_methods(book: Book) -> None:
+    for name, cost in (("x", 100), ("y", 10), ("z", 7)):
+        book.instance(name)
+        book.run("greedy", name, cost)
+    for name, bound in (("x", 50), ("y", 10)):
+        book.run("strong", name, kind="bound", bound=bound)
+    for name, bound in (("x", 40), ("y", 10), ("z", 0)):
+        book.run("weak", name, kind="bound", bound=bound)
+    book.run("strong", "z", kind="bound", status="crash", reason="fell over", stop="crash")
+    scored = book.tables()
+    strong, weak = (row(scored.bounds, solver=name) for name in ("strong", "weak"))
+    assert (strong["bound_sum"], weak["bound_sum"]) == (pytest.approx(1.5), pytest.approx(1.4))
+    assert (strong["bound_geomean"], weak["bound_geomean"]) == (
+        pytest.approx(math.sqrt(0.5)),
+        pytest.approx(math.sqrt(0.4)),
+    )
+    assert (strong["bound_best"], weak["bound_best"]) == (2, 2)  # weak's 0 is the best there is on z
+    assert (strong["bound_proves"], weak["bound_proves"]) == (1, 1)
+    assert (strong["covered"], strong["bounded"], strong["coverage"]) == (2, 2, pytest.approx(2 / 3))
+    assert scored.bounds["solver"].to_list() == ["strong", "weak"]
+    assert scored.solvers["solver"].to_list() == ["greedy"]
+
+
+def test_incumbents_of_bounds_and_bounds_of_solvers_count_for_the_instance(book: Book) -> None:
+    book.instance("x")
+    book.run("mip", "x", 80, kind="bound", bound=60)
+    book.run("tree", "x", 100, bound=70)
+    scored = book.tables()
+    x = row(scored.instances, instance="x")
+    assert (x["best_cost"], x["best_by"], x["lower_bound"], x["bound_by"]) == ("80", ["mip"], "70", ["tree"])
+    assert row(scored.solvers, solver="tree")["score_sum"] == pytest.approx(0.8)
+    assert row(scored.bounds, solver="mip")["bound_sum"] == pytest.approx(60 / 80)
+
+
+def test_seeds_are_averaged_within_an_instance(book: Book) -> None:
+    book.instance("x")
+    book.instance("y")
+    book.run("other", "x", 50)
+    book.run("other", "y", 50)
+    for seed, cost in enumerate((50, 100, None)):
+        book.run("luck", "x", cost, seed=seed)
+    book.run("luck", "y", 200)
+    scored = book.tables()
+    luck = row(scored.solvers, solver="luck")
+    assert luck["score_sum"] == pytest.approx((1 + 0.5 + 0) / 3 + 0.25)
+    assert luck["score_geomean"] == pytest.approx(math.sqrt(0.5 * 0.25))
+    assert (luck["covered"], luck["solved"], luck["expected"], luck["coverage"]) == (2, 3, 4, 0.75)
+    cell = row(scored.results, solver="luck", instance="x")
+    assert (cell["runs"], cell["solved"], cell["best"]) == (3, 2, True)
+
+
+def test_integers_are_compared_exactly_beyond_64_bits(book: Book) -> None:
+    large = 10**24 + 1
+    book.instance("x")
+    book.run("first", "x", large)
+    book.run("second", "x", large + 1)
+    book.run("proof", "x", kind="bound", bound=large)
+    book.run("wrong", "x", kind="bound", bound=large + 1)
+    scored = book.tables()
+    assert row(scored.instances, instance="x")["best_cost"] == str(large)
+    assert [row(scored.runs, solver=name)["best"] for name in ("first", "second")] == [True, False]
+    assert [row(scored.runs, solver=name)["proven"] for name in ("first", "second")] == [True, False]
+    assert scored.contradictions["solver"].to_list() == ["wrong"]
+
+
+def test_integer_optimum_is_proven_by_a_bound_less_than_one_below(book: Book) -> None:
+    book.instance("x")
+    book.run("tree", "x", 217039)
+    book.run("close", "x", kind="bound", bound=217038.5)
+    book.run("far", "x", kind="bound", bound=217038)
+    scored = book.tables()
+    assert row(scored.runs, solver="tree")["proven"]
+    assert [row(scored.bounds, solver=name)["bound_proves"] for name in ("close", "far")] == [1, 0]
+    assert row(scored.runs, solver="tree")["gap"] == pytest.approx(0.5 / 217038.5)
+
+
+def test_float_costs_are_compared_to_a_relative_1e9(book: Book) -> None:
+    book.instance("x", "pipeline")
+    book.run("a", "x", 2.0, track="pipeline")
+    book.run("b", "x", 2.000000001, track="pipeline")
+    book.run("c", "x", 2.00000001, track="pipeline")
+    book.run("within", "x", track="pipeline", kind="bound", bound=2.000000001)
+    book.run("below", "x", track="pipeline", kind="bound", bound=1.9999)
+    book.run("above", "x", track="pipeline", kind="bound", bound=2.0000001)
+    scored = book.tables()
+    assert [row(scored.runs, solver=name)["best"] for name in "abc"] == [True, True, False]
+    assert scored.contradictions["solver"].to_list() == ["above"]
+    assert [row(scored.bounds, solver=n)["bound_proves"] for n in ("within", "below", "above")] == [1, 0, 0]
+
+
+def test_contradictions_are_kept_apart(book: Book) -> None:
+    book.instance("x")
+    book.run("greedy", "x", 100)
+    book.run("liar", "x", kind="bound", bound=101)
+    book.run("honest", "x", kind="bound", bound=60)
+    scored = book.tables()
+    wrong = scored.contradictions.row(0, named=True)
+    assert (wrong["solver"], wrong["bound"], wrong["cost"], wrong["against"]) == ("liar", "101", "100", "greedy")
+    assert row(scored.instances, instance="x")["lower_bound"] == "60"
+    liar = row(scored.bounds, solver="liar")
+    assert (liar["bound_sum"], liar["bound_geomean"], liar["bounded"], liar["contradictions"]) == (0.0, None, 0, 1)
+    run = row(scored.runs, solver="liar")
+    assert (run["bound_trusted"], run["bound_score"]) == (False, None)
+    assert row(scored.runs, solver="greedy")["certified"] == pytest.approx(0.6)
+
+
+def test_published_values_count_and_can_be_contradicted(book: Book) -> None:
+    book.instance("x", best_cost="80", lower_bound="40.5", source="A paper")
+    book.instance("y", best_cost="30", lower_bound="20")
+    book.run("greedy", "x", 100)
+    book.run("greedy", "y", 10)
+    scored = book.tables()
+    x = row(scored.instances, instance="x")
+    assert (x["best_cost"], x["best_by"], x["lower_bound"], x["bound_by"]) == (
+        "80",
+        ["published"],
+        "40.5",
+        ["published"],
+    )
+    assert row(scored.solvers, solver="greedy")["score_sum"] == pytest.approx(0.8 + 1)
+    wrong = scored.contradictions.row(0, named=True)
+    assert (wrong["instance"], wrong["solver"], wrong["run"], wrong["bound"]) == ("y", "published", None, "20")
+
+
+def test_published_value_that_is_no_number(book: Book) -> None:
+    book.instance("x", best_cost="about 80")
+    book.run("greedy", "x", 100)
+    with pytest.raises(
+        InputError, match=r"x: published\.best_cost: expected a number as decimal text, found 'about 80'"
+    ):
+        book.tables()
+
+
+def test_cost_zero(book: Book) -> None:
+    book.instance("x")
+    book.run("a", "x", 0)
+    book.run("b", "x", 5)
+    book.run("bound", "x", kind="bound", bound=0)
+    scored = book.tables()
+    assert [row(scored.runs, solver=name)["score"] for name in "ab"] == [1.0, 0.0]
+    assert [row(scored.runs, solver=name)["certified"] for name in "ab"] == [1.0, 0.0]
+    assert [row(scored.runs, solver=name)["gap"] for name in "ab"] == [0.0, None]
+    assert [row(scored.solvers, solver=name)["score_geomean"] for name in "ab"] == [1.0, 0.0]
+    assert row(scored.bounds, solver="bound")["bound_sum"] == 1.0
+    assert row(scored.anytime, solver="a")["score"] == 1.0
+
+
+def test_nothing_solved(book: Book) -> None:
+    book.instance("x")
+    book.run("a", "x", status="timeout", reason="ran out of time", stop="timeout")
+    book.run("bound", "x", kind="bound", bound=3)
+    scored = book.tables()
+    a = row(scored.solvers, solver="a")
+    assert (a["score_sum"], a["score_geomean"], a["certified_sum"], a["coverage"]) == (0, None, 0, 0)
+    assert row(scored.instances, instance="x")["lower_bound"] == "3"
+    assert row(scored.bounds, solver="bound")["bound_sum"] == 0.0
+    assert scored.profiles.is_empty()
+
+
+def test_empty_database(book: Book) -> None:
+    scored = book.tables()
+    assert (scored.tracks, scored.runs.height, scored.solvers.height, scored.notes.height) == ({}, 0, 0, 0)
+    assert run_table(scored).is_empty()
+
+
+def test_newest_run_of_the_newest_version_counts(book: Book) -> None:
+    for name in "xy":
+        book.instance(name)
+        book.run("a", name, 50)
+        book.run("b", name, 100)
+    book.campaign()
+    book.run("a", "x", 80, version="v2")
+    book.run("b", "x", 200)
+    scored = book.tables()
+    assert row(scored.solvers, solver="a")["hash"] == "v2"
+    assert row(scored.instances, instance="x")["best_cost"] == "80"
+    assert row(scored.instances, instance="y")["best_cost"] == "100"
+    assert row(scored.solvers, solver="a")["score_sum"] == 1.0  # its first version's run on y is gone
+    assert row(scored.solvers, solver="b")["score_sum"] == pytest.approx(80 / 200 + 1)
+    said = [note for _, note in notes(scored)]
+    assert any("Not run on every instance" in note and note.endswith(": a.") for note in said)
+    assert any(note.startswith("3 runs of older solver versions") for note in said)
+    assert scored.campaigns["runs"].to_list() == [1, 2]
+
+
+def test_unequal_limits_are_said(book: Book) -> None:
+    for name in "xy":
+        book.instance(name)
+        book.run("a", name, 50)
+    book.run("b", "x", 50, timeout_s=10.0, cores=2)
+    book.run("b", "y", 50)
+    book.run("bound", "y", kind="bound", bound=1, timeout_s=60.0)  # bounds are not compared with solvers
+    assert notes(book.tables()) == [
+        (None, "Not run on every instance, scored 0 where they were not: bound."),
+        (None, "Runs under different time, core or memory limits are compared on 1 of its instances."),
+        ("x", "Its solver runs had different limits: 2 s, 1 core, 1024 MiB; 10 s, 2 cores, 1024 MiB."),
+    ]
+
+
+def test_several_machines_are_said(book: Book) -> None:
+    book.instance("x")
+    book.run("a", "x", 50)
+    book.campaign({**HOST, "cores": 8})
+    book.run("b", "x", 50)
+    [(instance, note)] = notes(book.tables())
+    assert instance is None
+    assert note.startswith("Runs from 2 machines are compared: Example 3000, 4 cores, 8192 MiB; Example 3000, 8 cores")
+
+
+def test_contents_that_share_an_id_are_told_apart(book: Book) -> None:
+    book.instance("g.json", checksum="aaaaaaaa1")
+    book.instance("g.json", checksum="bbbbbbbb2")
+    book.run("a", "g.json", 50, checksum="aaaaaaaa1")
+    book.run("a", "g.json", 90, checksum="bbbbbbbb2")
+    scored = book.tables()
+    assert scored.instances["instance"].to_list() == ["g.json@aaaaaaaa", "g.json@bbbbbbbb"]
+    assert row(scored.solvers, solver="a")["score_sum"] == 2.0
+    assert any("2 contents or options share the id g.json" in note for _, note in notes(scored))
+
+
+def test_tracks_are_apart_and_in_the_project_order(book: Book) -> None:
+    book.instance("x", "pipeline")
+    book.instance("x")
+    book.run("random", "x", 4.0, track="pipeline")
+    book.run("random", "x", 8)
+    scored = book.tables()
+    assert list(scored.tracks) == ["intraop", "pipeline"]
+    assert all(text and "`" not in text and not text.startswith("Track") for text in scored.tracks.values())
+    assert scored.solvers["score_sum"].to_list() == [1.0, 1.0]
+
+
+def test_equal_sums_share_a_rank(book: Book) -> None:
+    for name in "xy":
+        book.instance(name)
+    book.run("a", "x", 1)
+    book.run("a", "y", 2)
+    book.run("b", "x", 2)
+    book.run("b", "y", 1)
+    book.run("c", "x", 4)
+    assert book.tables().solvers.select("solver", "rank").rows() == [("a", 1), ("b", 1), ("c", 3)]
+
+
+def test_times_are_those_of_the_final_cost_and_bound(book: Book) -> None:
+    book.instance("x")
+    book.instance("y")
+    found = [Incumbent(0.1, True, 90), Incumbent(0.2, False, 10), Incumbent(0.4, True, 50), Incumbent(0.9, True, 50)]
+    proved = [Bound(0.3, 10), Bound(0.6, 20), Bound(0.7, 15)]
+    book.run("a", "x", 50, bound=20, incumbents=found, bounds=proved)
+    book.run("a", "y", 50, incumbents=[Incumbent(1.4, True, 50)])
+    scored = book.tables()
+    x = row(scored.runs, instance="x")
+    assert (x["time_to_best_s"], x["time_to_bound_s"]) == (0.4, 0.6)
+    assert row(scored.solvers, solver="a")["time_to_best_s"] == pytest.approx((0.4 + 1.4) / 2)
+
+
+def test_profiles_and_anytime_curves(book: Book) -> None:
+    for name in "xy":
+        book.instance(name)
+    book.run("best", "x", 50)
+    book.run("best", "y", 50)
+    steps = [Incumbent(0.1, True, 200), Incumbent(0.2, True, 400), Incumbent(0.3, True, 100)]
+    book.run("slow", "x", 100, incumbents=steps)
+    for seed, cost in enumerate((50, None)):
+        book.run("slow", "y", cost, seed=seed)
+    scored = book.tables()
+    slow = pl.col("solver") == "slow"
+    assert scored.profiles.filter(slow).select("ratio", "share").rows() == [(1.0, 0.25), (2.0, 0.75)]
+    curve = scored.anytime.filter(slow).select("time_s", "score").rows()
+    assert curve == [(0.1, 0.125), (0.3, pytest.approx(0.25)), (0.5, pytest.approx(0.5))]
+    assert curve[-1][1] * 2 == pytest.approx(row(scored.solvers, solver="slow")["score_sum"])
+
+
+def test_firmness_of_a_ranking(book: Book) -> None:
+    for i in range(8):
+        book.instance(str(i))
+        book.run("best", str(i), 10)
+        book.run("same", str(i), 10)
+        book.run("varied", str(i), 10 * (1 + i % 2))
+        book.run("half", str(i), 20)
+    ranking = book.tables().solvers
+    best, same, varied, half = (row(ranking, solver=name) for name in ("best", "same", "varied", "half"))
+    assert (best["score_low"], best["score_high"], best["first_share"]) == (8.0, 8.0, 1.0)
+    assert same["first_share"] == 1.0
+    assert (half["score_low"], half["score_high"], half["first_share"]) == (4.0, 4.0, 0.0)
+    assert 4.0 < varied["score_low"] < varied["score_sum"] < varied["score_high"] < 8.0
+    assert varied["first_share"] == pytest.approx(2**-8, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "suffix"), [(write_parquet, pl.read_parquet, "parquet"), (write_csv, pl.read_csv, "csv")]
+)
+def test_export(book: Book, tmp_path: Path, write: Callable[..., None], read: Callable[..., Any], suffix: str) -> None:
+    book.instance("x")
+    book.run("a", "x", 10**20, reason='said "no", twice')
+    book.run("bound", "x", kind="bound", bound=10**20)
+    path = tmp_path / f"runs.{suffix}"
+    frame = run_table(book.tables())
+    write(frame, path)
+    back = read(path)
+    assert back.columns == frame.columns
+    assert back["reason"].to_list() == ["", 'said "no", twice']
+    assert [str(cost) for cost in back["cost"]] == ["None", "1" + "0" * 20]
+    assert back["certified"].to_list() == [0.0, 1.0]
+
+
+def test_export_to_a_folder_that_is_not_there(book: Book, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a file that can be written"):
+        write_csv(run_table(book.tables()), tmp_path / "none" / "runs.csv")
