@@ -1,0 +1,42 @@
+"""Build the C core as the extension module `solvers._core` (cffi, API mode)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cffi import FFI
+
+FOLDER = Path(__file__).resolve().parent
+HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h")
+SOURCES = ("kahn.c", "segment.c", "slice.c", "decode.c")
+DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)/\* cffi: end \*/", re.DOTALL)
+
+# No contraction: the same segment must cost the same bits wherever it is computed. No -march: a wheel runs anywhere.
+FLAGS = [
+    *("-std=c11", "-O3", "-ffp-contract=off"),
+    *("-Wall", "-Wextra", "-Wshadow", "-Wvla", "-Wstrict-prototypes", "-Werror"),
+]
+# The wrapper that cffi generates follows our headers, and the warnings that status.h adds do not suit it.
+LENIENT = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in ("pedantic", "conversion"))
+
+
+def declarations() -> str:
+    """What the headers offer to Python: the text between their two marker comments."""
+    found = {name: DECLARATIONS.findall((FOLDER / name).read_text()) for name in HEADERS}
+    for name, parts in found.items():
+        if len(parts) != 1:
+            raise ValueError(f"c_src/{name}: expected one part between the marker comments, found {len(parts)}")
+    return "".join(part for (part,) in found.values())
+
+
+ffibuilder = FFI()
+ffibuilder.cdef(declarations())
+ffibuilder.set_source(
+    "solvers._core",
+    "".join(f'#include "{name}"\n' for name in HEADERS) + LENIENT,
+    sources=[f"c_src/{name}" for name in SOURCES],
+    include_dirs=["c_src"],
+    depends=[f"c_src/{name}" for name in HEADERS],
+    extra_compile_args=FLAGS,
+)

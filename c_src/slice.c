@@ -1,0 +1,246 @@
+/* Slicing by thresholds. */
+#include "slice.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A number of blocks that is out of reach. */
+#define NEVER (INT32_MAX / 2)
+
+/* Bounds from sums of work may be off by this much of the total, from rounding; they must not exclude what
+ * fits. */
+#define SLACK 1e-12
+
+int slicer_allocate(struct slicer *slicer, const struct shard_pipeline *problem) {
+    const size_t n = (size_t)problem->nodes + 1;
+    *slicer = (struct slicer){
+        .stages = problem->stages,
+        .work = malloc(n * sizeof *slicer->work),
+        .param = malloc(n * sizeof *slicer->param),
+        .ahead = malloc(n * sizeof *slicer->ahead),
+        .behind = malloc(n * sizeof *slicer->behind),
+        .blocks = malloc(n * sizeof *slicer->blocks),
+        .least = malloc(n * sizeof *slicer->least),
+        .most = malloc(n * sizeof *slicer->most),
+        .from = malloc(n * sizeof *slicer->from),
+        .most_from = malloc(n * sizeof *slicer->most_from),
+    };
+    const bool whole = slicer->work && slicer->param && slicer->ahead && slicer->behind && slicer->blocks &&
+                       slicer->least && slicer->most && slicer->from && slicer->most_from;
+    const int status = segments_allocate(&slicer->segments, problem);
+    return whole ? status : SHARD_NO_MEMORY;
+}
+
+void slicer_free(struct slicer *slicer) {
+    segments_free(&slicer->segments);
+    free(slicer->work);
+    free(slicer->param);
+    free(slicer->ahead);
+    free(slicer->behind);
+    free(slicer->blocks);
+    free(slicer->least);
+    free(slicer->most);
+    free(slicer->from);
+    free(slicer->most_from);
+}
+
+/* Forget the order before: nothing is known about any threshold. */
+static void start(struct slicer *slicer) {
+    const struct segments *segments = &slicer->segments;
+    slicer->work[0] = 0.0;
+    slicer->param[0] = 0.0;
+    for (int32_t r = 0; r <= segments->nodes; r++) {
+        slicer->least[r] = 0;
+        slicer->most[r] = r == 0 ? 0 : NEVER;
+        if (r == segments->nodes)
+            break;
+        slicer->work[r + 1] = slicer->work[r] + segments->at[r].work;
+        slicer->param[r + 1] = slicer->param[r] + segments->param[r];
+    }
+}
+
+/* Whether the work and the parameters alone keep [left, right) from meeting the threshold. */
+static bool too_heavy(const struct slicer *slicer, int32_t left, int32_t right, double threshold) {
+    const struct segments *segments = &slicer->segments;
+    const int32_t n = segments->nodes;
+    const double work = slicer->work[right] - slicer->work[left] - SLACK * slicer->work[n];
+    if (!segments->limited)
+        return work > threshold;
+    const double excess =
+        slicer->param[right] - slicer->param[left] - SLACK * slicer->param[n] - segments->memory;
+    return work + (excess > 0.0 ? excess : 0.0) * segments->per_size > threshold;
+}
+
+/* Fill ahead and behind: longest segments by work and parameters alone, from the front and from the back. */
+static void bound_by_work(struct slicer *slicer, double threshold) {
+    const int32_t n = slicer->segments.nodes;
+    int32_t left = 0;
+    slicer->ahead[0] = 0;
+    for (int32_t r = 1; r <= n; r++) {
+        while (left < r && too_heavy(slicer, left, r, threshold))
+            left++;
+        slicer->ahead[r] = left == r || slicer->ahead[left] == NEVER ? NEVER : slicer->ahead[left] + 1;
+    }
+    int32_t right = n;
+    slicer->behind[n] = 0;
+    for (int32_t l = n - 1; l >= 0; l--) {
+        while (right > l && too_heavy(slicer, l, right, threshold))
+            right--;
+        slicer->behind[l] = right == l || slicer->behind[right] == NEVER ? NEVER : slicer->behind[right] + 1;
+    }
+}
+
+/* Least number of segments that meet the threshold and end at `right`; NEVER if that leaves too few for the
+ * rest. */
+static inline int32_t fewest_at(struct slicer *slicer, int32_t right, double threshold, bool limited) {
+    struct segments *segments = &slicer->segments;
+    const int32_t allowed = slicer->behind[right] == NEVER ? -1 : slicer->stages - slicer->behind[right];
+    int32_t least = slicer->least[right];
+    if (slicer->ahead[right] > least)
+        least = slicer->ahead[right];
+    int32_t best = slicer->most[right];
+    slicer->from[right] = slicer->most_from[right];
+    if (least > allowed)
+        return NEVER;
+    if (best > allowed)
+        best = allowed + 1;
+    for (struct sweep sweep = sweep_from(right); sweep.left > 0 && best > least;) {
+        sweep_extend(segments, &sweep, limited);
+        const int32_t blocks = slicer->blocks[sweep.left] + 1;
+        if (blocks < best && sweep_cost(segments, &sweep, limited) <= threshold) {
+            best = blocks;
+            slicer->from[right] = sweep.left;
+        }
+        if (sweep_floor(segments, &sweep, limited) > threshold)
+            break;
+    }
+    return best <= allowed ? best : NEVER;
+}
+
+static inline bool meets_sweeping(struct slicer *slicer, double threshold, bool limited) {
+    const int32_t n = slicer->segments.nodes;
+    int32_t reached = 0; /* the last position that can be a cut */
+    int32_t r = 1;
+    slicer->blocks[0] = 0;
+    for (; r <= n && !too_heavy(slicer, reached, r, threshold); r++) {
+        slicer->blocks[r] = fewest_at(slicer, r, threshold, limited);
+        if (slicer->blocks[r] != NEVER)
+            reached = r;
+    }
+    for (; r <= n; r++)
+        slicer->blocks[r] = NEVER;
+    return slicer->blocks[n] != NEVER;
+}
+
+/* Whether the order can be cut within the threshold; what is learnt narrows least and most. */
+static bool meets(struct slicer *slicer, double threshold) {
+    const int32_t n = slicer->segments.nodes;
+    bound_by_work(slicer, threshold);
+    const bool met = slicer->segments.limited ? meets_sweeping(slicer, threshold, true)
+                                              : meets_sweeping(slicer, threshold, false);
+    for (int32_t r = 1; r <= n; r++) {
+        if (met) {
+            slicer->least[r] = slicer->blocks[r];
+        } else if (slicer->blocks[r] != NEVER) {
+            slicer->most[r] = slicer->blocks[r];
+            slicer->most_from[r] = slicer->from[r];
+        }
+    }
+    return met;
+}
+
+static double segment_cost(struct segments *segments, int32_t left, int32_t right) {
+    struct sweep sweep = sweep_from(right);
+    while (sweep.left > left)
+        sweep_extend(segments, &sweep, segments->limited);
+    return sweep_cost(segments, &sweep, segments->limited);
+}
+
+/* Greatest cost of a block of the slicing that `meets` has found; its cuts go to `cut` unless that is NULL.
+ */
+static double take_slicing(struct slicer *slicer, int32_t *cut) {
+    const int32_t n = slicer->segments.nodes;
+    double greatest = 0.0;
+    int32_t block = slicer->blocks[n];
+    for (int32_t b = block; cut && b <= slicer->stages; b++)
+        cut[b] = n;
+    for (int32_t right = n; right > 0; right = slicer->from[right]) {
+        greatest = fmax(greatest, segment_cost(&slicer->segments, slicer->from[right], right));
+        if (cut)
+            cut[--block] = slicer->from[right];
+    }
+    return greatest;
+}
+
+/* The interval that the optimum is in. */
+struct bracket {
+    double
+        below; /* no slicing costs less than this, and none but at this itself if it is a threshold tried */
+    double above; /* a slicing that costs less than this is wanted */
+    double step;  /* how far above `below` to try next while no threshold has been met; 0: bisect */
+};
+
+/* The threshold to try next. Once the bracket is narrow every other try is just under `above`: not met, it
+ * ends the search. */
+static double next_threshold(const struct bracket *bracket, bool met) {
+    const double last = nextafter(bracket->above, -INFINITY);
+    const double width = bracket->above - bracket->below;
+    const double next = bracket->below + (bracket->step > 0.0 ? bracket->step : 0.5 * width);
+    const bool narrow = bracket->step <= 0.0 && width < 0.01 * bracket->above;
+    return (narrow && !met) || next >= last || next <= bracket->below ? last : next;
+}
+
+/* No slicing costs less than the heaviest node or an even share of the work (Lemma 3.3). */
+static double least_conceivable(const struct slicer *slicer) {
+    const int32_t n = slicer->segments.nodes;
+    double greatest = slicer->work[n] / slicer->stages;
+    for (int32_t p = 0; p < n; p++)
+        greatest = fmax(greatest, slicer->segments.at[p].work);
+    return greatest * (1.0 - SLACK);
+}
+
+int slicer_slice(struct slicer *slicer, const struct shard_pipeline *problem, const int32_t *order,
+                 double upper, double *cost, int32_t *cut) {
+    const int status = segments_lay_out(&slicer->segments, problem, order);
+    if (status != SHARD_OK)
+        return status;
+    start(slicer);
+    const int32_t n = slicer->segments.nodes;
+    const double whole = segment_cost(&slicer->segments, 0, n);
+    struct bracket bracket = {.below = least_conceivable(slicer), .above = fmin(whole, upper)};
+    double threshold = nextafter(upper, -INFINITY);
+    *cost = INFINITY;
+    if (whole < upper) { /* one block will do, and says nothing about where the optimum is */
+        *cost = whole;
+        for (int32_t b = 0; cut && b <= slicer->stages; b++)
+            cut[b] = b == 0 ? 0 : n;
+        bracket.step = fmax(0.1 * bracket.below, whole / 1024.0);
+        threshold = next_threshold(&bracket, false);
+    }
+    while (bracket.below < bracket.above) {
+        const bool met = meets(slicer, threshold);
+        if (!met && threshold >= nextafter(bracket.above, -INFINITY))
+            break;
+        if (met) {
+            *cost = bracket.above = take_slicing(slicer, cut);
+            bracket.step = 0.0;
+        } else {
+            bracket.below = threshold;
+            bracket.step *= 2.0;
+        }
+        threshold = next_threshold(&bracket, met);
+    }
+    return SHARD_OK;
+}
+
+int shard_slice(const struct shard_pipeline *problem, const int32_t *order, double upper, double *cost,
+                int32_t *cut) {
+    struct slicer slicer;
+    if (isnan(upper))
+        return SHARD_NAN;
+    int status = slicer_allocate(&slicer, problem);
+    if (status == SHARD_OK)
+        status = slicer_slice(&slicer, problem, order, upper, cost, cut);
+    slicer_free(&slicer);
+    return status;
+}

@@ -1,0 +1,129 @@
+"""The one place that imports the compiled core: its kernels as typed functions over NumPy arrays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from instances.graph import Graph, Index
+from instances.pipeline import Instance
+
+try:
+    from solvers._core import ffi, lib
+except ImportError as error:
+    raise ImportError(
+        f"the compiled core solvers._core cannot be imported ({error}): run `make setup`, or `pip install -e .`"
+    ) from error
+
+Floats = NDArray[np.float64]
+
+_REASONS = {
+    lib.SHARD_CYCLE: "expected a graph without cycles",
+    lib.SHARD_BAD_ORDER: "expected a topological order: every node once, every edge forwards",
+    lib.SHARD_NAN: "expected numbers, found NaN",
+}
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """An order cut into at most k blocks.
+
+    ``cost``  greatest cost of a block (Equation 3)
+    ``cut``   shape (min(k, n) + 1,), or (2,) without nodes, int32: block b holds the positions ``cut[b]`` to
+              ``cut[b + 1] - 1``; empty blocks come last
+    """
+
+    cost: float
+    cut: Index
+
+
+def kahn(graph: Graph, priority: ArrayLike) -> Index:
+    """Topological order, shape (n,), int32: at every step the ready node of greatest priority, ties by smallest index.
+
+    ``priority`` has shape (n,) and holds no NaN, else ValueError. Archer et al. 2024, Algorithm 3, O(n log n + m).
+    """
+    start, head = graph.out_csr
+    order = np.empty(graph.nodes, dtype=np.int32)
+    keys = _floats(priority, (graph.nodes,))
+    _check(lib.shard_kahn(graph.nodes, _in(start), _in(head), _in(keys), _out(order)))
+    return order
+
+
+class PipelineCore:
+    """A pipeline instance as the core sees it; every call releases the interpreter lock."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.blocks = max(1, min(instance.stages, instance.nodes))  # more would stay empty
+        graph = instance.graph
+        columns = (*graph.out_csr, *graph.in_csr, instance.work, instance.output_size, instance.param_size)
+        self._columns = [_in(np.ascontiguousarray(column)) for column in columns]  # kept alive beside the struct
+        memory = math.inf if instance.memory is None else instance.memory
+        scalars = (instance.nodes, self.blocks)
+        self._problem = ffi.new(
+            "struct shard_pipeline *", (*scalars, *self._columns, float(instance.bandwidth), float(memory))
+        )
+
+    def slice(self, order: ArrayLike, upper: float = math.inf) -> Slicing | None:
+        """The best way to cut ``order``, shape (n,), into at most k blocks; None if none costs less than ``upper``.
+
+        Raises ValueError unless ``order`` is a topological order. Archer et al. 2024, Algorithm 1.
+        """
+        cost = np.empty(1)
+        cut = np.empty(self.blocks + 1, dtype=np.int32)
+        _check(lib.shard_slice(self._problem, _in(self._order(order)), upper, _out(cost), _out(cut)))
+        return Slicing(float(cost[0]), cut) if math.isfinite(cost[0]) else None
+
+    def decode(self, priorities: ArrayLike, upper: float = math.inf) -> Floats:
+        """Cost of the best slicing of each row's Kahn order, shape (rows,); infinite where it is not below ``upper``.
+
+        ``priorities`` has shape (rows, n) and holds no NaN, else ValueError. Archer et al. 2024, Algorithm 2.
+        """
+        rows = np.shape(priorities)[0]
+        keys = _floats(priorities, (rows, self.instance.nodes))
+        costs = np.empty(rows)
+        _check(lib.shard_decode(self._problem, rows, _in(keys), upper, _out(costs)))
+        return costs
+
+    def segment_costs(self, order: ArrayLike, right: int) -> Floats:
+        """Costs of the blocks at positions l to right - 1 of ``order`` for every l, shape (right,)."""
+        if not 0 <= right <= self.instance.nodes:
+            raise ValueError(f"right: expected 0 to {self.instance.nodes}, found {right}")
+        costs = np.empty(right)
+        _check(lib.shard_segment_costs(self._problem, _in(self._order(order)), right, _out(costs)))
+        return costs
+
+    def _order(self, order: ArrayLike) -> Index:
+        return _shaped(np.ascontiguousarray(order, dtype=np.int32), (self.instance.nodes,))
+
+
+def _floats(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    return _shaped(np.ascontiguousarray(values, dtype=np.float64), shape)
+
+
+def _shaped(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    if array.shape != shape:
+        raise ValueError(f"expected an array of shape {shape}, found {array.shape}")
+    return array
+
+
+_POINTER = {np.dtype(np.int32): "int32_t[]", np.dtype(np.int64): "int64_t[]", np.dtype(np.float64): "double[]"}
+
+
+def _in(array: NDArray[Any]) -> Any:
+    return ffi.from_buffer(_POINTER[array.dtype], array)
+
+
+def _out(array: NDArray[Any]) -> Any:
+    return ffi.from_buffer(_POINTER[array.dtype], array, require_writable=True)
+
+
+def _check(status: int) -> None:
+    if status == lib.SHARD_NO_MEMORY:
+        raise MemoryError("the compiled core could not allocate its workspace")
+    if status != lib.SHARD_OK:
+        raise ValueError(_REASONS[status])
