@@ -15,12 +15,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
 from typing import Any
 
+from instances.columns import describe
 from instances.errors import InputError
-from instances.jsonfile import parse_json, read_bytes, write_json
+from instances.jsonfile import decode, parse_json, read_json, write_json
 
 __all__ = ["TRACKS", "InputError", "load", "parse", "save", "track_module", "tracks"]
 
@@ -47,11 +49,15 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
     ``track`` is recognised from the content when it is None. ``options`` with the value None count as not
     given; one that the track does not have raises InputError.
     """
-    document = parse_json(content, source)
+    return _build(parse_json(decode(content, source), source), source, track, options)
+
+
+def _build(document: Any, source: str, track: str | None, options: Mapping[str, Any]) -> Any:
     if track is None:
         found = [name for name in tracks() if track_module(name).recognises(document)]
         if not found:
-            raise InputError(source, "", f"expected an instance of one of the tracks {', '.join(tracks())}")
+            expected = f"expected an instance of one of the tracks {', '.join(tracks())}, found {describe(document)}"
+            raise InputError(source, "", expected)
         track = found[0]
     module = track_module(track)
     given = {key: value for key, value in options.items() if value is not None}
@@ -63,7 +69,7 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
 
 def load(path: str | os.PathLike[str], track: str | None = None, **options: Any) -> Any:
     """Read an instance file, plain or gzip; see `parse`."""
-    return parse(read_bytes(path), os.fspath(path), track, **options)
+    return _build(read_json(path), os.fspath(path), track, options)
 
 
 def save(instance: Any, path: str | os.PathLike[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import chain
 from typing import Any
 
@@ -12,6 +13,8 @@ from instances.errors import InputError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+LARGEST = sys.float_info.max
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -27,6 +30,27 @@ def require_list(value: Any, source: str, place: str, length: int | None = None)
     if length is not None and len(value) != length:
         raise InputError(source, place, f"expected {length} elements, found {len(value)}")
     return value
+
+
+def require_text(value: Any, source: str, place: str) -> str:
+    """Return ``value`` if it is a text that can be written as UTF-8 (JSON can spell half a character)."""
+    if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
+        raise InputError(source, place, f"expected a text, found {describe(value)}")
+    return value
+
+
+def require_int(value: Any, source: str, place: str) -> int:
+    """Return ``value`` if it is an int; a bool or 1.0 is none."""
+    if type(value) is not int:
+        raise InputError(source, place, f"expected an integer, found {describe(value)}")
+    return value
+
+
+def require_number(value: Any, source: str, place: str) -> float:
+    """Return ``value`` as a float if it is a finite number >= 0."""
+    if type(value) not in (int, float) or not 0 <= value <= LARGEST:
+        raise InputError(source, place, f"expected a finite number, at least 0, found {describe(value)}")
+    return float(value)
 
 
 def describe(value: Any) -> str:
@@ -61,20 +85,16 @@ def int_column(values: list[Any], source: str, place: str, *, least: int | None 
 
 def float_column(values: list[Any], source: str, place: str) -> Floats:
     """A list of finite numbers >= 0 as float64, shape (len(values),)."""
-    if set(map(type, values)) - {int, float}:
-        at = next(i for i, value in enumerate(values) if type(value) not in (int, float))
-        raise InputError(source, f"{place}[{at}]", f"expected a number, found {describe(values[at])}")
-    try:
-        column = np.array(values, dtype=np.float64)
-    except OverflowError:
-        column = np.array([float(v) if abs(v) < 2**1000 else np.inf for v in values])
-    bad = ~(np.isfinite(column) & (column >= 0))
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise InputError(
-            source, f"{place}[{at}]", f"expected a finite number, at least 0, found {describe(values[at])}"
-        )
-    return column
+    if not set(map(type, values)) - {int, float}:
+        try:
+            column = np.array(values, dtype=np.float64)
+        except OverflowError:  # an integer too large for a float
+            column = np.array([np.inf])
+        if np.isfinite(column).all() and (column >= 0).all():
+            return column
+    for i, value in enumerate(values):  # some value is bad: this raises with its place
+        require_number(value, source, f"{place}[{i}]")
+    raise AssertionError("a column that is bad has a bad value")
 
 
 def ragged_ints(rows: list[Any], source: str, place: str, *, least: int | None = None) -> tuple[Ints, Ints]:

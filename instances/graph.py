@@ -20,13 +20,13 @@ Index = NDArray[np.int32]
 class Graph:
     """A directed acyclic graph on nodes ``0..nodes-1``.
 
-    ``tail``, ``head``: shape (edges,), int32; edge e goes from ``tail[e]`` to ``head[e]``, in file order.
+    ``tail``, ``head``: shape (edges,), kept as int32; edge e goes from ``tail[e]`` to ``head[e]``, in file order.
     Construction checks index ranges, repeated edges and cycles, and raises InputError with the place.
     """
 
     nodes: int
-    tail: Index
-    head: Index
+    tail: Ints | Index
+    head: Ints | Index
     source: str = field(default="graph", repr=False)
 
     def __post_init__(self) -> None:
@@ -58,8 +58,9 @@ class Graph:
     def _refuse_cycle(self) -> None:
         if len(self.topological_order) < self.nodes:
             cycle = find_cycle(self.nodes, self.tail, self.head)
+            first = int(np.argmax((self.tail == cycle[0]) & (self.head == cycle[1])))
             shown = " -> ".join(map(str, cycle if len(cycle) <= 8 else [*cycle[:7], "..."]))
-            raise InputError(self.source, "edges", f"expected a graph without cycles, found {shown}")
+            raise InputError(self.source, f"edges[{first}]", f"expected a graph without cycles, found {shown}")
 
     @property
     def edges(self) -> int:
@@ -76,7 +77,7 @@ class Graph:
         """``(start, tail)``: the producers that node v reads from are ``tail[start[v]:start[v + 1]]``."""
         return self._csr(self.head, self.tail)
 
-    def _csr(self, key: Index, value: Index) -> tuple[Ints, Index]:
+    def _csr(self, key: Ints | Index, value: Ints | Index) -> tuple[Ints, Index]:
         start = np.zeros(self.nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(key, minlength=self.nodes), out=start[1:])
         return frozen(start), frozen(value[np.argsort(key, kind="stable")])

@@ -6,12 +6,13 @@ The file format is that of the ASPLOS/EuroSys 2025 Contest on Intra-Operator Par
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from instances.columns import Ints, describe, frozen, ragged_ints, require_list
+from instances.columns import Ints, describe, frozen, ragged_ints, require_int, require_list, require_text
 from instances.errors import InputError
 from instances.jsonfile import require_keys
 
@@ -51,25 +52,22 @@ class Instance:
     def __post_init__(self) -> None:
         self._check_nodes()
         self._check_edges()
-        if self.usage_limit < 0:
-            raise InputError(self.source, "usage_limit", f"expected at least 0, found {self.usage_limit}")
+        if not 0 <= self.usage_limit < 2**63:
+            raise InputError(self.source, "usage_limit", f"expected 0 to 2^63 - 1, found {describe(self.usage_limit)}")
         for column in (self.begin, self.end, self.strategy_start, self.node_cost, self.usage):
             frozen(column)
         for column in (self.scope_start, self.scope, self.table_start, self.table):
             frozen(column)
 
     def _check_nodes(self) -> None:
-        def fail(bad: np.ndarray, place: str, expected: str) -> None:
-            if bad.any():
-                raise InputError(self.source, f"{place}[{int(np.argmax(bad))}]", expected)
-
-        fail(self.begin < 0, "nodes.intervals", "expected an interval that begins at 0 or later")
-        fail(
-            self.end < self.begin,
-            "nodes.intervals",
-            "expected an interval that does not end before it begins",
-        )
-        fail(self.strategies < 1, "nodes.costs", "expected at least one strategy")
+        late = (self.begin < 0) | (self.end < self.begin)
+        if late.any():
+            at = int(np.argmax(late))
+            expected = f"expected 0 <= begin <= end, found [{self.begin[at]}, {self.end[at]}]"
+            raise InputError(self.source, f"nodes.intervals[{at}]", expected)
+        empty = self.strategies < 1
+        if empty.any():
+            raise InputError(self.source, f"nodes.costs[{int(np.argmax(empty))}]", "expected at least one strategy")
 
     def _check_edges(self) -> None:
         bad = (self.scope < 0) | (self.scope >= self.nodes)
@@ -81,27 +79,23 @@ class Instance:
                 f"edges.nodes[{edge}]",
                 f"expected node indices from 0 to {self.nodes - 1}, found {self.scope[at]}",
             )
+        if not self.edges:
+            return
         arity = np.diff(self.scope_start)
         if (arity < 1).any():
             raise InputError(self.source, f"edges.nodes[{int(np.argmax(arity < 1))}]", "expected at least one node")
-        expected = self._table_sizes()
+        counts = self.strategies[self.scope]
         found = np.diff(self.table_start)
-        wrong = expected != found
+        with np.errstate(over="ignore"):  # float64: exact as far as lists can be long, larger ones differ anyway
+            wrong = np.multiply.reduceat(counts.astype(np.float64), self.scope_start[:-1]) != found
         if wrong.any():
             at = int(np.argmax(wrong))
+            expected = math.prod(counts[self.scope_start[at] : self.scope_start[at + 1]].tolist())
             raise InputError(
                 self.source,
                 f"edges.costs[{at}]",
-                f"expected {int(expected[at])} costs, one a combination of strategies, found {found[at]}",
+                f"expected {describe(expected)} costs, one a combination of strategies, found {found[at]}",
             )
-
-    def _table_sizes(self) -> np.ndarray:
-        """Product of the strategy counts of every edge's nodes, shape (m,), float64 where it could overflow."""
-        if not self.edges:
-            return np.zeros(0, dtype=np.int64)
-        counts = self.strategies[self.scope]
-        sizes = np.multiply.reduceat(counts.astype(np.float64), self.scope_start[:-1])
-        return sizes if sizes.max() > 2**52 else np.multiply.reduceat(counts, self.scope_start[:-1])
 
     @property
     def nodes(self) -> int:
@@ -175,9 +169,6 @@ def parse(document: Any, source: str) -> Instance:
     )
     nodes = require_keys(problem["nodes"], source, "nodes", ("intervals", "costs", "usages"))
     edges = require_keys(problem["edges"], source, "edges", ("nodes", "costs"))
-    name = problem.get("name", "")
-    if not isinstance(name, str):
-        raise InputError(source, "name", f"expected a text, found {describe(name)}")
 
     intervals = require_list(nodes["intervals"], source, "nodes.intervals")
     count = len(intervals)
@@ -202,11 +193,9 @@ def parse(document: Any, source: str) -> Instance:
     tables = require_list(edges["costs"], source, "edges.costs", len(scopes))
     scope_start, scope = ragged_ints(scopes, source, "edges.nodes")
     table_start, table = ragged_ints(tables, source, "edges.costs", least=0)
-    limit = problem["usage_limit"]
-    if type(limit) is not int:
-        raise InputError(source, "usage_limit", f"expected an integer, found {describe(limit)}")
+    limit = require_int(problem["usage_limit"], source, "usage_limit")
     return Instance(
-        name=name or "intraop",
+        name=require_text(problem.get("name", "intraop"), source, "name"),
         begin=bounds[0::2].copy(),
         end=bounds[1::2].copy(),
         strategy_start=strategy_start,

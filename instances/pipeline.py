@@ -7,7 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from instances.columns import Floats, describe, float_column, frozen, ragged_ints, require_list
+from instances.columns import (
+    Floats,
+    describe,
+    float_column,
+    frozen,
+    ragged_ints,
+    require_int,
+    require_list,
+    require_number,
+    require_text,
+)
 from instances.errors import InputError
 from instances.graph import Graph
 from instances.jsonfile import require_keys
@@ -47,14 +57,14 @@ class Instance:
         for name, column in (*columns, ("output_size", self.output_size), ("param_size", self.param_size)):
             if len(column) != n:
                 raise InputError(self.source, f"nodes.{name}", f"expected {n} elements, found {len(column)}")
-        if self.stages < 1:
-            raise InputError(self.source, "stages", f"expected at least 1, found {self.stages}")
+        if not 1 <= self.stages < 2**31:
+            raise InputError(self.source, "stages", f"expected 1 to 2147483647, found {describe(self.stages)}")
         if not 0 < self.bandwidth < np.inf:
             raise InputError(self.source, "bandwidth", f"expected a positive number, found {self.bandwidth}")
         if self.memory is not None and not 0 <= self.memory < np.inf:
             raise InputError(self.source, "memory", f"expected null or a number >= 0, found {self.memory}")
-        with np.errstate(over="ignore"):
-            total = self.work.sum() + (self.output_size.sum() * 2 + self.param_size.sum()) / self.bandwidth
+        with np.errstate(over="ignore"):  # the most that a block can cost: tensors in, out and at the peak
+            total = self.work.sum() + (self.output_size.sum() * 3 + self.param_size.sum()) / self.bandwidth
         if not np.isfinite(total):
             raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
         for array in (self.work, self.output_size, self.param_size):
@@ -103,7 +113,11 @@ def recognises(document: Any) -> bool:
 
 
 def parse(document: Any, source: str, stages: int | None = None) -> Instance:
-    """Build an instance from the columnar JSON; ``stages`` overrides the number in the file."""
+    """Build an instance from the columnar JSON; ``stages`` overrides the number in the file.
+
+    Where the file says nothing, bandwidth is 1, memory unlimited, and nodes have no parameters and are named by
+    their numbers.
+    """
     require_keys(
         document,
         source,
@@ -118,19 +132,17 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     n = len(work)
     output = require_list(nodes["output_size"], source, "nodes.output_size", n)
     params = require_list(nodes.get("param_size", [0] * n), source, "nodes.param_size", n)
-    name = document.get("name", "pipeline")
-    if not isinstance(name, str):
-        raise InputError(source, "name", f"expected a text, found {describe(name)}")
+    memory = document.get("memory")
     return Instance(
-        name=name,
+        name=require_text(document.get("name", "pipeline"), source, "name"),
         graph=_graph(document["edges"], n, source),
         node_names=_names(nodes.get("name"), n, source),
         work=work,
         output_size=float_column(output, source, "nodes.output_size"),
         param_size=float_column(params, source, "nodes.param_size"),
         stages=_stages(document.get("stages"), stages, source),
-        bandwidth=_number(document.get("bandwidth", 1.0), source, "bandwidth"),
-        memory=None if document.get("memory") is None else _number(document["memory"], source, "memory"),
+        bandwidth=require_number(document.get("bandwidth", 1.0), source, "bandwidth"),
+        memory=None if memory is None else require_number(memory, source, "memory"),
         source=source,
     )
 
@@ -140,36 +152,22 @@ def _graph(edges: Any, n: int, source: str) -> Graph:
     odd = np.diff(start) != 2
     if odd.any():
         raise InputError(source, f"edges[{int(np.argmax(odd))}]", "expected a pair [tail, head]")
-    outside = (flat < 0) | (flat >= n)  # before the cast to int32, which could wrap
-    if outside.any():
-        at = int(np.argmax(outside))
-        expected = f"expected a node index from 0 to {n - 1}, found {flat[at]}"
-        raise InputError(source, f"edges[{at // 2}]", expected)
-    return Graph(n, flat[0::2].astype(np.int32), flat[1::2].astype(np.int32), source=source)
+    return Graph(n, flat[0::2], flat[1::2], source=source)
 
 
 def _names(names: Any, n: int, source: str) -> tuple[str, ...]:
     if names is None:
         return tuple(map(str, range(n)))
     require_list(names, source, "nodes.name", n)
-    for i, name in enumerate(names):
-        if not isinstance(name, str):
-            raise InputError(source, f"nodes.name[{i}]", f"expected a text, found {describe(name)}")
-    return tuple(names)
+    return tuple(require_text(name, source, f"nodes.name[{i}]") for i, name in enumerate(names))
 
 
 def _stages(in_file: Any, given: int | None, source: str) -> int:
-    if in_file is not None and type(in_file) is not int:
-        raise InputError(source, "stages", f"expected an integer or null, found {describe(in_file)}")
-    if given is not None:
-        return given
-    if in_file is None:
+    if in_file is not None:
+        in_file = require_int(in_file, source, "stages")
+    if in_file is None and given is None:
         raise InputError(source, "stages", "expected a number of stages in the file or with --stages K")
-    return in_file
-
-
-def _number(value: Any, source: str, place: str) -> float:
-    return float(float_column([value], source, place)[0])
+    return require_int(in_file if given is None else given, source, "stages")
 
 
 def to_document(instance: Instance) -> dict[str, Any]:

@@ -1,0 +1,150 @@
+"""Instances survive the way into their file format and back, plain or gzip."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances import InputError, intraop, load, parse, pipeline, save
+from instances.graph import Graph
+from instances.jsonfile import read_bytes, write_bytes
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two instances (or graphs) agree in every field but the file they come from."""
+    for field in dataclasses.fields(a):
+        x, y = getattr(a, field.name), getattr(b, field.name)
+        if isinstance(x, np.ndarray):
+            equal = x.dtype == y.dtype and np.array_equal(x, y) and not y.flags.writeable
+        elif isinstance(x, Graph):
+            equal = same(x, y)
+        else:
+            equal = field.name == "source" or (x == y and type(x) is type(y))
+        if not equal:
+            return False
+    return True
+
+
+@st.composite
+def intraop_documents(draw):
+    entry = st.integers(0, 2**63 - 1)
+    menus = draw(st.lists(st.integers(1, 3), min_size=0, max_size=5))
+    scopes = draw(st.lists(st.lists(st.sampled_from(range(len(menus))), min_size=1, max_size=3))) if menus else []
+
+    def rows(sizes):
+        return [draw(st.lists(entry, min_size=k, max_size=k)) for k in sizes]
+
+    begins = rows([1] * len(menus))
+    return {
+        "problem": {
+            "name": draw(st.text(st.characters(exclude_categories=["Cs"]))),
+            "nodes": {
+                "intervals": [[b, draw(st.integers(b, 2**63 - 1))] for (b,) in begins],
+                "costs": rows(menus),
+                "usages": rows(menus),
+            },
+            "edges": {"nodes": scopes, "costs": rows(int(np.prod([menus[v] for v in s])) for s in scopes)},
+            "usage_limit": draw(entry),
+        }
+    }
+
+
+@st.composite
+def pipeline_documents(draw):
+    n = draw(st.integers(0, 6))
+    size = st.one_of(st.integers(0, 2**60), st.floats(0, 1e200))
+    pairs = [[u, v] for u in range(n) for v in range(u + 1, n)]
+    column = st.lists(size, min_size=n, max_size=n)
+    return {
+        "format": "shardmark/pipeline/1",
+        "name": draw(st.text(st.characters(exclude_categories=["Cs"]))),
+        "stages": draw(st.integers(1, 2**31 - 1)),
+        "bandwidth": draw(st.floats(1e-9, 1e9)),
+        "memory": draw(st.one_of(st.none(), size)),
+        "nodes": {
+            "name": [str(v) for v in range(n)],
+            "work": draw(column),
+            "output_size": draw(column),
+            "param_size": draw(column),
+        },
+        "edges": draw(st.lists(st.sampled_from(pairs), unique_by=tuple)) if pairs else [],
+    }
+
+
+@given(intraop_documents())
+def test_intraop_round_trip(document):
+    instance = intraop.parse(document, "first")
+    assert intraop.to_document(instance) == document
+    assert same(instance, intraop.parse(intraop.to_document(instance), "second"))
+
+
+@given(pipeline_documents())
+def test_pipeline_round_trip(document):
+    instance = pipeline.parse(document, "first")
+    text = json.dumps(pipeline.to_document(instance))
+    assert same(instance, pipeline.parse(json.loads(text), "second"))
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
+def test_saved_files_load_unchanged_and_are_the_same_every_time(name, tmp_path):
+    nodes = {"work": [1, 2.5], "output_size": [3, 0], "param_size": [0, 1e-3]}
+    document = {"format": pipeline.FORMAT, "stages": 3, "nodes": nodes, "edges": [[0, 1]]}
+    instance = pipeline.parse(document, "x")
+    save(instance, tmp_path / name)
+    first = (tmp_path / name).read_bytes()
+    assert same(instance, load(tmp_path / name))
+    assert (first[:2] == b"\x1f\x8b") == name.endswith(".gz")
+    save(instance, tmp_path / name)
+    assert (tmp_path / name).read_bytes() == first
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_defaults_of_a_short_pipeline_file():
+    content = b'{"format": "shardmark/pipeline/1", "nodes": {"work": [1], "output_size": [2]}, "edges": []}'
+    instance = parse(content, "short", stages=4)
+    assert (instance.stages, instance.bandwidth, instance.memory) == (4, 1.0, None)
+    assert (instance.node_names, instance.param_size.tolist()) == (("0",), [0.0])
+
+
+def test_stages_option_overrides_the_file():
+    content = (
+        b'{"format": "shardmark/pipeline/1", "stages": 2, "nodes": {"work": [1], "output_size": [2]}, "edges": []}'
+    )
+    assert parse(content, "short", stages=None).stages == 2
+    assert parse(content, "short", stages=5).stages == 5
+
+
+def test_a_byte_order_mark_is_no_defect():
+    content = '\ufeff{"problem": {"nodes": {"intervals": [], "costs": [], "usages": []}'
+    content += ', "edges": {"nodes": [], "costs": []}, "usage_limit": 0}}'
+    assert parse(content.encode(), "marked").nodes == 0
+
+
+def test_writing_where_nothing_can_be_written(tmp_path):
+    with pytest.raises(InputError, match="expected a place that can be written"):
+        write_bytes(tmp_path / "none" / "a.json", b"")
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path):
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(InputError, match="expected a place that can be written"):
+        write_bytes(tmp_path / "a.json", b"{}")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.skipif("SHARDMARK_MIRROR" not in os.environ, reason="SHARDMARK_MIRROR names no mirror of the contest")
+@pytest.mark.parametrize("name", ["example.json", "benchmarks/asplos-2025-iopddl-G.json.gz"])
+def test_contest_files_round_trip(name, tmp_path):
+    path = Path(os.environ["SHARDMARK_MIRROR"]) / "google/iopddl" / name
+    instance = load(path)
+    assert intraop.to_document(instance) == json.loads(read_bytes(path))
+    save(instance, tmp_path / "again.json.gz")
+    assert same(instance, load(tmp_path / "again.json.gz"))
