@@ -1,0 +1,22 @@
+"""Random node priorities, each order sliced optimally."""
+
+from __future__ import annotations
+
+from instances.pipeline import Instance
+from solvers.pipeline._search import Search
+from solvers.registry import Run, solver
+
+
+@solver(
+    track="pipeline",
+    source="Archer et al. 2024, Section 4.2 and Appendix C.1",
+    variants={f"random-{orders}": {"orders": orders} for orders in (1, 100, 10000)},
+)
+def random(instance: Instance, run: Run, *, orders: int) -> None:
+    """Slice the topological orders of independent uniform node priorities; keep the best."""
+    search = Search(instance, run)
+    done, rows = 0, 1
+    while done < orders and not search.over():
+        search.decode(run.rng.random((rows, instance.nodes)), search.target)
+        done += rows
+        rows = min(2 * rows, search.rows, orders - done)  # the first answer comes after one order
