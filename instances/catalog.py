@@ -1,0 +1,144 @@
+"""The catalog of known instances: what they are, where their files lie, and whether a file is the right one."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from instances.errors import InputError
+from instances.jsonfile import sha256
+
+FOLDER = Path(__file__).resolve().parent
+CATALOG = FOLDER / "catalog.toml"
+MIRROR_VARIABLE = "SHARDMARK_MIRROR"
+CACHE_VARIABLE = "SHARDMARK_CACHE"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One instance of the catalog; `catalog.toml` says what each key holds.
+
+    ``repository``, ``commit`` and ``licence`` are empty for an instance that comes with the project.
+    """
+
+    id: str
+    track: str
+    path: str
+    checksum: str
+    time_limit_s: float
+    suites: tuple[str, ...]
+    note: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    published: Mapping[str, str] = field(default_factory=dict)
+    repository: str = ""
+    commit: str = ""
+    licence: str = ""
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the file comes with the project."""
+        return not self.repository
+
+    @property
+    def place(self) -> Path:
+        """Path in a mirror and in the cache: OWNER/REPOSITORY/PATH."""
+        return Path(self.repository) / self.path
+
+    def mismatch(self, content: bytes) -> str:
+        """What is wrong with a file of this entry that holds ``content``; empty if it is the right one."""
+        kind, expected = self.checksum.split(":")
+        found = {"git-blob-sha1": git_blob_sha1, "sha256": sha256}[kind](content)
+        return "" if found == expected else f"expected {kind} {expected}, found {found}"
+
+
+def git_blob_sha1(content: bytes) -> str:
+    """The id that git gives a file with this content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """Every instance, in the order of the catalog."""
+    catalog = tomllib.loads(CATALOG.read_text(encoding="utf-8"))
+    return tuple(_entry(table, catalog["sources"]) for table in catalog["instances"])
+
+
+def _entry(table: dict[str, Any], sources: Mapping[str, Mapping[str, Any]]) -> Entry:
+    origin = sources[table.pop("source")] if "source" in table else {}
+    table["suites"] = tuple(table["suites"])
+    return Entry(**table, **origin)
+
+
+def find(name: str) -> Entry:
+    """The entry of an id; InputError for an unknown one."""
+    known = {entry.id: entry for entry in entries()}
+    if name not in known:
+        raise InputError(name, "", f"expected the id of an instance in the catalog{near_miss(name, known)}")
+    return known[name]
+
+
+def suites() -> dict[str, tuple[Entry, ...]]:
+    """The entries of every suite, suites and entries in the order of the catalog."""
+    names = dict.fromkeys(name for entry in entries() for name in entry.suites)
+    return {name: tuple(entry for entry in entries() if name in entry.suites) for name in names}
+
+
+def suite(name: str) -> tuple[Entry, ...]:
+    """The entries of one suite; InputError for an unknown one."""
+    known = suites()
+    if name not in known:
+        raise InputError("suite", repr(name), f"expected one of {', '.join(known)}{near_miss(name, known)}")
+    return known[name]
+
+
+def near_miss(name: str, known: Iterable[str]) -> str:
+    """``", did you mean 'x'?"`` for the known name most like ``name``, to end a sentence with; empty if none is."""
+    by_lower_case = {other.lower(): other for other in known}
+    close = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    return f", did you mean {by_lower_case[close[0]]!r}?" if close else ""
+
+
+def cache_folder() -> Path:
+    """Where fetched files are kept: SHARDMARK_CACHE, else in XDG_CACHE_HOME, else in ~/.cache."""
+    given = os.environ.get(CACHE_VARIABLE)
+    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shardmark"
+
+
+def locate(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path:
+    """The file of an entry: the one that comes with the project, the cache's, or that of a local mirror.
+
+    ``mirror`` is a folder laid out OWNER/REPOSITORY/PATH, by default SHARDMARK_MIRROR. Checksums of cached and
+    mirrored files are tested; InputError if there is no file, or only a wrong one.
+    """
+    if entry.embedded:
+        return FOLDER / "data" / entry.path
+    mirror = mirror or os.environ.get(MIRROR_VARIABLE)
+    remedy = f"shardmark fetch {entry.suites[0]}"
+    places = [cache_folder() / entry.place, *([Path(mirror) / entry.place] if mirror else [])]
+    for path in places:
+        if path.is_file():
+            wrong = entry.mismatch(path.read_bytes())
+            if wrong:
+                raise InputError(path, "checksum", f"{wrong}, `{remedy}` brings the right file")
+            return path
+    raise InputError(entry.id, "", f"expected its file in the cache, run `{remedy}` first")
+
+
+def resolve(reference: str) -> tuple[Path, Entry | None]:
+    """The file that a user names: a path, or an id of the catalog, then with its entry."""
+    path = Path(reference)
+    if path.is_file():
+        return path, None
+    known = {entry.id: entry for entry in entries()}
+    if reference in known:
+        return locate(known[reference]), known[reference]
+    if path.exists():
+        raise InputError(reference, "", "expected an instance file, found a folder")
+    raise InputError(reference, "", f"expected a file or an id of the catalog{near_miss(reference, known)}")

@@ -1,0 +1,137 @@
+"""The catalog is complete and consistent, and names lead to verified files."""
+
+from __future__ import annotations
+
+import os
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from instances import InputError, catalog, load, tracks
+from instances.jsonfile import read_bytes
+
+ENTRIES = catalog.entries()
+PUBLIC = [entry for entry in ENTRIES if not entry.embedded]
+
+
+@pytest.fixture
+def bare(tmp_path, monkeypatch):
+    """No mirror, and a cache that is empty."""
+    monkeypatch.delenv("SHARDMARK_MIRROR", raising=False)
+    monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_ids_are_unique():
+    assert len({entry.id for entry in ENTRIES}) == len(ENTRIES)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_entry_is_complete(entry):
+    assert entry.track in tracks()
+    assert entry.suites
+    assert entry.note
+    assert entry.time_limit_s > 0
+    assert re.fullmatch("git-blob-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64}", entry.checksum)
+    assert entry.embedded or (re.fullmatch("[0-9a-f]{40}", entry.commit) and entry.licence)
+    for key in ("best_cost", "lower_bound"):
+        assert (key in entry.published) == (f"{key}_source" in entry.published)
+    if entry.published:
+        assert Fraction(entry.published["lower_bound"]) <= Fraction(entry.published["best_cost"])
+
+
+def test_the_contest_is_whole():
+    suites = catalog.suites()
+    assert [entry.id for entry in suites["contest"]] == [f"contest-{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXY"]
+    assert {entry.id[-1] for entry in suites["contest-public"]} == set("AGMSY")
+    assert {entry.id[-1] for entry in suites["contest-private"]} == set("BCDEFHIJKLNOPQRTUVWX")
+    assert {entry.time_limit_s for entry in suites["contest"]} == {60, 120, 180, 240, 300}
+
+
+@pytest.mark.skipif("SHARDMARK_MIRROR" not in os.environ, reason="SHARDMARK_MIRROR names no mirror of the contest")
+@pytest.mark.parametrize("entry", PUBLIC, ids=lambda entry: entry.id)
+def test_mirrored_files_have_their_checksums(entry):
+    path = Path(os.environ["SHARDMARK_MIRROR"]) / entry.place
+    if not path.is_file():
+        pytest.skip(f"the mirror has no {entry.place}")
+    assert entry.mismatch(path.read_bytes()) == ""
+
+
+def test_git_blob_id_is_that_of_git():
+    assert catalog.git_blob_sha1(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+    assert catalog.git_blob_sha1(b"what is up, doc?") == "bd9dbf5aae1a3862dd1526723246b20206e5fc37"
+
+
+def test_unknown_names_get_a_suggestion(bare):
+    with pytest.raises(InputError, match=r"Contest-a: expected .*, did you mean 'contest-A'\?"):
+        catalog.resolve("Contest-a")
+    with pytest.raises(InputError, match="expected the id of an instance in the catalog, did you mean 'contest-B'"):
+        catalog.find("contest-b")
+    with pytest.raises(InputError, match=r"suite: 'contst': expected one of .*, did you mean 'contest'\?"):
+        catalog.suite("contst")
+    with pytest.raises(InputError, match=r"^zzzzzz: expected a file or an id of the catalog$"):
+        catalog.resolve("zzzzzz")
+
+
+def test_a_file_is_taken_before_an_id(bare, monkeypatch):
+    monkeypatch.chdir(bare)
+    Path("contest-A").write_bytes(b"{}")
+    assert catalog.resolve("contest-A") == (Path("contest-A"), None)
+
+
+def test_a_folder_is_no_instance(bare):
+    with pytest.raises(InputError, match="expected an instance file, found a folder"):
+        catalog.resolve(str(bare))
+
+
+def test_without_a_file_the_sentence_says_how_to_get_it(bare):
+    with pytest.raises(InputError, match="contest-A: expected its file in the cache, run `shardmark fetch contest`"):
+        catalog.resolve("contest-A")
+
+
+@pytest.mark.parametrize("place", ["cache", "mirror"])
+def test_a_wrong_file_is_refused(place, bare, monkeypatch):
+    entry = catalog.find("contest-A")
+    path = bare / place / entry.place
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"something else")
+    monkeypatch.setenv("SHARDMARK_MIRROR", str(bare / "mirror"))
+    with pytest.raises(InputError, match=r"A\.json\.gz: checksum: expected git-blob-sha1 60fa9.*, found"):
+        catalog.locate(entry)
+
+
+@pytest.mark.parametrize("how", ["argument", "environment"])
+def test_a_local_mirror_serves_without_fetching(how, bare, monkeypatch):
+    content = b"an instance"
+    checksum = f"git-blob-sha1:{catalog.git_blob_sha1(content)}"
+    entry = catalog.Entry("x", "intraop", "folder/x.json", checksum, 1.0, ("s",), repository="owner/repository")
+    path = bare / "mirror/owner/repository/folder/x.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    mirror = bare / "mirror"
+    if how == "environment":
+        monkeypatch.setenv("SHARDMARK_MIRROR", str(mirror))
+        assert catalog.locate(entry) == path
+    else:
+        assert catalog.locate(entry, mirror) == path
+
+
+def test_the_cache_follows_the_environment(monkeypatch):
+    monkeypatch.delenv("SHARDMARK_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert catalog.cache_folder() == Path("/home/somebody/.cache/shardmark")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/caches")
+    assert catalog.cache_folder() == Path("/var/caches/shardmark")
+    monkeypatch.setenv("SHARDMARK_CACHE", "/elsewhere")
+    assert catalog.cache_folder() == Path("/elsewhere")
+
+
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.embedded], ids=lambda entry: entry.id)
+def test_embedded_files_are_right(entry):
+    path = catalog.locate(entry)
+    assert entry.mismatch(read_bytes(path)) == ""
+    instance = load(path, **entry.options)
+    assert (instance.track, instance.name) == (entry.track, entry.id)
