@@ -1,0 +1,67 @@
+"""The static site: turns score tables into a folder of pages that opens from disk and needs no network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness.score import InputError, Tables
+from leaderboard.pages import Site
+
+STATIC = Path(__file__).resolve().parent / "static"
+MARKER = ".shardmark-site"  # a folder with this file in it is ours to replace
+ASV = "asv"  # a folder of the site that somebody else writes: kept, and linked to
+
+
+def build(tables: Tables, output: Path) -> Path:
+    """Write the site into the folder ``output`` and return the path of its first page.
+
+    The folder is replaced as a whole once everything is written, so a build that fails leaves the old site; its
+    ``asv`` folder is kept. Raises InputError for a folder that holds anything else, or cannot be written.
+    """
+    output = Path(output).resolve()
+    if output.exists() and not _ours(output):
+        raise InputError(output, "", "expected a folder that is empty or holds an earlier leaderboard")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as holder:
+            new = Path(holder) / "new"
+            _write(new, Site(tables, asv=(output / ASV / "index.html").is_file()).pages())
+            _swap(new, output, Path(holder) / "old")
+    except OSError as error:
+        raise InputError(output, "", f"expected a folder that can be written ({error})") from None
+    return output / "index.html"
+
+
+def _ours(folder: Path) -> bool:
+    return folder.is_dir() and ((folder / MARKER).is_file() or {p.name for p in folder.iterdir()} <= {ASV})
+
+
+def _write(folder: Path, pages: Iterable[tuple[str, str]]) -> None:
+    folder.mkdir()
+    for path, page in pages:
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(page, encoding="utf-8")
+    shutil.copytree(STATIC, folder / "static")
+    (folder / MARKER).write_text("Made by shardmark; the next build replaces this folder.\n", encoding="utf-8")
+
+
+def _swap(new: Path, output: Path, old: Path) -> None:
+    """Put ``new`` in the place of ``output``, which moves to ``old``; on failure all is as before."""
+    if not output.exists():
+        os.rename(new, output)
+        return
+    os.rename(output, old)
+    try:
+        if (old / ASV).exists():
+            os.rename(old / ASV, new / ASV)
+        os.rename(new, output)
+    except OSError:
+        if (new / ASV).exists():
+            os.rename(new / ASV, old / ASV)
+        os.rename(old, output)
+        raise

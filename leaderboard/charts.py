@@ -1,0 +1,325 @@
+"""Charts as inline SVG: rankings, and curves over time or distance; colours come from the style sheet's classes.
+
+Every chart is drawn twice, for wide and for narrow screens, so that its text keeps its size; the style sheet shows one.
+Lengths are SVG user units, which the page shows as CSS pixels or less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from markupsafe import Markup, escape
+
+from leaderboard.text import printable, shorten
+
+WIDE, HALF, NARROW = 1000, 544, 340  # across a page, in one of two columns, on a phone
+COLOURS = 6  # classes s1..s6 of the style sheet; s0 is the neutral one for everybody else
+GAP_UNIT = 1e-4  # distances below 0.01 % are drawn linearly
+MOST_POINTS = 200  # of one curve; more than a screen can show
+
+
+def tag(name: str, *content: str, **attributes: object) -> Markup:
+    """An element; underscores in names become dashes, ``class_`` is class, floats get one decimal, None is left out."""
+    words = [name]
+    for key, value in attributes.items():
+        if value is not None:
+            text = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+            words.append(f'{key.rstrip("_").replace("_", "-")}="{escape(text)}"')
+    inner = Markup("").join(content)
+    return Markup(f"<{' '.join(words)}>{inner}</{name}>") if content else Markup(f"<{' '.join(words)}/>")
+
+
+def text(words: str, x: float, y: float, **attributes: object) -> Markup:
+    """Words at a place."""
+    return tag("text", escape(printable(words)), x=x, y=y, **attributes)
+
+
+def tooltip(words: str) -> Markup:
+    """What is shown when the pointer rests on the element that this is the first child of."""
+    return tag("title", escape(printable(words)))
+
+
+# ---------------------------------------------------------------- scales
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A map from values to [0, 1] that is monotone through ``forward``, with labelled ticks."""
+
+    low: float
+    high: float
+    forward: Callable[[float], float]
+    ticks: Sequence[tuple[float, str]]
+
+    def __call__(self, value: float) -> float:
+        """Place of a value, held within [0, 1]."""
+        low, high = self.forward(self.low), self.forward(self.high)
+        place = (self.forward(min(max(value, self.low), self.high)) - low) / ((high - low) or 1.0)
+        return min(max(place, 0.0), 1.0)
+
+
+def linear(low: float, high: float, label: Callable[[float], str] = "{:g}".format) -> Scale:
+    """Equal steps."""
+    return Scale(low, high, float, [(v, label(v)) for v in round_values(low, high)])
+
+
+def round_values(low: float, high: float, about: int = 5) -> list[float]:
+    """About ``about`` round numbers from low to high."""
+    if not high > low:
+        return [low]
+    raw = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def logarithmic(low: float, high: float, label: Callable[[float], str] = "{:g}".format) -> Scale:
+    """Equal ratios; 0 < low < high."""
+    steps = (1,) if high / low > 1000 else (1, 3) if high / low > 20 else (1, 2, 5)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [m * 10.0**p for p in powers for m in steps if low <= m * 10.0**p * 1.0001 and m * 10.0**p <= high * 1.0001]
+    return Scale(low, high, math.log10, [(v, label(v)) for v in ticks])
+
+
+def symmetric(value: float, unit: float) -> float:
+    """Logarithmic on both sides of zero, linear within ``unit`` of it."""
+    return math.copysign(math.log10(1 + abs(value) / unit), value)
+
+
+def gaps(low: float, high: float) -> Scale:
+    """Relative distances from a best value at 0: above it positive, below it negative down to -1."""
+    above = [(0.001, "+0.1 %"), (0.01, "+1 %"), (0.1, "+10 %"), (1.0, "2×")]
+    powers = range(1, max(math.ceil(math.log10(high + 1)) + 1, 1))
+    every = max(1, len(powers) // 4)
+    above += [(10.0**p - 1, f"{10**p:,}×" if p < 5 else f"1e{p}×") for p in powers if p % every == 0]
+    below = [(-0.001, "−0.1 %"), (-0.01, "−1 %"), (-0.1, "−10 %"), (-1.0, "−100 %")]
+    ticks = [(v, words) for v, words in [*below[::-1], (0.0, "best"), *above] if low <= v <= high]
+    return Scale(low, high, partial(symmetric, unit=GAP_UNIT), ticks)
+
+
+def amounts(low: float, high: float) -> Scale:
+    """Costs themselves, logarithmic away from zero, for instances whose best cost is 0 or not known."""
+    unit = max(abs(low), abs(high), 1e-300) / 1e4
+    top = math.floor(math.log10(max(high, unit)))
+    ticks = [(0.0, "0"), *((10.0**p, f"{10.0**p:g}") for p in range(top - 3, top + 1))]
+    return Scale(low, high, partial(symmetric, unit=unit), [t for t in ticks if low <= t[0] <= high])
+
+
+# ---------------------------------------------------------------- ranking
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row of a ranking: a dot at ``value``, and a bar down to ``floor``, what is certified, if that is known."""
+
+    name: str
+    href: str
+    value: float
+    floor: float | None
+    words: str
+    title: str
+    style: str
+
+
+def ranking(bars: Sequence[Bar], width: int, axis: str) -> Markup:
+    """A row a name, one shared axis of fractions up to 1."""
+    left, right, row = (150, 66, 28) if width > NARROW else (104, 50, 30)
+    top, bottom = 8, 40
+    low = lowest([value for bar in bars for value in (bar.value, bar.floor) if value is not None])
+    scale = linear(low, 1.0, "{:.4g}".format)
+    height = top + row * len(bars) + bottom
+    inner = width - left - right
+
+    def x(value: float) -> float:
+        return left + inner * scale(value)
+
+    foot = top + row * len(bars)
+    parts = [tag("line", class_="grid", x1=x(v), x2=x(v), y1=float(top), y2=float(foot)) for v, _ in scale.ticks]
+    parts += [text(words, x(v), foot + 16.0, class_="tick", text_anchor="middle") for v, words in scale.ticks]
+    parts.append(text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle"))
+    for i, bar in enumerate(bars):
+        parts.append(_bar(bar, x, top + row * (i + 0.5), left, width, letters=(left - 8) // 7))
+    return _svg(width, height, f"{len(bars)} rows: {axis}", parts)
+
+
+def lowest(values: Iterable[float]) -> float:
+    """Where the axis of a ranking begins: 0, or closer to 1 when nothing is far from it."""
+    least = min(values, default=0.0)
+    return next((start for start in (0.99, 0.9, 0.8, 0.5) if least > start + (1 - start) * 0.05), 0.0)
+
+
+def _bar(bar: Bar, x: Callable[[float], float], y: float, left: int, width: int, letters: int) -> Markup:
+    marks = [tooltip(bar.title), tag("rect", class_="hit", x=0, y=y - 13, width=width, height=26)]
+    if bar.floor is not None and x(bar.value) - x(bar.floor) > 0.5:
+        span = x(bar.value) - x(bar.floor)
+        marks.append(tag("rect", class_="span", x=x(bar.floor), y=y - 4, width=span, height=8, rx=4))
+        marks.append(tag("line", class_="floor", x1=x(bar.floor), x2=x(bar.floor), y1=y - 7, y2=y + 7))
+    marks.append(tag("circle", class_="dot", cx=x(bar.value), cy=y, r=5.5))
+    name = text(shorten(bar.name, letters), left - 12.0, y + 4.5, class_="name", text_anchor="end")
+    value = text(bar.words, float(width), y + 4.5, class_="value", text_anchor="end")
+    return tag("a", tag("g", *marks, name, value, class_=f"series {bar.style}"), href=bar.href)
+
+
+# ---------------------------------------------------------------- curves
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A value that holds from each point's x to the next one's, and from the last one's to ``until``.
+
+    ``label`` is drawn at its end unless it is empty; ``style`` is a class of the style sheet.
+    """
+
+    title: str
+    points: Sequence[tuple[float, float]]
+    until: float
+    style: str
+    label: str = ""
+    marks: bool = False
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A horizontal line of reference."""
+
+    value: float
+    label: str
+    title: str
+
+
+def curves(
+    lines: Sequence[Curve],
+    x: Scale,
+    y: Scale,
+    size: tuple[int, int],
+    axes: tuple[str, str],
+    *,
+    rules: Sequence[Rule] = (),
+    band: tuple[float, float, str] | None = None,
+) -> Markup:
+    """Step curves on two scales, labelled at their ends on wide screens; the first lies on top.
+
+    ``size`` is width and height, ``axes`` the words for x and y; ``band`` shades a range of y, low, high and words.
+    """
+    (width, height), (x_axis, y_axis) = size, axes
+    wide = width > NARROW
+    left, right, top, bottom = 58, 128 if wide else 10, 30, 46
+    inner, tall = width - left - right, height - top - bottom
+
+    def at(a: float, b: float) -> tuple[float, float]:
+        return left + inner * x(a), top + tall * (1 - y(b))
+
+    parts = [_frame(x, y, at, x_axis, y_axis)]
+    if band:
+        parts.append(_band(band, x, at))
+    parts += [_rule(rule, x, at) for rule in rules]
+    parts += [_curve(line, at) for line in reversed(lines)]
+    if wide:
+        parts += _labels([line for line in lines if line.label], at, left + inner, top, top + tall)
+    return _svg(width, height, f"{y_axis}, over {x_axis}; {len(lines)} curves", parts)
+
+
+At = Callable[[float, float], tuple[float, float]]
+
+
+def _frame(x: Scale, y: Scale, at: At, x_axis: str, y_axis: str) -> Markup:
+    (left, foot), (right, top) = at(x.low, y.low), at(x.high, y.high)
+    parts = []
+    for value, words in y.ticks:
+        height = at(x.low, value)[1]
+        parts.append(tag("line", class_="zero" if words == "best" else "grid", x1=left, x2=right, y1=height, y2=height))
+        parts.append(text(words, left - 8, height + 4, class_="tick", text_anchor="end"))
+    parts.append(tag("line", class_="base", x1=left, x2=right, y1=foot, y2=foot))
+    for value, words in x.ticks:
+        place = at(value, y.low)[0]
+        parts.append(tag("line", class_="base", x1=place, x2=place, y1=foot, y2=foot + 4))
+        parts.append(text(words, place, foot + 18, class_="tick", text_anchor="middle"))
+    parts.append(text(x_axis, (left + right) / 2, foot + 38, class_="axis", text_anchor="middle"))
+    parts.append(text(y_axis, 0.0, top - 14, class_="axis"))
+    return tag("g", *parts)
+
+
+def _band(band: tuple[float, float, str], x: Scale, at: At) -> Markup:
+    low, high, words = band
+    (left, foot), (right, top) = at(x.low, low), at(x.high, high)
+    area = tag("rect", tooltip(words), class_="band", x=left, y=top, width=right - left, height=foot - top)
+    if foot - top < 20:
+        return area
+    return tag("g", area, text(words, left + 8, (top + foot) / 2 + 4, class_="note"))
+
+
+def _rule(rule: Rule, x: Scale, at: At) -> Markup:
+    (left, height), (right, _) = at(x.low, rule.value), at(x.high, rule.value)
+    line = tag("line", class_="rule", x1=left, x2=right, y1=height, y2=height)
+    words = text(rule.label, left + 8, height - 5, class_="note")
+    return tag("g", tooltip(rule.title), line, words)
+
+
+def _curve(line: Curve, at: At) -> Markup:
+    if not line.points:
+        return Markup("")
+    places = [at(*point) for point in thin(line.points)]
+    path = [f"M{places[0][0]:.1f} {places[0][1]:.1f}"]
+    path += [f"H{b[0]:.1f}V{b[1]:.1f}" for _, b in pairwise(places)]
+    path.append(f"H{max(at(line.until, line.points[-1][1])[0], places[-1][0]):.1f}")
+    marks = [tag("circle", cx=a, cy=b, r=2.5) for a, b in places] if line.marks and len(places) <= 24 else []
+    parts = [tooltip(line.title), tag("path", d="".join(path)), *marks]
+    return tag("g", *parts, class_=f"series {line.style}")
+
+
+def thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+    """At most about `MOST_POINTS` of the points: the first, the last, and every so many between."""
+    every = math.ceil(len(points) / MOST_POINTS)
+    return points if every <= 1 else [*points[:-1:every], points[-1]]
+
+
+def _labels(lines: Sequence[Curve], at: At, right: float, top: float, foot: float) -> list[Markup]:
+    ends = [at(line.until, line.points[-1][1]) for line in lines if line.points]
+    wanted = spread([y for _, y in ends], 15.0, top, foot)
+    labels = []
+    for line, (x, y), height in zip([line for line in lines if line.points], ends, wanted, strict=True):
+        lead = tag("path", d=f"M{x:.1f} {y:.1f}L{right + 10:.1f} {height:.1f}H{right + 14:.1f}", class_="lead")
+        words = text(shorten(line.label, 15), right + 18, height + 4, class_="label")
+        labels.append(tag("g", tooltip(line.title), lead, words, class_=f"series {line.style}"))
+    return labels
+
+
+def spread(places: Sequence[float], apart: float, low: float, high: float) -> list[float]:
+    """Move places, as little as a sweep down and one up need, until neighbours are ``apart``; in the given order."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    moved = list(places)
+    for before, after in pairwise(order):
+        moved[after] = max(moved[after], moved[before] + apart)
+    if order and moved[order[-1]] > high:
+        moved[order[-1]] = max(high, low)
+        for before, after in pairwise(order[::-1]):
+            moved[after] = min(moved[after], moved[before] - apart)
+    return moved
+
+
+def _svg(width: int, height: float, label: str, parts: Iterable[Markup]) -> Markup:
+    box = f"0 0 {width} {height:g}"
+    return tag("svg", *parts, viewBox=box, width=width, height=f"{height:g}", role="img", aria_label=label)
+
+
+def responsive(draw: Callable[[int], Markup], wide: int = WIDE) -> Markup:
+    """A chart for wide and the same for narrow screens."""
+    return tag("div", draw(wide), class_="wide") + tag("div", draw(NARROW), class_="narrow")
+
+
+def legend(lines: Iterable[Curve]) -> Markup:
+    """Names beside strokes in their colours; the style sheet shows it where curves carry no names."""
+    items = []
+    for line in lines:
+        if line.label:
+            stroke = tag("path", d="M0 6H22")
+            sample = tag(
+                "svg", tag("g", stroke, class_=f"series {line.style}"), viewBox="0 0 22 12", width=22, height=12
+            )
+            items.append(tag("li", sample, escape(printable(line.label))))
+    return tag("ul", *items, class_="legend") if items else Markup("")

@@ -1,0 +1,394 @@
+"""The pages of the site: what each template is given."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import polars as pl
+from markupsafe import Markup
+
+from harness.score import FEWEST_RESAMPLED, RESAMPLES, Tables
+from leaderboard import charts
+from leaderboard.charts import Bar, Curve, Rule
+from leaderboard.text import exact, fact, heat, page_of, percent, points, printable, seconds, tail
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+FEW_ROWS, MOST_ROWS = 8, 40  # of a ranking chart, on the overview and elsewhere
+PROFILE_LIMIT = 99.0  # performance profiles end at 100 times the best cost
+
+Row = dict[str, Any]
+
+
+def environment() -> jinja2.Environment:
+    """Templates with everything escaped; an undefined name in one is an error."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    shown = (exact, points, percent, seconds, fact, tail, heat)
+    made.filters.update({function.__name__: function for function in shown})
+    made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
+    made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
+    made.filters["load"] = json.loads
+    made.globals.update(page_of=page_of)
+    return made
+
+
+def grouped(rows: Iterable[Row], key: str) -> dict[Any, list[Row]]:
+    """Rows by the value of a column, in their order; nothing for a value that is not there."""
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row[key]].append(row)
+    return groups
+
+
+@dataclass(frozen=True)
+class Track:
+    """What the pages of one track share; the lists hold rows of the tables of the same names."""
+
+    name: str
+    about: str
+    ranking: Sequence[Row]
+    methods: Sequence[Row]
+    instances: Sequence[Row]
+    runs: Sequence[Row]
+    notes: Sequence[Row]
+    contradictions: Sequence[Row]
+    colours: Mapping[str, str]
+
+    @property
+    def failed(self) -> list[Row]:
+        """Runs that did not end well."""
+        return [run for run in self.runs if run["status"] != "ok"]
+
+    @property
+    def size(self) -> int:
+        """Number of instances."""
+        return len(self.instances)
+
+    @property
+    def proven(self) -> int:
+        """Number of instances whose best known cost is proven optimal."""
+        return sum(row["proven"] for row in self.instances)
+
+
+class Site:
+    """All pages of a set of tables; ``asv`` says whether there is a folder of that name to link to."""
+
+    def __init__(self, tables: Tables, asv: bool = False) -> None:
+        self.tables = tables
+        self.templates = environment()
+        best_first = [pl.col("cost").is_null(), -pl.col("score"), -pl.col("bound_score").fill_null(-1)]
+        self.runs = tables.runs.sort("track", "instance", *best_first, "solver", "seed").to_dicts()
+        self.by_cell = {(r["track"], r["solver"], r["checksum"]): r for r in tables.results.iter_rows(named=True)}
+        self.found = _improvements(tables.incumbents.filter(pl.col("feasible") == 1), "cost_float", pl.Expr.cum_min)
+        self.proved = _improvements(tables.reported, "value_float", pl.Expr.cum_max)
+        self.tracks = list(self._tracks())
+        self.templates.globals.update(
+            tracks=self.tracks, asv=asv, solver_count=sum(len(track.ranking) for track in self.tracks)
+        )
+
+    def _tracks(self) -> Iterator[Track]:
+        tables = self.tables
+        columns = ("solvers", "bounds", "instances", "notes", "contradictions")
+        parts = {name: grouped(getattr(tables, name).iter_rows(named=True), "track") for name in columns}
+        runs = grouped(self.runs, "track")
+        for name, about in tables.tracks.items():
+            solvers, bounds, instances, notes, wrong = (parts[column][name] for column in columns)
+            colours = {row["solver"]: f"s{i if i <= charts.COLOURS else 0}" for i, row in enumerate(solvers, 1)}
+            yield Track(name, about, solvers, bounds, instances, runs[name], notes, wrong, colours)
+
+    def pages(self) -> Iterator[tuple[str, str]]:
+        """Path from the root of the site, and content, of every page."""
+        yield self._page("index.html", "index.html", **self._overview())
+        yield self._page("failures.html", "failures.html", runs=[run for t in self.tracks for run in t.failed])
+        yield self._page("scores.html", "scores.html", resamples=RESAMPLES, fewest=FEWEST_RESAMPLED)
+        for track in self.tracks:
+            yield self._page(page_of("tracks", track.name), "track.html", **self._track(track))
+            by_solver = grouped(track.runs, "solver")
+            for method in (*track.ranking, *track.methods):
+                path = page_of("solvers", track.name, method["solver"])
+                yield self._page(path, "solver.html", **self._solver(track, method, by_solver[method["solver"]]))
+            runs, notes, wrong = (grouped(x, "instance") for x in (track.runs, track.notes, track.contradictions))
+            for instance in track.instances:
+                name = instance["instance"]
+                content = self._instance(track, instance, runs[name])
+                remarks = {"notes": notes[name], "contradictions": wrong[name]}
+                yield self._page(page_of("instances", track.name, name), "instance.html", **content, **remarks)
+
+    def _page(self, path: str, template: str, **content: Any) -> tuple[str, str]:
+        root = "../" * path.count("/")
+        return path, self.templates.get_template(template).render(root=root, path=path, **content)
+
+    # ------------------------------------------------------------ overview
+
+    def _overview(self) -> Row:
+        return {
+            "panels": [
+                (track, self._verdict(track), self._ranking_chart(track, "", FEW_ROWS, charts.HALF))
+                for track in self.tracks
+            ],
+            "campaigns": self.tables.campaigns.to_dicts(),
+            "limits": self._limits(),
+            "runs": len(self.runs),
+        }
+
+    def _limits(self) -> dict[str, Row]:
+        """Limits of the runs, by track."""
+        of_track = self.tables.runs.group_by("track", maintain_order=True).agg(
+            shortest=pl.col("timeout_s").min(),
+            longest=pl.col("timeout_s").max(),
+            cores=pl.col("cores").unique().sort(),
+            memory_mib=pl.col("memory_mib").unique().sort(),
+            seeds=pl.col("seed").n_unique(),
+        )
+        return {row["track"]: row for row in of_track.iter_rows(named=True)}
+
+    @staticmethod
+    def _verdict(track: Track) -> Row | None:
+        """Who leads, by how much, and how sure that is; None without a solver that scored."""
+        if not track.ranking or track.ranking[0]["score_sum"] == 0:
+            return None
+        leaders = [row for row in track.ranking if row["rank"] == 1]
+        others = track.ranking[len(leaders) :]
+        return {
+            "leaders": [row["solver"] for row in leaders],
+            "first": leaders[0],
+            "second": others[0] if others else None,
+            "lead": leaders[0]["score_sum"] - others[0]["score_sum"] if others else None,
+        }
+
+    @staticmethod
+    def _ranking_chart(track: Track, root: str, most: int, wide: int) -> Markup:
+        bars = [
+            Bar(
+                name=row["solver"],
+                href=root + page_of("solvers", track.name, row["solver"]),
+                value=row["score_sum"] / row["instances"],
+                floor=row["certified_sum"] / row["instances"] if row["certified_instances"] else None,
+                words=points(row["score_sum"], 2),
+                title=f"{row['solver']}: {points(row['score_sum'], 2)} of {row['instances']} points, "
+                f"{points(row['certified_sum'], 2)} of them certified",
+                style=track.colours[row["solver"]],
+            )
+            for row in track.ranking[:most]
+        ]
+        axis = "mean score: best known cost / cost"
+        return charts.responsive(lambda width: charts.ranking(bars, width, axis), wide)
+
+    # ------------------------------------------------------------ pages of a track
+
+    def _track(self, track: Track) -> Row:
+        cells = self.by_cell
+        matrix = [
+            (instance, [cells.get((track.name, s["solver"], instance["checksum"])) for s in track.ranking])
+            for instance in track.instances
+        ]
+        return {
+            "track": track,
+            "verdict": self._verdict(track),
+            "ranking_chart": self._ranking_chart(track, "../", MOST_ROWS, charts.WIDE),
+            "profile": self._profile(track),
+            "anytime": self._anytime(track),
+            "matrix": matrix,
+            "failures": _counts(track.failed),
+        }
+
+    def _curves(self, track: Track, frame: pl.DataFrame, x: str, y: str, until: float, words: str) -> list[Curve]:
+        """A curve a solver, in the order of the ranking."""
+        rows = grouped(frame.filter(pl.col("track") == track.name).iter_rows(named=True), "solver")
+        return [
+            Curve(
+                title=words.format(solver=name),
+                points=[(rows[name][0][x], 0.0), *((row[x], row[y]) for row in rows[name])],
+                until=until,
+                style=style,
+                label=name if style != "s0" else "",
+            )
+            for name, style in track.colours.items()
+            if name in rows
+        ]
+
+    def _profile(self, track: Track) -> Markup | None:
+        frame = self.tables.profiles.with_columns(gap=pl.col("ratio") - 1)
+        reached = frame.filter(pl.col("track") == track.name)["gap"]
+        if reached.is_empty():
+            return None
+        far = min(max(float(reached.max() or 0) * 1.2, 0.01), PROFILE_LIMIT)  # type: ignore[arg-type]
+        near = frame.filter(pl.col("gap") <= far)
+        lines = self._curves(track, near, "gap", "share", far, "{solver}: share of instances within a cost")
+        x = charts.gaps(0.0, far)
+        return _figure(lines, x, _fractions(), "cost above the best known", "share of instances", wide=charts.HALF)
+
+    def _anytime(self, track: Track) -> Markup | None:
+        frame = self.tables.anytime.filter(pl.col("track") == track.name)
+        if frame.is_empty():
+            return None
+        times = _times(frame["time_s"].to_list(), max(run["timeout_s"] for run in track.runs))
+        lines = self._curves(track, frame, "time_s", "score", times.high, "{solver}: mean score over time")
+        return _figure(lines, times, _fractions(), "time since the start", "mean score so far", wide=charts.HALF)
+
+    # ------------------------------------------------------------ pages of a solver and of an instance
+
+    def _solver(self, track: Track, method: Row, runs: Sequence[Row]) -> Row:
+        cells = [self.by_cell.get((track.name, method["solver"], i["checksum"])) for i in track.instances]
+        bars = [self._cell_bar(track, method, cell) for cell in cells if cell is not None]
+        few = len(bars) <= MOST_ROWS  # the table below says it all
+        score = "bound_score" if "bound_sum" in method else "score"
+        axis = "lower bound / best known cost" if score == "bound_score" else "best known cost / cost"
+        return {
+            "track": track,
+            "method": method,
+            "kind": "bound" if score == "bound_score" else "solver",
+            "runs": sorted(runs, key=lambda run: (run["instance"], run["seed"])),
+            "chart": charts.responsive(lambda width: charts.ranking(bars, width, axis)) if few else None,
+            "contradictions": [c for c in track.contradictions if c["solver"] == method["solver"]],
+            "absent": [i["instance"] for i, cell in zip(track.instances, cells, strict=True) if cell is None],
+        }
+
+    @staticmethod
+    def _cell_bar(track: Track, method: Row, cell: Row) -> Bar:
+        bound = "bound_sum" in method
+        value, floor = (cell["bound_score"], None) if bound else (cell["score"], cell["certified"])
+        return Bar(
+            name=cell["instance"],
+            href="../../" + page_of("instances", track.name, cell["instance"]),
+            value=value,
+            floor=floor,
+            words=points(value),
+            title=f"{cell['instance']}: {points(value)}" + (f", certified {points(floor)}" if floor else ""),
+            style=track.colours.get(method["solver"], "s0"),
+        )
+
+    def _instance(self, track: Track, instance: Row, runs: Sequence[Row]) -> Row:
+        published = json.loads(instance["published"])
+        return {
+            "track": track,
+            "instance": instance,
+            "summary": {k: v for k, v in json.loads(instance["summary"]).items() if k not in ("track", "name")},
+            "published": {k: v for k, v in published.items() if v not in (None, "")},
+            "solvers": [run for run in runs if run["kind"] == "solver"],
+            "bounds": [run for run in runs if run["lower_bound"] is not None],
+            "silent": [r for r in runs if r["kind"] == "bound" and r["lower_bound"] is None],
+            "chart": self._convergence(track, instance, published, runs),
+        }
+
+    def _convergence(self, track: Track, instance: Row, published: Row, runs: Sequence[Row]) -> Markup | None:
+        """Incumbents from above and trusted bounds from below over time, relative to the best cost if there is one."""
+        best = instance["best_cost_float"]
+        relative = best is not None and best > 0
+
+        def place(value: float) -> float:
+            return value / best - 1 if relative else value
+
+        trusted = [run for run in runs if run["bound_trusted"]]
+        times = [t for run in runs for t, _ in (*self.found[run["id"]], *self.proved[run["id"]])]
+        if not times:
+            return None
+        x = _times(times, max(run["timeout_s"] for run in runs))
+        lines = _run_curves(track, runs, self.found, place, x.high, bounds=False)
+        lines += _run_curves(track, trusted, self.proved, place, x.high, bounds=True)
+        rules = [
+            Rule(place(float(published[key])), f"published {words}", f"published {words}: {exact(str(published[key]))}")
+            for key, words in (("best_cost", "best"), ("lower_bound", "bound"))
+            if published.get(key) is not None
+        ]
+        y = _heights(lines, [rule.value for rule in rules], relative)
+        bound = instance["lower_bound_float"]
+        open_gap = best is not None and bound is not None and not instance["proven"]
+        band = (place(bound), place(best), "the optimum lies here") if open_gap else None
+        y_axis = "distance to the best known cost" if relative else "cost"
+        return _figure(lines, x, y, "time since the start", y_axis, rules, band)
+
+
+# ---------------------------------------------------------------- parts of charts
+
+
+def _counts(failed: Iterable[Row]) -> list[tuple[str, int]]:
+    counts = {status: len(rows) for status, rows in grouped(failed, "status").items()}
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _improvements(frame: pl.DataFrame, value: str, best: Any) -> dict[str, list[tuple[float, float]]]:
+    """Time and value of each report of a run that is better than all before it, by run."""
+    so_far = best(pl.col(value)).over("run")
+    better = (so_far != so_far.shift(1).over("run")).fill_null(True)
+    kept = frame.filter(pl.col(value).is_not_null()).filter(better).select("run", "time_s", value)
+    reports: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for run, time_s, amount in kept.iter_rows():
+        reports[run].append((time_s, amount))
+    return reports
+
+
+def _fractions() -> charts.Scale:
+    return charts.linear(0.0, 1.0, lambda value: f"{100 * value:.0f} %")
+
+
+def _times(times: Sequence[float], limit: float) -> charts.Scale:
+    low = max(min(times) * 0.8, 1e-3)
+    return charts.logarithmic(low, max(limit, max(times), low * 2), lambda value: f"{value:g} s")
+
+
+def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool) -> charts.Scale:
+    """Range of a convergence chart: all that is drawn, except how bad the first incumbents were."""
+    values = [*more, *(value for line in lines for _, value in line.points)]
+    low, high = min(values), max(values)
+    if not relative:
+        return charts.amounts(min(low, 0.0), high if high > 0 else 1.0)
+    final = max([*more, *(line.points[-1][1] for line in lines)])
+    return charts.gaps(max(min(low, 0.0), -1.0), max(min(high, max(10 * final, 9.0)), 0.002))
+
+
+def _run_curves(
+    track: Track, runs: Sequence[Row], reports: Mapping[str, Any], place: Any, until: float, *, bounds: bool
+) -> list[Curve]:
+    """A curve a run, best first as the runs are; the first of each method carries its name."""
+    lines: list[Curve] = []
+    named: set[str] = set()
+    for run in runs:
+        reported = reports[run["id"]]
+        if not reported:
+            continue
+        solver, style = run["solver"], track.colours.get(run["solver"], "s0")
+        last = exact(run["lower_bound"] if bounds else run["cost"])
+        what = "lower bound" if bounds else "cost"
+        name = f"{solver} bound" if bounds and run["kind"] == "solver" else solver
+        lines.append(
+            Curve(
+                title=f"{solver}, seed {run['seed']}: {what} {last} after {seconds(reported[-1][0])} s",
+                points=[(time_s, place(value)) for time_s, value in reported],
+                until=until,
+                style=f"{style} bound" if bounds else style,
+                label="" if solver in named or (style == "s0" and run["kind"] == "solver") else name,
+                marks=style != "s0",
+            )
+        )
+        named.add(solver)
+    return lines
+
+
+def _figure(
+    lines: Sequence[Curve],
+    x: charts.Scale,
+    y: charts.Scale,
+    x_axis: str,
+    y_axis: str,
+    rules: Sequence[Rule] = (),
+    band: tuple[float, float, str] | None = None,
+    wide: int = charts.WIDE,
+) -> Markup:
+    def draw(width: int) -> Markup:
+        height = 420 if width == charts.WIDE else 330
+        return charts.curves(lines, x, y, (width, height), (x_axis, y_axis), rules=rules, band=band)
+
+    return charts.responsive(draw, wide) + charts.legend(lines)

@@ -1,0 +1,100 @@
+"""Words and numbers as pages show them, and the paths of pages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from typing import Any
+
+LOG_LINES = 30  # of a failed run's log, the last ones
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
+
+
+def printable(words: str) -> str:
+    """Text without terminal colours and control characters, which pages must not hold."""
+    return _CONTROL.sub(lambda found: "" if len(found[0]) > 1 else "\ufffd", words.replace("\r\n", "\n"))
+
+
+def shorten(words: str, most: int) -> str:
+    """Words cut to ``most`` characters, with an ellipsis."""
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def slug(name: str) -> str:
+    """A file name for any name, different for different names on every file system.
+
+    Plain names stand for themselves; others end in an underscore, which plain ones cannot hold, and a hash.
+    """
+    if re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,79}", name) and not name.endswith("."):
+        return name
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
+    return f"{plain or 'x'}_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def page_of(kind: str, track: str, name: str = "") -> str:
+    """Path of a page from the root of the site; ``kind`` is tracks, solvers or instances."""
+    return f"{kind}/{slug(track)}/{slug(name)}.html" if name else f"{kind}/{slug(track)}.html"
+
+
+def exact(value: str | None) -> str:
+    """A cost or bound from its decimal text: every digit of an integer, six of a float."""
+    if value is None:
+        return "–"
+    if re.fullmatch(r"-?\d+", value):
+        return f"{int(value):,}"
+    number = float(value)
+    return f"{number:,.0f}" if 1e6 <= abs(number) < 1e15 else f"{number:,.6g}"
+
+
+def points(value: float | None, digits: int = 3) -> str:
+    """A score cut, not rounded, to its digits: 1.000 is shown for nothing less."""
+    if value is None:
+        return "–"
+    return f"{math.floor(value * 10**digits * (1 + 1e-12)) / 10**digits:.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    """A fraction as a percentage of two significant digits or more; factors from ten times upward."""
+    if value is None:
+        return "–"
+    if value >= 9.995:
+        return f"{value + 1:,.0f}×" if value < 1e6 else f"{value:.0e}×".replace("e+", "e")
+    digits = 0 if value == 0 or value >= 0.0995 else 1 if value >= 0.00995 else 2
+    return "<0.01 %" if 0 < value < 0.00005 else f"{100 * value:.{digits}f} %"
+
+
+def seconds(value: float | None) -> str:
+    """A time in seconds, the unit left to the heading."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def fact(value: Any) -> str:
+    """A fact of an instance, a host or a parameter list."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return exact(repr(value)).removesuffix(".0")
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def tail(log: str) -> str:
+    """The last lines of a log."""
+    lines = printable(log).strip("\n").split("\n")
+    return "\n".join([*(["…"] if len(lines) > LOG_LINES else []), *lines[-LOG_LINES:]])
+
+
+def heat(score: float | None) -> str:
+    """Class of a matrix cell, by how far its score is from 1."""
+    if score is None:
+        return "none"
+    return f"q{sum(score >= step for step in (1e-12, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0))}"

@@ -1,0 +1,283 @@
+"""The site as a whole: what its pages say, that they hold together, and how they get into the folder.
+
+``SHARDMARK_GOLDEN=write pytest tests/leaderboard`` writes anew what `test_pages_say_what_they_said` compares with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from harness.score import InputError, Tables, tables
+from harness.store import Store
+from leaderboard import build as building
+from leaderboard.build import build
+from leaderboard.pages import Site
+
+GOLDEN = Path(__file__).with_name("golden.json")
+GOLDEN_PAGES = (
+    *("index.html", "failures.html", "tracks/intraop.html", "tracks/pipeline.html"),
+    *("solvers/pipeline/brkga-100.html", "solvers/pipeline/exact.html", "solvers/intraop/cfn-penalty.html"),
+    *("instances/intraop/gemma-like.html", "instances/intraop/beyond-64-bits.html", "instances/intraop/free.html"),
+    "instances/pipeline/regal-01-k2.html",
+)
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+SVG = {"line", "rect", "circle", "path", "text"}
+
+
+@pytest.fixture(scope="module")
+def site(scored: Tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the site of the made-up database."""
+    return build(scored, tmp_path_factory.mktemp("site")).parent
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[str, ET.Element]:
+    """Every page as a tree, by its path; parsing fails unless it is well-formed."""
+    return {path.relative_to(site).as_posix(): ET.parse(path).getroot() for path in site.rglob("*.html")}
+
+
+def words(element: ET.Element) -> str:
+    """All text below an element, spaces made one."""
+    return " ".join("".join(element.itertext()).split())
+
+
+def cells(element: ET.Element) -> list[list[str]]:
+    """Text of the cells of every row of the tables below an element, headings left out."""
+    return [[words(cell) for cell in row] for body in element.iter("tbody") for row in body]
+
+
+def of_class(page: ET.Element, name: str) -> list[ET.Element]:
+    """Elements that have a class."""
+    return [element for element in page.iter() if name in element.get("class", "").split()]
+
+
+def extract(page: ET.Element) -> dict[str, Any]:
+    """What a page says: headings, sentences, tables, tooltips of its wide charts."""
+    main = page.find("body/main")
+    assert main is not None
+    rows = [[words(cell) for cell in row] for row in main.iter("tr")]
+    tags = ("h1", "h2", "p", "li", "dt", "dd", "figcaption")
+    said = [words(element) for element in main.iter() if element.tag in tags]
+    tooltips = [title.text for chart in of_class(main, "wide") for title in chart.iter("title")]
+    return {"title": page.findtext("head/title"), "said": said, "rows": rows, "tooltips": list(dict.fromkeys(tooltips))}
+
+
+def test_pages_say_what_they_said(pages: dict[str, ET.Element]) -> None:
+    found = {path: extract(pages[path]) for path in GOLDEN_PAGES}
+    if os.environ.get("SHARDMARK_GOLDEN") == "write":
+        GOLDEN.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    expected = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    assert list(found) == list(expected)
+    for path, content in found.items():
+        assert content == expected[path], path
+
+
+def test_there_is_a_page_for_everything(pages: dict[str, ET.Element], scored: Tables) -> None:
+    methods = scored.solvers.height + scored.bounds.height
+    assert len(pages) == 3 + len(scored.tracks) + methods + scored.instances.height
+    assert all(len(list(page.iter("h1"))) == 1 for page in pages.values())
+
+
+def test_html_is_html_and_not_only_xml(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("<!DOCTYPE html>\n<html lang=")
+        closed = set(re.findall(r"<(\w+)(?:\s[^<>]*)?/>", text))
+        assert closed <= VOID | SVG, path
+        ids = re.findall(r'\sid="([^"]*)"', text)
+        assert len(ids) == len(set(ids)), path
+
+
+def links(page: ET.Element) -> Iterator[tuple[ET.Element, str]]:
+    """Every element that points somewhere, and where."""
+    for element in page.iter():
+        for name in ("href", "src"):
+            if name in element.attrib:
+                yield element, element.attrib[name]
+
+
+def test_links_lead_somewhere(site: Path, pages: dict[str, ET.Element]) -> None:
+    reached = {"index.html"}
+    for path, page in pages.items():
+        for element, target in links(page):
+            parts = urlsplit(target)
+            if parts.scheme:
+                assert (element.tag, parts.scheme) == ("a", "https"), (path, target)
+                continue
+            file = (site / path).parent / unquote(parts.path) if parts.path else site / path
+            assert file.is_file(), (path, target)
+            name = file.resolve().relative_to(site).as_posix()
+            reached.add(name)
+            if parts.fragment:
+                assert any(e.get("id") == parts.fragment for e in pages[name].iter()), (path, target)
+    assert reached >= set(pages)
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    for file in (site / "static").iterdir():
+        text = file.read_text(encoding="utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert not re.search(r"https?:|//[a-z]|@import|url\(|fetch|XMLHttpRequest|import\(", text), file.name
+
+
+def test_no_code_stands_in_pages(pages: dict[str, ET.Element]) -> None:
+    for path, page in pages.items():
+        scripts = list(page.iter("script"))
+        assert [(script.text, Path(script.get("src", "")).name) for script in scripts] == [(None, "table.js")], path
+        for element in page.iter():
+            assert element.tag != "style", path
+            assert not any(name.startswith("on") or name == "style" for name in element.attrib), path
+            assert not element.get("href", "").lower().startswith("javascript:"), path
+
+
+def test_hostile_text_is_text(site: Path, pages: dict[str, ET.Element]) -> None:
+    hostile = "<script>alert('x')</script> & \"quoted\""
+    assert not any("<script>" in path.read_text(encoding="utf-8") for path in site.rglob("*.html"))
+    assert f"ValueError: {hostile}" in words(pages["failures.html"])
+    assert hostile in words(pages["tracks/intraop.html"])
+    assert "with <i>HTML</i>.json" in words(pages["tracks/intraop.html"])
+    assert "Example Processor 3000 <b>" in words(pages["index.html"])
+    assert all("\x1b" not in text and "\x00" not in text for text in map(words, pages.values()))
+
+
+def test_every_failure_is_shown_with_reason_and_log(pages: dict[str, ET.Element], scored: Tables) -> None:
+    rows = cells(pages["failures.html"])
+    failed = [run for run in scored.runs.iter_rows(named=True) if run["status"] != "ok"]
+    assert len(rows) == len(failed) == 10
+    for run in failed:
+        [row] = [row for row in rows if row[:4] == [run["track"], run["instance"], run["solver"], str(run["seed"])]]
+        assert row[4] == run["status"]
+        assert row[-1].startswith(run["reason"])
+        assert row[-1].endswith("the end")
+        assert "the beginning" not in row[-1]
+
+
+def test_exact_costs_are_shown_and_told(pages: dict[str, ET.Element]) -> None:
+    shown = {td.get("title"): td.text for td in pages["instances/intraop/beyond-64-bits.html"].iter("td")}
+    assert shown["2000002876201781401777"] == "2,000,002,876,201,781,401,777"
+
+
+def test_contradictions_are_shown(pages: dict[str, ET.Element]) -> None:
+    [alarm] = of_class(pages["tracks/pipeline.html"], "alarm")
+    assert cells(alarm) == [["regal-01-k2", "anchored", "0", "17.748", "17.4", "brkga-10000"]]
+    assert of_class(pages["index.html"], "alarm")
+    assert of_class(pages["instances/pipeline/regal-01-k2.html"], "alarm")
+    assert not of_class(pages["instances/pipeline/regal-00-k2.html"], "alarm")
+
+
+def test_tables_can_be_sorted(site: Path, pages: dict[str, ET.Element]) -> None:
+    script = (site / "static" / "table.js").read_text(encoding="utf-8")
+    assert "aria-sort" in script
+    assert '"table.sortable"' in script
+    assert not re.search(r"innerHTML|eval|document\.write|setAttribute\(\"on", script)
+    for path, page in pages.items():
+        for table in page.iter("table"):
+            assert "sortable" in table.get("class", ""), path
+            [head], rows = table.findall("thead/tr"), table.findall("tbody/tr")
+            assert rows
+            assert all(cell.tag == "th" and cell.get("scope") == "col" for cell in head), path
+            assert all(len(row) == len(head) for row in rows if row[0].get("colspan") is None), path
+            for row in rows:
+                keys = [cell.get("data-sort") for cell in row if "n" in cell.get("class", "").split()]
+                assert all(key == "" or float(key or "nan") == float(key or "nan") for key in keys), path
+
+
+def test_unequal_limits_and_absent_runs_are_noted(pages: dict[str, ET.Element]) -> None:
+    [notes] = of_class(pages["tracks/intraop.html"], "notes")
+    assert "different time, core or memory limits are compared on 1 of its instances" in words(notes)
+    [notes] = of_class(pages["instances/intraop/tight.html"], "notes")
+    assert "10 s, 1 core" in words(notes)
+    assert "Not run on every instance, scored 0 where they were not: single-block." in words(
+        pages["tracks/pipeline.html"]
+    )
+    assert "Not run on regal-03-k8" in words(pages["solvers/pipeline/single-block.html"])
+
+
+def test_an_empty_database_gives_a_site(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "results", create=True)
+    index = build(tables(store), tmp_path / "site")
+    store.close()
+    assert "No runs are recorded yet." in words(ET.parse(index).getroot())
+
+
+# ---------------------------------------------------------------- the folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Content of every file below a folder."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_second_build_replaces_the_first_and_says_the_same(scored: Tables, site: Path, tmp_path: Path) -> None:
+    output = tmp_path / "deep" / "site"
+    build(scored, output)
+    (output / "instances" / "gone.html").write_text("of an instance that is no more")
+    assert build(scored, output) == output / "index.html"
+    assert files(output) == files(site)
+    assert [path.name for path in output.parent.iterdir()] == ["site"]
+
+
+def test_a_build_that_fails_leaves_the_old_site(
+    scored: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "site"
+    build(scored, output)
+    before = files(output)
+
+    def fail(self: Site) -> Iterator[tuple[str, str]]:
+        yield "index.html", "half a site"
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(Site, "pages", fail)
+    with pytest.raises(RuntimeError, match="no more"):
+        build(scored, output)
+    assert files(output) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_a_swap_that_fails_leaves_the_old_site(scored: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "site"
+    build(scored, output)
+    (output / "asv").mkdir()
+    (output / "asv" / "index.html").write_text("speed")
+    before = files(output)
+    rename = os.rename
+
+    def refuse(source: Path, target: Path) -> None:
+        if Path(source).name == "new":
+            raise OSError("no space")
+        rename(source, target)
+
+    monkeypatch.setattr(building.os, "rename", refuse)
+    with pytest.raises(InputError, match="expected a folder that can be written"):
+        build(scored, output)
+    assert files(output) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_asv_pages_are_kept_and_linked(scored: Tables, site: Path, tmp_path: Path) -> None:
+    output = tmp_path / "site"
+    (output / "asv").mkdir(parents=True)
+    (output / "asv" / "index.html").write_text("speed")
+    for _ in range(2):
+        index = build(scored, output)
+        assert (output / "asv" / "index.html").read_text() == "speed"
+        assert "asv/index.html" in [target for _, target in links(ET.parse(index).getroot())]
+    assert "asv" not in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_of_somebody_else_is_left_alone(scored: Tables, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="expected a folder that is empty or holds an earlier leaderboard"):
+        build(scored, tmp_path)
+    with pytest.raises(InputError, match="expected a folder"):
+        build(scored, tmp_path / "thesis.tex")
+    assert files(tmp_path) == {"thesis.tex": b"years of work"}

@@ -1,0 +1,104 @@
+"""Words, numbers and file names of pages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard.text import LOG_LINES, exact, fact, heat, page_of, percent, points, printable, seconds, slug, tail
+
+
+@given(st.sets(st.text(max_size=100) | st.from_regex(r"[a-zA-Z0-9._-]{1,100}", fullmatch=True), min_size=2, max_size=8))
+def test_slugs_are_safe_and_differ(names: set[str]) -> None:
+    slugs = {slug(name).casefold() for name in names}
+    assert len(slugs) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9._-]*", made) and len(made) <= 80 for made in slugs)
+
+
+def test_plain_names_stand_for_themselves() -> None:
+    assert slug("brkga-10000") == "brkga-10000"
+    assert slug("regal-50.k4") == "regal-50.k4"
+    assert page_of("instances", "pipeline", "../../etc/passwd").startswith("instances/pipeline/etc-passwd_")
+    assert page_of("tracks", "intraop") == "tracks/intraop.html"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        ("0", "0"),
+        ("-1200", "-1,200"),
+        ("2000002876201781401777", "2,000,002,876,201,781,401,777"),
+        ("12.5", "12.5"),
+        ("0.333333333333", "0.333333"),
+        ("1234567.891", "1,234,568"),
+        ("1e+20", "1e+20"),
+    ],
+)
+def test_exact(value: str | None, shown: str) -> None:
+    assert exact(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "shown"),
+    [
+        (1.0, 3, "1.000"),
+        (0.9999999, 3, "0.999"),
+        (0.29, 2, "0.29"),
+        (7.0, 2, "7.00"),
+        (None, 2, "–"),
+        (0.0, 3, "0.000"),
+    ],
+)
+def test_points_are_cut(value: float | None, digits: int, shown: str) -> None:
+    assert points(value, digits) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *[(None, "–"), (0.0, "0 %"), (1e-6, "<0.01 %"), (0.00012, "0.01 %"), (0.012, "1.2 %"), (0.5, "50 %")],
+        *[(9.0, "900 %"), (99.0, "100×"), (5e11, "5e11×")],
+    ],
+)
+def test_percent(value: float | None, shown: str) -> None:
+    assert percent(value) == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), [(None, "–"), (0.0123, "0.012"), (12.345, "12.35"), (3600.0, "3,600")])
+def test_seconds(value: float | None, shown: str) -> None:
+    assert seconds(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "none"),
+        (True, "yes"),
+        (12345, "12,345"),
+        (0.25, "0.25"),
+        (2.0, "2"),
+        ("text", "text"),
+        ([1, 2], "[1, 2]"),
+    ],
+)
+def test_fact(value: object, shown: str) -> None:
+    assert fact(value) == shown
+
+
+def test_heat_keeps_the_darkest_for_the_best() -> None:
+    assert [heat(score) for score in (None, 0.0, 0.1, 0.5, 0.999999, 1.0)] == ["none", "q0", "q1", "q2", "q6", "q7"]
+
+
+def test_control_characters_do_not_reach_a_page() -> None:
+    assert printable("\x1b[1;31mred\x1b[0m\r\na\tb\x00\x07") == "red\na\tb��"
+
+
+def test_tail_is_the_end_of_a_log() -> None:
+    log = "".join(f"line {i}\n" for i in range(100))
+    shown = tail(log).split("\n")
+    assert (shown[0], shown[1], shown[-1], len(shown)) == ("…", "line 70", "line 99", LOG_LINES + 1)
+    assert tail("one\ntwo\n") == "one\ntwo"
