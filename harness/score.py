@@ -320,8 +320,8 @@ def _score_runs(
     """Add the scores of runs, and the times at which their final cost and bound came."""
     of_cost = ("cost_float", "score", "certified", "gap", "best", "proven")
     of_bound = ("lower_bound_float", "bound_trusted", "bound_score", "bound_best", "bound_proves")
-    texts = runs.select("checksum", "cost", "lower_bound").iter_rows()
-    worth = [_score_run(cases[checksum], cost, bound) for checksum, cost, bound in texts]
+    claims = runs.select("checksum", "kind", "cost", "lower_bound").iter_rows()
+    worth = [_score_run(cases[checksum], *claim) for checksum, *claim in claims]
     scored = runs.hstack(_frame((*of_cost, *of_bound), worth))
     found = incumbents.filter(pl.col("feasible") == 1).select("cost", id="run", time_to_best_s="time_s")
     proved = reported.select(id="run", lower_bound="value", time_to_bound_s="time_s")
@@ -331,12 +331,14 @@ def _score_runs(
     return scored
 
 
-def _score_run(case: _Case, cost: str | None, bound: str | None) -> tuple[Any, ...]:
-    """Scores of one run: those of its cost, then those of its bound."""
-    if cost is None:
-        of_cost: tuple[Any, ...] = (None, 0.0, None if case.bound is None else 0.0, None, False, False)
+def _score_run(case: _Case, kind: str, cost: str | None, bound: str | None) -> tuple[Any, ...]:
+    """Scores of one run: those of its cost, then those of its bound. A bound method owes no cost."""
+    if cost is not None:
+        of_cost: tuple[Any, ...] = (float(Fraction(cost)), *case.of_cost(Fraction(cost)))
+    elif kind == "bound":
+        of_cost = (None, None, None, None, False, False)
     else:
-        of_cost = (float(Fraction(cost)), *case.of_cost(Fraction(cost)))
+        of_cost = (None, 0.0, None if case.bound is None else 0.0, None, False, False)
     if bound is None:
         return *of_cost, None, None, None, False, False
     return *of_cost, float(Fraction(bound)), *case.of_bound(Fraction(bound))

@@ -46,7 +46,7 @@ def _write(folder: Path, pages: Iterable[tuple[str, str]]) -> None:
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(page, encoding="utf-8")
-    shutil.copytree(STATIC, folder / "static")
+    shutil.copytree(STATIC, folder / "static", ignore=shutil.ignore_patterns("preview.png"))  # a picture of the site
     (folder / MARKER).write_text("Made by shardmark; the next build replaces this folder.\n", encoding="utf-8")
 
 

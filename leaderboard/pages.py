@@ -16,7 +16,7 @@ from markupsafe import Markup
 from harness.score import FEWEST_RESAMPLED, RESAMPLES, Tables
 from leaderboard import charts
 from leaderboard.charts import Bar, Curve, Rule
-from leaderboard.text import exact, fact, heat, page_of, percent, points, printable, seconds, tail
+from leaderboard.text import count, exact, fact, heat, page_of, percent, points, printable, seconds, tail
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 FEW_ROWS, MOST_ROWS = 8, 40  # of a ranking chart, on the overview and elsewhere
@@ -35,7 +35,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    shown = (exact, points, percent, seconds, fact, tail, heat)
+    shown = (exact, points, percent, seconds, fact, count, tail, heat)
     made.filters.update({function.__name__: function for function in shown})
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
@@ -88,8 +88,10 @@ class Site:
     def __init__(self, tables: Tables, asv: bool = False) -> None:
         self.tables = tables
         self.templates = environment()
-        best_first = [pl.col("cost").is_null(), -pl.col("score"), -pl.col("bound_score").fill_null(-1)]
-        self.runs = tables.runs.sort("track", "instance", *best_first, "solver", "seed").to_dicts()
+        best_first = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
+        self.runs = tables.runs.sort(
+            "track", "instance", pl.col("cost").is_null(), *best_first, "solver", "seed"
+        ).to_dicts()
         self.by_cell = {(r["track"], r["solver"], r["checksum"]): r for r in tables.results.iter_rows(named=True)}
         self.found = _improvements(tables.incumbents.filter(pl.col("feasible") == 1), "cost_float", pl.Expr.cum_min)
         self.proved = _improvements(tables.reported, "value_float", pl.Expr.cum_max)
@@ -346,7 +348,7 @@ def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool) -> c
     if not relative:
         return charts.amounts(min(low, 0.0), high if high > 0 else 1.0)
     final = max([*more, *(line.points[-1][1] for line in lines)])
-    return charts.gaps(max(min(low, 0.0), -1.0), max(min(high, max(10 * final, 9.0)), 0.002))
+    return charts.gaps(max(1.5 * min(low, 0.0), -1.0), max(1.5 * min(high, max(10 * final, 9.0)), 0.002))
 
 
 def _run_curves(

@@ -12,6 +12,11 @@ LOG_LINES = 30  # of a failed run's log, the last ones
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 
 
+def count(number: int, noun: str) -> str:
+    """A number of things, in words that fit it."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def printable(words: str) -> str:
     """Text without terminal colours and control characters, which pages must not hold."""
     return _CONTROL.sub(lambda found: "" if len(found[0]) > 1 else "\ufffd", words.replace("\r\n", "\n"))

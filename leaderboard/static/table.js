@@ -19,7 +19,7 @@ const sort = (table, column, descending) => {
     if (a.key === null || b.key === null) return (a.key === null) - (b.key === null);
     return descending ? compare(b.key, a.key) : compare(a.key, b.key);
   });
-  body.append(...rows.map(({ row }) => row));
+  for (const { row } of rows) body.append(row);
 };
 
 const activate = (table, heading) => {

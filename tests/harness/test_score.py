@@ -444,7 +444,7 @@ def test_export(book: Book, tmp_path: Path, write: Callable[..., None], read: Ca
     assert back.columns == frame.columns
     assert back["reason"].to_list() == ["", 'said "no", twice']
     assert [str(cost) for cost in back["cost"]] == ["None", "1" + "0" * 20]
-    assert back["certified"].to_list() == [0.0, 1.0]
+    assert back["certified"].to_list() == [None, 1.0]
 
 
 def test_export_to_a_folder_that_is_not_there(book: Book, tmp_path: Path) -> None:

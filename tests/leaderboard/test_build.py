@@ -124,6 +124,7 @@ def test_links_lead_somewhere(site: Path, pages: dict[str, ET.Element]) -> None:
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     for file in (site / "static").iterdir():
+        assert file.suffix in (".css", ".js", ".svg")
         text = file.read_text(encoding="utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
         assert not re.search(r"https?:|//[a-z]|@import|url\(|fetch|XMLHttpRequest|import\(", text), file.name
 
@@ -193,6 +194,7 @@ def test_tables_can_be_sorted(site: Path, pages: dict[str, ET.Element]) -> None:
 def test_unequal_limits_and_absent_runs_are_noted(pages: dict[str, ET.Element]) -> None:
     [notes] = of_class(pages["tracks/intraop.html"], "notes")
     assert "different time, core or memory limits are compared on 1 of its instances" in words(notes)
+    assert not of_class(pages["instances/intraop/free.html"], "notes")
     [notes] = of_class(pages["instances/intraop/tight.html"], "notes")
     assert "10 s, 1 core" in words(notes)
     assert "Not run on every instance, scored 0 where they were not: single-block." in words(

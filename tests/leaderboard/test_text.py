@@ -8,7 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.text import LOG_LINES, exact, fact, heat, page_of, percent, points, printable, seconds, slug, tail
+from leaderboard.text import (
+    LOG_LINES,
+    count,
+    exact,
+    fact,
+    heat,
+    page_of,
+    percent,
+    points,
+    printable,
+    seconds,
+    slug,
+    tail,
+)
 
 
 @given(st.sets(st.text(max_size=100) | st.from_regex(r"[a-zA-Z0-9._-]{1,100}", fullmatch=True), min_size=2, max_size=8))
@@ -87,6 +100,10 @@ def test_seconds(value: float | None, shown: str) -> None:
 )
 def test_fact(value: object, shown: str) -> None:
     assert fact(value) == shown
+
+
+def test_count() -> None:
+    assert [count(n, "run") for n in (0, 1, 12345)] == ["0 runs", "1 run", "12,345 runs"]
 
 
 def test_heat_keeps_the_darkest_for_the_best() -> None:
