@@ -1,0 +1,170 @@
+"""Families of generated instances: the same seed and parameters give the same instance on every machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from instances.columns import describe
+from instances.errors import InputError
+from instances.generate import hand_solved, menus, model_graphs, random_graphs, sharding
+from instances.generate.draws import Draws
+
+__all__ = ["MEANING", "Family", "families"]
+
+Parameter = int | float | str | None
+
+
+@dataclass(frozen=True)
+class Family:
+    """A way to make instances of one track from a seed and parameters.
+
+    ``parameters`` maps names to defaults, whose types the values have to share; None stands for an optional float.
+    """
+
+    name: str
+    track: str
+    parameters: Mapping[str, Parameter]
+    function: Callable[..., Any] = field(repr=False)
+    source: str = ""
+
+    @property
+    def description(self) -> str:
+        """First paragraph of the function's docstring."""
+        return " ".join((self.function.__doc__ or "").split("\n\n")[0].split())
+
+    def build(self, seed: int, **given: Parameter) -> Any:
+        """The instance of a seed (>= 0); InputError for an unknown parameter or a value that makes no sense."""
+        place = f"generate {self.name}"
+        if seed < 0:
+            raise InputError(place, "seed", f"expected an integer, at least 0, found {seed}")
+        for key, value in given.items():
+            if key not in self.parameters:
+                known = ", ".join(self.parameters) or "none"
+                raise InputError(place, key, f"expected only the parameters {known}")
+            expected = _misfit(value, self.parameters[key])
+            if expected:
+                raise InputError(place, key, f"{expected}, found {describe(value)}")
+        instance = self.function(Draws(seed), **{**self.parameters, **given})
+        return dataclasses.replace(instance, name=f"{self.name}-{seed}")
+
+
+def _misfit(value: Parameter, default: Parameter) -> str:
+    """What was expected of a value where ``default`` is usual; empty if the value will do."""
+    if isinstance(default, str):
+        return "" if isinstance(value, str) else "expected a text"
+    if isinstance(default, int):
+        least = min(default, 1)
+        return "" if type(value) is int and value >= least else f"expected an integer, at least {least}"
+    fits = value is default or (type(value) in (int, float) and 0 <= float(value or 0) < math.inf)
+    return "" if fits else "expected a finite number, at least 0"
+
+
+#: What each parameter means, by name; the same name means the same in every family.
+MEANING: Mapping[str, str] = {
+    "attached": "earlier nodes that every new node attaches to",
+    "batch": "samples computed at once",
+    "between": "probability of an edge between two groups",
+    "blocks": "groups of nodes",
+    "classes": "classes that the network tells apart",
+    "costs_from": "sizes of which a random fraction adds to a node's cost: all (of all tensors), own (of its own)",
+    "crosscut": "layers this far apart must agree on their strategies, 0: none",
+    "depth": "layers of the network: 50, 101 or 152",
+    "expert_groups": "separate operators that the experts of a layer are computed in",
+    "experts": "experts of a layer",
+    "head_groups": "separate operators that the attention heads of a layer are computed in",
+    "heads": "attention heads of a layer",
+    "inside": "probability of an edge inside a group",
+    "jitter": "relative spread of measured running times, 0.1: up to 10 percent more or less",
+    "joint": "1: tensors that an operator reads change layout in one collective, an edge of higher arity",
+    "largest_menu": "most strategies of a node",
+    "layers": "layers of the network, of encoder and decoder each if it has both",
+    "levels": "resolutions on the way down",
+    "longest": "time steps that a node lives at most",
+    "memory_share": "fast memory of a block over (all parameters / stages + largest working set); absent: unlimited",
+    "mesh": "devices along each axis of the mesh, such as 8 or 2x4",
+    "neighbours": "nearest nodes that a node of the ring is joined with",
+    "nodes": "number of nodes",
+    "pixels": "height and width of the image",
+    "probability": "probability of an edge",
+    "rewiring": "probability that an edge of the ring leads elsewhere",
+    "sequence": "tokens of a sample",
+    "stages": "blocks to partition into",
+    "steps": "words of a sentence",
+    "tightness": "memory limit from 0, what a fast assignment needs, to 1, what a frugal one needs",
+    "training": "1: forward and backward pass, 0: forward only",
+    "vocabulary": "different tokens",
+    "width": "size of a token's vector, or channels of the first layer",
+}
+
+REGAL = "partial reconstruction of the REGAL graphs, Archer et al. 2024, Appendix C.2"
+MTPP = "Archer et al. 2024, Section 2"
+ALPA = "cost model after Zheng et al., OSDI 2022"
+CONTEST = "after the instances of the ASPLOS/EuroSys 2025 contest"
+
+Parameters = dict[str, Parameter]
+RANDOM: Parameters = {"nodes": 100, "stages": 8, "costs_from": "all"}
+PIPELINED: Parameters = {"stages": 8, "memory_share": None, "jitter": 0.1}
+SHARDED: Parameters = {"mesh": "2x4", "training": 0, "tightness": 0.5, "crosscut": 0, "joint": 0, "jitter": 0.1}
+TOKENS: Parameters = {"layers": 4, "batch": 8, "sequence": 512, "width": 1024, "heads": 16, "vocabulary": 32768}
+TRANSFORMER: Parameters = {**TOKENS, "head_groups": 1}
+EXPERTS: Parameters = {**TOKENS, "experts": 8, "expert_groups": 8}
+RESNET: Parameters = {"batch": 32, "pixels": 224, "width": 64, "depth": 50, "classes": 1000}
+U_NET: Parameters = {"batch": 8, "pixels": 256, "width": 64, "levels": 4}
+LSTM: Parameters = {"layers": 2, "steps": 20, "batch": 64, "width": 1024, "vocabulary": 32768}
+
+
+@cache
+def families() -> Mapping[str, Family]:
+    """Every family by its name."""
+    every = [*_random(), *_graphs(), *_shards(), *_solved()]
+    return {family.name: family for family in every}
+
+
+def _random() -> list[Family]:
+    f, ring, groups = random_graphs, {"neighbours": 4, "rewiring": 0.3}, {"blocks": 4, "inside": 0.3, "between": 0.001}
+    return [
+        Family("erdos-renyi", "pipeline", {**RANDOM, "probability": 0.05}, f.erdos_renyi, REGAL),
+        Family("barabasi-albert", "pipeline", {**RANDOM, "attached": 2}, f.barabasi_albert, REGAL),
+        Family("watts-strogatz", "pipeline", {**RANDOM, **ring}, f.watts_strogatz, REGAL),
+        Family("block-model", "pipeline", {**RANDOM, **groups}, f.block_model, REGAL),
+    ]
+
+
+def _graphs() -> list[Family]:
+    f = model_graphs
+    return [
+        Family("transformer", "pipeline", {**TRANSFORMER, **PIPELINED}, f.transformer, MTPP),
+        Family("mixture-of-experts", "pipeline", {**EXPERTS, **PIPELINED}, f.mixture_of_experts, MTPP),
+        Family("residual-network", "pipeline", {**RESNET, **PIPELINED}, f.residual_network, MTPP),
+        Family("u-net", "pipeline", {**U_NET, **PIPELINED}, f.u_net, MTPP),
+        Family("sequence-to-sequence", "pipeline", {**LSTM, **PIPELINED}, f.sequence_to_sequence, MTPP),
+    ]
+
+
+def _shards() -> list[Family]:
+    f, experts = sharding, {**EXPERTS, "expert_groups": 1}
+    menu: Parameters = {"nodes": 200, "largest_menu": 6, "longest": 40, "tightness": 0.5}
+    return [
+        Family("sharded-transformer", "intraop", {**TRANSFORMER, **SHARDED}, f.transformer, ALPA),
+        Family("sharded-experts", "intraop", {**experts, **SHARDED}, f.mixture_of_experts, ALPA),
+        Family("sharded-residual-network", "intraop", {**RESNET, **SHARDED}, f.residual_network, ALPA),
+        Family("sharded-u-net", "intraop", {**U_NET, **SHARDED}, f.u_net, ALPA),
+        Family("sharded-sequence-to-sequence", "intraop", {**LSTM, **SHARDED}, f.sequence_to_sequence, ALPA),
+        Family("menus", "intraop", menu, menus.menus, CONTEST),
+    ]
+
+
+def _solved() -> list[Family]:
+    f = hand_solved
+    return [
+        Family("chain", "pipeline", {}, f.chain),
+        Family("overflow", "pipeline", {}, f.overflow),
+        Family("slicing-trap", "pipeline", {"stages": 8}, f.slicing_trap, "Archer et al. 2024, Lemma B.2"),
+        Family("diamond", "intraop", {}, f.diamond),
+        Family("triangle", "intraop", {}, f.triangle),
+    ]

@@ -1,0 +1,82 @@
+"""Tiny instances of both tracks that can be solved with pencil and paper, and a trap with a known optimum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from instances import intraop, pipeline
+from instances.generate.draws import Draws
+
+
+def chain(draws: Draws) -> pipeline.Instance:
+    """Five operators in a row and two blocks: the best cut is in the middle, 4 + 3 + 2 of work and 2 to send: 11."""
+    return _pipeline([4, 3, 2, 3, 4], [1, 6, 2, 6, 0], [[0, 1], [1, 2], [2, 3], [3, 4]], stages=2)
+
+
+def overflow(draws: Draws) -> pipeline.Instance:
+    """Two chains that meet, in blocks that pay for parameters and tensors beyond their memory of 12.
+
+    Best is a block for each chain, the last node with one of them: work 3, a tensor of 1 to receive, and 2 beyond
+    the memory, because parameters of 2 lie beside tensors of 10 + 1 + 1 while the chain's end executes: 6.
+    """
+    edges = [[0, 1], [2, 3], [1, 4], [3, 4]]
+    return _pipeline([1] * 5, [10, 1, 10, 1, 0], edges, stages=2, params=[1, 1, 1, 1, 0], memory=12)
+
+
+def slicing_trap(draws: Draws, *, stages: int) -> pipeline.Instance:
+    """Every heavy node wants a light one beside it, for a bottleneck of 1; a bad order costs as much as one block.
+
+    Lemma B.2 with epsilon 1/4: node 0 sends a tensor that nothing may cut to the last node, and the order of the
+    node numbers has all other nodes between the two.
+    """
+    work = [0.75] * stages + [0.25] * stages
+    output = [10.0 * stages] + [0.0] * (2 * stages - 1)
+    return _pipeline(work, output, [[0, 2 * stages - 1]], stages=stages)
+
+
+def diamond(draws: Draws) -> intraop.Instance:
+    """Node 0 feeds 1 and 2, both feed 3. The cheapest choice at node 2 needs 55 of the 50 there are; 137 is best."""
+    return _intraop(
+        [[0, 40], [10, 40], [20, 70], [60, 90]],
+        [[5], [20, 30], [8, 16, 12], [40]],
+        [[10], [25, 25], [15, 20, 15], [30]],
+        [[0, 1], [0, 2], [1, 3], [2, 3]],
+        [[3, 4], [50, 1, 40], [9, 2], [6, 7, 8]],
+        50,
+    )
+
+
+def triangle(draws: Draws) -> intraop.Instance:
+    """Three nodes that one edge joins: the two that agree pay 1, and memory forbids that all choose 0; best is 6.
+
+    Without the limit 0, 0, 0 would cost 3. The nodes' own costs are 1 for strategy 0 and 2 for strategy 1.
+    """
+    table = [0, 2, 2, 3, 2, 3, 3, 1]
+    return _intraop([[0, 3], [1, 4], [2, 5]], [[1, 2]] * 3, [[4, 3]] * 3, [[0, 1, 2]], [table], 11)
+
+
+def _pipeline(
+    work: list[Any],
+    output: list[Any],
+    edges: list[list[int]],
+    *,
+    stages: int,
+    params: list[Any] | None = None,
+    memory: float | None = None,
+) -> pipeline.Instance:
+    nodes = {"work": work, "output_size": output, "param_size": params or [0] * len(work)}
+    document = {"format": pipeline.FORMAT, "stages": stages, "memory": memory, "nodes": nodes, "edges": edges}
+    return pipeline.parse(document, "generate")
+
+
+def _intraop(
+    intervals: list[list[int]],
+    costs: list[list[int]],
+    usages: list[list[int]],
+    scopes: list[list[int]],
+    tables: list[list[int]],
+    limit: int,
+) -> intraop.Instance:
+    nodes = {"intervals": intervals, "costs": costs, "usages": usages}
+    edges = {"nodes": scopes, "costs": tables}
+    return intraop.parse({"problem": {"nodes": nodes, "edges": edges, "usage_limit": limit}}, "generate")

@@ -1,0 +1,40 @@
+"""Independent menus for ``intraop``: no edges, only a choice of cost against memory over each node's interval.
+
+What is left of a contest instance where infinite entries were eliminated: a multiple-choice knapsack in time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances import intraop
+from instances.generate.draws import Draws
+from instances.generate.memory_limit import with_limit
+
+
+def menus(draws: Draws, *, nodes: int, largest_menu: int, longest: int, tightness: float) -> intraop.Instance:
+    """Nodes without edges that begin one after another: only a choice of cost against memory.
+
+    A node lives for up to ``longest`` time steps and has up to ``largest_menu`` strategies, each dearer than the
+    one before and smaller.
+    """
+    lengths = draws.integers(1, longest + 1, nodes)
+    sizes = draws.integers(1, largest_menu + 1, nodes).tolist()
+    costs, usages = [], []
+    for size in sizes:
+        scale = 10 ** int(draws.integers(2, 6, 1)[0])
+        costs.append(np.cumsum(draws.integers(1, scale, size)).tolist())
+        usages.append(np.cumsum(draws.integers(1, 10**6, size))[::-1].tolist())
+    begins = range(nodes)
+    problem = {
+        "name": "menus",
+        "nodes": {
+            "intervals": [[begin, begin + length] for begin, length in zip(begins, lengths.tolist(), strict=True)],
+            "costs": costs,
+            "usages": usages,
+        },
+        "edges": {"nodes": [], "costs": []},
+        "usage_limit": 0,
+    }
+    instance = intraop.parse({"problem": problem}, "generate")
+    return with_limit(instance, [0] * nodes, [size - 1 for size in sizes], tightness)

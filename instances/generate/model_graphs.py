@@ -1,0 +1,85 @@
+"""Model graphs for ``pipeline``: a network's operators with their running times, tensors and parameters.
+
+Times are in microseconds and sizes in bytes, for an accelerator of 100 TFLOP/s with 1 TB/s to its memory, joined
+to the others at 25 GB/s.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Floats
+from instances.generate import networks
+from instances.generate.draws import Draws
+from instances.generate.model import Model
+from instances.graph import Graph
+from instances.pipeline import Instance
+
+FLOPS = 100e12 / 1e6  # a microsecond
+MEMORY_BANDWIDTH = 1e12 / 1e6  # bytes a microsecond
+LINK_BANDWIDTH = 25e9 / 1e6
+
+
+def transformer(draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int) -> Instance:
+    """Transformer decoder: a chain of layers, bushy where heads are separate operators."""
+    return _instance(draws, networks.transformer(**shape), stages, memory_share, jitter)
+
+
+def mixture_of_experts(
+    draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int
+) -> Instance:
+    """Transformer with parallel experts: heavy on parameters, wide."""
+    return _instance(draws, networks.mixture_of_experts(**shape), stages, memory_share, jitter)
+
+
+def residual_network(draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int) -> Instance:
+    """ResNet: large tensors early, large parameters late."""
+    return _instance(draws, networks.residual_network(**shape), stages, memory_share, jitter)
+
+
+def u_net(draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int) -> Instance:
+    """U-Net: long connections that every cut between its ends has to carry."""
+    return _instance(draws, networks.u_net(**shape), stages, memory_share, jitter)
+
+
+def sequence_to_sequence(
+    draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int
+) -> Instance:
+    """Unrolled LSTM encoder and decoder with attention: a grid of small operators."""
+    return _instance(draws, networks.sequence_to_sequence(**shape), stages, memory_share, jitter)
+
+
+def _instance(draws: Draws, model: Model, stages: int, memory_share: float | None, jitter: float) -> Instance:
+    """The graph of a model; ``memory_share`` scales the fast memory of a block, None makes it unlimited.
+
+    At 1 it holds an even part of all parameters beside the tensors of the operator with the largest.
+    """
+    count = len(model.operators)
+    output = np.array([float(operator.output_bytes) for operator in model.operators])
+    params = _params(model)
+    edges = np.array(list(model.edges()), dtype=np.int64).reshape(-1, 2)
+    read = np.zeros(count)
+    np.add.at(read, edges[:, 1], output[edges[:, 0]])
+    moving = (read + output + params) / MEMORY_BANDWIDTH
+    computing = np.array([operator.flops / FLOPS for operator in model.operators])
+    time = np.maximum(computing, moving)  # the roofline: an operator is bound by arithmetic or by memory
+    room = float(np.max(read + output, initial=0))
+    return Instance(
+        name="model graph",
+        graph=Graph(count, edges[:, 0], edges[:, 1]),
+        node_names=tuple(operator.name for operator in model.operators),
+        work=np.round(time * draws.around_one(jitter, count), 3),
+        output_size=output,
+        param_size=params,
+        stages=stages,
+        bandwidth=LINK_BANDWIDTH,
+        memory=None if memory_share is None else float(round(memory_share * (params.sum() / stages + room))),
+    )
+
+
+def _params(model: Model) -> Floats:
+    """Bytes of parameters of every operator; operators that share weights have equal parts of them."""
+    users: dict[str, int] = {}
+    for operator in model.operators:
+        users[operator.weight_name] = users.get(operator.weight_name, 0) + 1
+    return np.array([float(round(op.weight_bytes / users[op.weight_name])) for op in model.operators])

@@ -1,0 +1,104 @@
+"""Random graphs for ``pipeline`` in the manner of REGAL: classic models, oriented along a random order.
+
+A partial reconstruction of the data set of Paliwal et al. (ICLR 2020, Appendix A.1.4) as "Practical Performance
+Guarantees for Pipelined DNN Inference" uses it (Appendix C.2): families, sizes and costs follow the descriptions,
+the original's filter for hard graphs is left out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Floats
+from instances.errors import InputError
+from instances.generate.draws import Draws
+from instances.graph import Graph
+from instances.pipeline import Instance
+
+Pairs = list[tuple[int, int]]
+
+
+def erdos_renyi(draws: Draws, *, nodes: int, probability: float, stages: int, costs_from: str) -> Instance:
+    """Every pair is joined with the same probability."""
+    pairs = _bernoulli(draws, np.full((nodes, nodes), probability))
+    return _instance(draws, nodes, pairs, stages, costs_from)
+
+
+def barabasi_albert(draws: Draws, *, nodes: int, attached: int, stages: int, costs_from: str) -> Instance:
+    """Every new node attaches to a few earlier ones, the more likely the more neighbours they have."""
+    pairs: Pairs = []
+    ends = list(range(min(attached, nodes)))  # every node as often as it has neighbours; the first ones once
+    for node in range(attached, nodes):
+        chosen: set[int] = set()
+        while len(chosen) < attached:
+            chosen.add(ends[int(draws.integers(0, len(ends), 1)[0])])
+        pairs += [(other, node) for other in sorted(chosen)]
+        ends += [*sorted(chosen), *[node] * attached]
+    return _instance(draws, nodes, pairs, stages, costs_from)
+
+
+def watts_strogatz(
+    draws: Draws, *, nodes: int, neighbours: int, rewiring: float, stages: int, costs_from: str
+) -> Instance:
+    """A ring in which every node is joined with its nearest ones, some edges then rewired to lead elsewhere."""
+    if neighbours >= nodes:
+        raise InputError("generate", "neighbours", f"expected fewer than the {nodes} nodes, found {neighbours}")
+    ring = [(u, (u + step) % nodes) for step in range(1, neighbours // 2 + 1) for u in range(nodes)]
+    linked: list[set[int]] = [set() for _ in range(nodes)]
+    for u, v in ring:
+        linked[u].add(v)
+        linked[v].add(u)
+    for (u, v), chance in zip(ring, draws.uniform(len(ring)).tolist(), strict=True):
+        if chance < rewiring and len(linked[u]) < nodes - 1:
+            while (w := int(draws.integers(0, nodes, 1)[0])) == u or w in linked[u]:
+                pass
+            linked[u].remove(v)
+            linked[v].remove(u)
+            linked[u].add(w)
+            linked[w].add(u)
+    pairs = [(u, v) for u in range(nodes) for v in sorted(linked[u]) if u < v]
+    return _instance(draws, nodes, pairs, stages, costs_from)
+
+
+def block_model(
+    draws: Draws, *, nodes: int, blocks: int, inside: float, between: float, stages: int, costs_from: str
+) -> Instance:
+    """Groups of equal size, dense inside and loosely joined (a stochastic block model)."""
+    group = np.arange(nodes) * blocks // nodes
+    pairs = _bernoulli(draws, np.where(group[:, None] == group, inside, between))
+    return _instance(draws, nodes, pairs, stages, costs_from)
+
+
+def _bernoulli(draws: Draws, probability: Floats) -> Pairs:
+    """Pairs (u, v), u < v, each present with ``probability[u, v]``."""
+    u, v = np.triu_indices(len(probability), k=1)
+    present = draws.uniform(len(u)) < probability[u, v]
+    return list(zip(u[present].tolist(), v[present].tolist(), strict=True))
+
+
+def _instance(draws: Draws, nodes: int, pairs: Pairs, stages: int, costs_from: str) -> Instance:
+    """Orient the pairs along a random order and draw sizes and costs; all numbers are multiples of 0.01.
+
+    A node costs the sum of its input and output tensors, and a fraction |r|, r normal with mean 0 and deviation
+    0.1, of the sum of all tensors (``costs_from="all"``) or of its own (``"own"``): accounts of REGAL differ.
+    """
+    if costs_from not in ("all", "own"):
+        raise InputError("generate", "costs_from", f"expected 'all' or 'own', found {costs_from!r}")
+    rank = draws.permutation(nodes)
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    forward = rank[ends[:, 0]] < rank[ends[:, 1]]
+    tail, head = np.where(forward, ends[:, 0], ends[:, 1]), np.where(forward, ends[:, 1], ends[:, 0])
+    size = np.maximum(draws.normal(50, 10, nodes), 1.0).round(2)
+    own = size.copy()
+    np.add.at(own, head, size[tail])
+    fraction = np.abs(draws.normal(0, 0.1, nodes))
+    return Instance(
+        name="random graph",
+        graph=Graph(nodes, tail, head),
+        node_names=tuple(map(str, range(nodes))),
+        work=(own + fraction * (size.sum() if costs_from == "all" else own)).round(2),
+        output_size=size,
+        param_size=np.zeros(nodes),
+        stages=stages,
+        bandwidth=1.0,
+    )

@@ -1,0 +1,137 @@
+"""Random and model graphs have the structure and the sizes that their sources give."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from harness.verify import verify
+from instances.generate import families, hand_solved, networks
+from instances.generate.draws import Draws
+from instances.generate.model import BYTES
+
+
+def build(name, seed=1, **parameters):
+    return families()[name].build(seed, **parameters)
+
+
+def test_edge_counts_of_random_graphs():
+    pairs = math.comb(200, 2)
+    assert abs(build("erdos-renyi", nodes=200).edges - 0.05 * pairs) < 5 * math.sqrt(0.05 * pairs)
+    assert build("barabasi-albert", nodes=200).edges == 2 * 198
+    assert build("watts-strogatz", nodes=200).edges == 2 * 200
+    inside = 4 * math.comb(50, 2)
+    expected = 0.3 * inside + 0.001 * (pairs - inside)
+    assert abs(build("block-model", nodes=200).edges - expected) < 5 * math.sqrt(expected)
+
+
+def test_rewiring_nothing_leaves_the_ring():
+    graph = build("watts-strogatz", nodes=30, rewiring=0.0).graph
+    apart = (graph.head - graph.tail) % 30
+    assert set(np.minimum(apart, 30 - apart).tolist()) == {1, 2}
+
+
+def test_small_random_graphs():
+    assert build("barabasi-albert", nodes=1).edges == 0
+    assert build("barabasi-albert", nodes=3, attached=2).edges == 2
+    assert build("watts-strogatz", nodes=5, rewiring=1.0).edges == 10
+    assert build("erdos-renyi", nodes=6, probability=1.0).edges == 15
+
+
+@pytest.mark.parametrize("costs_from", ["all", "own"])
+def test_costs_of_random_graphs(costs_from):
+    instance = build("erdos-renyi", nodes=200, costs_from=costs_from)
+    sizes = instance.output_size
+    assert abs(sizes.mean() - 50) < 4
+    assert 7 < sizes.std() < 13
+    own = sizes.copy()
+    np.add.at(own, instance.graph.head, sizes[instance.graph.tail])
+    fraction = (instance.work - own) / (sizes.sum() if costs_from == "all" else own)
+    assert fraction.min() > -1e-4
+    assert abs(np.mean(fraction**2) - 0.01) < 0.003
+
+
+def test_a_transformer_has_the_known_arithmetic_and_parameters():
+    b, s, m, layers, vocabulary = 4, 128, 256, 3, 1000
+    model = networks.transformer(
+        layers=layers, batch=b, sequence=s, width=m, heads=8, head_groups=1, vocabulary=vocabulary
+    )
+    dense = sum(op.flops for op in model.operators if op.weight_name and len(op.weight) > 1 and op.inputs)
+    assert dense == layers * 24 * b * s * m**2 + 2 * b * s * m * vocabulary
+    attention = sum(op.flops for op in model.operators if op.role in ("scores", "context"))
+    assert attention == layers * 4 * b * s**2 * m
+    weights = sum(op.weight_bytes for op in model.operators) // BYTES
+    assert weights == layers * (12 * m**2 + 2 * m) + 2 * m * vocabulary + m
+
+
+def test_separate_heads_change_neither_arithmetic_nor_parameters():
+    shape = {"layers": 2, "batch": 4, "sequence": 128, "width": 256, "heads": 8, "vocabulary": 1000}
+    one, many = (networks.transformer(**shape, head_groups=groups) for groups in (1, 8))
+    for quantity in ("flops", "weight_bytes"):
+        assert sum(getattr(op, quantity) for op in one.operators) == sum(getattr(op, quantity) for op in many.operators)
+    assert len(many.operators) == len(one.operators) + 2 * 7 * 6
+
+
+def test_resnet_50_has_the_known_arithmetic_and_parameters():
+    model = networks.residual_network(batch=1, pixels=224, width=64, depth=50, classes=1000)
+    weights = sum(op.weight_bytes for op in model.operators) // BYTES
+    assert weights == pytest.approx(25.56e6, rel=0.01)
+    multiplications = sum(op.flops for op in model.operators if "source" in op.loops) / 2
+    assert multiplications == pytest.approx(3.86e9, rel=0.1)
+
+
+def test_unrolled_layers_share_their_weights():
+    steps = 7
+    model = networks.sequence_to_sequence(layers=2, steps=steps, batch=4, width=32, vocabulary=100)
+    assert len({op.weight_name for op in model.operators if op.weight_name}) == 2 + 2 + 1
+    instance = build("sequence-to-sequence", steps=steps, batch=4, width=32, vocabulary=100)
+    assert instance.param_size.sum() == pytest.approx(BYTES * (4 * 8 * 32**2 + 2 * 32 * 100), rel=0.01)
+
+
+def test_long_connections_span_the_u_net():
+    instance = build("u-net", levels=3)
+    names = [instance.node_names[v] for v in range(instance.nodes)]
+    edges = [(names[u], names[v]) for u, v in zip(instance.graph.tail, instance.graph.head, strict=True)]
+    long = {(u, v) for u, v in edges if u.endswith("/down-b-relu") and v.endswith("/concatenate")}
+    assert long == {(f"layer{down}/down-b-relu", f"layer{8 - down}/concatenate") for down in (1, 2, 3)}
+
+
+def test_memory_share_sets_the_fast_memory():
+    assert build("residual-network").memory is None
+    half, whole = (build("residual-network", memory_share=share).memory for share in (0.5, 1))
+    assert half == pytest.approx(whole / 2, rel=1e-6)
+    assert whole > build("residual-network").param_size.sum() / 8
+
+
+def segmentations(n, k):
+    """Every way to cut 0..n-1 into at most k runs, as block numbers."""
+    for cuts in range(k):
+        for places in itertools.combinations(range(1, n), cuts):
+            yield np.searchsorted(places, np.arange(n), side="right").tolist()
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_the_trap_costs_k_when_sliced_in_the_order_of_its_numbers(stages):
+    instance = build("slicing-trap", stages=stages)
+    sliced = min(verify(instance, block).cost for block in segmentations(instance.nodes, stages))
+    assert sliced == stages
+    best = [*range(stages), *range(1, stages), 0]
+    verdict = verify(instance, best)
+    assert (verdict.feasible, verdict.cost) == (True, 1.0)
+
+
+def every_cost(instance):
+    for block in itertools.product(range(instance.stages), repeat=instance.nodes):
+        solutions = [list(block)]
+        if instance.memory is not None:
+            orders = itertools.permutations(range(instance.nodes))
+            solutions = [{"block": list(block), "order": list(order)} for order in orders]
+        yield from (v.cost for v in (verify(instance, s) for s in solutions) if v.feasible)
+
+
+@pytest.mark.parametrize(("function", "optimum"), [(hand_solved.chain, 11), (hand_solved.overflow, 6)])
+def test_hand_solved_graphs(function, optimum):
+    assert min(every_cost(function(Draws(0)))) == optimum
