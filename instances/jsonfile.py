@@ -123,12 +123,17 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         raise
 
 
+def encode(document: Any) -> bytes:
+    """``document`` as one line of compact JSON."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
 def write_json(path: str | os.PathLike[str], document: Any) -> None:
     """Write ``document`` as compact JSON; gzip when the name ends in ``.gz`` (same bytes every time)."""
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    content = encode(document)
     if os.fspath(path).endswith(".gz"):
-        text = gzip.compress(text, compresslevel=9, mtime=0)
-    write_bytes(path, text)
+        content = gzip.compress(content, compresslevel=9, mtime=0)
+    write_bytes(path, content)
 
 
 def sha256(content: bytes) -> str:

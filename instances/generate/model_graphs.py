@@ -1,7 +1,7 @@
 """Model graphs for ``pipeline``: a network's operators with their running times, tensors and parameters.
 
 Times are in microseconds and sizes in bytes, for an accelerator of 100 TFLOP/s with 1 TB/s to its memory, joined
-to the others at 25 GB/s.
+to the others at 200 GB/s.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from instances.pipeline import Instance
 
 FLOPS = 100e12 / 1e6  # a microsecond
 MEMORY_BANDWIDTH = 1e12 / 1e6  # bytes a microsecond
-LINK_BANDWIDTH = 25e9 / 1e6
+LINK_BANDWIDTH = 200e9 / 1e6
 
 
 def transformer(draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int) -> Instance:

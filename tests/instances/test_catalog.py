@@ -59,6 +59,15 @@ def test_mirrored_files_have_their_checksums(entry):
     assert entry.mismatch(path.read_bytes()) == ""
 
 
+def test_the_quick_suite_is_quick_and_needs_nothing_but_the_project():
+    suites = catalog.suites()
+    assert all(entry.embedded and 2 <= entry.time_limit_s <= 3 for entry in suites["quick"])
+    assert {*(entry.id for entry in suites["smoke"])} < {*(entry.id for entry in suites["quick"])}
+    for track in ("intraop", "pipeline"):
+        assert sum(entry.track == track for entry in suites["quick"]) >= 9
+        assert sum(entry.track == track for entry in suites["smoke"]) == 2
+
+
 def test_git_blob_id_is_that_of_git():
     assert catalog.git_blob_sha1(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
     assert catalog.git_blob_sha1(b"what is up, doc?") == "bd9dbf5aae1a3862dd1526723246b20206e5fc37"
@@ -134,4 +143,6 @@ def test_embedded_files_are_right(entry):
     path = catalog.locate(entry)
     assert entry.mismatch(read_bytes(path)) == ""
     instance = load(path, **entry.options)
-    assert (instance.track, instance.name) == (entry.track, entry.id)
+    assert (instance.track, instance.name) == (entry.track, Path(entry.path).name.split(".")[0])
+    for option, value in entry.options.items():
+        assert getattr(instance, option) == value

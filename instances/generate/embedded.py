@@ -1,0 +1,91 @@
+"""The instances that come with the project: what each is made of, and the command that makes them again.
+
+``python -m instances.generate.embedded`` writes them to ``instances/data``, where they differ from what is there,
+and prints their checksums for ``instances/catalog.toml``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from instances import track_module
+from instances.generate import families
+from instances.jsonfile import encode, read_bytes, sha256, write_json
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+PLAIN = 4096  # bytes up to which a file is left uncompressed, for people to read
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An embedded instance: its id in the catalog, and the family, parameters and seed that make it."""
+
+    id: str
+    family: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 1
+
+    def build(self) -> Any:
+        """The instance, which has the id for its name."""
+        instance = families()[self.family].build(self.seed, **self.parameters)
+        return dataclasses.replace(instance, name=self.id)
+
+    def document(self) -> dict[str, Any]:
+        """The instance in its track's file format."""
+        return track_module(families()[self.family].track).to_document(self.build())
+
+
+RECIPES = (
+    Recipe("chain", "chain"),
+    Recipe("overflow", "overflow"),
+    Recipe("slicing-trap-8", "slicing-trap"),
+    Recipe("erdos-renyi-60", "erdos-renyi", {"nodes": 60, "stages": 4}),
+    Recipe("barabasi-albert-120", "barabasi-albert", {"nodes": 120, "stages": 16}),
+    Recipe("watts-strogatz-150", "watts-strogatz", {"nodes": 150, "stages": 8, "costs_from": "own"}),
+    Recipe("block-model-200", "block-model", {"nodes": 200, "stages": 32}),
+    Recipe("resnet-50", "residual-network", {"stages": 16}),
+    Recipe("u-net-5", "u-net", {"levels": 5, "stages": 6}),
+    Recipe(
+        "transformer-12",
+        "transformer",
+        {"layers": 12, "head_groups": 4, "vocabulary": 8192, "stages": 8, "memory_share": 0.6},
+    ),
+    Recipe(
+        "experts-8",
+        "mixture-of-experts",
+        {"layers": 8, "experts": 16, "expert_groups": 16, "vocabulary": 8192, "stages": 16, "memory_share": 0.8},
+    ),
+    Recipe("lstm-50", "sequence-to-sequence", {"layers": 3, "steps": 50, "stages": 12}),
+    Recipe("transformer-40", "transformer", {"layers": 40, "head_groups": 16, "vocabulary": 8192, "stages": 64}),
+    Recipe("diamond", "diamond"),
+    Recipe("triangle", "triangle"),
+    Recipe("menus-150", "menus", {"nodes": 150}),
+    Recipe("sharded-transformer-2", "sharded-transformer", {"layers": 2, "tightness": 0.7}),
+    Recipe("sharded-transformer-12", "sharded-transformer", {"layers": 12, "training": 1, "crosscut": 1}),
+    Recipe("sharded-transformer-128", "sharded-transformer", {"layers": 128, "mesh": "8", "training": 1}),
+    Recipe("sharded-experts-6", "sharded-experts", {"layers": 6, "training": 1}),
+    Recipe("sharded-resnet-50", "sharded-residual-network", {"mesh": "8", "tightness": 0.6}),
+    Recipe("sharded-resnet-152", "sharded-residual-network", {"mesh": "4x4", "depth": 152, "training": 1}),
+    Recipe("sharded-u-net-4", "sharded-u-net", {"mesh": "8", "training": 1, "joint": 1}),
+    Recipe("sharded-lstm-25", "sharded-sequence-to-sequence", {"steps": 25}),
+)
+
+
+def main(folder: Path = DATA) -> None:
+    """Write every instance whose file is absent or holds something else, and print what belongs in the catalog."""
+    for recipe in RECIPES:
+        track, document = families()[recipe.family].track, recipe.document()
+        content = encode(document)
+        path = folder / track / f"{recipe.id}.json{'' if len(content) <= PLAIN else '.gz'}"
+        if not path.is_file() or read_bytes(path) != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, document)
+        print(f"{path.relative_to(folder)} sha256:{sha256(content)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""The embedded instances are what their recipes make, small in all, and every one is in the catalog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from instances import catalog
+from instances.generate.embedded import DATA, PLAIN, RECIPES, main
+from instances.jsonfile import encode, read_bytes, write_bytes
+
+PATHS = {Path(entry.path).name.split(".")[0]: DATA / entry.path for entry in catalog.entries() if entry.embedded}
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.id)
+def test_made_again_an_instance_has_the_same_bytes(recipe):
+    content = encode(recipe.document())
+    assert content == read_bytes(PATHS[recipe.id])
+    assert (PATHS[recipe.id].suffix == ".gz") == (len(content) > PLAIN)
+
+
+def test_recipes_files_and_catalog_agree():
+    files = {path for path in DATA.rglob("*") if path.is_file()}
+    assert files == set(PATHS.values())
+    assert {recipe.id for recipe in RECIPES} == set(PATHS)
+    assert len({recipe.id for recipe in RECIPES}) == len(RECIPES)
+
+
+def test_all_together_they_are_small():
+    assert sum(path.stat().st_size for path in PATHS.values()) < 2 * 2**20
+
+
+def test_the_command_writes_what_is_missing_or_wrong_and_nothing_else(tmp_path, capsys):
+    main(tmp_path)
+    printed = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    known = {entry.path: entry.checksum for entry in catalog.entries() if entry.embedded}
+    assert printed == known
+    kept, wrong = tmp_path / "pipeline/chain.json", tmp_path / "intraop/diamond.json"
+    before = kept.stat().st_mtime_ns
+    write_bytes(wrong, b"{}")
+    main(tmp_path)
+    assert kept.stat().st_mtime_ns == before
+    assert read_bytes(wrong) == read_bytes(DATA / "intraop/diamond.json")
