@@ -174,6 +174,18 @@ def test_contradictions_are_shown(pages: dict[str, ET.Element]) -> None:
     assert not of_class(pages["instances/pipeline/regal-00-k2.html"], "alarm")
 
 
+def test_costs_come_down_to_the_best_and_bounds_up_to_it(pages: dict[str, ET.Element]) -> None:
+    chart = of_class(pages["instances/intraop/beyond-64-bits.html"], "wide")[0]
+    [zero] = [float(line.get("y1", "")) for line in of_class(chart, "zero")]
+    ends: dict[str, list[float]] = {}
+    for path in chart.iter("path"):
+        if heights := re.findall(r"V([\d.]+)", path.get("d", "")):
+            title = next(group.findtext("title", "") for group in chart.iter("g") if path in list(group))
+            ends.setdefault(title.split(",")[0], []).append(float(heights[-1]))
+    assert min(abs(y - zero) for y in ends["cfn-penalty"]) < 0.2
+    assert max(ends["random"]) < max(ends["greedy"]) < zero < min(ends["relaxation"])
+
+
 def test_tables_can_be_sorted(site: Path, pages: dict[str, ET.Element]) -> None:
     script = (site / "static" / "table.js").read_text(encoding="utf-8")
     assert "aria-sort" in script

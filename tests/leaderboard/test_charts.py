@@ -96,6 +96,9 @@ def test_curves_hold_each_value_until_the_next() -> None:
     across = [float(value) for command, value, _ in parts if command in "MH"]
     steps = np.diff(across) / (across[-1] - across[0])
     assert steps == pytest.approx([1 / 9, 2 / 9, 6 / 9], abs=0.002)
+    foot, middle, top = (float(value) for value in (parts[0][2], parts[2][1], parts[4][1]))
+    assert foot - middle == pytest.approx(middle - top)
+    assert foot > top  # SVG counts from above
     assert [title.text for title in svg.iter("title")] == ["a half", "a: 1 after 2 s", "a: 1 after 2 s"]
 
 
