@@ -133,12 +133,11 @@ def locate(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path:
 
 def resolve(reference: str) -> tuple[Path, Entry | None]:
     """The file that a user names: a path, or an id of the catalog, then with its entry."""
-    path = Path(reference)
-    if path.is_file():
-        return path, None
+    if os.path.isfile(reference):  # never raises, unlike Path.is_file
+        return Path(reference), None
     known = {entry.id: entry for entry in entries()}
     if reference in known:
         return locate(known[reference]), known[reference]
-    if path.exists():
+    if os.path.isdir(reference):
         raise InputError(reference, "", "expected an instance file, found a folder")
     raise InputError(reference, "", f"expected a file or an id of the catalog{near_miss(reference, known)}")

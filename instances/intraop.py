@@ -167,47 +167,49 @@ def parse(document: Any, source: str) -> Instance:
     problem = require_keys(
         document["problem"], source, "problem", ("nodes", "edges", "usage_limit"), ("name", "comment")
     )
-    nodes = require_keys(problem["nodes"], source, "nodes", ("intervals", "costs", "usages"))
-    edges = require_keys(problem["edges"], source, "edges", ("nodes", "costs"))
+    return Instance(
+        name=require_text(problem.get("name", "intraop"), source, "name"),
+        **_nodes(problem["nodes"], source),
+        **_edges(problem["edges"], source),
+        usage_limit=require_int(problem["usage_limit"], source, "usage_limit"),
+        source=source,
+    )
 
+
+def _nodes(document: Any, source: str) -> dict[str, Ints]:
+    """The columns of an instance that are about nodes."""
+    nodes = require_keys(document, source, "nodes", ("intervals", "costs", "usages"))
     intervals = require_list(nodes["intervals"], source, "nodes.intervals")
-    count = len(intervals)
+    costs = require_list(nodes["costs"], source, "nodes.costs", len(intervals))
+    usages = require_list(nodes["usages"], source, "nodes.usages", len(intervals))
     width, bounds = ragged_ints(intervals, source, "nodes.intervals")
     odd = np.diff(width) != 2
     if odd.any():
-        at = int(np.argmax(odd))
-        raise InputError(source, f"nodes.intervals[{at}]", "expected a pair [begin, end]")
-    costs = require_list(nodes["costs"], source, "nodes.costs", count)
-    usages = require_list(nodes["usages"], source, "nodes.usages", count)
+        raise InputError(source, f"nodes.intervals[{int(np.argmax(odd))}]", "expected a pair [begin, end]")
     strategy_start, node_cost = ragged_ints(costs, source, "nodes.costs", least=0)
     usage_start, usage = ragged_ints(usages, source, "nodes.usages", least=0)
     unequal = np.diff(usage_start) != np.diff(strategy_start)
     if unequal.any():
         at = int(np.argmax(unequal))
-        raise InputError(
-            source,
-            f"nodes.usages[{at}]",
-            f"expected {len(costs[at])} usages, one a cost, found {len(usages[at])}",
-        )
+        expected = f"expected {len(costs[at])} usages, one a cost, found {len(usages[at])}"
+        raise InputError(source, f"nodes.usages[{at}]", expected)
+    return {
+        "begin": bounds[0::2].copy(),
+        "end": bounds[1::2].copy(),
+        "strategy_start": strategy_start,
+        "node_cost": node_cost,
+        "usage": usage,
+    }
+
+
+def _edges(document: Any, source: str) -> dict[str, Ints]:
+    """The columns of an instance that are about edges."""
+    edges = require_keys(document, source, "edges", ("nodes", "costs"))
     scopes = require_list(edges["nodes"], source, "edges.nodes")
     tables = require_list(edges["costs"], source, "edges.costs", len(scopes))
     scope_start, scope = ragged_ints(scopes, source, "edges.nodes")
     table_start, table = ragged_ints(tables, source, "edges.costs", least=0)
-    limit = require_int(problem["usage_limit"], source, "usage_limit")
-    return Instance(
-        name=require_text(problem.get("name", "intraop"), source, "name"),
-        begin=bounds[0::2].copy(),
-        end=bounds[1::2].copy(),
-        strategy_start=strategy_start,
-        node_cost=node_cost,
-        usage=usage,
-        scope_start=scope_start,
-        scope=scope,
-        table_start=table_start,
-        table=table,
-        usage_limit=limit,
-        source=source,
-    )
+    return {"scope_start": scope_start, "scope": scope, "table_start": table_start, "table": table}
 
 
 def to_document(instance: Instance) -> dict[str, Any]:

@@ -51,9 +51,9 @@ class Operator:
     layer: int = 0
     role: str = ""
 
-    def bytes_of(self, dims: Sequence[str | None]) -> int:
+    def bytes_of(self, dims: Sequence[str]) -> int:
         """Bytes of a tensor that is indexed by these loops."""
-        return BYTES * math.prod(self.loops[dim] for dim in dims if dim is not None)
+        return BYTES * math.prod(self.loops[dim] for dim in dims)
 
     @property
     def output_bytes(self) -> int:

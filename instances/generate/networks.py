@@ -90,63 +90,59 @@ def _add(model: Model, role: str, branch: int, stream: int, shape: Mapping[str, 
 
 def _attention(model: Model, stream: int, shape: Mapping[str, int], heads: int, groups: int) -> int:
     """Multi-head self-attention with its residual connection."""
-    b, s, m = shape["batch"], shape["sequence"], shape["model"]
+    m = shape["model"]
     head = _divides(heads, m, "heads")
-    norm = _norm(model, "norm1", stream, shape)
     split = {**shape, "heads": _divides(groups, heads, "head_groups"), "head": head}
-    square = {"batch": b, "heads": split["heads"], "query": s, "key": s}
-    contexts = []
-    for group in range(groups):
-        tag = f"-{group}" if groups > 1 else ""
-        query, key, value = (
-            model.add(
-                role + tag,
-                [model.read(norm)],
-                split,
-                "batch sequence heads head",
-                each=2,
-                weight="model heads head",
-                whole="sequence head",
-            )
-            for role in ("query", "key", "value")
-        )
-        scores = model.add(
-            f"scores{tag}",
-            [model.read(query, "batch query heads head"), model.read(key, "batch key heads head")],
-            {**square, "head": head},
-            "batch heads query key",
-            each=2,
-            whole="query key head",
-        )
-        weights = model.add(
-            f"softmax{tag}",
-            [model.read(scores)],
-            square,
-            "batch heads query key",
-            each=5,
-            whole="query key",
-            fused=True,
-        )
-        contexts.append(
-            model.add(
-                f"context{tag}",
-                [model.read(weights), model.read(value, "batch key heads head")],
-                {**square, "head": head},
-                "batch query heads head",
-                each=2,
-                whole="query key head",
-            )
-        )
+    norm = _norm(model, "norm1", stream, shape)
+    tags = [f"-{group}" for group in range(groups)] if groups > 1 else [""]
+    contexts = [_head_group(model, norm, split, tag) for tag in tags]
     project = model.add(
         "project",
         [model.read(context, "batch sequence heads head") for context in contexts],
-        {"batch": b, "sequence": s, "model": m, "heads": heads, "head": head},
+        {"batch": shape["batch"], "sequence": shape["sequence"], "model": m, "heads": heads, "head": head},
         "batch sequence model",
         each=2,
         weight="heads head model",
         whole="sequence head",
     )
     return _add(model, "add1", project, stream, shape)
+
+
+def _head_group(model: Model, norm: int, split: Mapping[str, int], tag: str) -> int:
+    """Queries, keys and values of some heads, and what these attend to."""
+    b, s, heads, head = (split[dim] for dim in ("batch", "sequence", "heads", "head"))
+    query, key, value = (
+        model.add(
+            role + tag,
+            [model.read(norm)],
+            split,
+            "batch sequence heads head",
+            each=2,
+            weight="model heads head",
+            whole="sequence head",
+        )
+        for role in ("query", "key", "value")
+    )
+    square = {"batch": b, "heads": heads, "query": s, "key": s}
+    scores = model.add(
+        f"scores{tag}",
+        [model.read(query, "batch query heads head"), model.read(key, "batch key heads head")],
+        {**square, "head": head},
+        "batch heads query key",
+        each=2,
+        whole="query key head",
+    )
+    weights = model.add(
+        f"softmax{tag}", [model.read(scores)], square, "batch heads query key", each=5, whole="query key", fused=True
+    )
+    return model.add(
+        f"context{tag}",
+        [model.read(weights), model.read(value, "batch key heads head")],
+        {**square, "head": head},
+        "batch query heads head",
+        each=2,
+        whole="query key head",
+    )
 
 
 def _feed_forward(model: Model, stream: int, shape: Mapping[str, int]) -> int:
@@ -168,7 +164,6 @@ def _experts(model: Model, stream: int, shape: Mapping[str, int], experts: int, 
     """A router, and groups of experts that each work on the tokens sent to them (2 experts a token)."""
     b, s, m = shape["batch"], shape["sequence"], shape["model"]
     norm = _norm(model, "norm2", stream, shape)
-    count, capacity = _divides(groups, experts, "expert_groups"), max(1, 2 * s // experts)
     router = model.add(
         "router",
         [model.read(norm)],
@@ -178,48 +173,10 @@ def _experts(model: Model, stream: int, shape: Mapping[str, int], experts: int, 
         weight="model experts",
         whole="sequence model experts",
     )
-    chosen = {"batch": b, "experts": count, "capacity": capacity, "model": m}
-    wide = {**chosen, "hidden": 4 * m}
-    outputs = []
-    for group in range(groups):
-        tag = f"-{group}" if groups > 1 else ""
-        dispatch = model.add(
-            f"dispatch{tag}",
-            [model.read(norm, "batch - model"), model.read(router, "batch - -")],
-            chosen,
-            "batch experts capacity model",
-            whole="capacity",
-        )
-        up = model.add(
-            f"expert-up{tag}",
-            [model.read(dispatch)],
-            wide,
-            "batch experts capacity hidden",
-            each=2,
-            weight="experts model hidden",
-            whole="capacity",
-        )
-        inner = {key: wide[key] for key in ("batch", "experts", "capacity", "hidden")}
-        gelu = model.add(
-            f"expert-gelu{tag}",
-            [model.read(up)],
-            inner,
-            "batch experts capacity hidden",
-            each=10,
-            whole="capacity",
-            fused=True,
-        )
-        outputs.append(
-            model.add(
-                f"expert-down{tag}",
-                [model.read(gelu)],
-                wide,
-                "batch experts capacity model",
-                each=2,
-                weight="experts hidden model",
-                whole="capacity",
-            )
-        )
+    count, capacity = _divides(groups, experts, "expert_groups"), max(1, 2 * s // experts)
+    tokens = {"batch": b, "experts": count, "capacity": capacity, "model": m}
+    tags = [f"-{group}" for group in range(groups)] if groups > 1 else [""]
+    outputs = [_expert_group(model, norm, router, tokens, tag) for tag in tags]
     combine = model.add(
         "combine",
         [*(model.read(output, "batch experts - model") for output in outputs), model.read(router, "batch - experts")],
@@ -229,6 +186,46 @@ def _experts(model: Model, stream: int, shape: Mapping[str, int], experts: int, 
         whole="sequence",
     )
     return _add(model, "add2", combine, stream, shape)
+
+
+def _expert_group(model: Model, norm: int, router: int, tokens: Mapping[str, int], tag: str) -> int:
+    """Some experts: their tokens, and two dense layers."""
+    wide = {**tokens, "hidden": 4 * tokens["model"]}
+    inner = {dim: wide[dim] for dim in ("batch", "experts", "capacity", "hidden")}
+    dispatch = model.add(
+        f"dispatch{tag}",
+        [model.read(norm, "batch - model"), model.read(router, "batch - -")],
+        tokens,
+        "batch experts capacity model",
+        whole="capacity",
+    )
+    up = model.add(
+        f"expert-up{tag}",
+        [model.read(dispatch)],
+        wide,
+        "batch experts capacity hidden",
+        each=2,
+        weight="experts model hidden",
+        whole="capacity",
+    )
+    gelu = model.add(
+        f"expert-gelu{tag}",
+        [model.read(up)],
+        inner,
+        "batch experts capacity hidden",
+        each=10,
+        whole="capacity",
+        fused=True,
+    )
+    return model.add(
+        f"expert-down{tag}",
+        [model.read(gelu)],
+        wide,
+        "batch experts capacity model",
+        each=2,
+        weight="experts hidden model",
+        whole="capacity",
+    )
 
 
 def residual_network(*, batch: int, pixels: int, width: int, depth: int, classes: int) -> Model:

@@ -240,7 +240,8 @@ class Problem:
         def local(dims: Dims, size: int) -> float:
             return size / mesh.share(layout(strategy, dims))
 
-        tensors = [(tensor.dims, operator.bytes_of(tensor.dims)) for tensor in operator.inputs]
+        producers = self.model.operators
+        tensors = [(self._known(operator, t), producers[t.producer].output_bytes) for t in operator.inputs]
         produced = (operator.output, operator.output_bytes)
         passes = 3 if self.training else 1
         arithmetic = operator.flops / mesh.share(strategy, None) / FLOPS

@@ -82,6 +82,8 @@ def test_unknown_names_get_a_suggestion(bare):
         catalog.suite("contst")
     with pytest.raises(InputError, match=r"^zzzzzz: expected a file or an id of the catalog$"):
         catalog.resolve("zzzzzz")
+    with pytest.raises(InputError, match=r"expected a file or an id of the catalog$"):
+        catalog.resolve("z" * 5000)
 
 
 def test_a_file_is_taken_before_an_id(bare, monkeypatch):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instances import InputError, intraop, load, parse, pipeline, save
@@ -79,6 +79,7 @@ def pipeline_documents(draw):
     }
 
 
+@settings(deadline=None)
 @given(intraop_documents())
 def test_intraop_round_trip(document):
     instance = intraop.parse(document, "first")
@@ -86,6 +87,7 @@ def test_intraop_round_trip(document):
     assert same(instance, intraop.parse(intraop.to_document(instance), "second"))
 
 
+@settings(deadline=None)
 @given(pipeline_documents())
 def test_pipeline_round_trip(document):
     instance = pipeline.parse(document, "first")

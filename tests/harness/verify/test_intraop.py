@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.verify import verify
@@ -128,6 +128,7 @@ def test_a_cost_of_10_to_the_18_is_no_violation():
     assert verdict.cost == 10**18
 
 
+@settings(deadline=None)
 @given(instances(), st.data())
 def test_equals_slow_evaluator(instance, data):
     solution = [data.draw(st.integers(0, int(k) - 1)) for k in instance.strategies]
@@ -145,6 +146,7 @@ def test_equals_slow_evaluator(instance, data):
         )
 
 
+@settings(deadline=None)
 @given(instances())
 def test_usage_profile_covers_every_time_step_once(instance):
     solution = [0] * instance.nodes
