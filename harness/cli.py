@@ -338,24 +338,24 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("what", choices=("instances", "solvers", "bounds", "suites"))
     _solver_path(sub)
 
-    sub = add("solve", run_solve, "pipeline-tiny --solver brkga-100 --timeout 5")
+    sub = add("solve", run_solve, "watts-strogatz-150 --solver brkga-100 --timeout 5")
     _instance(sub)
     sub.add_argument("--solver", required=True, metavar="NAME")
     sub.add_argument("--output", type=Path, metavar="FILE", help="write the best solution there")
     _limits(sub)
     _solver_path(sub)
 
-    sub = add("check", run_check, "pipeline-tiny solution.json")
+    sub = add("check", run_check, "watts-strogatz-150 solution.json")
     _instance(sub)
     sub.add_argument("solution", metavar="SOLUTION", help="a JSON file")
 
-    sub = add("bound", run_bound, "pipeline-tiny --method exact --timeout 10")
+    sub = add("bound", run_bound, "erdos-renyi-60 --method exact --timeout 10")
     _instance(sub)
     sub.add_argument("--method", required=True, metavar="NAME")
     _limits(sub)
     _solver_path(sub)
 
-    sub = add("info", run_info, "pipeline-tiny")
+    sub = add("info", run_info, "transformer-12")
     _instance(sub)
 
     sub = add("run", run_run, "--suite quick --jobs 2")
@@ -384,7 +384,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("suite", nargs="*", metavar="SUITE", help="default: contest")
     sub.add_argument("--mirror", metavar="DIR", help="a local copy, OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)")
 
-    _generate(add("generate", run_generate, "regal --seed 1 --output graph.json"))
+    _generate(add("generate", run_generate, "watts-strogatz --seed 1 --nodes 150 --output graph.json"))
 
     sub = add("new-solver", run_new_solver, "my-idea --track pipeline")
     sub.add_argument("name", type=_solver_name, metavar="NAME")
@@ -420,9 +420,8 @@ def _solver_path(sub: argparse.ArgumentParser) -> None:
 
 
 def _generate(sub: argparse.ArgumentParser) -> None:
-    from instances.generate import families
+    from instances.generate import MEANING, families
 
-    sub.epilog = None
     members = sub.add_subparsers(dest="family", metavar="FAMILY", required=True)
     for name, family in families().items():
         member = members.add_parser(
@@ -436,7 +435,8 @@ def _generate(sub: argparse.ArgumentParser) -> None:
         member.add_argument("--json", action="store_true", help="print JSON for machines")
         for key, default in family.parameters.items():
             kind = type(default) if default is not None else float
-            member.add_argument(f"--{key.replace('_', '-')}", dest=key, type=kind, help=f"default: {default}")
+            meaning = f"{MEANING[key].replace('%', '%%')} (default: {default})"
+            member.add_argument(f"--{key.replace('_', '-')}", dest=key, type=kind, metavar="X", help=meaning)
 
 
 def _positive_int(text: str) -> int:

@@ -1,0 +1,165 @@
+"""Times and gaps that are tracked from commit to commit, by asv and by pytest-benchmark alike.
+
+A class is a group: ``time_*`` is timed, ``track_*`` returns a figure (lower is better), ``params`` are its cases and
+``setup`` is not timed. The code measured is the installed one; instances and the idle solver are those of the working
+tree, the same for every commit. Raise a group's ``version`` when its data changes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import instances
+from harness.discover import SolverInfo
+from harness.limits import Limits
+from harness.run import Job, Problem, perform
+from harness.verify import verify
+from instances.pipeline import Instance, parse
+from solvers import native
+from solvers.native import PipelineCore, kahn
+from solvers.registry import LocalRun, load_file, source_hash
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parents[1] / "instances" / "data"
+SOLVERS = Path(native.__file__).resolve().parent  # of the installed project
+registered = cache(load_file)
+
+
+def data_file(name: str) -> Path:
+    """An embedded instance of the working tree."""
+    return next(path for path in sorted(DATA.rglob(f"{name}.json*")))
+
+
+def layered(nodes: int, stages: int, memory: float | None = None) -> Instance:
+    """A random layered graph, two inputs a node, the same for every commit: made here, from fixed seeds."""
+    rng = np.random.Generator(np.random.PCG64(nodes))
+    head = np.repeat(np.arange(8, nodes), 2)
+    tail = head - 1 - (rng.random(len(head)) * np.minimum(head - 1, 40)).astype(int)
+    edges = np.unique(np.column_stack([tail, head]), axis=0)
+    document = {
+        "format": "shardmark/pipeline/1",
+        "stages": stages,
+        "memory": memory,
+        "nodes": {
+            "work": rng.integers(1, 100, nodes).tolist(),
+            "output_size": rng.integers(1, 50, nodes).tolist(),
+            "param_size": rng.integers(0, 50, nodes).tolist(),
+        },
+        "edges": edges.tolist(),
+    }
+    return parse(document, "layered")
+
+
+class Slicing:
+    """Cutting one topological order into at most 64 blocks; the last case has a memory limit."""
+
+    version = "1"
+    params = ((1000, None), (5000, None), (1000, 2000.0))
+    param_names = ("nodes, memory",)
+
+    def setup(self, case: tuple[int, float | None]) -> None:
+        """Build the graph, an order and the core's view of both."""
+        nodes, memory = case
+        self.instance = layered(nodes, 64, memory)
+        self.core = PipelineCore(self.instance)
+        self.priority = np.random.Generator(np.random.PCG64(1)).random(nodes)
+        self.order = kahn(self.instance.graph, self.priority)
+
+    def time_kahn(self, case: tuple[int, float | None]) -> None:
+        """Sort by priorities."""
+        kahn(self.instance.graph, self.priority)
+
+    def time_slice(self, case: tuple[int, float | None]) -> None:
+        """Slice the order."""
+        self.core.slice(self.order)
+
+
+class Reading:
+    """Reading an embedded instance, from its file to validated arrays."""
+
+    version = "1"
+    params = ("sharded-transformer-128", "transformer-40")
+    param_names = ("instance",)
+
+    def setup(self, name: str) -> None:
+        """Find the file."""
+        self.path = data_file(name)
+
+    def time_read(self, name: str) -> None:
+        """Read it."""
+        instances.load(self.path)
+
+
+class Verification:
+    """The verdict on one solution of an embedded instance."""
+
+    version = "1"
+    params = ("sharded-transformer-128", "transformer-40")
+    param_names = ("instance",)
+
+    def setup(self, name: str) -> None:
+        """Read the instance and make a solution."""
+        self.instance = instances.load(data_file(name))
+        n = self.instance.nodes
+        self.solution = [0] * n
+        if self.instance.track == "pipeline":
+            order = self.instance.graph.topological_order.tolist()
+            for place, node in enumerate(order):
+                self.solution[node] = place * self.instance.stages // n
+
+    def time_verify(self, name: str) -> None:
+        """Judge it."""
+        verify(self.instance, self.solution)
+
+
+class Overhead:
+    """One run, under the referee, of a solver that does nothing: a process, the limits, the verdict, the record."""
+
+    version = "1"
+    number = 1
+    warmup_time = 0.0
+
+    def setup(self) -> None:
+        """Name the job."""
+        path = HERE / "idle.py"
+        solver = SolverInfo("idle", "pipeline", "solver", str(path), source_hash(path))
+        problem = Problem("tiny", data_file("chain"), "pipeline")
+        self.job = Job(solver, problem, 0, Limits(30.0, 1024.0))
+        assert self.job.problem.instance.nodes
+
+    def time_run(self) -> None:
+        """Carry it out."""
+        row = perform(self.job)
+        assert row.status == "ok", row.reason
+
+
+class Gaps:
+    """Cost of a fixed amount of search over the lower bound by work alone, less 1: better solvers, smaller figures."""
+
+    version = "1"
+    params = ("watts-strogatz-150", "block-model-200", "transformer-12")
+    param_names = ("instance",)
+
+    def track_brkga_100(self, name: str) -> float:
+        """brkga-100, seed 0."""
+        return self._gap(name, "brkga.py", "brkga-100")
+
+    def track_random_100(self, name: str) -> float:
+        """random-100, seed 0."""
+        return self._gap(name, "random.py", "random-100")
+
+    @staticmethod
+    def _gap(name: str, file: str, solver_name: str) -> float:
+        instance = instances.load(data_file(name))
+        (solver,) = [s for s in registered(SOLVERS / "pipeline" / file) if s.name == solver_name]
+        run = LocalRun(seed=0, seconds=100.0)
+        solver.function(instance, run, **solver.params)
+        verdict = verify(instance, run.solutions[-1])
+        assert verdict.feasible
+        assert verdict.cost is not None
+        return verdict.cost / instance.work_bound() - 1
+
+    track_brkga_100.unit = track_random_100.unit = "cost / bound - 1"  # type: ignore[attr-defined]
