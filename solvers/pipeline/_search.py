@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from instances.graph import Index
 from instances.pipeline import Instance
@@ -24,45 +24,58 @@ BATCH = 20_000
 
 
 class Search:
-    """The best slicing of any order seen so far.
+    """The best slicing of any order seen so far, within a ``share`` of the time that is left.
 
     ``cost``    its cost, infinite before the first
+    ``order``   its order, shape (n,), int32
     ``target``  what a slicing must cost less than to be better
     """
 
-    def __init__(self, instance: Instance, run: Run) -> None:
+    def __init__(self, instance: Instance, run: Run, share: float = 1.0) -> None:
+        self.instance = instance
         self.core = PipelineCore(instance)
         self.cost = self.target = math.inf
+        self.order = np.empty(0, dtype=np.int32)
         self.rows = max(1, BATCH // max(1, instance.nodes))
-        self._instance = instance
         self._run = run
+        self._deadline = time.monotonic() + share * run.remaining()
         self._slowest = 0.0
 
     def over(self) -> bool:
         """Whether nothing better exists (Lemma 3.3), or another batch like the slowest could pass the deadline."""
-        return self.target <= self._instance.work_bound() or self._run.remaining() <= 2.0 * self._slowest
+        return self.optimal() or time.monotonic() + 2.0 * self._slowest >= self._deadline
+
+    def optimal(self) -> bool:
+        """Whether the best slicing meets the bound of Lemma 3.3."""
+        return self.target <= self.instance.work_bound()
 
     def decode(self, priorities: Floats, upper: float) -> Floats:
         """Costs of a batch of priorities, shape (rows, n); infinite where not below ``upper``. Reports the best."""
         began = time.monotonic()
         costs = self.core.decode(priorities, upper)
         if costs.min() < self.target:
-            self.offer(kahn(self._instance.graph, priorities[np.argmin(costs)]))
+            self.offer(priorities[np.argmin(costs)])
         self._slowest = max(self._slowest, time.monotonic() - began)
         return costs
 
-    def offer(self, order: Index) -> None:
-        """Slice ``order``, and report the slicing if it is better than all before."""
+    def offer(self, priority: ArrayLike) -> None:
+        """Slice the order of one vector of priorities, and report the slicing if it is better than all before."""
+        order = kahn(self.instance.graph, priority)
         slicing = self.core.slice(order, self.target)
         if slicing is not None:
+            self.order = order
             self.cost, self.target = slicing.cost, slicing.cost * (1 - TOLERANCE)
-            self._run.report(solution(self._instance, order, slicing))
+            self._run.report(_solution(self.instance, order, slicing))
 
 
-def solution(instance: Instance, order: Index, slicing: Slicing) -> Any:
-    """A slicing as the track's JSON: block numbers, with the execution order where memory makes it matter."""
-    block = np.empty(instance.nodes, dtype=np.int32)
+def blocks(order: Index, slicing: Slicing) -> Index:
+    """Block number of each node, shape (n,), int32: 0, 1, ... along the order."""
+    block = np.empty(len(order), dtype=np.int32)
     block[order] = np.repeat(np.arange(len(slicing.cut) - 1, dtype=np.int32), np.diff(slicing.cut))
-    if instance.memory is None:
-        return block.tolist()
-    return {"block": block.tolist(), "order": order.tolist()}
+    return block
+
+
+def _solution(instance: Instance, order: Index, slicing: Slicing) -> Any:
+    """A slicing as the track's JSON, with the execution order where memory makes it matter."""
+    block = blocks(order, slicing).tolist()
+    return block if instance.memory is None else {"block": block, "order": order.tolist()}

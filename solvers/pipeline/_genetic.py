@@ -1,0 +1,52 @@
+"""A biased random-key genetic algorithm over node priorities (Gonçalves & Resende 2011)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.pipeline._search import Floats, Search
+
+#: Values from the ranges that Gonçalves and Resende (2011) recommend: the share of a generation that is kept, the
+#: share that is fresh, and the probability that a child takes a key from its elite parent.
+ELITE = 0.2
+MUTANTS = 0.2
+INHERIT = 0.7
+
+
+def evolve(search: Search, rng: np.random.Generator, population: int, generations: int) -> None:
+    """Search ``population * generations`` vectors of node priorities at most; stops when ``search`` is over.
+
+    A vector that does not enter the elite breeds alike whatever it costs, so its cost is computed only as far as to
+    know that.
+    """
+    nodes = search.instance.nodes
+    elite, mutants = max(1, round(ELITE * population)), round(MUTANTS * population)
+    keys = rng.random((population, nodes))
+    costs = _costs(search, keys, np.empty(0), elite)
+    for _ in range(generations - 1):
+        if search.over():
+            return
+        ranked = np.argsort(costs, kind="stable")
+        keys, kept = keys[ranked], costs[ranked[:elite]]
+        children = _children(rng, keys[:elite], keys[elite:], population - elite - mutants)
+        fresh = np.concatenate([rng.random((mutants, nodes)), children])
+        costs = np.concatenate([kept, _costs(search, fresh, kept, elite)])
+        keys = np.concatenate([keys[:elite], fresh])
+
+
+def _children(rng: np.random.Generator, elite: Floats, others: Floats, count: int) -> Floats:
+    mothers = elite[rng.integers(len(elite), size=count)]
+    fathers = others[rng.integers(len(others), size=count)]
+    return np.where(rng.random(mothers.shape) < INHERIT, mothers, fathers)
+
+
+def _costs(search: Search, keys: Floats, rivals: Floats, elite: int) -> Floats:
+    """Costs of ``keys``, infinite for those that are not among the ``elite`` best of themselves and ``rivals``."""
+    costs = np.full(len(keys), np.inf)
+    for at in range(0, len(keys), search.rows):
+        if at and search.over():
+            break
+        known = np.sort(np.concatenate([rivals, costs[:at]]))
+        upper = known[elite - 1] if len(known) >= elite else np.inf
+        costs[at : at + search.rows] = search.decode(keys[at : at + search.rows], upper)
+    return costs

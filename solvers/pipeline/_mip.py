@@ -1,0 +1,265 @@
+"""The mixed-integer programs of Archer et al. 2024, Section 3, solved by SCIP and turned into safe lower bounds.
+
+All of them ignore the overflow of Equation (2). It is never negative, so what bounds the cost without it from below
+bounds the cost with it too.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.graph import Index
+from instances.pipeline import Instance
+from solvers.native import PipelineCore, Slicing
+from solvers.pipeline._genetic import evolve
+from solvers.pipeline._search import TOLERANCE, Search, blocks
+from solvers.registry import Run
+
+Floats = NDArray[np.float64]
+
+#: Share of the time that the search for a first slicing may take.
+SEARCH_SHARE = 0.1
+
+#: The best cost known becomes about this in the program, far from SCIP's absolute tolerances of 1e-9 to 1e-6.
+SCALE = 1024.0
+
+#: SCIP accepts reduced costs that are off by this much; every variable but the objective's has a range of 1.
+DUAL_TOLERANCE = 1e-7
+
+#: What every bound gives way besides: cuts, propagation and pruning work with relative tolerances up to 1e-6.
+RELATIVE_TOLERANCE = 1e-6
+
+#: MiB that SCIP takes for a row of the program, with everything that it derives from it (measured: 2 to 5 kB).
+ROW_MIB = 0.005
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The best partition known, an order cut into blocks whose costs leave the overflow out."""
+
+    core: PipelineCore
+    order: Index
+    slicing: Slicing
+
+    @property
+    def block(self) -> Index:
+        """Block numbers in topological order, shape (n,), int32."""
+        return blocks(self.order, self.slicing)
+
+    def block_cost(self, number: int) -> float:
+        """Cost of a block that is not empty."""
+        left, right = self.slicing.cut[number : number + 2]
+        return float(self.core.segment_costs(self.order, int(right))[left])
+
+
+def search_first(instance: Instance, run: Run) -> tuple[Search, Known]:
+    """Report the slicings that a short search finds; the program starts from the best."""
+    search = Search(instance, run, share=SEARCH_SHARE)
+    evolve(search, run.rng, population=100, generations=100)
+    core = PipelineCore(replace(instance, memory=None))
+    slicing = core.slice(search.order)
+    assert slicing is not None  # only a slicing below an upper limit can be missing
+    return search, Known(core, search.order, slicing)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which of the paper's programs.
+
+    ``blocks``      number of blocks in the program
+    ``costed``      the blocks whose cost bounds the objective, numbered from 0
+    ``block``       shape (n,): a partition into these blocks, in topological order
+    ``cost``        the greatest cost of a costed block of that partition; no solution of greater cost is wanted
+    ``earliest``, ``latest``  shape (n,): the blocks that a node can be in, in a partition that costs less
+    ``least_work``  what the costed blocks must do at least each (Inequality 14)
+    """
+
+    blocks: int
+    costed: range
+    block: Index
+    cost: float
+    earliest: Index
+    latest: Index
+    least_work: float = 0.0
+
+
+class Program:
+    """Figure 3 with x eliminated in favour of y, over the blocks of a `Shape`.
+
+    The cut constraints are used in a form that implies (9) and (10) and has the same integer points: with
+    d_b = y_ub - y_vb for an edge (u, v), which is 1 if block b ends between u and v and else 0,
+    c_ub >= d_(b-1) - d_b (v in b, u not) and c_ub >= d_b - d_(b-1) (u in b, v not).
+    """
+
+    def __init__(self, instance: Instance, shape: Shape) -> None:
+        from pyscipopt import SCIP_PARAMSETTING, Model
+
+        self.instance = instance
+        self.shape = shape
+        self.scale = 2.0 ** round(math.log2(SCALE / shape.cost))  # a power of two changes no mantissa
+        self.model = Model()
+        self.model.hideOutput()
+        self.model.setPresolve(SCIP_PARAMSETTING.FAST)  # the full one can run for many times the limit
+        least, greatest = instance.work_bound() * (1 - RELATIVE_TOLERANCE), shape.cost * (1 + RELATIVE_TOLERANCE)
+        self.bottleneck = self.model.addVar(lb=least * self.scale, ub=greatest * self.scale, obj=1.0)
+        self.y: list[list[Any]] = []
+        self.cut: dict[tuple[int, int], Any] = {}
+
+    def rows(self) -> int:
+        """Number of constraints at most."""
+        inner, costed = self.shape.blocks - 1, len(self.shape.costed)
+        return self.instance.edges * (inner + 2 * costed) + self.instance.nodes * inner + costed
+
+    def build(self, run: Run) -> bool:
+        """Add everything, and the known partition as a solution; False if that takes half of the time left."""
+        enough = 0.5 * run.remaining()
+        for add, *what in self._parts():
+            if run.remaining() <= enough:
+                return False
+            add(*what)
+        return True
+
+    def _parts(self) -> Iterator[tuple[Any, ...]]:
+        yield from ((self._add_node, v) for v in range(self.instance.nodes))
+        tail, head = self.instance.graph.tail.tolist(), self.instance.graph.head.tolist()
+        yield from ((self._add_edge, u, v) for u, v in zip(tail, head, strict=True))
+        yield from ((self._add_cost, b) for b in self.shape.costed)
+        yield (self._add_solution,)
+
+    def _require(self, difference: Any) -> None:
+        """Require that ``difference`` is not negative, unless it is a constant: the windows see to those."""
+        if not isinstance(difference, float):
+            self.model.addCons(difference >= 0)
+
+    def _add_node(self, v: int) -> None:
+        """y[v][b] says that v is in one of the first b blocks, b = 0 .. blocks."""
+        first, last = int(self.shape.earliest[v]), int(self.shape.latest[v])
+        free = [self.model.addVar(vtype="B") for _ in range(first + 1, last + 1)]
+        self.y.append([0.0] * (first + 1) + free + [1.0] * (self.shape.blocks - last))
+        for before, after in pairwise(free):
+            self._require(after - before)
+
+    def _add_edge(self, u: int, v: int) -> None:
+        crossing = [before - after for before, after in zip(self.y[u], self.y[v], strict=True)]
+        for difference in crossing:
+            self._require(difference)
+        if self.instance.output_size[u] == 0:
+            return
+        for b in self.shape.costed:
+            begins, ends = crossing[b], crossing[b + 1]
+            for difference in (begins - ends, ends - begins):
+                if not isinstance(difference, float) or difference > 0:
+                    self.model.addCons(self._cut(u, b) >= difference)
+
+    def _cut(self, u: int, b: int) -> Any:
+        if (u, b) not in self.cut:
+            self.cut[u, b] = self.model.addVar(ub=1.0)
+        return self.cut[u, b]
+
+    def _add_cost(self, b: int) -> None:
+        from pyscipopt import quicksum
+
+        work = self.instance.work * self.scale
+        sent = self.instance.output_size / self.instance.bandwidth * self.scale
+        done = quicksum(float(w) * (row[b + 1] - row[b]) for w, row in zip(work, self.y, strict=True))
+        moved = quicksum(float(sent[u]) * cut for (u, at), cut in self.cut.items() if at == b)
+        self.model.addCons(self.bottleneck >= done + moved)
+        if self.shape.least_work > 0:
+            self.model.addCons(done >= self.shape.least_work * self.scale)
+
+    def _add_solution(self) -> None:
+        block = self.shape.block
+        known = self.model.createSol()
+        self.model.setSolVal(known, self.bottleneck, self.shape.cost * self.scale)
+        for v, row in enumerate(self.y):
+            for b, variable in enumerate(row):
+                if not isinstance(variable, float):
+                    self.model.setSolVal(known, variable, float(block[v] < b))
+        for (u, b), variable in self.cut.items():
+            inside = block[self.instance.graph.successors(u)] == b
+            self.model.setSolVal(known, variable, float((~inside).any() if block[u] == b else inside.any()))
+        self.model.addSol(known)
+
+    def priority(self, solution: Any) -> Floats:
+        """Node priorities whose Kahn order runs through the blocks of a solution of SCIP one after another."""
+        value = self.model.getSolVal
+        return np.array([sum(y if isinstance(y, float) else value(solution, y) for y in row) for row in self.y])
+
+    def lower_bound(self) -> float:
+        """What SCIP has proved about the optimum by now, less what its floating-point arithmetic may owe.
+
+        Partitions that cost more than the known one are not in the program, so no bound exceeds its cost. While SCIP
+        tears down a tree that a limit has cut short, it gives its primal bound as the dual one, which proves nothing.
+        """
+        model, status = self.model, self.model.getStatus()
+        dual = model.getDualbound()
+        if status != "optimal" and dual >= model.getPrimalbound() * (1 - RELATIVE_TOLERANCE):
+            return -math.inf
+        owed = DUAL_TOLERANCE * (model.getNVars(transformed=False) + 1)
+        return min(dual - owed, self.shape.cost * self.scale) * (1 - RELATIVE_TOLERANCE) / self.scale
+
+
+class Bounds:
+    """Reports lower bounds as they grow; begins with that of Lemma 3.3."""
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        self._run = run
+        self.best = instance.work_bound()
+        run.bound(self.best)
+
+    def offer(self, value: float, step: float = 0.0) -> None:
+        """Report ``value`` if it is better than the best so far by more than ``step`` of that."""
+        if value > self.best * (1 + step):
+            self.best = value
+            self._run.bound(value)
+
+
+def prove(instance: Instance, shape: Shape, search: Search, bounds: Bounds, run: Run) -> None:
+    """Solve a program until the deadline; report every bound that improves and every slicing that SCIP leads to."""
+    if shape.cost * (1 - TOLERANCE) <= bounds.best:
+        return
+    began = run.remaining()
+    program = Program(instance, shape)
+    if program.rows() * ROW_MIB > run.memory:
+        print(f"{program.rows()} constraints do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr)
+    elif not program.build(run):
+        print(f"{program.rows()} constraints take too long to build: not solved", file=sys.stderr)
+    else:
+        model = program.model
+        freeing = 0.02 * began + 0.2 * (began - run.remaining())  # what was built must be freed in time
+        model.setParam("limits/time", max(0.0, run.remaining() - freeing))
+        model.setParam("limits/memory", 0.5 * run.memory)
+        model.includeEventhdlr(_watcher(program, search, bounds), "progress", "reports bounds and slicings")
+        model.optimize()
+        bounds.offer(program.lower_bound())
+
+
+def _watcher(program: Program, search: Search, bounds: Bounds) -> Any:
+    from pyscipopt import SCIP_EVENTTYPE, Eventhdlr
+
+    watched = (SCIP_EVENTTYPE.BESTSOLFOUND, SCIP_EVENTTYPE.DUALBOUNDIMPROVED)
+
+    class Watcher(Eventhdlr):
+        def eventinit(self) -> None:
+            for event in watched:
+                self.model.catchEvent(event, self)
+
+        def eventexit(self) -> None:
+            for event in watched:
+                self.model.dropEvent(event, self)
+
+        def eventexec(self, event: Any) -> None:
+            if event.getType() == SCIP_EVENTTYPE.BESTSOLFOUND:
+                search.offer(program.priority(self.model.getBestSol()))
+            elif self.model.getStatus() == "unknown":  # not at its end
+                bounds.offer(program.lower_bound(), step=1e-4)
+
+    return Watcher()
