@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import host
+from harness.compare import proves
 from harness.discover import SolverInfo, discover
 from harness.limits import Limits
 from harness.run import Job, Problem, campaign, perform
@@ -182,17 +183,18 @@ def run_bound(options: argparse.Namespace) -> Answer:
         "lower_bound": row.lower_bound,
         "cost": row.cost,
         "gap": gap(row.cost, row.lower_bound),
-        "optimal": proven(row),
+        "optimal": optimal(row),
         "status": row.status,
         "reason": row.reason,
         **measured(row),
     }
 
 
-def proven(row: Record) -> bool:
-    """Whether the run's own verified cost meets its bound (to the 1e-6 by which bounds of MIP solvers are rounded)."""
-    found = gap(row.cost, row.lower_bound)
-    return found is not None and row.status != "contradiction" and found <= 1e-6
+def optimal(row: Record) -> bool:
+    """Whether the run's own bound proves its own verified cost optimal."""
+    if row.cost is None or row.lower_bound is None or row.status == "contradiction":
+        return False
+    return proves(row.lower_bound, row.cost, isinstance(row.cost, int))
 
 
 def run_info(options: argparse.Namespace) -> Answer:

@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.compare import contradicts
 from harness.discover import SolverInfo
 from harness.limits import Cancelled, Limits, Outcome, execute
 from harness.protocol import Message, ProtocolError, decode
@@ -27,7 +28,6 @@ from harness.verify import verify
 from instances import parse
 from instances.jsonfile import read_bytes, sha256
 
-TOLERANCE = 1e-9  # relative, for costs that are floats
 _loading = threading.Lock()  # two threads that want one large instance read it once
 
 
@@ -170,7 +170,7 @@ def merge(kind: str, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
     elif stop == "exit" and (last is None or last.kind != "done"):
         stop, reason = "crash", "ended its process without returning"
     cost, bound = found.cost, found.lower_bound
-    if cost is not None and bound is not None and above(bound, cost):
+    if cost is not None and bound is not None and contradicts(bound, cost, isinstance(cost, int)):
         return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"
     if stop != "exit":
         return stop, stop, reason
@@ -181,13 +181,6 @@ def merge(kind: str, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
     if found.violation:
         return stop, "infeasible", found.violation
     return stop, "none", "reported no solution" if kind == "solver" else "reported no lower bound"
-
-
-def above(bound: int | float, cost: int | float) -> bool:
-    """Whether a lower bound contradicts a verified cost; exact between integers."""
-    if isinstance(bound, int) and isinstance(cost, int):
-        return bound > cost
-    return float(bound) > float(cost) + TOLERANCE * max(1.0, abs(float(cost)))
 
 
 def record(job: Job, started: str, outcome: Outcome, found: Verified) -> Record:
