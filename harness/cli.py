@@ -281,10 +281,11 @@ def run_leaderboard(options: argparse.Namespace) -> Answer:
 
 
 def run_fetch(options: argparse.Namespace) -> Answer:
-    """Public instances, checksums verified."""
+    """Public instances into the cache, checksums verified."""
     from instances.fetch import fetch
 
-    entries = [entry for name in options.suite or ["contest"] for entry in catalog.suite(name)]
+    suites = catalog.suites()
+    entries = [e for name in options.suite or ["contest"] for e in suites.get(name) or [catalog.find(name)]]
     outcomes = fetch(entries, options.mirror, lambda text: print(text, file=sys.stderr))
     failed = sum(outcome.error != "" for outcome in outcomes)
     return int(failed > 0), [{"id": o.id, "path": str(o.path or ""), "error": o.error} for o in outcomes]
@@ -383,7 +384,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", type=Path, default=Path("site"), metavar="DIR", help="default: site")
 
     sub = add("fetch", run_fetch, "contest --mirror DIR")
-    sub.add_argument("suite", nargs="*", metavar="SUITE", help="default: contest")
+    sub.add_argument("suite", nargs="*", metavar="SUITE", help="a suite or an id (default: contest)")
     sub.add_argument("--mirror", metavar="DIR", help="a local copy, OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)")
 
     _generate(add("generate", run_generate, "watts-strogatz --seed 1 --nodes 150 --output graph.json"))

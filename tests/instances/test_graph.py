@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import InputError
@@ -34,7 +34,6 @@ def reachable(pairs, start):
     return found
 
 
-@settings(deadline=None)
 @given(PAIRS)
 def test_find_cycle_returns_one_exactly_if_there_is_one(case):
     n, pairs = case
@@ -46,7 +45,6 @@ def test_find_cycle_returns_one_exactly_if_there_is_one(case):
         assert set(itertools.pairwise(cycle)) <= set(pairs)
 
 
-@settings(deadline=None)
 @given(PAIRS)
 def test_adjacency_and_order_match_the_edges(case):
     n, pairs = case

@@ -6,7 +6,7 @@ import itertools
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.verify import verify
@@ -133,7 +133,6 @@ def test_peak_holds_inputs_until_used_and_outputs_to_the_end():
     assert verify(instance, [0, 1, 1, 2]).cost == 5 + 8 + 13
 
 
-@settings(deadline=None)
 @given(instances(), st.data())
 def test_equals_slow_evaluator(instance, data):
     block = [data.draw(st.integers(0, instance.stages - 1)) for _ in range(instance.nodes)]
@@ -150,7 +149,6 @@ def test_equals_slow_evaluator(instance, data):
     assert verdict.feasible == is_acyclic(instance, block)
 
 
-@settings(deadline=None)
 @given(instances(), st.data())
 def test_equals_slow_evaluator_in_a_given_order(instance, data):
     block = [data.draw(st.integers(0, instance.stages - 1)) for _ in range(instance.nodes)]
