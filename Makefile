@@ -56,7 +56,7 @@ format: $(VENV)/extra-lint
 
 # Times and gaps of the last COMMITS commits, published beside the site.
 asv: $(VENV)/extra-asv
-	@$(BIN)/asv machine --yes
+	@$(BIN)/asv machine --yes >/dev/null
 	@$(BIN)/asv run --skip-existing-successful HEAD~$(COMMITS)..HEAD
 	@$(BIN)/asv publish --html-dir $(SITE)/asv
 	@echo "open $(SITE)/asv/index.html (its pages need a server: $(BIN)/asv preview --html-dir $(SITE)/asv)"

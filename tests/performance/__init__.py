@@ -1,0 +1,1 @@
+"""The suite that asv runs; tests/test_benchmarks.py runs the same functions under pytest."""
