@@ -53,26 +53,34 @@ def layered(nodes: int, stages: int, memory: float | None = None) -> Instance:
     return parse(document, "layered")
 
 
+#: Nodes and memory of the graphs that are sliced.
+ORDERS: dict[str, tuple[int, float | None]] = {
+    "1000 nodes": (1000, None),
+    "1000 nodes, memory": (1000, 2000.0),
+    "5000 nodes": (5000, None),
+}
+
+
 class Slicing:
-    """Cutting one topological order into at most 64 blocks; the last case has a memory limit."""
+    """Cutting one topological order into at most 64 blocks."""
 
     version = "1"
-    params = ((1000, None), (5000, None), (1000, 2000.0))
-    param_names = ("nodes, memory",)
+    params = tuple(ORDERS)
+    param_names = ("order",)
 
-    def setup(self, case: tuple[int, float | None]) -> None:
+    def setup(self, case: str) -> None:
         """Build the graph, an order and the core's view of both."""
-        nodes, memory = case
+        nodes, memory = ORDERS[case]
         self.instance = layered(nodes, 64, memory)
         self.core = PipelineCore(self.instance)
         self.priority = np.random.Generator(np.random.PCG64(1)).random(nodes)
         self.order = kahn(self.instance.graph, self.priority)
 
-    def time_kahn(self, case: tuple[int, float | None]) -> None:
+    def time_kahn(self, case: str) -> None:
         """Sort by priorities."""
         kahn(self.instance.graph, self.priority)
 
-    def time_slice(self, case: tuple[int, float | None]) -> None:
+    def time_slice(self, case: str) -> None:
         """Slice the order."""
         self.core.slice(self.order)
 
