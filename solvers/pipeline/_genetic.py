@@ -26,12 +26,11 @@ def evolve(search: Search, rng: np.random.Generator, population: int, generation
     for _ in range(generations - 1):
         if search.over():
             return
-        ranked = np.argsort(costs, kind="stable")
-        keys, kept = keys[ranked], costs[ranked[:elite]]
-        children = _children(rng, keys[:elite], keys[elite:], population - elite - mutants)
+        best = np.argsort(costs, kind="stable")[:elite]
+        children = _children(rng, keys[best], np.delete(keys, best, axis=0), population - elite - mutants)
         fresh = np.concatenate([rng.random((mutants, nodes)), children])
-        costs = np.concatenate([kept, _costs(search, fresh, kept, elite)])
-        keys = np.concatenate([keys[:elite], fresh])
+        costs = np.concatenate([costs[best], _costs(search, fresh, costs[best], elite)])
+        keys = np.concatenate([keys[best], fresh])
 
 
 def _children(rng: np.random.Generator, elite: Floats, others: Floats, count: int) -> Floats:

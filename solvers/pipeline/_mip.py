@@ -114,9 +114,10 @@ class Program:
         self.cut: dict[tuple[int, int], Any] = {}
 
     def rows(self) -> int:
-        """Number of constraints at most."""
-        inner, costed = self.shape.blocks - 1, len(self.shape.costed)
-        return self.instance.edges * (inner + 2 * costed) + self.instance.nodes * inner + costed
+        """Number of constraints, about: an edge has three for each place where a block can end between its nodes."""
+        earliest, latest, graph = self.shape.earliest, self.shape.latest, self.instance.graph
+        ends = np.maximum(0, latest[graph.head] - earliest[graph.tail])
+        return 3 * int(ends.sum()) + int((latest - earliest).sum()) + 2 * len(self.shape.costed)
 
     def build(self, run: Run) -> bool:
         """Add everything, and the known partition as a solution; False if that takes half of the time left."""

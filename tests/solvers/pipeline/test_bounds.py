@@ -1,0 +1,138 @@
+"""The lower bounds against brute force over all acyclic partitions, in full and cut short."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.verify import verify
+from instances.pipeline import Instance
+from solvers.pipeline._mip import Bounds, search_first
+from solvers.pipeline._search import Search
+from solvers.pipeline.bottleneck import bottleneck
+from solvers.pipeline.exact import exact
+from solvers.pipeline.simple import simple
+from solvers.registry import LocalRun
+
+#: What a bound that is proved optimal may stay below the optimum: the tolerances that it gives way to.
+SAFETY = 2e-6
+
+METHODS = (simple, bottleneck, exact)
+
+
+def bound_by(method: Any, instance: Instance, **limits: Any) -> LocalRun:
+    run = LocalRun(**{"seconds": 30.0, **limits})
+    method(instance, run)
+    assert all(earlier < later for earlier, later in zip(run.bounds, run.bounds[1:], strict=False))
+    return run
+
+
+def test_exact_equals_brute_force_over_all_acyclic_partitions(oracle: SimpleNamespace) -> None:
+    rng = np.random.default_rng(11)
+    for number in range(100):
+        nodes = 8 if number % 5 == 0 else int(rng.integers(0, 8))
+        instance = oracle.draw(rng, nodes, int(rng.integers(1, 5)))
+        optimum = oracle.partition_optimum(instance)
+        run = bound_by(exact, instance)
+        assert optimum * (1 - SAFETY) <= run.bounds[-1] <= optimum
+        assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum, rel=1e-9)
+
+
+def test_the_hierarchy_of_the_paper(oracle: SimpleNamespace) -> None:
+    rng = np.random.default_rng(12)
+    stronger = 0
+    for _ in range(20):
+        instance = oracle.draw(rng, 7, int(rng.integers(2, 5)), density=0.3)
+        values = [bound_by(method, instance).bounds[-1] for method in METHODS]
+        assert values[0] <= values[1] <= values[2] * (1 + SAFETY)
+        assert values[2] <= oracle.partition_optimum(instance)
+        stronger += values[0] < values[1] < values[2]
+    assert stronger >= 5
+
+
+def test_overflow_is_left_out(oracle: SimpleNamespace) -> None:
+    instance = oracle.draw(np.random.default_rng(13), 7, 3, density=0.3)
+    tight = replace(instance, memory=0.0)
+    for method in METHODS:
+        assert bound_by(method, tight).bounds[-1] == pytest.approx(bound_by(method, instance).bounds[-1], rel=SAFETY)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("edges", "work", "output", "stages"),
+    [
+        ([], [], [], 2),
+        ([], [4], [1], 3),
+        ([], [4, 4, 4], [1, 1, 1], 2),
+        ([(0, 1)], [0, 0], [5, 5], 2),
+        ([(0, 1)], [1e-9, 2e-9], [0, 0], 2),
+        ([(0, 1), (1, 2)], [1e12, 1, 1e12], [1, 1e15, 1], 9),
+    ],
+)
+def test_degenerate_instances(
+    oracle: SimpleNamespace, method: Any, edges: Any, work: list[float], output: list[float], stages: int
+) -> None:
+    instance = oracle.make(edges, work, output, [0] * len(work), stages)
+    optimum = oracle.partition_optimum(instance)
+    value = bound_by(method, instance).bounds[-1]
+    assert value <= optimum
+    if method is exact:
+        assert value >= optimum * (1 - SAFETY)
+
+
+@pytest.mark.parametrize("method", [bottleneck, exact])
+def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a bad first slicing, so that taking the cost of what is known for a bound would show."""
+    instance = oracle.draw(np.random.default_rng(14), 90, 6, density=0.05)
+    known = LocalRun(seconds=60)
+    search_first(instance, known)
+    cost = verify(instance, known.solutions[-1]).cost
+    monkeypatch.setattr(
+        "solvers.pipeline._mip.evolve", lambda search, rng, **_: search.offer(rng.random(instance.nodes))
+    )
+    for seconds in (0.1, 0.4, 1.5):
+        run = bound_by(method, instance, seconds=seconds)
+        first = verify(instance, run.solutions[0]).cost
+        assert first > 1.1 * cost
+        assert instance.work_bound() <= run.bounds[-1] < cost
+
+
+@pytest.mark.parametrize("method", [bottleneck, exact])
+def test_what_does_not_fit_is_left_at_the_simple_bound(
+    oracle: SimpleNamespace, method: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    instance = oracle.draw(np.random.default_rng(15), 30, 3, density=0.1)
+    run = bound_by(method, instance, memory=0.5)
+    assert run.bounds == [instance.work_bound()]
+    assert "do not fit into 0 MiB: not solved" in capsys.readouterr().err
+
+
+def test_scip_improves_the_slicing_that_it_starts_from(
+    oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = oracle.draw(np.random.default_rng(16), 20, 3, density=0.15)
+    monkeypatch.setattr("solvers.pipeline._mip.evolve", lambda search, rng, **_: search.offer(np.zeros(instance.nodes)))
+    run = bound_by(exact, instance)
+    costs = [verify(instance, solution).cost for solution in run.solutions]
+    assert len(costs) > 1
+    assert costs[-1] == pytest.approx(run.bounds[-1], rel=SAFETY)
+
+
+def test_bounds_are_reported_only_as_they_grow(oracle: SimpleNamespace) -> None:
+    instance = oracle.make([], [3, 1], [0, 0], [0, 0], 2)
+    run = LocalRun()
+    bounds = Bounds(instance, run)
+    for value in (2.0, 3.5, 3.5, 3.6, -np.inf):
+        bounds.offer(value, step=0.1)
+    bounds.offer(3.6)
+    assert run.bounds == [instance.work_bound(), 3.5, 3.6]
+
+
+def test_a_search_takes_its_share_of_the_time_only(oracle: SimpleNamespace) -> None:
+    instance = oracle.draw(np.random.default_rng(17), 50, 5, density=0.05)
+    assert Search(instance, LocalRun(seconds=60), share=0.0).over()
+    assert not Search(instance, LocalRun(seconds=60), share=0.1).over()

@@ -1,0 +1,124 @@
+"""The searches over orders: what they report, what they may spend, and that the same seed gives the same."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.verify import verify
+from instances.pipeline import Instance
+from solvers import registry
+from solvers.pipeline import _genetic
+from solvers.pipeline import brkga as brkga_file
+from solvers.pipeline import random as random_file
+from solvers.pipeline._genetic import evolve
+from solvers.pipeline._search import Search
+from solvers.registry import LocalRun
+
+EVALUATIONS = {"random-1": 1, "random-100": 100, "random-10000": 10000, "brkga-100": 100, "brkga-10000": 10000}
+SOLVERS = {
+    solver.name: solver for solver in registry._declared if solver.function in (random_file.random, brkga_file.brkga)
+}
+
+
+def solve(name: str, instance: Instance, **limits: Any) -> LocalRun:
+    run = LocalRun(**{"seconds": 60.0, **limits})
+    SOLVERS[name].function(instance, run, **SOLVERS[name].params)
+    return run
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["unlimited", "memory"])
+def instance(oracle: SimpleNamespace, request: pytest.FixtureRequest) -> Instance:
+    drawn: Instance = oracle.draw(np.random.default_rng(7), 40, 4, density=0.06, limited=request.param)
+    return drawn
+
+
+def test_the_files_declare_the_solvers_of_the_paper() -> None:
+    assert sorted(SOLVERS) == sorted(EVALUATIONS)
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_reports_only_better_solutions_and_they_are_feasible(name: str, instance: Instance) -> None:
+    verdicts = [verify(instance, solution) for solution in solve(name, instance).solutions]
+    assert all(verdict.feasible for verdict in verdicts)
+    costs = [verdict.cost for verdict in verdicts]
+    assert costs
+    assert all(later < earlier for earlier, later in pairwise(costs))
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_the_same_seed_gives_the_same_solutions(name: str, instance: Instance) -> None:
+    assert solve(name, instance, seed=3).solutions == solve(name, instance, seed=3).solutions
+    assert solve(name, instance, seed=3).solutions != solve(name, instance, seed=4).solutions
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_decodes_as_many_vectors_as_its_name_says(
+    name: str, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = []
+    decode = Search.decode
+
+    def count(search: Search, priorities: Any, upper: float) -> Any:
+        decoded.append(len(priorities))
+        return decode(search, priorities, upper)
+
+    monkeypatch.setattr(Search, "decode", count)
+    solve(name, instance)
+    kept = 0.2 if name.startswith("brkga") else 0.0  # the elite of a generation is not decoded again
+    assert (1 - kept) * EVALUATIONS[name] <= sum(decoded) <= EVALUATIONS[name]
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_stops_at_the_deadline(name: str, oracle: SimpleNamespace) -> None:
+    large = oracle.draw(np.random.default_rng(8), 400, 20, density=0.02)
+    run = solve(name, large, seconds=0.3)
+    assert run.deadline - time.monotonic() > -1.0
+    assert run.solutions
+
+
+def test_stops_when_nothing_better_exists(oracle: SimpleNamespace) -> None:
+    free = oracle.make([], [1] * 8, [0] * 8, [0] * 8, 4)
+    search = Search(free, LocalRun(seconds=60))
+    search.decode(np.random.default_rng(0).random((1, 8)), np.inf)
+    assert search.cost == 2.0
+    assert search.over()
+
+
+def test_leaving_costs_above_the_elite_open_changes_nothing(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same algorithm with every cost computed to the end comes to the same solution."""
+
+    def evolved() -> list[Any]:
+        run = LocalRun(seed=5, seconds=60)
+        evolve(Search(instance, run), run.rng, population=20, generations=30)
+        return run.solutions
+
+    short = evolved()
+    monkeypatch.setattr(_genetic, "_costs", lambda search, keys, rivals, elite: search.decode(keys, np.inf))
+    assert len(short) > 1
+    assert evolved()[-1] == short[-1]
+
+
+def test_evolving_beats_drawing_at_random(oracle: SimpleNamespace) -> None:
+    wins = 0
+    for seed in range(5):
+        graph = oracle.draw(np.random.default_rng(seed), 60, 6, density=0.04)
+        best = [verify(graph, solve(name, graph).solutions[-1]).cost for name in ("brkga-10000", "random-100")]
+        wins += best[0] < best[1]
+    assert wins >= 4
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+@pytest.mark.parametrize(("nodes", "stages"), [(0, 3), (1, 1), (1, 5), (3, 1)])
+def test_degenerate_instances(name: str, nodes: int, stages: int, oracle: SimpleNamespace) -> None:
+    tiny = oracle.make([], [2] * nodes, [1] * nodes, [1] * nodes, stages, memory=1.0)
+    verdict = verify(tiny, solve(name, tiny).solutions[-1])
+    assert verdict.feasible
+    assert verdict.cost == {0: 0.0, 1: 3.0, 3: 9.0}[nodes]  # parameters, a tensor in use, one unit of memory
