@@ -7,7 +7,7 @@ score       least known cost of the instance / cost of the run, the contest's sc
 certified   greatest trusted lower bound of the instance / cost of the run: at least this part of the optimum is reached
 gap         cost / trusted lower bound - 1
 known cost  the least of the verified costs of all current runs, bound methods included, and of the published best
-trusted     of a bound: not above the known cost, exactly for integer costs, by a relative 1e-9 for floats
+trusted     of a bound: not above the known cost, see `harness.compare`
 current     of a run: of the newest version of its solver, and the newest of its instance content and seed
 """
 
@@ -24,13 +24,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from harness.compare import PROVEN, TOLERANCE, contradicts, proves
 from harness.store import Store
 from instances import TRACKS, InputError, track_module, tracks
 
-__all__ = ["InputError", "Tables", "run_table", "tables", "write_csv", "write_parquet"]
+__all__ = ["PROVEN", "TOLERANCE", "InputError", "Tables", "run_table", "tables", "write_csv", "write_parquet"]
 
-#: Two float costs, or a float cost and a bound, that differ relatively by no more than this count as equal.
-TOLERANCE = Fraction(1, 10**9)
 #: How many times the instances of a track are drawn anew, with replacement, to see how firm a ranking is.
 RESAMPLES = 2000
 #: Fewer instances than this say nothing about how firm a ranking is.
@@ -231,7 +230,7 @@ class _Case:
 
     def contradicts(self, bound: Fraction) -> bool:
         """Whether a lower bound lies above the known cost."""
-        return self.best is not None and bound > self.best.value + abs(self.best.value) * self.slack
+        return self.best is not None and contradicts(bound, self.best.value, self.integral)
 
     def is_best(self, cost: Fraction) -> bool:
         """Whether a cost is the least known one."""
@@ -241,10 +240,6 @@ class _Case:
         """Whether a trusted bound is the greatest one."""
         return self.bound is not None and bound >= self.bound.value - abs(self.bound.value) * self.slack
 
-    def proves(self, bound: Fraction, cost: Fraction) -> bool:
-        """Whether a trusted bound leaves no room below a cost: less than 1 for integers, a relative 1e-9 for floats."""
-        return bound > cost - 1 if self.integral else bound >= cost - abs(cost) * TOLERANCE
-
     def of_cost(self, cost: Fraction) -> tuple[float, float | None, float | None, bool, bool]:
         """``score, certified, gap, best, proven`` of a verified cost; the gap is None where it says nothing."""
         score = _ratio(self.best.value, cost) if self.best else 0.0
@@ -252,7 +247,7 @@ class _Case:
             return score, None, None, self.is_best(cost), False
         bound = self.bound.value
         gap = 0.0 if cost <= bound else float(cost / bound - 1) if bound > 0 else None
-        return score, _ratio(bound, cost), gap, self.is_best(cost), self.proves(bound, cost)
+        return score, _ratio(bound, cost), gap, self.is_best(cost), proves(bound, cost, self.integral)
 
     def of_bound(self, bound: Fraction) -> tuple[bool, float | None, bool, bool]:
         """``trusted, score, best, proves`` of a lower bound; its score is bound / known cost."""
@@ -261,7 +256,7 @@ class _Case:
         if self.best is None:
             return True, None, self.is_best_bound(bound), False
         cost = self.best.value
-        return True, _ratio(bound, cost), self.is_best_bound(bound), self.proves(bound, cost)
+        return True, _ratio(bound, cost), self.is_best_bound(bound), proves(bound, cost, self.integral)
 
 
 def _ratio(part: Fraction, whole: Fraction) -> float:

@@ -13,7 +13,7 @@ import jinja2
 import polars as pl
 from markupsafe import Markup
 
-from harness.score import FEWEST_RESAMPLED, RESAMPLES, Tables
+from harness.score import FEWEST_RESAMPLED, PROVEN, RESAMPLES, TOLERANCE, Tables
 from leaderboard import charts
 from leaderboard.charts import Bar, Curve, Rule
 from leaderboard.text import count, exact, fact, heat, page_of, percent, points, printable, seconds, tail
@@ -114,7 +114,8 @@ class Site:
         """Path from the root of the site, and content, of every page."""
         yield self._page("index.html", "index.html", **self._overview())
         yield self._page("failures.html", "failures.html", runs=[run for t in self.tracks for run in t.failed])
-        yield self._page("scores.html", "scores.html", resamples=RESAMPLES, fewest=FEWEST_RESAMPLED)
+        limits = {"resamples": RESAMPLES, "fewest": FEWEST_RESAMPLED, "proven": PROVEN, "tolerance": TOLERANCE}
+        yield self._page("scores.html", "scores.html", **limits)
         for track in self.tracks:
             yield self._page(page_of("tracks", track.name), "track.html", **self._track(track))
             by_solver = grouped(track.runs, "solver")

@@ -225,11 +225,13 @@ def test_float_costs_are_compared_to_a_relative_1e9(book: Book) -> None:
     book.run("c", "x", 2.00000001, track="pipeline")
     book.run("within", "x", track="pipeline", kind="bound", bound=2.000000001)
     book.run("below", "x", track="pipeline", kind="bound", bound=1.9999)
+    book.run("lowered", "x", track="pipeline", kind="bound", bound=1.999998)
     book.run("above", "x", track="pipeline", kind="bound", bound=2.0000001)
     scored = book.tables()
     assert [row(scored.runs, solver=name)["best"] for name in "abc"] == [True, True, False]
     assert scored.contradictions["solver"].to_list() == ["above"]
-    assert [row(scored.bounds, solver=n)["bound_proves"] for n in ("within", "below", "above")] == [1, 0, 0]
+    proofs = {name: row(scored.bounds, solver=name)["bound_proves"] for name in ("within", "lowered", "below", "above")}
+    assert proofs == {"within": 1, "lowered": 1, "below": 0, "above": 0}
 
 
 def test_contradictions_are_kept_apart(book: Book) -> None:
