@@ -198,7 +198,7 @@ class Program:
         """What SCIP has proved about the optimum by now, less what its floating-point arithmetic may owe.
 
         Partitions that cost more than the known one are not in the program, so no bound exceeds its cost. While SCIP
-        tears down a tree that a limit has cut short, it gives its primal bound as the dual one, which proves nothing.
+        frees a tree that a limit has cut short, it gives its primal bound as the dual one, which proves nothing.
         """
         model, status = self.model, self.model.getStatus()
         dual = model.getDualbound()
@@ -246,7 +246,8 @@ def prove(instance: Instance, shape: Shape, search: Search, bounds: Bounds, run:
 def _watcher(program: Program, search: Search, bounds: Bounds) -> Any:
     from pyscipopt import SCIP_EVENTTYPE, Eventhdlr
 
-    watched = (SCIP_EVENTTYPE.BESTSOLFOUND, SCIP_EVENTTYPE.DUALBOUNDIMPROVED)
+    # Not DUALBOUNDIMPROVED: that also comes while SCIP frees a tree, at a restart or at its end, as nodes go.
+    watched = (SCIP_EVENTTYPE.BESTSOLFOUND, SCIP_EVENTTYPE.LPSOLVED, SCIP_EVENTTYPE.NODESOLVED)
 
     class Watcher(Eventhdlr):
         def eventinit(self) -> None:
@@ -260,7 +261,7 @@ def _watcher(program: Program, search: Search, bounds: Bounds) -> Any:
         def eventexec(self, event: Any) -> None:
             if event.getType() == SCIP_EVENTTYPE.BESTSOLFOUND:
                 search.offer(program.priority(self.model.getBestSol()))
-            elif self.model.getStatus() == "unknown":  # not at its end
+            else:
                 bounds.offer(program.lower_bound(), step=1e-4)
 
     return Watcher()

@@ -11,9 +11,10 @@ import pytest
 
 from harness.verify import verify
 from instances.pipeline import Instance
-from solvers.pipeline._mip import Bounds, search_first
+from solvers.pipeline._mip import Bounds, Program, search_first
 from solvers.pipeline._search import Search
 from solvers.pipeline.bottleneck import bottleneck
+from solvers.pipeline.exact import _shape as shape
 from solvers.pipeline.exact import exact
 from solvers.pipeline.simple import simple
 from solvers.registry import LocalRun
@@ -99,6 +100,36 @@ def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, method: Any, monk
         first = verify(instance, run.solutions[0]).cost
         assert first > 1.1 * cost
         assert instance.work_bound() <= run.bounds[-1] < cost
+
+
+@pytest.mark.parametrize(
+    ("status", "dual", "proved"),
+    [
+        ("optimal", 1.0, 1.0),
+        ("timelimit", 0.5, 0.5),
+        ("unknown", 0.5, 0.5),
+        ("timelimit", 1.0, None),
+        ("memlimit", 2.0, None),
+    ],
+)
+def test_a_dual_bound_that_meets_the_primal_one_counts_only_at_the_end(
+    oracle: SimpleNamespace, status: str, dual: float, proved: float | None
+) -> None:
+    """SCIP gives one as the other while it frees the tree of a solve that a limit has cut short."""
+    instance = oracle.draw(np.random.default_rng(18), 10, 3, density=0.2)
+    run = LocalRun()
+    _, known = search_first(instance, run)
+    program = Program(instance, shape(instance, known, run))
+    top = known.slicing.cost * program.scale
+    program.model = SimpleNamespace(
+        getStatus=lambda: status,
+        getDualbound=lambda: dual * top,
+        getPrimalbound=lambda: top,
+        getNVars=lambda transformed: 100,
+    )
+    expected = -np.inf if proved is None else proved * known.slicing.cost
+    assert program.lower_bound() == pytest.approx(expected, rel=SAFETY)
+    assert program.lower_bound() <= expected
 
 
 @pytest.mark.parametrize("method", [bottleneck, exact])
