@@ -1,0 +1,351 @@
+/* The C core against its definitions, on sets of nodes as bits; exits with 1 and a line for each thing that
+ * is wrong.
+ *
+ * Link with -Wl,--wrap=malloc: the program makes chosen allocations fail. Compiled with -DWRONG it expects
+ * one wrong result, so that whoever runs it can see that it would be noticed. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode.h"
+#include "kahn.h"
+#include "segment.h"
+#include "slice.h"
+#include "status.h"
+
+#define MOST_NODES 12
+#define MOST_EDGES (MOST_NODES * MOST_NODES)
+#define ROUNDS 2000
+
+static int failures = 0;
+
+#define CHECK(condition)                                                                                     \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                  \
+            failures++;                                                                                      \
+        }                                                                                                    \
+    } while (0)
+
+static bool same(double a, double b) {
+    return fabs(a - b) <= 1e-9 * fmax(1.0, fabs(b));
+}
+
+/* Allocations to grant before all fail; negative: grant all. */
+static int granted = -1;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size) {
+    if (granted == 0)
+        return NULL;
+    if (granted > 0)
+        granted--;
+    return __real_malloc(size);
+}
+
+static uint64_t state = 88172645463325252u;
+
+/* A whole number from 0 to below - 1. */
+static int32_t draw(int32_t below) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (int32_t)(state % (uint64_t)below);
+}
+
+struct graph {
+    struct shard_pipeline problem;
+    int64_t out_start[MOST_NODES + 1], in_start[MOST_NODES + 1];
+    int32_t out_head[MOST_EDGES], in_tail[MOST_EDGES];
+    double work[MOST_NODES], output_size[MOST_NODES], param_size[MOST_NODES], priority[MOST_NODES];
+    uint32_t readers[MOST_NODES]; /* as bits */
+};
+
+static void connect(struct graph *graph) {
+    const int32_t n = graph->problem.nodes;
+    int64_t out = 0, in = 0;
+    for (int32_t v = 0; v < n; v++) {
+        graph->out_start[v] = out;
+        graph->in_start[v] = in;
+        for (int32_t u = 0; u < n; u++) {
+            if (graph->readers[v] >> u & 1)
+                graph->out_head[out++] = u;
+            if (graph->readers[u] >> v & 1)
+                graph->in_tail[in++] = u;
+        }
+    }
+    graph->out_start[n] = out;
+    graph->in_start[n] = in;
+}
+
+static void make(struct graph *graph, int32_t nodes, int32_t stages, bool limited) {
+    memset(graph, 0, sizeof *graph);
+    const int32_t density = draw(101);
+    const bool forwards =
+        draw(2) == 0; /* so that the order of the indices is not always the topological one */
+    for (int32_t v = 0; v < nodes; v++) {
+        graph->work[v] = draw(10);
+        graph->output_size[v] = draw(6);
+        graph->param_size[v] = draw(5);
+        graph->priority[v] = draw(4) / 4.0;
+        for (int32_t u = 0; u < v; u++) {
+            if (draw(100) < density)
+                graph->readers[forwards ? u : v] |= UINT32_C(1) << (forwards ? v : u);
+        }
+    }
+    graph->problem = (struct shard_pipeline){
+        .nodes = nodes,
+        .stages = stages,
+        .out_start = graph->out_start,
+        .out_head = graph->out_head,
+        .in_start = graph->in_start,
+        .in_tail = graph->in_tail,
+        .work = graph->work,
+        .output_size = graph->output_size,
+        .param_size = graph->param_size,
+        .bandwidth = 0.5 * (1 + draw(4)),
+        .memory = limited ? (double)draw(5 * nodes + 1) : INFINITY,
+    };
+    connect(graph);
+}
+
+static int sort(const struct graph *graph, int32_t *order) {
+    return shard_kahn(graph->problem.nodes, graph->out_start, graph->out_head, graph->priority, order);
+}
+
+/* Greatest memory in use while one of the nodes at positions left .. right - 1 runs. */
+static double peak(const struct graph *graph, const int32_t *order, int32_t left, int32_t right,
+                   uint32_t inside) {
+    double greatest = 0.0;
+    uint32_t run = 0;
+    for (int32_t p = left; p < right; p++) {
+        const uint32_t to_run = inside & ~run;
+        double in_use = graph->output_size[order[p]];
+        for (int32_t u = 0; u < graph->problem.nodes; u++) {
+            const uint32_t readers = graph->readers[u];
+            const bool made = run >> u & 1, from_outside = !(inside >> u & 1);
+            if ((from_outside && readers & to_run) || (made && readers & (to_run | ~inside))) {
+                in_use += graph->output_size[u];
+            }
+        }
+        greatest = fmax(greatest, in_use);
+        run |= UINT32_C(1) << order[p];
+    }
+    return greatest;
+}
+
+static double cost_of(const struct graph *graph, const int32_t *order, int32_t left, int32_t right) {
+    double work = 0.0, moved = 0.0, params = 0.0;
+    uint32_t inside = 0;
+    for (int32_t p = left; p < right; p++)
+        inside |= UINT32_C(1) << order[p];
+    for (int32_t v = 0; v < graph->problem.nodes; v++) {
+        const bool in = inside >> v & 1;
+        if (in)
+            work += graph->work[v];
+        if (in)
+            params += graph->param_size[v];
+        if (graph->readers[v] & (in ? ~inside : inside))
+            moved += graph->output_size[v];
+    }
+    if (left < right && isfinite(graph->problem.memory)) {
+        moved += fmax(0.0, params + peak(graph, order, left, right, inside) - graph->problem.memory);
+    }
+    return work + moved / graph->problem.bandwidth;
+}
+
+/* Least greatest cost of the positions from `left` on in at most `stages` segments. */
+static double best_of(const struct graph *graph, const int32_t *order, int32_t left, int32_t stages) {
+    const int32_t n = graph->problem.nodes;
+    if (left == n)
+        return 0.0;
+    if (stages == 1)
+        return cost_of(graph, order, left, n);
+    double best = INFINITY;
+    for (int32_t right = left + 1; right <= n; right++) {
+        const double rest = best_of(graph, order, right, stages - 1);
+        best = fmin(best, fmax(cost_of(graph, order, left, right), rest));
+    }
+    return best;
+}
+
+static void check_order(const struct graph *graph, const int32_t *order) {
+    const int32_t n = graph->problem.nodes;
+    uint32_t done = 0;
+    for (int32_t p = 0; p < n; p++) {
+        int32_t first = -1;
+        for (int32_t v = 0; v < n; v++) {
+            bool ready = !(done >> v & 1);
+            for (int32_t u = 0; u < n; u++)
+                ready = ready && (done >> u & 1 || !(graph->readers[u] >> v & 1));
+            if (ready && (first < 0 || graph->priority[v] > graph->priority[first]))
+                first = v;
+        }
+        CHECK(order[p] == first);
+        done |= UINT32_C(1) << order[p];
+    }
+}
+
+static void check_segments(const struct graph *graph, const int32_t *order) {
+    double cost[MOST_NODES];
+    for (int32_t right = 0; right <= graph->problem.nodes; right++) {
+        CHECK(shard_segment_costs(&graph->problem, order, right, cost) == SHARD_OK);
+        for (int32_t left = 0; left < right; left++)
+            CHECK(same(cost[left], cost_of(graph, order, left, right)));
+    }
+}
+
+static void check_slicing(const struct graph *graph, const int32_t *order) {
+    const int32_t stages = graph->problem.stages;
+    int32_t cut[MOST_NODES + 1] = {0};
+    double cost = -1.0, again = -1.0, worst = 0.0;
+    CHECK(shard_slice(&graph->problem, order, INFINITY, &cost, cut) == SHARD_OK);
+    CHECK(same(cost, best_of(graph, order, 0, stages)));
+    CHECK(cut[0] == 0 && cut[stages] == graph->problem.nodes);
+    for (int32_t b = 0; b < stages; b++) {
+        CHECK(cut[b] <= cut[b + 1]);
+        if (cut[b] < cut[b + 1])
+            worst = fmax(worst, cost_of(graph, order, cut[b], cut[b + 1]));
+    }
+    CHECK(same(cost, worst));
+    CHECK(shard_slice(&graph->problem, order, cost, &again, NULL) == SHARD_OK && isinf(again));
+    CHECK(shard_slice(&graph->problem, order, nextafter(cost, INFINITY), &again, NULL) == SHARD_OK &&
+          same(again, cost));
+    CHECK(shard_decode(&graph->problem, 1, graph->priority, INFINITY, &again) == SHARD_OK &&
+          same(again, cost));
+}
+
+static void check_random_graphs(void) {
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        struct graph graph;
+        int32_t order[MOST_NODES];
+        make(&graph, draw(MOST_NODES - 2), 1 + draw(4), round % 2 == 0);
+        CHECK(sort(&graph, order) == SHARD_OK);
+        check_order(&graph, order);
+        check_segments(&graph, order);
+        check_slicing(&graph, order);
+    }
+}
+
+/* a (work 3) -> b (2) -> c (4), tensors of 1 and 2: {a, b} | {c} costs max(5 + 2, 2 + 4). */
+static void check_by_hand(void) {
+    struct graph graph;
+    int32_t order[3], cut[3];
+    double cost;
+    make(&graph, 3, 2, false);
+    memcpy(graph.work, (double[]){3, 2, 4}, sizeof(double[3]));
+    memcpy(graph.output_size, (double[]){1, 2, 9}, sizeof(double[3]));
+    memcpy(graph.readers, (uint32_t[]){2, 4, 0}, sizeof(uint32_t[3]));
+    graph.problem.bandwidth = 1.0;
+    connect(&graph);
+    CHECK(sort(&graph, order) == SHARD_OK);
+    CHECK(shard_slice(&graph.problem, order, INFINITY, &cost, cut) == SHARD_OK);
+#ifdef WRONG
+    CHECK(same(cost, 6.0));
+#else
+    CHECK(same(cost, 7.0));
+#endif
+    CHECK(cut[0] == 0 && cut[1] == 2 && cut[2] == 3);
+}
+
+static void check_refusals(void) {
+    struct graph graph;
+    int32_t order[MOST_NODES], cut[MOST_NODES];
+    double cost;
+    make(&graph, 3, 2, false);
+    memcpy(graph.readers, (uint32_t[]){2, 4, 0}, sizeof(uint32_t[3]));
+    connect(&graph);
+    const int32_t bad[][3] = {{1, 0, 2}, {0, 0, 1}, {0, 1, 3}, {-1, 0, 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK(shard_slice(&graph.problem, bad[i], INFINITY, &cost, cut) == SHARD_BAD_ORDER);
+        CHECK(shard_segment_costs(&graph.problem, bad[i], 3, (double[3]){0}) == SHARD_BAD_ORDER);
+    }
+    CHECK(shard_slice(&graph.problem, (int32_t[]){0, 1, 2}, NAN, &cost, cut) == SHARD_NAN);
+    CHECK(shard_decode(&graph.problem, 1, graph.priority, NAN, &cost) == SHARD_NAN);
+    graph.priority[2] = NAN;
+    CHECK(sort(&graph, order) == SHARD_NAN);
+    CHECK(shard_decode(&graph.problem, 1, graph.priority, INFINITY, &cost) == SHARD_NAN);
+    graph.priority[2] = 0.5;
+    graph.readers[2] = 1;
+    connect(&graph);
+    CHECK(sort(&graph, order) == SHARD_CYCLE);
+    CHECK(shard_decode(&graph.problem, 1, graph.priority, INFINITY, &cost) == SHARD_CYCLE);
+}
+
+/* Every allocation fails once, with all that come after it; what was allocated before must be freed. */
+static void check_no_memory(void) {
+    struct graph graph;
+    int32_t order[MOST_NODES], cut[MOST_NODES + 1];
+    double cost[MOST_NODES];
+    make(&graph, 8, 3, true);
+    CHECK(sort(&graph, order) == SHARD_OK);
+    for (int call = 0; call < 4; call++) {
+        int status = SHARD_NO_MEMORY;
+        int allocations = 0;
+        for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
+            granted = allocations;
+            if (call == 0)
+                status = sort(&graph, order);
+            if (call == 1)
+                status = shard_segment_costs(&graph.problem, order, 8, cost);
+            if (call == 2)
+                status = shard_slice(&graph.problem, order, INFINITY, cost, cut);
+            if (call == 3)
+                status = shard_decode(&graph.problem, 1, graph.priority, INFINITY, cost);
+        }
+        granted = -1;
+        CHECK(status == SHARD_OK);
+        CHECK(allocations > 2);
+    }
+}
+
+/* A chain of n nodes of work 1 whose tensors are free to move: blocks of ceil(n / k) nodes. */
+static void check_long_chain(void) {
+    const int32_t n = 20000, stages = 7;
+    int64_t *start = malloc((size_t)(2 * n + 2) * sizeof *start);
+    int32_t *end = malloc((size_t)(3 * n) * sizeof *end);
+    double *column = calloc((size_t)(2 * n), sizeof *column);
+    double cost = -1.0;
+    int32_t cut[8];
+    for (int32_t v = 0; v < n; v++) {
+        start[v] = v < n ? v : n - 1;
+        start[n + 1 + v] = v > 0 ? v - 1 : 0;
+        end[v] = v + 1;
+        end[n + v] = v;
+        end[2 * n + v] = v;
+        column[v] = 1.0;
+    }
+    start[n] = n - 1;
+    start[2 * n + 1] = n - 1;
+    const struct shard_pipeline problem = {
+        .nodes = n,
+        .stages = stages,
+        .out_start = start,
+        .out_head = end,
+        .in_start = start + n + 1,
+        .in_tail = end + n,
+        .work = column,
+        .output_size = column + n,
+        .param_size = column + n,
+        .bandwidth = 1.0,
+        .memory = INFINITY,
+    };
+    CHECK(shard_slice(&problem, end + 2 * n, INFINITY, &cost, cut) == SHARD_OK);
+    CHECK(same(cost, (n + stages - 1) / stages));
+    free(start);
+    free(end);
+    free(column);
+}
+
+int main(void) {
+    check_by_hand();
+    check_random_graphs();
+    check_refusals();
+    check_no_memory();
+    check_long_chain();
+    return failures > 0;
+}

@@ -1,0 +1,86 @@
+"""Compile and run the C core's own test program, plain and under sanitizers; its declarations for cffi."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import subprocess
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+CORE = HERE.parents[1] / "c_src"
+SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+
+
+@pytest.fixture(scope="module")
+def build() -> ModuleType:
+    """A fresh copy of the build script."""
+    spec = importlib.util.spec_from_file_location("core_build", CORE / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compile_program(target: Path, sources: list[Path], flags: tuple[str, ...]) -> Path:
+    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
+    command = [compiler, *flags, f"-I{CORE}", *map(str, sources), "-Wl,--wrap=malloc", "-lm", "-o", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def program(build: ModuleType, folder: Path, *flags: str) -> Path:
+    sources = [HERE / "kernels.c", *(CORE / name for name in build.SOURCES)]
+    strict = (*build.FLAGS, "-Wpedantic", "-Wconversion", *flags)
+    return compile_program(folder / "kernels", sources, strict)
+
+
+def require_sanitizers(folder: Path) -> None:
+    trivial = folder / "trivial.c"
+    trivial.write_text("int main(void) { return 0; }\n")
+    try:
+        subprocess.run([compile_program(folder / "trivial", [trivial], SANITIZE)], check=True, capture_output=True)
+    except (AssertionError, subprocess.CalledProcessError):
+        pytest.skip("this compiler has no address and undefined-behaviour sanitizers")
+
+
+@pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
+def test_kernels_agree_with_their_definitions(build: ModuleType, tmp_path: Path, sanitized: bool) -> None:
+    if sanitized:
+        require_sanitizers(tmp_path)
+    done = subprocess.run([program(build, tmp_path, *(SANITIZE if sanitized else ()))], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_a_wrong_result_fails_the_program(build: ModuleType, tmp_path: Path) -> None:
+    done = subprocess.run([program(build, tmp_path, "-DWRONG")], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("same(cost, 6.0)") == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_declared_function_is_in_the_compiled_core(build: ModuleType) -> None:
+    from solvers._core import lib
+
+    declared = {word.split("(")[0] for word in build.declarations().replace("*", " ").split() if "(" in word}
+    functions = {name for name in declared if name.startswith("shard_")}
+    assert functions == {name for name in dir(lib) if name.startswith("shard_")}
+    assert len(functions) == 4
+
+
+def test_a_header_without_its_markers_stops_the_build(
+    build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in build.HEADERS:
+        (tmp_path / name).write_text((CORE / name).read_text())
+    (tmp_path / "kahn.h").write_text("int shard_kahn(void);\n")
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match=r"c_src/kahn\.h: expected one part between the marker comments, found 0"):
+        build.declarations()
