@@ -219,6 +219,22 @@ static void check_slicing(const struct graph *graph, const int32_t *order) {
           same(again, cost));
 }
 
+static void check_batch(struct graph *graph) {
+    enum { ROWS = 3 };
+    const int32_t n = graph->problem.nodes;
+    double rows[ROWS * MOST_NODES] = {0}, costs[ROWS], cost = -1.0;
+    for (int32_t i = 0; i < ROWS * n; i++)
+        rows[i] = draw(100) / 100.0;
+    CHECK(shard_decode(&graph->problem, ROWS, rows, INFINITY, costs) == SHARD_OK);
+    for (int32_t i = 0; i < ROWS; i++) {
+        int32_t order[MOST_NODES];
+        memcpy(graph->priority, rows + i * n, sizeof(double) * (size_t)n);
+        CHECK(sort(graph, order) == SHARD_OK);
+        CHECK(shard_slice(&graph->problem, order, INFINITY, &cost, NULL) == SHARD_OK);
+        CHECK(same(costs[i], cost));
+    }
+}
+
 static void check_random_graphs(void) {
     for (int32_t round = 0; round < ROUNDS; round++) {
         struct graph graph;
@@ -228,6 +244,7 @@ static void check_random_graphs(void) {
         check_order(&graph, order);
         check_segments(&graph, order);
         check_slicing(&graph, order);
+        check_batch(&graph);
     }
 }
 
