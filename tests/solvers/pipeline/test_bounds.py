@@ -11,6 +11,7 @@ import pytest
 
 from harness.verify import verify
 from instances.pipeline import Instance
+from solvers.native import PipelineCore
 from solvers.pipeline._mip import Bounds, Program, search_first
 from solvers.pipeline._search import Search
 from solvers.pipeline.bottleneck import bottleneck
@@ -60,6 +61,10 @@ def test_overflow_is_left_out(oracle: SimpleNamespace) -> None:
     tight = replace(instance, memory=0.0)
     for method in METHODS:
         assert bound_by(method, tight).bounds[-1] == pytest.approx(bound_by(method, instance).bounds[-1], rel=SAFETY)
+    search, known = search_first(tight, LocalRun(seconds=30))
+    free = PipelineCore(instance).slice(known.order)
+    assert free is not None
+    assert known.slicing.cost == free.cost < search.cost
 
 
 @pytest.mark.parametrize("method", METHODS)
