@@ -294,6 +294,7 @@ class Site:
         def place(value: float) -> float:
             return value / best - 1 if relative else value
 
+        runs = sorted(runs, key=lambda run: run["kind"] == "bound")  # solvers lie on top
         trusted = [run for run in runs if run["bound_trusted"]]
         times = [t for run in runs for t, _ in (*self.found[run["id"]], *self.proved[run["id"]])]
         if not times:
