@@ -1,0 +1,222 @@
+"""An assignment that changes one variable at a time; cost, memory and the gain of every move are kept up to date."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from solvers.intraop._memory import Footprint
+from solvers.intraop._model import Model
+from solvers.intraop._ragged import offsets, spread
+
+
+class Adjacency:
+    """The pairs at every variable, and the wide tables.
+
+    The pairs of variable v have the numbers ``at(v)``; pair i joins it to ``other[i]``. ``wide[v]`` are the indices
+    of the wide tables of v, if it has any.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        ends = np.concatenate([model.tail, model.head])
+        order = np.argsort(ends, kind="stable")
+        self._start = offsets(np.bincount(ends, minlength=model.variables)).tolist()
+        self._own = model.sizes[ends[order]].tolist()
+        self._cell = np.tile(model.cell_start[:-1], 2)[order].tolist()
+        self._is_tail = np.repeat([True, False], len(model.tail))[order].tolist()
+        self.other: list[int] = np.concatenate([model.head, model.tail])[order].tolist()
+        self.wide: dict[int, list[int]] = {}
+        for index, table in enumerate(model.wide):
+            for variable in table.scope:
+                self.wide.setdefault(variable, []).append(index)
+
+    def at(self, variable: int) -> range:
+        """Numbers of the pairs of a variable."""
+        return range(self._start[variable], self._start[variable + 1])
+
+    def table(self, pair: int) -> Ints:
+        """Costs of a pair, shape (size of the variable, size of the other), as a view."""
+        other = int(self._model.start[self.other[pair] + 1] - self._model.start[self.other[pair]])
+        cells = self._model.cell[self._cell[pair] : self._cell[pair] + self._own[pair] * other]
+        return cells.reshape(self._own[pair], other) if self._is_tail[pair] else cells.reshape(other, -1).T
+
+    def neighbours(self, variable: int) -> list[int]:
+        """Variables that share a table with this one; some may recur, also itself."""
+        near = [self.other[pair] for pair in self.at(variable)]
+        return near + [one for index in self.wide.get(variable, ()) for one in self._model.wide[index].scope]
+
+
+class Search:
+    """A value for every variable of a model.
+
+    ``value``    shape (v,): the assignment
+    ``local``    shape (rows,): what each value of a variable costs beside the present values of all others
+    ``profile``  shape (steps,): memory in use
+    """
+
+    def __init__(self, footprint: Footprint, value: Ints) -> None:
+        self.footprint, self.model, self.limit = footprint, footprint.model, footprint.timeline.limit
+        self.adjacency = Adjacency(self.model)
+        self._first = self.model.start.tolist()
+        self.reset(value)
+
+    def reset(self, value: Ints) -> None:
+        """Take another assignment, shape (v,)."""
+        model = self.model
+        self.value = value.astype(np.int64)
+        self.profile = self.footprint.profile(self.value)
+        self.local = model.unary.copy()
+        rows, columns = model.sizes[model.tail], model.sizes[model.head]
+        for variable, count, cell in (
+            (model.tail, rows, strided(model.cell_start[:-1] + self.value[model.head], columns, rows)),
+            (model.head, columns, spread(model.cell_start[:-1] + self.value[model.tail] * columns, columns)),
+        ):
+            np.add.at(self.local, spread(model.start[variable], count), model.cell[cell])
+        for index, table in enumerate(model.wide):
+            for one in table.scope:
+                self._add_wide(index, one, 1)
+
+    def _add_wide(self, index: int, variable: int, sign: int) -> None:
+        scope, cost = self.model.wide[index]
+        at = tuple(slice(None) if other == variable else int(self.value[other]) for other in scope)
+        rows = self.rows(variable)
+        rows += sign * cost[at]
+
+    def rows(self, variable: int) -> Ints:
+        """The entries of ``local`` of a variable, shape (its size,), as a view."""
+        return self.local[self._first[variable] : self._first[variable + 1]]
+
+    def feasible(self) -> bool:
+        """Whether memory suffices in every step."""
+        return bool((self.profile <= self.limit).all())
+
+    def _change(self, variable: int, value: int) -> tuple[int, Ints]:
+        """``(step, change)``: what a move adds to the profile from ``step`` on."""
+        foot = self.footprint
+        low, high = int(foot.start[variable]), int(foot.start[variable + 1])
+        difference = foot.of(variable, value) - foot.of(variable, int(self.value[variable]))
+        if high - low == 1:
+            return int(foot.begin[low]), np.repeat(difference, int(foot.end[low] - foot.begin[low]))
+        moved = np.flatnonzero(difference)
+        if not len(moved):
+            return 0, difference[:0]
+        begin, end, difference = foot.begin[low:high][moved], foot.end[low:high][moved], difference[moved]
+        step = int(begin.min())
+        change = np.zeros(int(end.max()) - step + 1, dtype=np.int64)
+        np.add.at(change, begin - step, difference)
+        np.add.at(change, end - step, -difference)
+        return step, np.cumsum(change)[:-1]
+
+    def fits(self, variable: int, value: int) -> bool:
+        """Whether a move leaves no step overloaded in which it adds memory."""
+        step, change = self._change(variable, value)
+        after = self.profile[step : step + len(change)] + change
+        return not ((after > self.limit) & (change > 0)).any()
+
+    def move(self, variable: int, value: int) -> None:
+        """Give a variable another value."""
+        step, change = self._change(variable, value)
+        self.profile[step : step + len(change)] += change
+        old, pairs = int(self.value[variable]), self.adjacency
+        for i in pairs.at(variable):
+            rows = self.rows(pairs.other[i])
+            table = pairs.table(i)
+            rows += table[value]
+            rows -= table[old]
+        self._move_wide(variable, value)
+        self.value[variable] = value
+
+    def _move_wide(self, variable: int, value: int) -> None:
+        old = int(self.value[variable])
+        for index in self.adjacency.wide.get(variable, ()):
+            for other in self.model.wide[index].scope:
+                if other != variable:
+                    self._add_wide(index, other, -1)
+                    self.value[variable] = value
+                    self._add_wide(index, other, 1)
+                    self.value[variable] = old
+
+    def descend(self, until: float) -> None:
+        """Take improving moves of single variables that fit, the first found, to a local optimum or until a time."""
+        while time.monotonic() < until and self._sweep(until):
+            pass
+
+    def _sweep(self, until: float) -> bool:
+        """Try every variable that some value would improve, and the neighbours of those that moved."""
+        model = self.model
+        gains = self.local - np.repeat(self.local[model.start[:-1] + self.value], model.sizes)
+        promising = np.flatnonzero(gains < 0)
+        queue = np.unique(np.searchsorted(model.start, promising, side="right") - 1).tolist()
+        waiting, moved = set(queue), False
+        for variable in queue:  # grows while it is read
+            if time.monotonic() > until:
+                break
+            waiting.discard(variable)
+            if self._improve(variable):
+                moved = True
+                fresh = [other for other in dict.fromkeys(self.adjacency.neighbours(variable)) if other not in waiting]
+                queue += fresh
+                waiting.update(fresh)
+        return moved
+
+    def _improve(self, variable: int) -> bool:
+        """Give a variable the best value that fits, if one is better than its present value."""
+        local = self.rows(variable)
+        better = np.flatnonzero(local < local[self.value[variable]])
+        for value in better[np.argsort(local[better], kind="stable")].tolist():
+            if self.fits(variable, value):
+                self.move(variable, value)
+                return True
+        return False
+
+    def repair(self, until: float) -> bool:
+        """Move single variables until no step is overloaded; whether that succeeded before a time.
+
+        Each move is the one that costs least for the memory it frees in overloaded steps, among those that fit.
+        """
+        while not self.feasible():
+            if time.monotonic() > until or not self._relieve():
+                return False
+        return True
+
+    def _relieve(self) -> bool:
+        """Make the best move that frees memory in overloaded steps; False if there is none."""
+        row, freed = self._freed()
+        variable = np.searchsorted(self.model.start, row, side="right") - 1
+        cost = self.local[row] - self.local[self.model.start[variable] + self.value[variable]]
+        for i in np.argsort(cost / freed, kind="stable").tolist():
+            one, value = int(variable[i]), int(row[i]) - self._first[variable[i]]
+            if self.fits(one, value):
+                self.move(one, value)
+                return True
+        return False
+
+    def _freed(self) -> tuple[Ints, Floats]:
+        """``(row, freed)``: values that free memory in overloaded steps, and how much, summed over these steps."""
+        foot, sizes = self.footprint, self.model.sizes
+        over = offsets((self.profile > self.limit).astype(np.int64))
+        steps = over[foot.end] - over[foot.begin]
+        node = np.flatnonzero(steps)
+        variable = foot.variable[node]
+        count = sizes[variable]
+        place = foot.usage_start[variable] + node - foot.start[variable]
+        now = foot.usage[place + self.value[variable] * foot.nodes[variable]]
+        then = foot.usage[strided(place, foot.nodes[variable], count)]
+        freed = np.zeros(len(self.local))
+        np.add.at(
+            freed,
+            spread(self.model.start[variable], count),
+            np.repeat(steps[node].astype(np.float64), count) * (np.repeat(now, count) - then),
+        )
+        row = np.flatnonzero(freed > 0)
+        return row, freed[row]
+
+
+def strided(first: Ints, stride: Ints, counts: Ints) -> Ints:
+    """The integers first[i] + stride[i] * (0..counts[i]-1) of every row i, one after another."""
+    start = offsets(counts)
+    place = np.arange(start[-1]) - np.repeat(start[:-1], counts)
+    return np.repeat(first, counts) + place * np.repeat(stride, counts)

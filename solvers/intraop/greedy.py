@@ -1,0 +1,42 @@
+"""A constructive heuristic under several prices of memory, each result improved by single moves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.intraop import Instance
+from solvers.intraop._construct import cheapest, construct
+from solvers.intraop._memory import Footprint, Timeline
+from solvers.intraop._record import Record
+from solvers.intraop._reduce import prepare
+from solvers.registry import Run, solver
+
+#: Prices of memory, as fractions of what a unit of it cost in the solution built without a price.
+PRICES = (0.001, 0.01, 0.1, 1.0, 10.0)
+
+
+@solver(track="intraop", source="steepest regret construction, first-improvement descent")
+def greedy(instance: Instance, run: Run) -> None:
+    """Decide node after node, largest regret first, then improve single nodes; best of several prices of memory."""
+    timeline = Timeline.of(instance)
+    record = Record(instance, run, timeline)
+    record.offer(cheapest(instance.usage, instance.strategy_start))
+    model = prepare(instance, timeline) or prepare(instance, timeline, tolerant=True)
+    assert model is not None, "a tolerant model forbids no table entry"
+    footprint = Footprint(instance, timeline, model)
+    memory = model.fold((timeline.usage - timeline.least()[timeline.owner]).astype(np.float64))
+
+    def attempt(price: float) -> float:
+        """Report what a price leads to; the cost of the built solution for a unit of memory above the least."""
+        search = construct(footprint, memory * price, run.deadline)
+        used = memory[model.start[:-1] + search.value].sum()
+        unit = model.cost(search.value) / used if used else 0.0
+        if search.repair(run.deadline):
+            search.descend(run.deadline)
+        record.offer(model.lift(instance, search.value))
+        return unit
+
+    unit = attempt(0.0)
+    for price in PRICES:
+        if unit and run.remaining():
+            attempt(unit * price)

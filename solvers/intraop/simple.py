@@ -1,0 +1,12 @@
+"""The simplest lower bound: every node and every edge at its cheapest."""
+
+from __future__ import annotations
+
+from instances.intraop import Instance
+from solvers.registry import Run, bound
+
+
+@bound(track="intraop", source="sum of least node and edge costs")
+def simple(instance: Instance, run: Run) -> None:
+    """Add up the least cost of every node and of every edge."""
+    run.bound(instance.cheapest_parts())
