@@ -10,7 +10,7 @@ int segments_allocate(struct segments *segments, const struct shard_pipeline *pr
     *segments = (struct segments){
         .nodes = problem->nodes,
         .limited = isfinite(problem->memory),
-        .per_size = 1.0 / problem->bandwidth,
+        .bandwidth = problem->bandwidth,
         .memory = problem->memory,
         .at = malloc(n * sizeof *segments->at),
         .open = malloc(m * sizeof *segments->open),

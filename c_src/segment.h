@@ -37,8 +37,9 @@ struct shard_pipeline {
  *   right    in,  0 to problem->nodes
  *   cost     out, right elements: cost[left] is the cost of the nodes at positions left .. right - 1
  *
- * Sizes are summed before they are divided by the bandwidth, so whole numbers of bytes below 2^53 stay exact.
- * All memory is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER or SHARD_NO_MEMORY. */
+ * Sizes are summed before they are divided by the bandwidth, so whole numbers of bytes below 2^53 stay exact;
+ * others leave an error relative to the largest sum on the way, as tensors join and leave a sum. All memory
+ * is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER or SHARD_NO_MEMORY. */
 int shard_segment_costs(const struct shard_pipeline *problem, const int32_t *order, int32_t right,
                         double *cost);
 /* cffi: end */
@@ -64,7 +65,7 @@ struct segment_input {
 struct segments {
     int32_t nodes;
     bool limited;                      /* memory is finite */
-    double per_size;                   /* 1 / bandwidth */
+    double bandwidth;                  /* size per time */
     double memory;                     /* of a block */
     struct segment_node *at;           /* nodes + 1 elements, the last one only bounds `open` */
     struct segment_input *open;        /* edges elements, not all of them used */
@@ -132,13 +133,13 @@ static inline double sweep_overflow(const struct segments *segments, const struc
 /* Cost of the segment. */
 static inline double sweep_cost(const struct segments *segments, const struct sweep *sweep, bool limited) {
     const double moved = sweep->open + sweep->closed + sweep_overflow(segments, sweep, limited);
-    return sweep->work + moved * segments->per_size;
+    return sweep->work + moved / segments->bandwidth;
 }
 
 /* What every longer segment with the same right end costs at least: all of it only grows as left moves down.
  */
 static inline double sweep_floor(const struct segments *segments, const struct sweep *sweep, bool limited) {
-    return sweep->work + (sweep->open + sweep_overflow(segments, sweep, limited)) * segments->per_size;
+    return sweep->work + (sweep->open + sweep_overflow(segments, sweep, limited)) / segments->bandwidth;
 }
 
 #endif

@@ -68,7 +68,7 @@ static bool too_heavy(const struct slicer *slicer, int32_t left, int32_t right, 
         return work > threshold;
     const double excess =
         slicer->param[right] - slicer->param[left] - SLACK * slicer->param[n] - segments->memory;
-    return work + (excess > 0.0 ? excess : 0.0) * segments->per_size > threshold;
+    return work + (excess > 0.0 ? excess : 0.0) / segments->bandwidth > threshold;
 }
 
 /* Fill ahead and behind: longest segments by work and parameters alone, from the front and from the back. */

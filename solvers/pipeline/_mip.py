@@ -104,7 +104,8 @@ class Program:
 
         self.instance = instance
         self.shape = shape
-        self.scale = 2.0 ** round(math.log2(SCALE / shape.cost))  # a power of two changes no mantissa
+        # A power of two changes no mantissa.
+        self.scale = 2.0 ** min(1000, round(math.log2(SCALE) - math.log2(shape.cost)))
         self.model = Model()
         self.model.hideOutput()
         self.model.setPresolve(SCIP_PARAMSETTING.FAST)  # the full one can run for many times the limit

@@ -135,6 +135,13 @@ def test_degenerate_instances(
     assert PipelineCore(instance).decode(np.zeros((2, len(work)))).tolist() == [cost, cost]
 
 
+def test_a_bandwidth_whose_inverse_is_infinite_costs_nothing_without_tensors(oracle: SimpleNamespace) -> None:
+    instance = oracle.make([(0, 1)], [3, 4], [0, 0], [0, 0], 2, bandwidth=1e-320, memory=0.0)
+    slicing = PipelineCore(instance).slice([0, 1])
+    assert slicing is not None
+    assert slicing.cost == 4.0
+
+
 def test_bad_arguments_are_refused(oracle: SimpleNamespace) -> None:
     instance = oracle.make([(0, 1), (1, 2)], [1, 1, 1], [1, 1, 1], [0] * 3, 2)
     core = PipelineCore(instance)
