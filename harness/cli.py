@@ -131,8 +131,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         write_json(options.output, row.solution)
     if row.log:
         print(row.log, end="", file=sys.stderr)
-    simple = problem.instance.summary()["simple_bound"]
-    bound = simple if row.lower_bound is None or row.status == "contradiction" else max(simple, row.lower_bound)
+    bound, whose = known_bound(problem, row)
     return int(row.cost is None), {
         "instance": problem.id,
         "solver": solver.name,
@@ -141,9 +140,21 @@ def run_solve(options: argparse.Namespace) -> Answer:
         "feasible": row.cost is not None,
         "cost": row.cost,
         "lower_bound": bound,
+        "bound_from": whose,
         "gap": gap(row.cost, bound),
         **measured(row),
     }
+
+
+def known_bound(problem: Problem, row: Record) -> tuple[int | float, str]:
+    """The greatest lower bound at hand, and where it comes from: the instance, the run, or what is published."""
+    bounds = [(problem.instance.summary()["simple_bound"], "simple")]
+    if row.lower_bound is not None and row.status != "contradiction":
+        bounds.append((row.lower_bound, row.solver))
+    if not problem.options and "lower_bound" in problem.published:
+        text = problem.published["lower_bound"]
+        bounds.append((int(text) if text.isdigit() else float(text), "published"))
+    return max(bounds, key=lambda bound: bound[0])
 
 
 def measured(row: Record) -> dict[str, float]:
