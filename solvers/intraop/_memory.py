@@ -43,9 +43,9 @@ class Timeline:
         last = np.searchsorted(ends, instance.end, side="right")
         begins = np.unique(first[live])  # the stretches between two ends in which something begins
         owner = np.repeat(np.arange(instance.nodes), instance.strategies)
-        usage = np.minimum(np.where(live[owner], instance.usage, 0), instance.usage_limit + 1)
-        largest = (instance.usage_limit + 1) * max(1, instance.nodes)
-        bits = max(0, largest.bit_length() - LARGEST_SUM.bit_length() + 1)
+        most = max(instance.usage_limit + 1, LARGEST_SUM // max(1, instance.nodes) - 1)  # more is as bad
+        usage = np.minimum(np.where(live[owner], instance.usage, 0), min(most, 2**63 - 1))
+        bits = max(0, (most * instance.nodes).bit_length() - LARGEST_SUM.bit_length() + 1)
         return cls(
             begin=np.where(live, np.searchsorted(begins, first), 0),
             end=np.where(live, np.searchsorted(begins, last), 0),

@@ -134,13 +134,14 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False) -> Mode
     """The model with one variable a node, in the order of the nodes.
 
     The strategies of ``excluded``, shape (strategies,), are forbidden, and entries from `IMPOSSIBLE` on where that
-    is sound: where all other entries together cost less than one of them. A ``tolerant`` model forbids no entry.
+    is sound: where all other entries together cost less than one of them. A ``tolerant`` model forbids no entry;
+    there each of these entries, if they are all the same, costs a little more than all others together.
     """
-    forbidden, shift, threshold = _scale(instance, tolerant)
+    forbidden, shift, threshold, instead = _scale(instance, tolerant)
 
     def scaled(costs: Ints) -> Ints:
         result = costs >> shift
-        result[costs >= threshold] = forbidden
+        result[costs >= threshold] = instead
         return result
 
     unary = scaled(instance.node_cost)
@@ -164,8 +165,8 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False) -> Mode
     return contract(raw, Contraction.identity(instance.strategies))
 
 
-def _scale(instance: Instance, tolerant: bool) -> tuple[int, int, int]:
-    """``(forbidden, shift, threshold)``: entries from the threshold on become ``forbidden``."""
+def _scale(instance: Instance, tolerant: bool) -> tuple[int, int, int, int]:
+    """``(forbidden, shift, threshold, instead)``: entries from the threshold on become ``instead``."""
 
     def largest_total(below: int) -> int:
         total = 0
@@ -178,10 +179,19 @@ def _scale(instance: Instance, tolerant: bool) -> tuple[int, int, int]:
     if not tolerant and ordinary < IMPOSSIBLE:
         terms = 2 + int(np.bincount(instance.scope, minlength=1).max())  # forbidden entries that a value can meet
         shift = max(0, ((ordinary + 1) * terms).bit_length() - 62)
-        return (ordinary >> shift) + 1, shift, IMPOSSIBLE
-    total = largest_total(2**63)
+        return (ordinary >> shift) + 1, shift, IMPOSSIBLE, (ordinary >> shift) + 1
+    if ordinary < IMPOSSIBLE and _impossible_alike(instance):
+        threshold, total = IMPOSSIBLE, (ordinary + 1) * (1 + instance.nodes + instance.edges)
+    else:
+        threshold, total = 2**63, largest_total(2**63)
     shift = max(0, total.bit_length() - LARGEST_TOTAL.bit_length() + 1)
-    return (total >> shift) + 1, shift, 2**63
+    return (total >> shift) + 1, shift, threshold, (ordinary + 1) >> shift
+
+
+def _impossible_alike(instance: Instance) -> bool:
+    """Whether all entries from `IMPOSSIBLE` on are the same number."""
+    costs = np.concatenate([part[part >= IMPOSSIBLE] for part in (instance.node_cost, instance.table)])
+    return not len(costs) or bool(costs.min() == costs.max())
 
 
 def _other_edges(instance: Instance) -> Iterator[Wide]:

@@ -21,6 +21,8 @@ BUDGET = LARGEST_TOTAL
 FINE = 2**40
 DISCREPANCIES = 4
 ACCURACY = 0.01
+#: What toulbar2 takes for no message passing, which fails without tables of two variables.
+NO_MESSAGES = -1.0
 
 
 class Status(IntEnum):
@@ -118,8 +120,11 @@ class Network:
         """
         solver, options = self._solver, self._toulbar2.option
         rows = np.minimum(self._scaled(self.model.unary) + penalty, self._toulbar2.MAX_COST)
+        if not len(self._joined):
+            return self._minimum(rows, complete=True)
         self._post_unary(rows)
-        options.lds, options.trwsAccuracy = discrepancies, accuracy
+        options.lds = discrepancies
+        options.trwsAccuracy = accuracy if len(self.model.tail) else NO_MESSAGES
         self._toulbar2.check()
         if hint is not None:
             for index, value in enumerate(hint[self._joined].tolist()):
@@ -143,12 +148,14 @@ class Network:
     def _minimum(self, rows: Ints, complete: bool) -> Minimum:
         """What toulbar2 found, and the best of every variable that it does not know."""
         value = cheapest(rows, self.model.start)
-        base = sum(rows[self.model.start[:-1] + value].tolist())
-        bound = base + _integer_below(self._solver.getDDualBound())
-        if len(self._solver.solutions()):
-            value[self._joined] = self._solver.solution()
-            if self.model.cost(value) < self.model.forbidden:
-                return Minimum(Status.OPTIMAL if complete else Status.BEST_SO_FAR, value, bound)
+        bound = sum(rows[self.model.start[:-1] + value].tolist())
+        found = not len(self._joined)
+        if not found:
+            bound += _integer_below(self._solver.getDDualBound())
+            found = bool(len(self._solver.solutions()))
+            value[self._joined] = self._solver.solution() if found else 0
+        if found and self.model.cost(value) < self.model.forbidden:
+            return Minimum(Status.OPTIMAL if complete else Status.BEST_SO_FAR, value, bound)
         return Minimum(Status.IMPOSSIBLE if complete else Status.NOTHING_YET, bound=bound)
 
 

@@ -40,11 +40,12 @@ def cfn_relaxed(instance: Instance, run: Run) -> None:
 
 
 def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model) -> bool:
-    """Report better and better bounds; False if the model has no assignment at all.
+    """Report better and better bounds, the simplest first; False if the model has no assignment at all.
 
     What a model forbids costs more than any assignment without it, so the bound holds for all solutions.
     """
-    network, best = Network(model), -1
+    network, best = Network(model), instance.cheapest_parts()
+    run.bound(best)
     for accuracy, share in STAGES:
         answer = _minimise(network, run, accuracy, share * (run.remaining() - RESERVE))
         if answer is None:
@@ -52,9 +53,9 @@ def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model) -> bo
         status, proven = answer[:2].tolist()
         if status == Status.IMPOSSIBLE:
             return False
-        if proven > best:
-            best = proven
-            run.bound(best << model.shift)
+        if proven << model.shift > best:
+            best = proven << model.shift
+            run.bound(best)
         if status == Status.OPTIMAL:
             strategy = model.lift(instance, answer[2:])
             usage = timeline.usage[instance.strategy_start[:-1] + strategy]

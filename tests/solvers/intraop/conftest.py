@@ -1,0 +1,94 @@
+"""Tiny instances, and what their solutions are worth by the definitions, without the solvers and the referee."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from instances.intraop import Instance
+
+IMPOSSIBLE = 10**18
+
+
+def make(
+    nodes: Sequence[tuple[int, int, Sequence[int], Sequence[int]]],
+    edges: Sequence[tuple[Sequence[int], Sequence[int]]] = (),
+    limit: int = 10**6,
+) -> Instance:
+    """An instance from nodes ``(begin, end, costs, usages)`` and edges ``(scope, table)``."""
+
+    def flat(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+        start = np.cumsum([0, *map(len, rows)])
+        return start, np.array([x for row in rows for x in row], dtype=np.int64)
+
+    strategy_start, cost = flat([node[2] for node in nodes])
+    scope_start, scope = flat([edge[0] for edge in edges])
+    table_start, table = flat([edge[1] for edge in edges])
+    begin, end = (np.array([node[i] for node in nodes], dtype=np.int64) for i in (0, 1))
+    usage = flat([node[3] for node in nodes])[1]
+    return Instance(
+        "tiny", begin, end, strategy_start, cost, usage, scope_start, scope, table_start, table, limit, "tiny"
+    )
+
+
+def draw(rng: np.random.Generator, *, nodes: int = 5, arity: int = 3, impossible: float = 0.2) -> Instance:
+    """Up to ``nodes`` nodes of up to four strategies; edges of any arity in which a node may recur."""
+    n = int(rng.integers(1, nodes + 1))
+    menus = rng.integers(1, 5, n)
+    rows = []
+    for menu in menus:
+        begin, length = int(rng.integers(0, 6)), int(rng.integers(0, 5))
+        rows.append((begin, begin + length, rng.integers(0, 20, menu).tolist(), rng.integers(0, 10, menu).tolist()))
+    edges = []
+    for _ in range(int(rng.integers(0, 2 * n))):
+        scope = rng.integers(0, n, int(rng.choice([1, 2, 2, 2, arity]))).tolist()
+        table = rng.integers(0, 20, int(np.prod(menus[scope])))
+        table[rng.random(len(table)) < impossible] = IMPOSSIBLE
+        edges.append((scope, table.tolist()))
+    return make(rows, edges, int(rng.integers(5, 8 * n + 6)))
+
+
+def value(instance: Instance, strategy: Sequence[int]) -> tuple[int, int]:
+    """``(excess, cost)``: memory above the limit in the worst time step, and the exact cost."""
+    size = instance.strategies.tolist()
+    row = [int(first) + s for first, s in zip(instance.strategy_start, strategy, strict=False)]
+    cost = sum(int(instance.node_cost[r]) for r in row)
+    for e in range(instance.edges):
+        cell = 0
+        for v in instance.scope[instance.scope_start[e] : instance.scope_start[e + 1]].tolist():
+            cell = cell * size[v] + strategy[v]
+        cost += int(instance.table[instance.table_start[e] + cell])
+    peak = 0
+    for t in range(int(instance.end.max(initial=0))):
+        live = [v for v in range(instance.nodes) if instance.begin[v] <= t < instance.end[v]]
+        peak = max(peak, sum(int(instance.usage[row[v]]) for v in live))
+    return max(0, peak - instance.usage_limit), cost
+
+
+def assignments(instance: Instance) -> Iterator[tuple[int, ...]]:
+    """All of them."""
+    return product(*(range(size) for size in instance.strategies.tolist()))
+
+
+def best(instance: Instance) -> tuple[int, int]:
+    """``(excess, cost)`` of the best assignment: one that fits before one that does not, then the cheapest."""
+    return min(value(instance, strategy) for strategy in assignments(instance))
+
+
+@pytest.fixture(scope="session")
+def tiny() -> SimpleNamespace:
+    """Tools for tiny instances."""
+    return SimpleNamespace(make=make, draw=draw, value=value, assignments=assignments, best=best)
+
+
+@pytest.fixture(autouse=True)
+def no_child_left() -> Iterator[None]:
+    """Every test leaves no child process, running or dead."""
+    yield
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

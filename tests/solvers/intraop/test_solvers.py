@@ -1,0 +1,179 @@
+"""Every solver and bound on instances small enough to know all about, and on the contest's own."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from harness.verify import verify
+from instances import load
+from solvers.intraop import greedy as greedy_module
+from solvers.intraop.cfn_penalty import cfn_penalty
+from solvers.intraop.greedy import greedy
+from solvers.intraop.random import random
+from solvers.intraop.relaxed import cfn_relaxed
+from solvers.intraop.simple import simple
+from solvers.registry import LocalRun
+
+SOLVERS = pytest.mark.parametrize("solver", [random, greedy, cfn_penalty])
+SECONDS = {random: 0.2, greedy: 30.0, cfn_penalty: 30.0}  # random takes all it gets, the others end by themselves
+BENCHMARKS = "google/iopddl/benchmarks/asplos-2025-iopddl-{}.json.gz"
+
+
+def run(solver, instance, *, seconds=None, **limits):
+    trial = LocalRun(seconds=SECONDS.get(solver, 30.0) if seconds is None else seconds, **limits)
+    solver(instance, trial)
+    return trial
+
+
+def cost(instance, solution):
+    verdict = verify(instance, solution)
+    assert verdict.feasible, verdict.violations
+    return verdict.cost
+
+
+@SOLVERS
+@pytest.mark.parametrize("seed", range(10))
+def test_solutions_only_get_better(tiny, solver, seed):
+    instance = tiny.draw(np.random.default_rng(seed), nodes=9)
+    values = [tiny.value(instance, solution) for solution in run(solver, instance).solutions]
+    assert all(later < earlier for earlier, later in pairwise(values))
+    for value, solution in zip(values, run(solver, instance).solutions, strict=False):
+        assert verify(instance, solution).cost is not None
+        assert value[1] >= 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_cfn_penalty_reaches_the_optimum_of_small_instances(tiny, seed):
+    instance = tiny.draw(np.random.default_rng(1000 + seed))
+    best = tiny.best(instance)
+    found = tiny.value(instance, run(cfn_penalty, instance, cores=2).solutions[-1])
+    assert found == best if best[0] == 0 else found[0] == best[0]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bounds_never_exceed_the_optimum(tiny, seed):
+    instance = tiny.draw(np.random.default_rng(2000 + seed))
+    best = tiny.best(instance)
+    without_limit = min(tiny.value(instance, strategy)[1] for strategy in tiny.assignments(instance))
+    least, relaxed = run(simple, instance).bounds, run(cfn_relaxed, instance)
+    assert len(least) == 1
+    assert least[0] <= without_limit
+    assert all(isinstance(bound, int) for bound in [*least, *relaxed.bounds])
+    assert least[0] == relaxed.bounds[0]
+    assert relaxed.bounds == sorted(relaxed.bounds)
+    if best[0] == 0:
+        assert relaxed.bounds[-1] <= best[1]
+    if best[1] < 10**18:
+        assert without_limit <= relaxed.bounds[-1]
+    for solution in relaxed.solutions:
+        assert tiny.value(instance, solution) == best
+        assert best[1] >= 10**18 or relaxed.bounds[-1] == best[1]
+
+
+@SOLVERS
+def test_an_instance_in_which_nothing_fits(tiny, solver):
+    instance = tiny.make([(0, 2, [1, 2], [70, 60]), (1, 3, [1, 2], [80, 50])], [((0, 1), [1, 2, 3, 4])], limit=100)
+    found = run(solver, instance).solutions[-1]
+    assert tiny.value(instance, found)[0] == 10
+    assert not verify(instance, found).feasible
+
+
+@SOLVERS
+def test_an_empty_instance(tiny, solver):
+    assert run(solver, tiny.make([])).solutions == [[]]
+
+
+@pytest.mark.parametrize("bound", [simple, cfn_relaxed])
+def test_bounds_of_an_empty_instance(tiny, bound):
+    assert run(bound, tiny.make([])).bounds == [0]
+
+
+@SOLVERS
+def test_nodes_without_edges_choose_by_themselves(tiny, solver):
+    instance = tiny.make(
+        [(0, 2, [5, 1, 9], [1, 3, 1]), (5, 6, [4, 2], [1, 9]), (3, 3, [7, 8], [99, 0])],
+        limit=8,
+    )
+    assert cost(instance, run(solver, instance).solutions[-1]) == 1 + 4 + 7
+
+
+@SOLVERS
+def test_costs_beyond_64_bits(tiny, solver):
+    huge = 2**63 - 1
+    nodes = [(0, 2, [huge, huge - 2**50], [0, 1])] * 3
+    instance = tiny.make(nodes, [((0, 1, 2), [huge] * 8)], limit=2)
+    assert cost(instance, run(solver, instance).solutions[-1]) == 4 * huge - 2 * 2**50
+
+
+@pytest.mark.parametrize("solver", [greedy, cfn_penalty])
+def test_what_is_impossible_is_chosen_where_nothing_else_fits(tiny, solver):
+    nodes = [(0, 2, [1, 5], [60, 50])] * 2
+    nowhere = tiny.make(nodes, [((0, 1), [10**18] * 4)], limit=500)
+    assert cost(nowhere, run(solver, nowhere).solutions[-1]) == 10**18 + 2
+    elsewhere = tiny.make(nodes, [((0, 1), [10**18, 3, 3, 10**18])], limit=100)  # what fits, both at 50, is impossible
+    assert cost(elsewhere, run(solver, elsewhere).solutions[-1]) == 10**18 + 10
+
+
+def test_greedy_repeats_itself(tiny):
+    instance = tiny.draw(np.random.default_rng(5), nodes=9)
+    assert run(greedy, instance, seed=1).solutions == run(greedy, instance, seed=2).solutions
+
+
+def layered(tiny, nodes, rng):
+    """A chain with skips, random costs, and memory for a third of what the cheapest strategies use."""
+    costs = rng.integers(1, 1000, (nodes, 6))
+    usage = 1000 // costs + 1
+    rows = [(t, t + 5, costs[t].tolist(), usage[t].tolist()) for t in range(nodes)]
+    pairs = [(t, t + skip) for t in range(nodes) for skip in (1, 7) if t + skip < nodes]
+    return tiny.make(rows, [(pair, rng.integers(0, 500, 36).tolist()) for pair in pairs], limit=200)
+
+
+@SOLVERS
+@pytest.mark.parametrize("cores", [1, 3])
+def test_a_run_ends_soon_after_its_time(tiny, solver, cores):
+    instance = layered(tiny, 1500, np.random.default_rng(0))
+    began = time.monotonic()
+    trial = run(solver, instance, seconds=1.0, cores=cores)
+    assert time.monotonic() - began < 20
+    assert trial.solutions
+
+
+def test_cfn_penalty_is_better_than_greedy_and_that_than_random(tiny):
+    instance = layered(tiny, 300, np.random.default_rng(1))
+    costs = [cost(instance, run(solver, instance, seconds=3.0).solutions[-1]) for solver in (cfn_penalty, greedy)]
+    sampled = verify(instance, run(random, instance).solutions[-1])
+    assert costs[0] < costs[1]
+    assert not sampled.feasible or costs[1] < sampled.cost
+
+
+def test_prices_of_memory_help_greedy(tiny, monkeypatch):
+    instance = layered(tiny, 300, np.random.default_rng(1))
+    with_prices = cost(instance, run(greedy, instance).solutions[-1])
+    monkeypatch.setattr(greedy_module, "PRICES", ())
+    assert with_prices < cost(instance, run(greedy, instance).solutions[-1])
+
+
+def test_the_example_of_the_contest(mirror):
+    instance = load(mirror / "google/iopddl/example.json")
+    assert cost(instance, run(cfn_penalty, instance).solutions[-1]) == 445
+    assert run(cfn_relaxed, instance).bounds[-1] <= 445
+
+
+@pytest.mark.parametrize(("name", "optimum"), [("B", 532843), ("G", 217039)])
+def test_contest_instances_that_the_relaxation_solves(mirror, name, optimum):
+    instance = load(mirror / BENCHMARKS.format(name))
+    assert cost(instance, run(cfn_penalty, instance, seconds=20.0).solutions[-1]) == optimum
+    relaxed = run(cfn_relaxed, instance, seconds=20.0)
+    assert relaxed.bounds[-1] == optimum
+    assert cost(instance, relaxed.solutions[-1]) == optimum
+
+
+def test_a_large_contest_instance_in_seconds(mirror):
+    instance = load(mirror / BENCHMARKS.format("A"))
+    found = cost(instance, run(cfn_penalty, instance, seconds=6.0).solutions[-1])
+    assert 6548554000 <= found < 6.6e9  # the optimum is about 6.548554e9
+    assert found <= cost(instance, run(greedy, instance, seconds=6.0).solutions[-1]) < 7e9
