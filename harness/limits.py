@@ -49,7 +49,7 @@ class Limits:
 
     def margin_s(self) -> float:
         """How long before the limit a solver's own deadline lies, so that its last report arrives in time."""
-        return min(0.5, max(0.1, 0.05 * self.timeout_s), 0.2 * self.timeout_s)
+        return min(0.5, max(0.2, 0.05 * self.timeout_s), 0.2 * self.timeout_s)
 
 
 @dataclass
