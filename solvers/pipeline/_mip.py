@@ -112,7 +112,7 @@ class Program:
         least, greatest = instance.work_bound() * (1 - RELATIVE_TOLERANCE), shape.cost * (1 + RELATIVE_TOLERANCE)
         self.bottleneck = self.model.addVar(lb=least * self.scale, ub=greatest * self.scale, obj=1.0)
         self.y: list[list[Any]] = []
-        self.cut: dict[tuple[int, int], Any] = {}
+        self.cut: dict[int, dict[int, Any]] = {b: {} for b in shape.costed}
 
     def rows(self) -> int:
         """Number of constraints, about: an edge has three for each place where a block can end between its nodes."""
@@ -162,9 +162,10 @@ class Program:
                     self.model.addCons(self._cut(u, b) >= difference)
 
     def _cut(self, u: int, b: int) -> Any:
-        if (u, b) not in self.cut:
-            self.cut[u, b] = self.model.addVar(ub=1.0)
-        return self.cut[u, b]
+        """cut[b][u] says that the tensor of u enters or leaves block b."""
+        if u not in self.cut[b]:
+            self.cut[b][u] = self.model.addVar(ub=1.0)
+        return self.cut[b][u]
 
     def _add_cost(self, b: int) -> None:
         from pyscipopt import quicksum
@@ -172,7 +173,7 @@ class Program:
         work = self.instance.work * self.scale
         sent = self.instance.output_size / self.instance.bandwidth * self.scale
         done = quicksum(float(w) * (row[b + 1] - row[b]) for w, row in zip(work, self.y, strict=True))
-        moved = quicksum(float(sent[u]) * cut for (u, at), cut in self.cut.items() if at == b)
+        moved = quicksum(float(sent[u]) * cut for u, cut in self.cut[b].items())
         self.model.addCons(self.bottleneck >= done + moved)
         if self.shape.least_work > 0:
             self.model.addCons(done >= self.shape.least_work * self.scale)
@@ -185,9 +186,10 @@ class Program:
             for b, variable in enumerate(row):
                 if not isinstance(variable, float):
                     self.model.setSolVal(known, variable, float(block[v] < b))
-        for (u, b), variable in self.cut.items():
-            inside = block[self.instance.graph.successors(u)] == b
-            self.model.setSolVal(known, variable, float((~inside).any() if block[u] == b else inside.any()))
+        for b, cut in self.cut.items():
+            for u, variable in cut.items():
+                inside = block[self.instance.graph.successors(u)] == b
+                self.model.setSolVal(known, variable, float((~inside).any() if block[u] == b else inside.any()))
         self.model.addSol(known)
 
     def priority(self, solution: Any) -> Floats:
