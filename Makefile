@@ -32,13 +32,14 @@ $(VENV)/extra-%: $(VENV)/base
 	@$(INSTALL) --no-build-isolation --editable '.[$*]'
 	@touch $@
 
+.NOTPARALLEL: # the leaderboard comes after the runs
 benchmark: run leaderboard
 
 run: $(VENV)/base
-	@$(BIN)/shardmark run --suite $(SUITE) --jobs $(JOBS) --results $(RESULTS) $(RUN)
+	@$(BIN)/shardmark run --suite '$(SUITE)' --jobs $(JOBS) --results '$(RESULTS)' $(RUN)
 
 leaderboard: $(VENV)/base
-	@$(BIN)/shardmark leaderboard --results $(RESULTS) --output $(SITE)
+	@$(BIN)/shardmark leaderboard --suite '$(SUITE)' --results '$(RESULTS)' --output '$(SITE)'
 
 test: $(VENV)/extra-test
 	@$(BIN)/python -m pytest $(PYTEST)
@@ -59,6 +60,7 @@ asv: $(VENV)/extra-asv
 	@$(BIN)/asv machine --yes >/dev/null
 	@$(BIN)/asv run --skip-existing-successful HEAD~$(COMMITS)..HEAD || test $$? -eq 2 # 2: a benchmark failed, the pages say so
 	@$(BIN)/asv publish --html-dir $(SITE)/asv
+	@test ! -f $(RESULTS)/results.sqlite || $(MAKE) --no-print-directory leaderboard # now with a link to them
 	@echo "open $(SITE)/asv/index.html (its pages need a server: $(BIN)/asv preview --html-dir $(SITE)/asv)"
 
 # The embedded instances again from their seeds; `git diff` stays empty.

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import keyword
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -19,9 +21,9 @@ from harness import host
 from harness.compare import proves
 from harness.discover import SolverInfo, discover
 from harness.limits import Limits
-from harness.run import Job, Problem, campaign, perform
+from harness.run import Job, Problem, campaign, core_slots, perform
 from harness.show import Progress, pairs, table
-from harness.store import Record, Store
+from harness.store import Record, Store, exclusive
 from harness.verify import verify
 from instances import InputError, catalog, save, tracks
 from instances.jsonfile import read_json, write_bytes, write_json
@@ -34,13 +36,17 @@ DEFAULT_MEMORY_MIB = 4096.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminate)
     try:
         options = parser().parse_args(arguments)
         status, answer = options.command(options)
         emit(answer, options.json)
     except InputError as error:
         print(f"shardmark: {error}", file=sys.stderr)
+        return 2
+    except sqlite3.Error as error:
+        print(f"shardmark: results: expected a database that can be read and written ({error})", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("shardmark: interrupted", file=sys.stderr)
@@ -78,6 +84,8 @@ def find_problem(options: argparse.Namespace, reference: str | None = None) -> P
         track = getattr(options, "track", None)
         timeout = options.timeout if getattr(options, "timeout", None) is not None else DEFAULT_TIMEOUT_S
         return Problem(path.name, path, track, given, {}, timeout)
+    if getattr(options, "track", None) not in (None, entry.track):
+        raise InputError(entry.id, "--track", f"expected {entry.track}, found {options.track}")
     timeout = options.timeout if getattr(options, "timeout", None) is not None else entry.time_limit_s
     return Problem(entry.id, path, entry.track, {**entry.options, **given}, entry.published, timeout)
 
@@ -126,7 +134,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
     """One run under limits."""
     problem = find_problem(options)
     solver = find_solver(discover(options.solver_path), problem.instance.track, options.solver)
-    row = perform(Job(solver, problem, options.seed, limits_of(options, problem)))
+    row = perform(Job(solver, problem, options.seed, limits_of(options, problem)), core_slots(1, options.cores).get())
     if options.output and row.solution is not None:
         write_json(options.output, row.solution)
     if row.log:
@@ -146,10 +154,10 @@ def run_solve(options: argparse.Namespace) -> Answer:
     }
 
 
-def known_bound(problem: Problem, row: Record) -> tuple[int | float, str]:
+def known_bound(problem: Problem, row: Record | None = None) -> tuple[int | float, str]:
     """The greatest lower bound at hand, and where it comes from: the instance, the run, or what is published."""
     bounds = [(problem.instance.summary()["simple_bound"], "simple")]
-    if row.lower_bound is not None and row.status != "contradiction":
+    if row is not None and row.lower_bound is not None and row.status != "contradiction":
         bounds.append((row.lower_bound, row.solver))
     if not problem.options and "lower_bound" in problem.published:
         text = problem.published["lower_bound"]
@@ -175,10 +183,14 @@ def run_check(options: argparse.Namespace) -> Answer:
     """The verdict on a solution."""
     problem = find_problem(options)
     verdict = verify(problem.instance, read_json(options.solution))
+    bound, whose = known_bound(problem)
     return int(not verdict.feasible), {
         "instance": problem.id,
         "feasible": verdict.feasible,
         "cost": verdict.cost,
+        "lower_bound": bound,
+        "bound_from": whose,
+        "gap": gap(verdict.cost, bound) if verdict.feasible else None,
         "violations": list(verdict.violations),
     }
 
@@ -187,7 +199,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
     """A lower bound, and whether it is proven to be the optimum."""
     problem = find_problem(options)
     method = find_solver(discover(options.solver_path), problem.instance.track, options.method)
-    row = perform(Job(method, problem, options.seed, limits_of(options, problem)))
+    row = perform(Job(method, problem, options.seed, limits_of(options, problem)), core_slots(1, options.cores).get())
     return int(row.lower_bound is None or row.status == "contradiction"), {
         "instance": problem.id,
         "method": method.name,
@@ -216,20 +228,27 @@ def run_info(options: argparse.Namespace) -> Answer:
 def run_run(options: argparse.Namespace) -> Answer:
     """The matrix of solvers, instances and seeds; resumes where it stopped."""
     jobs = matrix(options)
-    store = Store.open(options.results, create=True)
+    core_slots(options.jobs, options.cores)
+    with exclusive(options.results):
+        store = Store.open(options.results, create=True)
+        try:
+            return run_jobs(options, jobs, store)
+        finally:
+            store.close()
+
+
+def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answer:
+    """Do what is missing, and count how all of it ended."""
     finished = store.finished()
     todo = [
         job for job in jobs if (status := finished.get(job.id)) is None or (options.retry_failed and status != "ok")
     ]
     say = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
-    complete = True
-    if todo:
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        number = store.add_campaign(started, sys.argv, host.version(), host.facts())
-        complete = campaign(store, number, todo, options.jobs, say)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    number = store.add_campaign(started, sys.argv, host.version(), host.facts(), [job.id for job in jobs])
+    complete = campaign(store, number, todo, options.jobs, say)
     done = store.finished()
     statuses = [done[job.id] for job in jobs if job.id in done]
-    store.close()
     if not complete:
         say.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done, the same command goes on from here")
     return (0 if complete else 130), {
@@ -253,17 +272,18 @@ def matrix(options: argparse.Namespace) -> list[Job]:
         if name not in known:
             near = catalog.near_miss(name, known)
             raise InputError("solver", repr(name), f"expected one of {', '.join(sorted(known))}{near}")
-    jobs = []
+    jobs: dict[str, Job] = {}
     for problem in problems:
         track = problem.track or problem.instance.track
         for info in infos:
             if info.track != track or (options.solver and info.name not in options.solver):
                 continue
             seeds = range(options.seeds if info.kind == "solver" else 1)
-            jobs += [Job(info, problem, seed, limits_of(options, problem)) for seed in seeds]
+            for job in (Job(info, problem, seed, limits_of(options, problem)) for seed in seeds):
+                jobs.setdefault(job.id, job)  # an instance named twice is run once
     if not jobs:
         raise InputError("run", "", "expected at least one solver for the instances named")
-    return jobs
+    return list(jobs.values())
 
 
 def run_results(options: argparse.Namespace) -> Answer:
@@ -277,7 +297,8 @@ def run_results(options: argparse.Namespace) -> Answer:
         score.write_parquet(frame, options.parquet)
     if options.csv:
         score.write_csv(frame, options.csv)
-    return 0, frame.to_dicts()
+    shown = frame if options.json else frame.select(score.SHORT)
+    return 0, shown.to_dicts()
 
 
 def run_leaderboard(options: argparse.Namespace) -> Answer:
@@ -286,7 +307,8 @@ def run_leaderboard(options: argparse.Namespace) -> Answer:
     from leaderboard.build import build
 
     store = Store.open(options.results)
-    index = build(score.tables(store), options.output)
+    only = None if options.suite is None else {entry.id for entry in catalog.suite(options.suite)}
+    index = build(score.tables(store, only), options.output)
     store.close()
     return 0, {"index": str(index)}
 
@@ -373,14 +395,15 @@ def parser() -> argparse.ArgumentParser:
     _instance(sub)
 
     sub = add("run", run_run, "--suite quick --jobs 2")
-    sub.add_argument("--suite", default="quick", metavar="NAME", help="instances of a suite (default: quick)")
-    sub.add_argument("--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument("--suite", default="quick", metavar="NAME", help="instances of a suite (default: quick)")
+    which.add_argument("--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
+    sub.add_argument("--stages", type=_positive_int, metavar="K", help="number of stages (pipeline)")
     sub.add_argument("--solver", action="append", metavar="NAME", help="only these; may be repeated")
     sub.add_argument("--seeds", type=_positive_int, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
     sub.add_argument("--jobs", type=_positive_int, default=1, metavar="N", help="runs at once (default: 1)")
     sub.add_argument("--retry-failed", action="store_true", help="do again what did not end well")
     sub.add_argument("--quiet", action="store_true", help="no progress")
-    sub.add_argument("--track", choices=tracks(), help=argparse.SUPPRESS)
     _results(sub)
     _limits(sub, seed=False)
     _solver_path(sub)
@@ -393,6 +416,7 @@ def parser() -> argparse.ArgumentParser:
     sub = add("leaderboard", run_leaderboard, "--output site")
     _results(sub)
     sub.add_argument("--output", type=Path, default=Path("site"), metavar="DIR", help="default: site")
+    sub.add_argument("--suite", metavar="NAME", help="only the instances of a suite (default: all that were run)")
 
     sub = add("fetch", run_fetch, "contest --mirror DIR")
     sub.add_argument("suite", nargs="*", metavar="SUITE", help="a suite or an id (default: contest)")
@@ -478,8 +502,10 @@ def _seconds(text: str) -> float:
 def _solver_name(text: str) -> str:
     from solvers.registry import NAME
 
-    if not NAME.fullmatch(text) or "." in text:
-        raise argparse.ArgumentTypeError(f"expected lower-case letters, digits and dashes, found {text!r}")
+    name = text.replace("-", "_")
+    if not NAME.fullmatch(text) or not name.isidentifier() or keyword.iskeyword(name):
+        expected = "expected lower-case letters, digits and dashes that make a name for a Python function"
+        raise argparse.ArgumentTypeError(f"{expected}, found {text!r}")
     return text
 
 

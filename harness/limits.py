@@ -7,23 +7,26 @@ The memory of the whole process tree is polled; proportional set size where the 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import resource
 import selectors
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
+from harness.memory import peak_bytes
 from harness.protocol import Frames
 
 LOG_BYTES = 16 * 1024
+KEPT = 500  # messages kept from the beginning of a run, and as many from its end
 POLL_S = 0.02
 #: Variables by which numeric libraries learn how many threads they may start.
 THREAD_VARIABLES = (
@@ -65,6 +68,7 @@ class Outcome:
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_mib: float = 0.0
+    memory_limit_mib: float = math.inf
     messages: list[tuple[float, bytes]] = field(default_factory=list)
     fault: str | None = None
     log: str = ""
@@ -111,9 +115,11 @@ class _Watch:
         self.process = process
         self.start = start
         self.limits = limits
-        self.outcome = Outcome()
+        self.outcome = Outcome(memory_limit_mib=limits.memory_mib)
         self.frames = Frames()
         self.log = bytearray()
+        self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT)
+        self.left_out = 0
         self.tree = _Tree(process.pid)
         assert process.stdout is not None
         self.selector = selectors.DefaultSelector()
@@ -154,6 +160,10 @@ class _Watch:
         self._kill()
         self._read(0.0)
         self.frames.close()
+        self.outcome.messages += self.latest
+        if self.left_out:
+            lost = f"the referee kept the first and the last {KEPT} messages, {self.left_out} between are lost"
+            self.log += f"\n({lost})\n".encode()
         self.outcome.fault = self.frames.fault
         self.outcome.log = self.log.decode(errors="replace")
         return self.outcome
@@ -187,8 +197,12 @@ class _Watch:
     def _take_message(self, data: bytes) -> None:
         arrival = time.monotonic() - self.start
         payloads = self.frames.feed(data)
-        if arrival <= self.limits.timeout_s:
-            self.outcome.messages += [(arrival, payload) for payload in payloads]
+        for payload in payloads if arrival <= self.limits.timeout_s else ():
+            if len(self.outcome.messages) < KEPT:
+                self.outcome.messages.append((arrival, payload))
+            else:
+                self.left_out += len(self.latest) == KEPT
+                self.latest.append((arrival, payload))
 
     def _take_log(self, data: bytes) -> None:
         self.log += data
@@ -210,15 +224,12 @@ class _Watch:
         code = os.waitstatus_to_exitcode(status)
         self.process.returncode = code
         self.outcome.cpu_s = max(self.outcome.cpu_s, usage.ru_utime + usage.ru_stime)
-        self.outcome.peak_mib = max(self.outcome.peak_mib, _max_rss_mib(usage))
+        if sys.platform == "darwin":  # elsewhere this counts from the referee's own memory, before the process began
+            self.outcome.peak_mib = max(self.outcome.peak_mib, usage.ru_maxrss / 2**20)
         if self.outcome.stop == "exit" and code != 0:
             how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
             self._stop("crash", how)
         return True
-
-
-def _max_rss_mib(usage: resource.struct_rusage) -> float:
-    return usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 class _Tree:
@@ -253,7 +264,7 @@ class _Tree:
 
     def _memory(self, process: psutil.Process) -> float:
         if len(self.seen) == 1:
-            return float(process.memory_info().rss)
+            return float(peak_bytes(process.pid) or process.memory_info().rss)
         full = process.memory_full_info()  # forked processes share pages: count each page once
         return float(getattr(full, "pss", full.uss))
 

@@ -5,7 +5,7 @@ the payload: a JSON list ``[kind, value]``. Kinds and their values:
 
 ``solution``  a solution of the track          ``declined``  why the solver does not take the instance
 ``bound``     a lower bound, int or float      ``error``     the exception that ended the solver
-``done``      null: the solver returned
+``done``      the solver returned; the greatest memory of its process in bytes
 """
 
 from __future__ import annotations

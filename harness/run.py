@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import queue
 import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -25,9 +25,10 @@ from harness.limits import Cancelled, Limits, Outcome, execute
 from harness.protocol import Message, ProtocolError, decode
 from harness.store import Bound, Incumbent, Record, Store
 from harness.verify import verify
-from instances import parse
+from instances import InputError, parse
 from instances.jsonfile import read_bytes, sha256
 
+WAIT_S = 0.5
 _loading = threading.Lock()  # two threads that want one large instance read it once
 
 
@@ -84,7 +85,7 @@ class Job:
             "checksum": self.problem.checksum,
             "solver": [self.solver.track, self.solver.name, self.solver.hash, dict(self.solver.params)],
             "seed": self.seed,
-            "limits": [self.limits.timeout_s, self.limits.memory_mib, self.limits.cores],
+            "limits": [float(self.limits.timeout_s), float(self.limits.memory_mib), self.limits.cores],
         }
         return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
 
@@ -111,7 +112,13 @@ def perform(job: Job, cpus: Sequence[int] | None = None, cancel: threading.Event
     else:
         with tempfile.TemporaryDirectory(prefix="shardmark-", ignore_cleanup_errors=True) as folder:
             outcome = execute(lambda *at: command(job, cpus, *at), job.limits, Path(folder), cancel)
-    return record(job, started, outcome, examine(job.problem.instance, outcome))
+    instance = job.problem.instance
+    try:
+        return record(job, started, outcome, examine(instance, outcome))
+    except Exception as error:  # whatever a solver reported must not end the campaign
+        traceback.print_exc()
+        lost = Outcome("error", f"the referee could not judge its reports: {error!r}", outcome.wall_s, outcome.cpu_s)
+        return record(job, started, lost, Verified())
 
 
 def command(job: Job, cpus: Sequence[int] | None, channel: int, start: float) -> list[str]:
@@ -153,10 +160,12 @@ def examine(instance: Any, outcome: Outcome) -> Verified:
             elif verdict.cost is not None and (best is None or verdict.cost < best):
                 best, solution = verdict.cost, last.value
         elif last.kind == "bound":
-            if type(last.value) in (int, float) and abs(last.value) < math.inf:
+            if type(last.value) in (int, float) and abs(last.value) <= sys.float_info.max:
                 bounds.append(Bound(arrival, last.value))
             else:
                 fault = "reported a bound that is no finite number"
+    if last is not None and last.kind == "done" and type(last.value) is int:
+        outcome.peak_mib = max(outcome.peak_mib, last.value / 2**20)
     greatest = max((bound.value for bound in bounds), default=None)
     return Verified(tuple(incumbents), tuple(bounds), best, solution, greatest, violation, last, fault)
 
@@ -169,6 +178,8 @@ def merge(kind: str, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
         stop, reason = last.kind, str(last.value)
     elif stop == "exit" and (last is None or last.kind != "done"):
         stop, reason = "crash", "ended its process without returning"
+    if stop == "exit" and outcome.peak_mib > outcome.memory_limit_mib:
+        stop, reason = "memory", f"used {outcome.peak_mib:.0f} MiB, the limit is {outcome.memory_limit_mib:.0f} MiB"
     cost, bound = found.cost, found.lower_bound
     if cost is not None and bound is not None and contradicts(bound, cost, isinstance(cost, int)):
         return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"
@@ -242,7 +253,8 @@ def campaign(
                     running[pool.submit(_in_slot, slots, job, cancel)] = job
                 if not running:
                     return True
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                # A signal that comes just before a wait does not end it: wait in short turns.
+                for future in wait(running, timeout=WAIT_S, return_when=FIRST_COMPLETED).done:
                     job = running.pop(future)
                     row = future.result()
                     keep(store, number, job, row)
@@ -279,17 +291,26 @@ def count_users(jobs: Iterable[Job]) -> dict[str, int]:
     return users
 
 
-def core_slots(parallel: int, cores: int) -> queue.SimpleQueue[list[int] | None]:
-    """One set of CPU numbers for each run that is under way at once; None where the system cannot pin."""
-    slots: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
-    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+def usable_cpus() -> list[int]:
+    """Numbers of the CPUs that this process may use; without a system that pins, one number each."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def core_slots(parallel: int, cores: int) -> queue.SimpleQueue[list[int]]:
+    """One set of CPU numbers for each run that is under way at once; InputError if there are too few CPUs."""
+    usable = usable_cpus()
+    if parallel * cores > len(usable):
+        expected = f"expected at most {len(usable)} cores in use at once, {parallel} runs of {cores} are more"
+        raise InputError("run", "--jobs and --cores", expected)
+    slots: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
     for i in range(parallel):
-        cpus = usable[i * cores : (i + 1) * cores]
-        slots.put(cpus if len(cpus) == cores else None)
+        slots.put(usable[i * cores : (i + 1) * cores])
     return slots
 
 
-def _in_slot(slots: queue.SimpleQueue[list[int] | None], job: Job, cancel: threading.Event) -> Record:
+def _in_slot(slots: queue.SimpleQueue[list[int]], job: Job, cancel: threading.Event) -> Record:
     cpus = slots.get()
     try:
         return perform(job, cpus, cancel)

@@ -8,14 +8,14 @@ certified   greatest trusted lower bound of the instance / cost of the run: at l
 gap         cost / trusted lower bound - 1
 known cost  the least of the verified costs of all current runs, bound methods included, and of the published best
 trusted     of a bound: not above the known cost, see `harness.compare`
-current     of a run: of the newest version of its solver, and the newest of its instance content and seed
+current     of a run: what the newest campaign that names its solver, instance content and seed asked for
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -44,6 +44,8 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["best", "proven", "bound_trusted", "bound_best", "bound_proves"], pl.Boolean),
     **dict.fromkeys(["best_by", "bound_by"], pl.List(pl.String)),
 }
+#: The columns of `run_table` that fit a terminal.
+SHORT = ["track", "instance", "solver", "seed", "status", "cost", "score", "lower_bound", "certified", "gap", "wall_s"]
 _METHOD = ["track", "solver"]
 _CELL = ["track", "solver", "checksum"]
 
@@ -92,10 +94,11 @@ class Tables:
     notes: pl.DataFrame
 
 
-def tables(store: Store) -> Tables:
-    """Score everything in a results database. Quick: one pass over the runs, the rest is columns."""
-    everything = _load(store, "runs").drop("instance", "cost_float", "lower_bound_float")
-    runs = _current(everything)
+def tables(store: Store, only: Collection[str] | None = None) -> Tables:
+    """Score a results database, or its instances whose ids are in ``only``: one pass over the runs, then columns."""
+    everything = _load(store, "runs").filter(pl.lit(only is None) | pl.col("instance").is_in(list(only or [])))
+    everything = everything.drop("instance", "cost_float", "lower_bound_float")
+    runs = _current(everything, _load(store, "matrix"))
     instances = _named(_load(store, "instances").join(runs, on="checksum", how="semi"))
     runs = runs.join(instances.select("checksum", "instance"), on="checksum", how="left", maintain_order="left")
     incumbents = _reports(store, "incumbents", runs)
@@ -166,11 +169,12 @@ def _reports(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:
     return _load(store, table).join(runs, left_on="run", right_on="id", how="semi").sort("run", "number")
 
 
-def _current(runs: pl.DataFrame) -> pl.DataFrame:
-    """Runs of each solver's newest version, the newest of every content and seed."""
+def _current(runs: pl.DataFrame, matrix: pl.DataFrame) -> pl.DataFrame:
+    """Of what the newest campaigns asked for: runs of each solver's version, the newest of every content and seed."""
+    asked = matrix.group_by(id="run").agg(asked=pl.col("campaign").max())
+    ordered = runs.join(asked, on="id", how="left").sort(pl.coalesce("asked", "campaign"), "started", "id")
     newest_version = pl.col("solver_hash") == pl.col("solver_hash").last().over(_METHOD)
-    ordered = runs.sort("campaign", "started", "id").filter(newest_version)
-    return ordered.unique([*_CELL, "seed"], keep="last", maintain_order=True)
+    return ordered.drop("asked").filter(newest_version).unique([*_CELL, "seed"], keep="last", maintain_order=True)
 
 
 def _named(instances: pl.DataFrame) -> pl.DataFrame:

@@ -1,7 +1,8 @@
-"""The results database: SQLite in WAL mode, one transaction a run, nothing ever changed afterwards."""
+"""The results database: SQLite in WAL mode, one transaction a run; a run done again replaces itself whole."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sqlite3
 import zlib
@@ -10,10 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from instances import InputError
 
 FILE_NAME = "results.sqlite"
+LOCK_NAME = ".lock"
 VERSION = 1
 
 SCHEMA = """
@@ -70,6 +73,11 @@ CREATE TABLE runs (
   solution BLOB,                  -- zlib of the JSON of the best solution; NULL if none
   log TEXT NOT NULL               -- the last lines that the solver wrote to stderr and stdout
 );
+CREATE TABLE matrix (             -- which runs a campaign was about, those that were there already among them
+  campaign INTEGER NOT NULL REFERENCES campaigns(id),
+  run TEXT NOT NULL,
+  PRIMARY KEY (campaign, run)
+) WITHOUT ROWID;
 CREATE INDEX runs_by_instance ON runs (track, instance, solver, seed);
 CREATE TABLE incumbents (         -- every solution reported in time
   run TEXT NOT NULL REFERENCES runs(id),
@@ -148,6 +156,35 @@ def as_float(value: int | float | None) -> float | None:
     return None if value is None else float(value)
 
 
+def storable(text: str) -> str:
+    """The text with what UTF-8 cannot hold replaced: names and messages can carry stray bytes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder unless it is there; InputError if it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
+
+
+@contextmanager
+def exclusive(folder: str | Path) -> Iterator[None]:
+    """Hold a results folder, made if need be, for one campaign; InputError if another one is under way in it."""
+    make_folder(Path(folder))
+    try:
+        lock = (Path(folder) / LOCK_NAME).open("w")
+    except OSError as error:
+        raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(folder, "", "expected no other `shardmark run` at work in this folder") from None
+        yield
+
+
 class Store:
     """The database of one results folder; open it with ``Store.open``."""
 
@@ -156,27 +193,41 @@ class Store:
 
     @classmethod
     def open(cls, folder: str | Path, *, create: bool = False) -> Store:
-        """Open the database in ``folder``; raise InputError if there is none (unless ``create``) or it is not ours."""
+        """Open the database of a folder, to read it, or with ``create`` to write, making it if there is none.
+
+        Raises InputError if there is nothing to read or it is not ours.
+        """
         path = Path(folder) / FILE_NAME
-        if create:
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
-        elif not path.is_file():
+        if not create and not path.is_file():
             raise InputError(folder, "", f"expected a results folder with {FILE_NAME}, run `shardmark run` first")
         try:
-            connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA foreign_keys=ON")
+            connection = cls._connect_to_write(path) if create else cls._connect_to_read(path)
             found = connection.execute("PRAGMA user_version").fetchone()[0]
-            if found == 0:
-                connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
-            elif found != VERSION:
+            if found != VERSION:
                 raise InputError(path, "user_version", f"expected schema {VERSION}, found {found}")
         except sqlite3.Error as error:
             raise InputError(path, "", f"expected a results database that can be opened ({error})") from None
         return cls(connection)
+
+    @staticmethod
+    def _connect_to_write(path: Path) -> sqlite3.Connection:
+        make_folder(path.parent)
+        connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+            connection.executescript(f"BEGIN EXCLUSIVE; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
+        return connection
+
+    @staticmethod
+    def _connect_to_read(path: Path) -> sqlite3.Connection:
+        address = f"file:{quote(str(path.resolve()))}"
+        try:
+            connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=30.0)
+            connection.execute("PRAGMA user_version")
+        except sqlite3.OperationalError:  # a folder that cannot be written, not even the log beside the database
+            connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
+        return connection
 
     def close(self) -> None:
         """Close the database."""
@@ -188,20 +239,24 @@ class Store:
             self.connection.execute("BEGIN IMMEDIATE")
             yield self.connection
 
-    def add_campaign(self, started: str, command: Sequence[str], version: str, host: Mapping[str, Any]) -> int:
-        """Record a call of ``shardmark run`` and return its number."""
+    def add_campaign(
+        self, started: str, command: Sequence[str], version: str, host: Mapping[str, Any], runs: Sequence[str] = ()
+    ) -> int:
+        """Record a call of ``shardmark run`` and the ids of all runs it is about; return its number."""
         with self._transaction() as db:
             cursor = db.execute(
                 "INSERT INTO campaigns (started, command, version, host) VALUES (?, ?, ?, ?)",
                 (started, json.dumps(list(command)), version, json.dumps(dict(host))),
             )
-        return int(cursor.lastrowid or 0)
+            number = int(cursor.lastrowid or 0)
+            db.executemany("INSERT INTO matrix VALUES (?, ?)", [(number, run) for run in runs])
+        return number
 
     def add_instance(
         self, checksum: str, name: str, track: str, summary: Mapping[str, Any], published: Mapping[str, Any]
     ) -> None:
         """Record an instance, or what is known of it by now."""
-        row = (checksum, name, track, json.dumps(dict(summary)), json.dumps(dict(published)))
+        row = (checksum, storable(name), track, json.dumps(dict(summary)), json.dumps(dict(published)))
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO instances VALUES (?, ?, ?, ?, ?)", row)
 
@@ -216,11 +271,12 @@ class Store:
     def add_run(self, campaign: int, r: Record) -> None:
         """Record a run with its incumbents and bounds, whole or not at all; replaces a run of the same id."""
         blob = None if r.solution is None else zlib.compress(json.dumps(r.solution).encode())
+        instance, reason, log = map(storable, (r.instance, r.reason, r.log))
         run = (
-            *(r.id, campaign, r.track, r.instance, r.checksum, r.solver, r.kind, r.solver_hash, r.seed),
-            *(r.timeout_s, r.memory_mib, r.cores, r.started, r.stop, r.status, r.reason),
+            *(r.id, campaign, r.track, instance, r.checksum, r.solver, r.kind, r.solver_hash, r.seed),
+            *(r.timeout_s, r.memory_mib, r.cores, r.started, r.stop, r.status, reason),
             *(int(r.cost is not None), decimal(r.cost), as_float(r.cost)),
-            *(decimal(r.lower_bound), as_float(r.lower_bound), r.wall_s, r.cpu_s, r.peak_mib, blob, r.log),
+            *(decimal(r.lower_bound), as_float(r.lower_bound), r.wall_s, r.cpu_s, r.peak_mib, blob, log),
         )
         incumbents = [
             (r.id, i, x.time_s, int(x.feasible), decimal(x.cost), as_float(x.cost)) for i, x in enumerate(r.incumbents)

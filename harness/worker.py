@@ -7,19 +7,24 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.memory import peak_bytes
 from harness.protocol import encode
 from instances import InputError, parse
 from instances.jsonfile import read_bytes
 from solvers import registry
+
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 class PipeRun(registry.Run):
@@ -66,6 +71,7 @@ def run_job(job: dict[str, Any]) -> None:
     """One run: the last message is ``done``, ``declined`` or ``error``."""
     channel = job["channel"]
     os.set_inheritable(channel, False)
+    die_with_the_referee()
     if job["cpus"] and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job["cpus"])
     run = PipeRun(channel, job["deadline"], seed=job["seed"], cores=job["cores"], memory=job["memory"])
@@ -83,7 +89,13 @@ def run_job(job: dict[str, Any]) -> None:
         traceback.print_exc()
         run.send("error", one_line(error))
     else:
-        run.send("done", None)
+        run.send("done", peak_bytes())
+
+
+def die_with_the_referee() -> None:
+    """Ask the system to end this process when the one that started it ends, however that comes."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def load_instance(job: dict[str, Any]) -> Any:

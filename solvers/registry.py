@@ -163,7 +163,9 @@ def solver_files(paths: Iterable[str | Path] = ()) -> list[Path]:
     """
     found = [*FOLDER.glob("*/*.py")]
     for path in map(Path, paths):
-        found += path.rglob("*.py") if path.is_dir() else [path]
+        inside = path.rglob("*.py") if path.is_dir() else ()
+        found += [f for f in inside if not any(part.startswith("_") for part in f.relative_to(path).parts[:-1])]
+        found += [] if path.is_dir() else [path]
     return [p.resolve() for p in sorted(dict.fromkeys(found)) if not p.name.startswith("_")]
 
 
@@ -193,14 +195,18 @@ def _import(path: Path) -> ModuleType:
 
 
 def source_hash(path: Path) -> str:
-    """SHA-256 of everything whose change can change what a solver file does.
+    """SHA-256 of the code that makes a solver: what identifies its version.
 
-    For a solver of this project: the file, the helpers of its track (``_*.py``), `solvers.native` and the C core.
-    For an external file: itself and the helpers beside it.
+    For a solver of this project: the file, the helpers of its track (``_*.py``), `solvers.native` and the C core. For
+    an external file: itself and every Python file beside it, which it can import. Versions of packages, and the
+    reading of instances, are not part of it: those stand with the campaign.
     """
-    files = {path, *path.parent.glob("_*.py")} - {path.parent / "_template.py"}
     if path.is_relative_to(FOLDER):
-        files |= {FOLDER / "native.py", *FOLDER.parent.glob("c_src/*.[ch]")}
+        sources = list(FOLDER.parent.glob("c_src/*.[ch]"))
+        files = {path, *path.parent.glob("_*.py")} - {path.parent / "_template.py"}
+        files |= {FOLDER / "native.py", *(sources or FOLDER.glob("_core.*"))}
+    else:
+        files = {path, *path.parent.glob("*.py")}
     digest = hashlib.sha256()
     for file in sorted(f for f in files if f.is_file()):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")

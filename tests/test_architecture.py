@@ -18,7 +18,7 @@ ALLOWED = {
     "instances": {"instances"},
     "solvers": {"instances", "solvers"},
     "harness": {"instances", "harness"},
-    "harness.worker": {"instances", "harness.protocol", "solvers.registry"},
+    "harness.worker": {"instances", "harness.memory", "harness.protocol", "solvers.registry"},
     "harness.discover": {"instances", "harness", "solvers.registry"},
     "harness.new_solver": {"solvers.registry"},
     "harness.verify": {"instances", "harness.verify"},

@@ -11,11 +11,13 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.limits import Limits
 from harness.run import Job, campaign, core_slots
-from harness.store import Store
+from harness.store import Store, exclusive
+from instances import InputError
 
 
 @pytest.fixture
@@ -64,7 +66,10 @@ def test_parallel_runs_have_cores_of_their_own():
     slots = core_slots(usable, 1)
     cpus = [slots.get()[0] for _ in range(usable)]
     assert sorted(cpus) == sorted(os.sched_getaffinity(0))
-    assert core_slots(1, usable + 1).get() is None
+    with pytest.raises(
+        InputError, match=f"expected at most {usable} cores in use at once, 1 runs of {usable + 1} are more"
+    ):
+        core_slots(1, usable + 1)
 
 
 def test_interrupting_a_campaign_kills_its_runs_and_keeps_what_is_done(store, zoo, chain):
@@ -100,3 +105,44 @@ def test_the_command_line_resumes(tmp_path, chain):
     again = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
     assert '"started": 0' in again.stdout
     assert "3 of 3 runs are there already" in again.stderr
+
+
+def test_what_the_referee_cannot_judge_or_store_is_a_row(store, zoo, chain):
+    jobs = jobs_of(zoo, chain, "huge-bound", "stray-bytes", "good")
+    assert campaign(store, 1, jobs, 1)
+    assert [store.finished()[job.id] for job in jobs] == ["error", "error", "ok"]
+
+
+def test_one_campaign_at_a_time_in_a_folder(tmp_path):
+    with exclusive(tmp_path), pytest.raises(InputError, match="expected no other `shardmark run`"), exclusive(tmp_path):
+        pass
+    with exclusive(tmp_path):
+        pass
+
+
+def test_the_worker_dies_with_its_referee(chain, tmp_path):
+    zoo_file = str(Path(__file__).parent / "zoo" / "zoo.py")
+    command = [sys.executable, "-m", "harness", "solve", str(chain.path), "--solver-path", zoo_file]
+    with subprocess.Popen([*command, "--solver", "hangs", "--timeout", "300"], stdout=subprocess.DEVNULL) as referee:
+        worker = None
+        while worker is None:
+            worker = next((child for child in children(referee.pid) if is_run(child)), None)
+            time.sleep(0.05)
+        time.sleep(0.5)
+        referee.kill()
+    _, alive = psutil.wait_procs([worker], timeout=20)
+    assert alive == []
+
+
+def children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children()
+    except psutil.Error:
+        return []
+
+
+def is_run(process: psutil.Process) -> bool:
+    try:
+        return "run" in process.cmdline()
+    except psutil.Error:
+        return False

@@ -82,7 +82,15 @@ def solution_file(tmp_path, solution) -> Path:
 
 def test_check_tells_the_exact_cost(example, tmp_path):
     found = answer("check", example, solution_file(tmp_path, [0, 0, 2, 1, 0]))
-    assert found == {"instance": "example.json", "feasible": True, "cost": 445, "violations": []}
+    assert found == {
+        "instance": "example.json",
+        "feasible": True,
+        "cost": 445,
+        "lower_bound": 395,
+        "bound_from": "simple",
+        "gap": 445 / 395 - 1,
+        "violations": [],
+    }
 
 
 @pytest.mark.parametrize(
@@ -237,6 +245,12 @@ def test_run_results_leaderboard(graph, tmp_path):
         (["leaderboard", "--results", "nowhere"], "run `shardmark run` first"),
         (["generate", "nothing", "--output", "x.json"], "invalid choice"),
         (["new-solver", "Bad Name", "--track", "pipeline"], "lower-case letters"),
+        (["new-solver", "class", "--track", "pipeline"], "a Python function"),
+        (["new-solver", "2opt", "--track", "pipeline"], "a Python function"),
+        (["info", "chain", "--track", "intraop"], "expected pipeline, found intraop"),
+        (["run", "--suite", "smoke", "--instance", "chain"], "not allowed with"),
+        (["run", "--suite", "smoke", "--cores", "4096"], "cores in use at once"),
+        (["solve", "chain", "--solver", "random-1", "--cores", "4096"], "cores in use at once"),
         (["list", "everything"], "invalid choice"),
         ([], "COMMAND"),
     ],
@@ -287,3 +301,54 @@ def test_the_solution_written_is_the_one_verified(example, tmp_path):
     found = answer("solve", example, "--solver", "greedy", "--timeout", 5, "--output", output)
     assert answer("check", example, output)["cost"] == found["cost"]
     assert len(read_json(output)) == 5
+
+
+def test_the_newest_campaign_decides_what_counts(graph, tmp_path):
+    results, ours = tmp_path / "results", tmp_path / "ours.py"
+    code = """from solvers.registry import solver
+@solver(track="pipeline")
+def ours(instance, run):
+    return {}
+"""
+    run = ["run", "--instance", graph, "--solver", "ours", "--solver-path", ours, "--results", results]
+    for blocks, cost in (([0, 0, 1, 1], 6.0), ([0, 0, 0, 0], 10.0), ([0, 0, 1, 1], 6.0)):
+        ours.write_text(code.format(blocks))
+        done = answer(*run)
+        assert [row["cost"] for row in answer("results", "--results", results)] == [repr(cost)]
+    assert done["started"] == 0  # the first version again: its run was there already
+    answer(*run, "--timeout", 5)
+    assert answer(*run)["started"] == 0
+    assert [row["timeout_s"] for row in answer("results", "--results", results)] == [60.0]
+
+
+def test_a_leaderboard_of_one_suite_leaves_other_instances_out(graph, tmp_path):
+    results, site = tmp_path / "results", tmp_path / "site"
+    for which in (["--instance", graph], ["--suite", "smoke"]):
+        answer("run", *which, "--solver", "simple", "--results", results)
+    answer("leaderboard", "--results", results, "--output", site, "--suite", "smoke")
+    pages = {path.name for path in site.rglob("instances/*/*.html")}
+    assert "chain.html" in pages
+    assert not any("chain.json" in name or "chain-json" in name for name in pages)
+
+
+def test_a_damaged_database_is_a_sentence(graph, tmp_path):
+    results = tmp_path / "results"
+    answer("run", "--instance", graph, "--solver", "simple", "--results", results)
+    path = results / "results.sqlite"
+    content = bytearray(path.read_bytes())
+    content[4096:40960] = b"x" * len(content[4096:40960])
+    path.write_bytes(content)
+    for command in (["results"], ["leaderboard", "--output", tmp_path / "site"]):
+        result = shardmark(*command, "--results", results)
+        assert result.returncode == 2
+        assert result.stderr.startswith("shardmark: results: expected a database")
+
+
+def test_results_of_a_folder_that_cannot_be_written_can_be_read(graph, tmp_path):
+    results = tmp_path / "results"
+    answer("run", "--instance", graph, "--solver", "simple", "--results", results)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "results.sqlite").write_bytes((results / "results.sqlite").read_bytes())
+    copy.chmod(0o555)
+    assert len(answer("results", "--results", copy)) == 1

@@ -111,3 +111,22 @@ def test_what_a_run_used_is_measured(run_zoo):
     assert 0 < row.cpu_s < math.inf
     assert 10 < row.peak_mib < 1024
     assert row.wall_s > 0
+
+
+def test_a_spike_between_two_looks_at_the_memory_counts(run_zoo):
+    row = run_zoo("spike", memory=300.0)
+    assert (row.stop, row.status) == ("memory", "memory")
+    assert 300 < row.peak_mib < 600
+
+
+def test_the_referees_own_memory_is_not_the_runs(run_zoo):
+    ballast = bytearray(700 << 20)
+    ballast[::4096] = b"x" * len(ballast[::4096])
+    assert run_zoo("good").peak_mib < 300
+    del ballast
+
+
+def test_of_a_flood_of_reports_the_first_and_the_last_are_kept(run_zoo):
+    row = run_zoo("floods")
+    assert (row.status, row.cost, len(row.incumbents)) == ("ok", 6.0, 1000 - 1)  # the last message says done
+    assert "messages, 1002 between are lost" in row.log

@@ -169,6 +169,33 @@ def bounds(instance, run):
     run.bound(1.5)
 
 
+@solver(track="pipeline")
+def huge_bound(instance, run):
+    """Report a bound beyond every float."""
+    run.bound(10**400)
+
+
+@solver(track="pipeline")
+def stray_bytes(instance, run):
+    """Fail with a text that UTF-8 cannot hold."""
+    raise ValueError("caf\udce9")
+
+
+@solver(track="pipeline")
+def spike(instance, run):
+    """Use much memory for a moment too short to be polled."""
+    bytearray(400 << 20)
+    return [0] * instance.nodes
+
+
+@solver(track="pipeline")
+def floods(instance, run):
+    """Report the same, two thousand times, and something better in the end."""
+    for _ in range(2000):
+        run.report([0] * instance.nodes)
+    run.report([0, 0, 1, 1])
+
+
 @bound(track="pipeline")
 def odd_bound(instance, run):
     """Report a bound that is no number."""
