@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import gzip
 import hashlib
+import io
 import json
 import os
 import re
@@ -19,24 +20,32 @@ from typing import Any
 from instances.errors import InputError
 
 GZIP_MAGIC = b"\x1f\x8b"
+LARGEST = 2 << 30  # bytes of a file; the largest of the contest has 1.3 GiB
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the file's content, decompressed if it is gzip (told by its first bytes, not by its name)."""
+    """Return the file's content, decompressed if it is gzip (told by its first bytes, not by its name).
+
+    More than `LARGEST` bytes, before or after, are refused: no instance is so large, but a device or a bomb is.
+    """
     try:
-        content = Path(path).read_bytes()
+        with Path(path).open("rb") as stream:
+            content = stream.read(LARGEST + 1)
     except FileNotFoundError:
         raise InputError(path, "", "expected a file, there is none of that name") from None
     except IsADirectoryError:
         raise InputError(path, "", "expected a file, found a folder") from None
     except OSError as error:
         raise InputError(path, "", f"expected a readable file ({error.strerror})") from None
-    if content[:2] != GZIP_MAGIC:
-        return content
-    try:
-        return gzip.decompress(content)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(path, "gzip stream", f"expected complete gzip data ({error})") from None
+    if content[:2] == GZIP_MAGIC:
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacked:
+                content = unpacked.read(LARGEST + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InputError(path, "gzip stream", f"expected complete gzip data ({error})") from None
+    if len(content) > LARGEST:
+        raise InputError(path, "", f"expected at most {LARGEST} bytes, compressed or not")
+    return content
 
 
 def decode(content: bytes, source: str | os.PathLike[str]) -> str:
@@ -103,9 +112,12 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a whole file or nothing: a temporary file beside it, then a rename."""
-    target = Path(path)
+    """Write a whole file or nothing: a temporary file beside it, then a rename; what is no file is written to."""
+    target = Path(path).resolve()  # a link stays one
     try:
+        if target.exists() and not target.is_file():  # a pipe or a device; a folder fails
+            target.write_bytes(content)
+            return
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         raise InputError(path, "", f"expected a place that can be written ({error.strerror})") from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
+import os
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances import InputError, intraop, load, parse, pipeline, save
+from instances import InputError, intraop, jsonfile, load, parse, pipeline, save
 from instances.graph import Graph
 from instances.jsonfile import read_bytes, write_bytes
 
@@ -145,3 +147,25 @@ def test_contest_files_round_trip(name, tmp_path, mirror):
     assert intraop.to_document(instance) == json.loads(read_bytes(path))
     save(instance, tmp_path / "again.json.gz")
     assert same(instance, load(tmp_path / "again.json.gz"))
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
+    (tmp_path / "a.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("a.json")
+    write_bytes(tmp_path / "link.json", b"new")
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "a.json").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_bytes(tmp_path / "pipe", b"through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+
+
+def test_a_bomb_is_refused_in_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(jsonfile, "LARGEST", 1000)
+    (tmp_path / "plain.json").write_bytes(b" " * 1001)
+    (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * 100_000))
+    for name in ("plain.json", "bomb.json.gz"):
+        with pytest.raises(InputError, match="expected at most 1000 bytes"):
+            read_bytes(tmp_path / name)
