@@ -12,7 +12,8 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -36,12 +37,11 @@ DEFAULT_MEMORY_MIB = 4096.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _terminate)
     try:
-        options = parser().parse_args(arguments)
-        status, answer = options.command(options)
-        emit(answer, options.json)
+        with _clean_end():
+            options = parser().parse_args(arguments)
+            status, answer = options.command(options)
+            emit(answer, options.json)
     except InputError as error:
         print(f"shardmark: {error}", file=sys.stderr)
         return 2
@@ -57,8 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(status)
 
 
-def _terminate(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+@contextmanager
+def _clean_end() -> Iterator[None]:
+    """End on SIGTERM and SIGHUP as on Ctrl-C: runs are killed, what is done is kept."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def emit(answer: Any, as_json: bool) -> None:

@@ -171,9 +171,8 @@ def solver_files(paths: Iterable[str | Path] = ()) -> list[Path]:
 
 def load_file(path: Path) -> list[Solver]:
     """Import one solver file and return what it declares, in the order of the file."""
-    before = len(_declared)
-    _import(path)
-    return _declared[before:]
+    module = _import(path)
+    return [solver for solver in _declared if solver.function.__module__ == module.__name__]
 
 
 def _import(path: Path) -> ModuleType:

@@ -7,7 +7,6 @@ tree, the same for every commit. Raise a group's ``version`` when its data chang
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,6 @@ from solvers.registry import LocalRun, load_file, source_hash
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "instances" / "data"
 SOLVERS = Path(native.__file__).resolve().parent  # of the installed project
-registered = cache(load_file)
 
 
 def data_file(name: str) -> Path:
@@ -162,7 +160,7 @@ class Gaps:
     @staticmethod
     def _gap(name: str, file: str, solver_name: str) -> float:
         instance = instances.load(data_file(name))
-        (solver,) = [s for s in registered(SOLVERS / "pipeline" / file) if s.name == solver_name]
+        (solver,) = [s for s in load_file(SOLVERS / "pipeline" / file) if s.name == solver_name]
         run = LocalRun(seed=0, seconds=100.0)
         solver.function(instance, run, **solver.params)
         verdict = verify(instance, run.solutions[-1])
