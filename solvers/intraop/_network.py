@@ -21,6 +21,8 @@ BUDGET = LARGEST_TOTAL
 FINE = 2**40
 DISCREPANCIES = 4
 ACCURACY = 0.01
+#: A timer set to no time at all would never ring.
+LEAST_SECONDS = 0.01
 #: What toulbar2 takes for no message passing, which fails without tables of two variables.
 NO_MESSAGES = -1.0
 
@@ -130,7 +132,7 @@ class Network:
             for index, value in enumerate(hint[self._joined].tolist()):
                 solver.wcsp.setBestValue(index, value)
         solver.timer(int(seconds) + 1)  # installs the handlers of SIGINT and of the timer, which takes whole seconds
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        signal.setitimer(signal.ITIMER_VIRTUAL, max(seconds, LEAST_SECONDS))
         with contextlib.suppress(self._toulbar2.Contradiction):
             solver.wcsp.sortConstraints()
             solver.solve()

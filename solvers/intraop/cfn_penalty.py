@@ -63,7 +63,7 @@ def cfn_penalty(instance: Instance, run: Run) -> None:
         model = prepare(instance, timeline, tolerant=tolerant)
         if model is not None:
             _Adaptation(run, record, Footprint(instance, timeline, model)).solve()
-        if record.cost < IMPOSSIBLE:
+        if record.cost < IMPOSSIBLE or not run.remaining():
             return
 
 
@@ -248,7 +248,7 @@ class _Adaptation:
         """Lines 2 to 10, in as many chains as there are children at once."""
         self.best_weight = weight
         for number in range(self.width):
-            step = FIRST_STEP / 2**number
+            step = FIRST_STEP / 2 ** (number % 4)
             self._next(_Chain(weight * math.exp(-step), step, guided=number % 2 == 1))
         while len(self.workers) and time.monotonic() < self.last_call:
             for chain, outcome in self._answers():

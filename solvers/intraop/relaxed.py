@@ -70,7 +70,7 @@ def _minimise(network: Network, run: Run, accuracy: float, seconds: float) -> In
 
     def job() -> Ints:
         until = time.monotonic() + seconds
-        found = network.minimise(nothing, max(seconds, 0.01), until, discrepancies=0, accuracy=accuracy)
+        found = network.minimise(nothing, seconds, until, discrepancies=0, accuracy=accuracy)
         value = nothing[:0] if found.value is None else found.value
         proven = -(-found.bound // network.scale)  # whole costs: round up
         if found.value is not None and found.status == Status.OPTIMAL:

@@ -142,6 +142,11 @@ def test_a_run_ends_soon_after_its_time(tiny, solver, cores):
     assert trial.solutions
 
 
+def test_little_memory_means_fewer_children(tiny):
+    instance = layered(tiny, 100, np.random.default_rng(2))
+    assert cost(instance, run(cfn_penalty, instance, seconds=2.0, cores=4, memory=1.0).solutions[-1])
+
+
 def test_cfn_penalty_is_better_than_greedy_and_that_than_random(tiny):
     instance = layered(tiny, 300, np.random.default_rng(1))
     costs = [cost(instance, run(solver, instance, seconds=3.0).solutions[-1]) for solver in (cfn_penalty, greedy)]

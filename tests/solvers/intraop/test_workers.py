@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
+import psutil
 import pytest
 
 from solvers.intraop._workers import TOLERATED, Workers
@@ -79,6 +82,20 @@ def test_leaving_kills_what_still_runs():
         assert workers.collect(time.monotonic() + 0.1) == []
         assert len(workers) == 3
     assert len(workers) == 0
+
+
+def test_a_child_dies_with_its_parent():
+    program = (
+        "import os, time; from solvers.intraop._workers import Workers; workers = Workers()\n"
+        "workers.launch(None, lambda: (os.write(2, b'%d\\n' % os.getpid()), time.sleep(600)), 600); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) as parent:
+        child = psutil.Process(int(parent.stderr.readline()))
+        parent.kill()
+    patience = time.monotonic() + 60
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < patience
+        time.sleep(0.01)
 
 
 def test_children_print_nothing(capfd):
