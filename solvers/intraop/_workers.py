@@ -52,6 +52,7 @@ class Workers:
     ) -> None:
         for child in self._children:
             os.kill(child.process, signal.SIGKILL)
+            child.asked = True  # its end is no failure
         while self._children:
             self._bury(self._children[0])
 

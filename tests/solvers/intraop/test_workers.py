@@ -103,3 +103,10 @@ def test_children_print_nothing(capfd):
         workers.launch(None, lambda: os.write(1, b"noise"), 60)
         collect(workers)
     assert capfd.readouterr().out == ""
+
+
+def test_children_that_are_killed_at_the_end_have_not_failed():
+    with Workers() as workers:
+        for _ in range(TOLERATED + 1):
+            workers.launch(None, lambda: time.sleep(600), 600)
+    assert len(workers) == 0
