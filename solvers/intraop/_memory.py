@@ -33,6 +33,7 @@ class Timeline:
     usage: Ints
     steps: int
     limit: int
+    exact: bool
 
     @classmethod
     def of(cls, instance: Instance) -> Timeline:
@@ -53,6 +54,7 @@ class Timeline:
             usage=-(-usage >> bits),
             steps=len(begins),
             limit=instance.usage_limit >> bits,
+            exact=bits == 0,
         )
 
     def profile(self, usage_of_node: Ints) -> Ints:
@@ -89,11 +91,11 @@ class Timeline:
     def hopeless(self) -> Mask:
         """Strategies that overload some step even beside the least of all other nodes, shape (strategies,).
 
-        None where the least of all nodes is an overload itself.
+        None where the least of all nodes is an overload itself, or where scaled numbers say too little to rule out.
         """
         least = self.least()
         base = self.profile(least)
-        if (base > self.limit).any():
+        if not self.exact or (base > self.limit).any():
             return np.zeros(len(self.usage), dtype=bool)
         room = self.limit - self.peak_of_node(base)
         return self.usage - least[self.owner] > room[self.owner]

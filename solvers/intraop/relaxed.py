@@ -30,8 +30,9 @@ STAGES = ((0.01, 0.1), (0.001, 0.3), (0.00001, 1.0))
 def cfn_relaxed(instance: Instance, run: Run) -> None:
     """Minimise the cost without the memory limit, over strategies that fit beside the least of all others (toulbar2).
 
-    A minimum that keeps the limit is optimal; it is reported as a solution.
+    A minimum that keeps the limit is reported as a solution.
     """
+    run.bound(instance.cheapest_parts())
     timeline = Timeline.of(instance)
     for tolerant in (False, True):
         model = prepare(instance, timeline, tolerant=tolerant)
@@ -40,12 +41,11 @@ def cfn_relaxed(instance: Instance, run: Run) -> None:
 
 
 def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model) -> bool:
-    """Report better and better bounds, the simplest first; False if the model has no assignment at all.
+    """Report better and better bounds above the simplest; False if the model has no assignment at all.
 
     What a model forbids costs more than any assignment without it, so the bound holds for all solutions.
     """
     network, best = Network(model), instance.cheapest_parts()
-    run.bound(best)
     for accuracy, share in STAGES:
         answer = _minimise(network, run, accuracy, share * (run.remaining() - RESERVE))
         if answer is None:
@@ -67,9 +67,9 @@ def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model) -> bo
 
 def _minimise(network: Network, run: Run, accuracy: float, seconds: float) -> Ints | None:
     """Minimise without penalties in a child: ``[status, bound in costs of the model, *values]``, None if cut off."""
+    until = time.monotonic() + seconds  # no later than the child is asked to stop: an end before it is the search's own
 
     def job() -> Ints:
-        until = time.monotonic() + seconds
         found = network.minimise(nothing, seconds, until, discrepancies=0, accuracy=accuracy)
         value = nothing[:0] if found.value is None else found.value
         proven = -(-found.bound // network.scale)  # whole costs: round up

@@ -182,3 +182,23 @@ def test_a_large_contest_instance_in_seconds(mirror):
     found = cost(instance, run(cfn_penalty, instance, seconds=6.0).solutions[-1])
     assert 6548554000 <= found < 6.6e9  # the optimum is about 6.548554e9
     assert found <= cost(instance, run(greedy, instance, seconds=6.0).solutions[-1]) < 7e9
+
+
+@pytest.mark.parametrize(("nodes", "choices"), [(14, 6), (20, 8)])
+def test_a_bound_cut_short_is_below_every_solution(tiny, nodes, choices):
+    rng = np.random.default_rng(0)
+    pairs = [((i, j), rng.integers(0, 1000, choices**2).tolist()) for i in range(nodes) for j in range(i)]
+    rows = [
+        (0, 5, rng.integers(0, 1000, choices).tolist(), rng.integers(0, 1000, choices).tolist()) for _ in range(nodes)
+    ]
+    instance = tiny.make(rows, pairs, limit=10**6)
+    known = cost(instance, run(greedy, instance, seconds=1.0).solutions[-1])
+    for seconds in (0.5, 1.0):
+        assert max(run(cfn_relaxed, instance, seconds=seconds).bounds) <= known
+
+
+def test_memory_beyond_64_bits_rules_nothing_out(tiny):
+    half = 2**61
+    rows = [(0, 1, [0, 9], [half + 1, 0])] * 2
+    instance = tiny.make(rows, [], limit=2 * half + 2)
+    assert max(run(cfn_relaxed, instance).bounds) == 0
