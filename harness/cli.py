@@ -89,16 +89,14 @@ def emit(answer: Any, as_json: bool) -> None:
 def find_problem(options: argparse.Namespace, reference: str | None = None) -> Problem:
     """The instance that an argument names: a file, or a catalog id."""
     path, entry = catalog.resolve(reference or options.instance)
-    given = {"stages": getattr(options, "stages", None)}
-    given = {key: value for key, value in given.items() if value is not None}
+    track, timeout, stages = (getattr(options, name, None) for name in ("track", "timeout", "stages"))
+    given = {} if stages is None else {"stages": stages}
     if entry is None:
-        track = getattr(options, "track", None)
-        timeout = options.timeout if getattr(options, "timeout", None) is not None else DEFAULT_TIMEOUT_S
-        return Problem(path.name, path, track, given, {}, timeout)
-    if getattr(options, "track", None) not in (None, entry.track):
-        raise InputError(entry.id, "--track", f"expected {entry.track}, found {options.track}")
-    timeout = options.timeout if getattr(options, "timeout", None) is not None else entry.time_limit_s
-    return Problem(entry.id, path, entry.track, {**entry.options, **given}, entry.published, timeout)
+        return Problem(path.name, path, track, given, {}, timeout or DEFAULT_TIMEOUT_S)
+    if track not in (None, entry.track):
+        raise InputError(entry.id, "--track", f"expected {entry.track}, found {track}")
+    options_of_both = {**entry.options, **given}
+    return Problem(entry.id, path, entry.track, options_of_both, entry.published, timeout or entry.time_limit_s)
 
 
 def find_solver(infos: Sequence[SolverInfo], track: str, name: str) -> SolverInfo:
@@ -167,7 +165,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
 
 def known_bound(problem: Problem, row: Record | None = None) -> tuple[int | float, str]:
     """The greatest lower bound at hand, and where it comes from: the instance, the run, or what is published."""
-    bounds = [(problem.instance.summary()["simple_bound"], "simple")]
+    bounds = [(problem.summary["simple_bound"], "simple")]
     if row is not None and row.lower_bound is not None and row.status != "contradiction":
         bounds.append((row.lower_bound, row.solver))
     if not problem.options and "lower_bound" in problem.published:
@@ -233,7 +231,7 @@ def optimal(row: Record) -> bool:
 
 def run_info(options: argparse.Namespace) -> Answer:
     """Facts about an instance."""
-    return 0, find_problem(options).instance.summary()
+    return 0, find_problem(options).summary
 
 
 def run_run(options: argparse.Namespace) -> Answer:

@@ -7,7 +7,6 @@ The memory of the whole process tree is polled; proportional set size where the 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import selectors
 import signal
@@ -54,6 +53,10 @@ class Limits:
         """How long before the limit a solver's own deadline lies, so that its last report arrives in time."""
         return min(0.5, max(0.2, 0.05 * self.timeout_s), 0.2 * self.timeout_s)
 
+    def overused(self, peak_mib: float) -> str:
+        """The reason of a run that used more memory than it may."""
+        return f"used {peak_mib:.0f} MiB, the limit is {self.memory_mib:.0f} MiB"
+
 
 @dataclass
 class Outcome:
@@ -68,7 +71,6 @@ class Outcome:
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_mib: float = 0.0
-    memory_limit_mib: float = math.inf
     messages: list[tuple[float, bytes]] = field(default_factory=list)
     fault: str | None = None
     log: str = ""
@@ -115,7 +117,7 @@ class _Watch:
         self.process = process
         self.start = start
         self.limits = limits
-        self.outcome = Outcome(memory_limit_mib=limits.memory_mib)
+        self.outcome = Outcome()
         self.frames = Frames()
         self.log = bytearray()
         self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT)
@@ -152,8 +154,7 @@ class _Watch:
             if now >= next_poll:
                 next_poll = now + self._poll_memory()
                 if self.outcome.peak_mib > self.limits.memory_mib:
-                    used = f"used {self.outcome.peak_mib:.0f} MiB, the limit is {self.limits.memory_mib:.0f} MiB"
-                    self._stop("memory", used)
+                    self._stop("memory", self.limits.overused(self.outcome.peak_mib))
                     break
             self._read(min(POLL_S, max(0.0, end - now)))
         self.outcome.wall_s = time.monotonic() - self.start

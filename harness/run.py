@@ -54,6 +54,11 @@ class Problem:
         return parse(read_bytes(self.path), str(self.path), self.track, **self.options)
 
     @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """Facts of the instance; kept when the instance is forgotten."""
+        return dict(self.instance.summary())
+
+    @cached_property
     def content_hash(self) -> str:
         """SHA-256 of the decompressed file."""
         return sha256(read_bytes(self.path))
@@ -170,7 +175,7 @@ def examine(instance: Any, outcome: Outcome) -> Verified:
     return Verified(tuple(incumbents), tuple(bounds), best, solution, greatest, violation, last, fault)
 
 
-def merge(kind: str, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
+def merge(kind: str, limits: Limits, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
     """``(stop, status, reason)``: the one place where how a run ended, what it claimed and what is true meet."""
     stop, reason = outcome.stop, outcome.reason
     last = found.last
@@ -178,8 +183,8 @@ def merge(kind: str, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
         stop, reason = last.kind, str(last.value)
     elif stop == "exit" and (last is None or last.kind != "done"):
         stop, reason = "crash", "ended its process without returning"
-    if stop == "exit" and outcome.peak_mib > outcome.memory_limit_mib:
-        stop, reason = "memory", f"used {outcome.peak_mib:.0f} MiB, the limit is {outcome.memory_limit_mib:.0f} MiB"
+    if stop == "exit" and outcome.peak_mib > limits.memory_mib:
+        stop, reason = "memory", limits.overused(outcome.peak_mib)
     cost, bound = found.cost, found.lower_bound
     if cost is not None and bound is not None and contradicts(bound, cost, isinstance(cost, int)):
         return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"
@@ -196,7 +201,7 @@ def merge(kind: str, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
 
 def record(job: Job, started: str, outcome: Outcome, found: Verified) -> Record:
     """The row of a finished run."""
-    stop, status, reason = merge(job.solver.kind, outcome, found)
+    stop, status, reason = merge(job.solver.kind, job.limits, outcome, found)
     return Record(
         id=job.id,
         track=job.solver.track,
@@ -276,7 +281,7 @@ def campaign(
 def keep(store: Store, campaign_number: int, job: Job, row: Record) -> None:
     """Store a run with what pages need to know of its instance and its solver."""
     problem, solver = job.problem, job.solver
-    store.add_instance(problem.checksum, problem.id, row.track, problem.instance.summary(), problem.published)
+    store.add_instance(problem.checksum, problem.id, row.track, problem.summary, problem.published)
     store.add_solver(
         solver.hash, solver.track, solver.name, solver.kind, solver.source, solver.description, dict(solver.params)
     )
