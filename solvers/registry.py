@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.machinery
+import importlib.metadata
 import importlib.util
 import re
 import sys
@@ -20,6 +22,9 @@ import numpy as np
 
 FOLDER = Path(__file__).resolve().parent
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+GROUP = "shardmark.solvers"  # of entry points, each names a module that declares solvers
+PACKAGE = "package:"  # begins the place of what an installed package brings
+CODE_SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -161,12 +166,42 @@ def solver_files(paths: Iterable[str | Path] = ()) -> list[Path]:
 
     A name that begins with an underscore is a helper, not a solver file.
     """
-    found = [*FOLDER.glob("*/*.py")]
+    found = sorted(FOLDER.glob("*/*.py"))
     for path in map(Path, paths):
-        inside = path.rglob("*.py") if path.is_dir() else ()
-        found += [f for f in inside if not any(part.startswith("_") for part in f.relative_to(path).parts[:-1])]
-        found += [] if path.is_dir() else [path]
-    return [p.resolve() for p in sorted(dict.fromkeys(found)) if not p.name.startswith("_")]
+        found += files_in(path, ".py")
+    return [p for p in dict.fromkeys(f.resolve() for f in found) if not p.name.startswith("_")]
+
+
+def legal_name(text: str) -> str:
+    """The solver name nearest to any text, such as the name of a file."""
+    return re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip(".-") or "solver"
+
+
+def files_in(path: Path, suffix: str) -> list[Path]:
+    """The file itself if it has the suffix; of a folder all such files, but for folders named with an underscore."""
+    if not path.is_dir():
+        return [path] if path.suffix == suffix else []
+    found = sorted(path.rglob(f"*{suffix}"))
+    return [file for file in found if not any(part.startswith("_") for part in file.relative_to(path).parts[:-1])]
+
+
+def installed() -> list[str]:
+    """Places of the modules that installed packages name as solvers, each once."""
+    return sorted({PACKAGE + entry.value for entry in importlib.metadata.entry_points(group=GROUP)})
+
+
+def load(place: str) -> list[Solver]:
+    """Import what a place names and return what it declares, in the order of declaration.
+
+    A place is the path of a solver file, or ``package:MODULE``: what that module and those below it declare.
+    """
+    if not place.startswith(PACKAGE):
+        return load_file(Path(place))
+    module = place.removeprefix(PACKAGE)
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ImportError(f"expected the entry point to name a module, found {module!r}")
+    importlib.import_module(module)
+    return [s for s in _declared if f"{s.function.__module__}.".startswith(f"{module}.")]
 
 
 def load_file(path: Path) -> list[Solver]:
@@ -193,20 +228,45 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
-def source_hash(path: Path) -> str:
+def source_hash(place: str | Path) -> str:
     """SHA-256 of the code that makes a solver: what identifies its version.
 
     For a solver of this project: the file, the helpers of its track (``_*.py``), `solvers.native` and the C core. For
-    an external file: itself and every Python file beside it, which it can import. Versions of packages, and the
-    reading of instances, are not part of it: those stand with the campaign.
+    an external file: itself and every Python file beside it, which it can import. For an installed package: its
+    version, its Python files and its compiled modules. Versions of other packages, and the reading of instances, are
+    not part of it: those stand with the campaign.
     """
+    if str(place).startswith(PACKAGE):
+        return _package_hash(str(place).removeprefix(PACKAGE))
+    path = Path(place)
     if path.is_relative_to(FOLDER):
         sources = list(FOLDER.parent.glob("c_src/*.[ch]"))
         files = {path, *path.parent.glob("_*.py")} - {path.parent / "_template.py"}
         files |= {FOLDER / "native.py", *(sources or FOLDER.glob("_core.*"))}
     else:
         files = {path, *path.parent.glob("*.py")}
-    digest = hashlib.sha256()
-    for file in sorted(f for f in files if f.is_file()):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return hash_of((file.name, file) for file in sorted(files) if file.is_file())
+
+
+def _package_hash(module: str) -> str:
+    """SHA-256 of the version and the code of the package that a module belongs to; imports nothing."""
+    entries = importlib.metadata.entry_points(group=GROUP)
+    versions = {entry.dist.version for entry in entries if entry.value == module and entry.dist}
+    spec = importlib.util.find_spec(module.split(".")[0])
+    files: dict[str, Path] = {}
+    for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
+        code = (file for suffix in CODE_SUFFIXES for file in folder.rglob(f"*{suffix}"))
+        files |= {str(file.relative_to(folder)): file for file in code}
+    if spec is not None and spec.origin is not None:
+        files.setdefault(Path(spec.origin).name, Path(spec.origin))
+    return hash_of(sorted(files.items()), ",".join(sorted(versions)))
+
+
+def hash_of(files: Iterable[tuple[str, Path]], text: str = "") -> str:
+    """SHA-256 of a text and of files, each with the name that is given for it."""
+    digest = hashlib.sha256(text.encode())
+    for name, file in files:
+        with file.open("rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").digest()
+        digest.update(b"\0" + name.encode() + b"\0" + content)
     return digest.hexdigest()
