@@ -28,7 +28,18 @@ from harness.compare import PROVEN, TOLERANCE, contradicts, proves
 from harness.store import Store
 from instances import TRACKS, InputError, track_module, tracks
 
-__all__ = ["PROVEN", "TOLERANCE", "InputError", "Tables", "run_table", "tables", "write_csv", "write_parquet"]
+__all__ = [
+    "EXPORTED",
+    "PROVEN",
+    "TOLERANCE",
+    "InputError",
+    "Tables",
+    "export_table",
+    "run_table",
+    "tables",
+    "write_csv",
+    "write_parquet",
+]
 
 #: How many times the instances of a track are drawn anew, with replacement, to see how firm a ranking is.
 RESAMPLES = 2000
@@ -37,8 +48,9 @@ FEWEST_RESAMPLED = 5
 
 #: Types of columns that are not text.
 _TYPES: dict[str, Any] = {
-    **dict.fromkeys(["campaign", "seed", "cores", "number", "feasible"], pl.Int64),
-    **dict.fromkeys(["timeout_s", "memory_mib", "wall_s", "cpu_s", "peak_mib", "time_s"], pl.Float64),
+    **dict.fromkeys(["campaign", "seed", "cores", "number", "feasible", "processes", "co_runners", "jobs"], pl.Int64),
+    **dict.fromkeys(["timeout_s", "cpu_limit_s", "memory_mib", "output_mib"], pl.Float64),
+    **dict.fromkeys(["wall_s", "cpu_s", "peak_mib", "time_s"], pl.Float64),
     **dict.fromkeys(["cost_float", "best_cost_float", "lower_bound_float", "value_float"], pl.Float64),
     **dict.fromkeys(["score", "certified", "gap", "bound_score", "score_low", "score_high", "first_share"], pl.Float64),
     **dict.fromkeys(["best", "proven", "bound_trusted", "bound_best", "bound_proves"], pl.Boolean),
@@ -46,6 +58,11 @@ _TYPES: dict[str, Any] = {
 }
 #: The columns of `run_table` that fit a terminal.
 SHORT = ["track", "instance", "solver", "seed", "status", "cost", "score", "lower_bound", "certified", "gap", "wall_s"]
+#: Tables that can be exported, and what they are called in `Tables`.
+EXPORTED = {
+    **{name: name for name in ("runs", "incumbents", "campaigns", "hosts")},
+    "bounds": "reported",
+}
 _METHOD = ["track", "solver"]
 _CELL = ["track", "solver", "checksum"]
 
@@ -75,7 +92,9 @@ class Tables:
     ``incumbents``      ``run time_s feasible cost cost_float``, in the order of arrival
     ``reported``        ``run time_s value value_float``: lower bounds, in the order of arrival
     ``contradictions``  a row a bound above a known cost: ``track instance checksum solver seed run bound cost against``
-    ``campaigns``       ``id started command version host`` (JSON) and ``runs``, current ones
+    ``campaigns``       ``id started ended command version executor jobs`` and ``runs``, current ones
+    ``hosts``           a row a machine of a campaign: ``campaign name facts disturbances`` (JSON, disturbances null if
+                        nobody looked) and ``runs``, current ones
     ``notes``           ``track instance note``: what a reader should know before comparing; ``instance`` may be null
     """
 
@@ -91,6 +110,7 @@ class Tables:
     reported: pl.DataFrame
     contradictions: pl.DataFrame
     campaigns: pl.DataFrame
+    hosts: pl.DataFrame
     notes: pl.DataFrame
 
 
@@ -107,7 +127,8 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
     runs = _score_runs(runs, cases, incumbents, reported)
     instances = _score_instances(instances, runs, cases)
     results = _results(runs)
-    facts, campaigns = _load(store, "solvers"), _load(store, "campaigns", id=pl.Int64)
+    facts = _load(store, "solvers")
+    hosts = _count_runs(_load(store, "hosts"), runs, {"campaign": "campaign", "host": "name"})
     expected = _expected(runs, instances)
     contradictions = _contradictions(instances, cases)
     return Tables(
@@ -122,17 +143,24 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
         incumbents=incumbents,
         reported=reported,
         contradictions=contradictions,
-        campaigns=_count_runs(campaigns, runs),
-        notes=_notes(everything, runs, instances, campaigns),
+        campaigns=_count_runs(_load(store, "campaigns", id=pl.Int64), runs, {"campaign": "id"}),
+        hosts=hosts,
+        notes=_notes(everything, runs, instances, hosts),
     )
 
 
+def export_table(scored: Tables, name: str) -> pl.DataFrame:
+    """One of `EXPORTED`, flat columns: what ``shardmark results`` prints and exports."""
+    return run_table(scored) if name == "runs" else getattr(scored, EXPORTED[name])
+
+
 def run_table(scored: Tables) -> pl.DataFrame:
-    """The current runs with their scores, a row each, flat columns: what ``shardmark results`` prints and exports."""
+    """The current runs with their scores, a row each, flat columns."""
     first = ["track", "instance", "solver", "kind", "seed", "status", "cost", "score", "lower_bound", "certified"]
     then = ["gap", "best", "proven", "time_to_best_s", "wall_s", "cpu_s", "peak_mib", "timeout_s", "memory_mib"]
-    last = ["cores", "started", "reason", "solver_hash", "checksum", "id"]
-    return scored.runs.select(*first, *then, *last).sort("track", "instance", "kind", "solver", "seed")
+    limits = ["cores", "cpu_limit_s", "processes", "output_mib", "backend", "enforced", "co_runners", "host"]
+    last = ["stop", "claimed", "verified", "started", "reason", "solver_hash", "checksum", "id"]
+    return scored.runs.select(*first, *then, *limits, *last).sort("track", "instance", "kind", "solver", "seed")
 
 
 def write_parquet(frame: pl.DataFrame, path: str | Path) -> None:
@@ -521,20 +549,22 @@ def _anytime(runs: pl.DataFrame, instances: pl.DataFrame, incumbents: pl.DataFra
 # ---------------------------------------------------------------- what to know before comparing
 
 
-def _count_runs(campaigns: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    counted = runs.group_by(id="campaign").agg(runs=pl.len())
-    return campaigns.join(counted, on="id", how="left").with_columns(pl.col("runs").fill_null(0)).sort("id")
+def _count_runs(rows: pl.DataFrame, runs: pl.DataFrame, key: Mapping[str, str]) -> pl.DataFrame:
+    """Add to campaigns or machines the number of their runs; ``key`` maps columns of ``runs`` to theirs."""
+    counted = runs.group_by(list(key)).agg(runs=pl.len()).rename(key)
+    names = list(key.values())
+    return rows.join(counted, on=names, how="left").with_columns(pl.col("runs").fill_null(0)).sort(names)
 
 
 _Note = tuple[str, str | None, str]
 
 
-def _notes(
-    everything: pl.DataFrame, runs: pl.DataFrame, instances: pl.DataFrame, campaigns: pl.DataFrame
-) -> pl.DataFrame:
+def _notes(everything: pl.DataFrame, runs: pl.DataFrame, instances: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
     notes = [
         *_limit_notes(runs),
-        *_host_notes(runs, campaigns),
+        *_backend_notes(runs),
+        *_host_notes(runs, hosts),
+        *_disturbance_notes(runs, hosts),
         *_missing_notes(_expected(runs, instances)),
         *_dropped_notes(everything, runs),
         *_name_notes(instances),
@@ -544,7 +574,9 @@ def _notes(
 
 def _limit_notes(runs: pl.DataFrame) -> list[_Note]:
     """Runs of one kind on one instance under unequal limits: a note each, and one for the track."""
-    limits = pl.struct("timeout_s", "cores", "memory_mib").unique().sort().alias("limits")
+    most = pl.col("cores") * pl.col("timeout_s") + 1  # what a run can use of CPU time that has no limit on it
+    cpu = pl.min_horizontal("cpu_limit_s", most).fill_null(most)
+    limits = pl.struct("timeout_s", "cores", "memory_mib", cpu_s=cpu).unique().sort().alias("limits")
     mixed = runs.group_by("track", "instance", "kind").agg(limits).filter(pl.col("limits").list.len() > 1)
     notes: list[_Note] = []
     for track, instance, kind, unequal in mixed.iter_rows():
@@ -557,18 +589,48 @@ def _limit_notes(runs: pl.DataFrame) -> list[_Note]:
     return notes
 
 
-def _limits(timeout_s: float, cores: int, memory_mib: float) -> str:
-    return f"{timeout_s:g} s, {cores} core{'s' if cores > 1 else ''}, {memory_mib:g} MiB"
+def _limits(timeout_s: float, cores: int, memory_mib: float, cpu_s: float) -> str:
+    cpu = f", {cpu_s:g} s of CPU time" if cpu_s < cores * timeout_s else ""
+    return f"{timeout_s:g} s, {cores} core{'s' if cores > 1 else ''}, {memory_mib:g} MiB{cpu}"
 
 
-def _host_notes(runs: pl.DataFrame, campaigns: pl.DataFrame) -> list[_Note]:
-    """Runs from machines that differ in processor, cores or memory."""
-    machines = {number: _machine(json.loads(host)) for number, host in campaigns.select("id", "host").iter_rows()}
-    used = runs.select("track", machine=pl.col("campaign").replace_strict(machines, return_dtype=pl.String)).unique()
+def _backend_notes(runs: pl.DataFrame) -> list[_Note]:
+    """Runs whose limits were held in different ways."""
+    backends = runs.filter(pl.col("backend") != "").group_by("track").agg(pl.col("backend").unique().sort())
     return [
-        (track, None, f"Runs from {len(names)} machines are compared: {'; '.join(sorted(names))}.")
-        for track, names in used.group_by("track").agg("machine").iter_rows()
+        (track, None, f"The limits of its runs were held in different ways: {', '.join(names)}.")
+        for track, names in backends.iter_rows()
         if len(names) > 1
+    ]
+
+
+def _with_hosts(runs: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
+    """Track of every run, and ``facts`` and ``disturbances`` of its machine."""
+    key = ["campaign", "host"]
+    return runs.select("track", *key).join(hosts.rename({"name": "host"}), on=key)
+
+
+def _host_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
+    """Runs from machines that differ in processor, cores or memory."""
+    machine = pl.col("facts").map_elements(lambda facts: _machine(json.loads(facts)), pl.String)
+    used = _with_hosts(runs, hosts).group_by("track").agg(machine.unique().sort())
+    return [
+        (track, None, f"Runs from {len(names)} machines are compared: {'; '.join(names)}.")
+        for track, names in used.iter_rows()
+        if len(names) > 1
+    ]
+
+
+def _disturbance_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
+    """Runs from machines on which something was found after their campaign."""
+    found = _with_hosts(runs, hosts).filter(pl.col("disturbances") != "[]")
+    return [
+        (
+            track,
+            None,
+            f"The machine was disturbed in a campaign with {count} of its runs: {' '.join(json.loads(words))}",
+        )
+        for track, words, count in found.group_by("track", "disturbances").len().iter_rows()
     ]
 
 

@@ -1,4 +1,7 @@
-"""The results database: SQLite in WAL mode, one transaction a run; a run done again replaces itself whole."""
+"""The results database: SQLite in WAL mode, one transaction a run; a run done again replaces itself whole.
+
+Every commit is on the disk before it returns: what was reported as done survives a kill, and a power cut.
+"""
 
 from __future__ import annotations
 
@@ -7,96 +10,17 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness.schema import bring_up_to_date, is_older
 from instances import InputError
 
 FILE_NAME = "results.sqlite"
 LOCK_NAME = ".lock"
-VERSION = 1
-
-SCHEMA = """
-CREATE TABLE campaigns (          -- one call of `shardmark run`
-  id INTEGER PRIMARY KEY,
-  started TEXT NOT NULL,          -- UTC, ISO 8601
-  command TEXT NOT NULL,          -- JSON list of arguments
-  version TEXT NOT NULL,          -- of shardmark
-  host TEXT NOT NULL              -- JSON object: cpu, cores, memory_mib, os, python, packages
-);
-CREATE TABLE instances (          -- what was solved; a row a content, so that pages need no instance files
-  checksum TEXT PRIMARY KEY,      -- SHA-256 of the decompressed file, and its options
-  id TEXT NOT NULL,               -- catalog id, or the file's name
-  track TEXT NOT NULL,
-  summary TEXT NOT NULL,          -- JSON object: facts from Instance.summary()
-  published TEXT NOT NULL         -- JSON object: catalog facts (best_cost, lower_bound as decimal text, source, ...)
-);
-CREATE TABLE solvers (            -- who solved; a row a version of a solver
-  hash TEXT NOT NULL,             -- of its source
-  track TEXT NOT NULL,
-  name TEXT NOT NULL,
-  kind TEXT NOT NULL,             -- 'solver' or 'bound'
-  source TEXT NOT NULL,           -- citation
-  description TEXT NOT NULL,
-  params TEXT NOT NULL,           -- JSON object
-  PRIMARY KEY (track, name, hash)
-);
-CREATE TABLE runs (
-  id TEXT PRIMARY KEY,            -- SHA-256 of the definition: instance, solver, parameters, seed and limits
-  campaign INTEGER NOT NULL REFERENCES campaigns(id),
-  track TEXT NOT NULL,
-  instance TEXT NOT NULL,         -- catalog id, or the file's name
-  checksum TEXT NOT NULL REFERENCES instances(checksum),
-  solver TEXT NOT NULL,
-  kind TEXT NOT NULL,             -- 'solver' or 'bound'
-  solver_hash TEXT NOT NULL,
-  seed INTEGER NOT NULL,
-  timeout_s REAL NOT NULL,
-  memory_mib REAL NOT NULL,
-  cores INTEGER NOT NULL,
-  started TEXT NOT NULL,          -- UTC, ISO 8601
-  stop TEXT NOT NULL,             -- why the process ended: exit, timeout, memory, crash, error, declined, import
-  status TEXT NOT NULL,           -- what it is worth: ok, timeout, memory, crash, error, declined, infeasible,
-                                  --   none (no solution or bound), contradiction
-  reason TEXT NOT NULL,           -- one sentence, empty for ok
-  feasible INTEGER NOT NULL,      -- 1 if at least one verified feasible solution
-  cost TEXT,                      -- least verified cost, decimal text, exact; NULL if none
-  cost_float REAL,
-  lower_bound TEXT,               -- greatest bound reported, decimal text; NULL if none
-  lower_bound_float REAL,
-  wall_s REAL NOT NULL,           -- start of the process to its end, the referee's clock
-  cpu_s REAL NOT NULL,            -- user + system, whole process tree
-  peak_mib REAL NOT NULL,         -- greatest memory of the whole process tree
-  solution BLOB,                  -- zlib of the JSON of the best solution; NULL if none
-  log TEXT NOT NULL               -- the last lines that the solver wrote to stderr and stdout
-);
-CREATE TABLE matrix (             -- which runs a campaign was about, those that were there already among them
-  campaign INTEGER NOT NULL REFERENCES campaigns(id),
-  run TEXT NOT NULL,
-  PRIMARY KEY (campaign, run)
-) WITHOUT ROWID;
-CREATE INDEX runs_by_instance ON runs (track, instance, solver, seed);
-CREATE TABLE incumbents (         -- every solution reported in time
-  run TEXT NOT NULL REFERENCES runs(id),
-  number INTEGER NOT NULL,        -- 0, 1, ... in the order of arrival
-  time_s REAL NOT NULL,           -- arrival at the referee after the start of the process
-  feasible INTEGER NOT NULL,
-  cost TEXT,                      -- verified, decimal text; NULL if malformed
-  cost_float REAL,
-  PRIMARY KEY (run, number)
-) WITHOUT ROWID;
-CREATE TABLE bounds (             -- every lower bound reported in time
-  run TEXT NOT NULL REFERENCES runs(id),
-  number INTEGER NOT NULL,
-  time_s REAL NOT NULL,
-  value TEXT NOT NULL,
-  value_float REAL NOT NULL,
-  PRIMARY KEY (run, number)
-) WITHOUT ROWID;
-"""
 
 
 @dataclass(frozen=True)
@@ -118,7 +42,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Record:
-    """One run as it is stored; the fields are documented in `SCHEMA`."""
+    """One run as it is stored; the fields are documented in `harness.schema`."""
 
     id: str
     track: str
@@ -142,6 +66,15 @@ class Record:
     peak_mib: float
     solution: Any = None
     log: str = ""
+    cpu_limit_s: float | None = None
+    processes: int | None = None
+    output_mib: float | None = None
+    backend: str | None = None
+    enforced: Mapping[str, str] | None = None
+    co_runners: int | None = None
+    host: str = ""
+    claimed: Mapping[str, Any] | None = None
+    verified: str | None = None
     incumbents: Sequence[Incumbent] = field(default=())
     bounds: Sequence[Bound] = field(default=())
 
@@ -201,92 +134,89 @@ class Store:
         if not create and not path.is_file():
             raise InputError(folder, "", f"expected a results folder with {FILE_NAME}, run `shardmark run` first")
         try:
-            connection = cls._connect_to_write(path) if create else cls._connect_to_read(path)
-            found = connection.execute("PRAGMA user_version").fetchone()[0]
-            if found != VERSION:
-                raise InputError(path, "user_version", f"expected schema {VERSION}, found {found}")
+            return cls(_open_to_write(path) if create else _open_to_read(path))
         except sqlite3.Error as error:
             raise InputError(path, "", f"expected a results database that can be opened ({error})") from None
-        return cls(connection)
-
-    @staticmethod
-    def _connect_to_write(path: Path) -> sqlite3.Connection:
-        make_folder(path.parent)
-        connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA foreign_keys=ON")
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-            connection.executescript(f"BEGIN EXCLUSIVE; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
-        return connection
-
-    @staticmethod
-    def _connect_to_read(path: Path) -> sqlite3.Connection:
-        address = f"file:{quote(str(path.resolve()))}"
-        try:
-            connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=30.0)
-            connection.execute("PRAGMA user_version")
-        except sqlite3.OperationalError:  # a folder that cannot be written, not even the log beside the database
-            connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
-        return connection
 
     def close(self) -> None:
         """Close the database."""
         self.connection.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """What is written inside is stored whole or not at all; one inside another is part of it."""
+        if self.connection.in_transaction:
+            yield self.connection
+            return
         with self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
             yield self.connection
 
     def add_campaign(
-        self, started: str, command: Sequence[str], version: str, host: Mapping[str, Any], runs: Sequence[str] = ()
+        self,
+        started: str,
+        command: Sequence[str],
+        version: str,
+        host: Mapping[str, Any],
+        runs: Sequence[str] = (),
+        *,
+        executor: str = "local",
+        jobs: int = 1,
     ) -> int:
-        """Record a call of ``shardmark run`` and the ids of all runs it is about; return its number."""
-        with self._transaction() as db:
-            cursor = db.execute(
-                "INSERT INTO campaigns (started, command, version, host) VALUES (?, ?, ?, ?)",
-                (started, json.dumps(list(command)), version, json.dumps(dict(host))),
-            )
-            number = int(cursor.lastrowid or 0)
+        """Record a call of ``shardmark run``, the referee's machine and the ids of all its runs; return its number."""
+        row = {"started": started, "command": json.dumps(list(command)), "version": version}
+        with self.transaction() as db:
+            number = int(_insert(db, "campaigns", {**row, "executor": executor, "jobs": jobs}).lastrowid or 0)
             db.executemany("INSERT INTO matrix VALUES (?, ?)", [(number, run) for run in runs])
+            self.add_host(number, "", host)
         return number
+
+    def add_host(
+        self, campaign: int, name: str, facts: Mapping[str, Any], disturbances: Sequence[str] | None = None
+    ) -> None:
+        """Record a machine of a campaign, or what is known of it by now; ``disturbances`` None if nobody has looked."""
+        found = None if disturbances is None else json.dumps(list(disturbances))
+        row = {"campaign": campaign, "name": name, "facts": json.dumps(dict(facts)), "disturbances": found}
+        with self.transaction() as db:
+            _insert(db, "hosts", row, key=("campaign", "name"))
+
+    def end_campaign(self, campaign: int, ended: str, disturbances: Mapping[str, Sequence[str]]) -> None:
+        """Record when a campaign ended, and what was found on each of its machines that was looked at, by name."""
+        found = [(json.dumps(list(words)), campaign, name) for name, words in disturbances.items()]
+        with self.transaction() as db:
+            db.execute("UPDATE campaigns SET ended = ? WHERE id = ?", (ended, campaign))
+            db.executemany("UPDATE hosts SET disturbances = ? WHERE campaign = ? AND name = ?", found)
 
     def add_instance(
         self, checksum: str, name: str, track: str, summary: Mapping[str, Any], published: Mapping[str, Any]
     ) -> None:
         """Record an instance, or what is known of it by now."""
-        row = (checksum, storable(name), track, json.dumps(dict(summary)), json.dumps(dict(published)))
-        with self._transaction() as db:
-            db.execute("INSERT OR REPLACE INTO instances VALUES (?, ?, ?, ?, ?)", row)
+        facts = {"summary": json.dumps(dict(summary)), "published": json.dumps(dict(published))}
+        with self.transaction() as db:
+            row = {"checksum": checksum, "id": storable(name), "track": track, **facts}
+            _insert(db, "instances", row, key=("checksum",))
 
     def add_solver(
         self, solver_hash: str, track: str, name: str, kind: str, source: str, description: str, params: Any
     ) -> None:
         """Record a version of a solver."""
-        row = (solver_hash, track, name, kind, source, description, json.dumps(params))
-        with self._transaction() as db:
-            db.execute("INSERT OR REPLACE INTO solvers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        row = {"hash": solver_hash, "track": track, "name": name, "kind": kind, "source": source}
+        with self.transaction() as db:
+            facts = {"description": description, "params": json.dumps(params)}
+            _insert(db, "solvers", row | facts, key=("track", "name", "hash"))
 
-    def add_run(self, campaign: int, r: Record) -> None:
+    def add_run(self, campaign: int, run: Record) -> None:
         """Record a run with its incumbents and bounds, whole or not at all; replaces a run of the same id."""
-        blob = None if r.solution is None else zlib.compress(json.dumps(r.solution).encode())
-        instance, reason, log = map(storable, (r.instance, r.reason, r.log))
-        run = (
-            *(r.id, campaign, r.track, instance, r.checksum, r.solver, r.kind, r.solver_hash, r.seed),
-            *(r.timeout_s, r.memory_mib, r.cores, r.started, r.stop, r.status, reason),
-            *(int(r.cost is not None), decimal(r.cost), as_float(r.cost)),
-            *(decimal(r.lower_bound), as_float(r.lower_bound), r.wall_s, r.cpu_s, r.peak_mib, blob, log),
-        )
+        row = {"campaign": campaign, **_columns(run)}
         incumbents = [
-            (r.id, i, x.time_s, int(x.feasible), decimal(x.cost), as_float(x.cost)) for i, x in enumerate(r.incumbents)
+            (run.id, i, x.time_s, int(x.feasible), decimal(x.cost), as_float(x.cost))
+            for i, x in enumerate(run.incumbents)
         ]
-        bounds = [(r.id, i, x.time_s, decimal(x.value), as_float(x.value)) for i, x in enumerate(r.bounds)]
-        with self._transaction() as db:
+        bounds = [(run.id, i, x.time_s, decimal(x.value), as_float(x.value)) for i, x in enumerate(run.bounds)]
+        with self.transaction() as db:
             for table in ("incumbents", "bounds"):
-                db.execute(f"DELETE FROM {table} WHERE run = ?", (r.id,))
-            db.execute("DELETE FROM runs WHERE id = ?", (r.id,))
-            db.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(run))})", run)
+                db.execute(f"DELETE FROM {table} WHERE run = ?", (run.id,))
+            _insert(db, "runs", row, key=("id",))
             db.executemany("INSERT INTO incumbents VALUES (?, ?, ?, ?, ?, ?)", incumbents)
             db.executemany("INSERT INTO bounds VALUES (?, ?, ?, ?, ?)", bounds)
 
@@ -303,3 +233,68 @@ class Store:
         """Column names and all rows of a table, the solutions left out."""
         columns = [c[1] for c in self.connection.execute(f"PRAGMA table_info({table})") if c[1] != "solution"]
         return columns, self.connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+
+
+def _open_to_write(path: Path) -> sqlite3.Connection:
+    make_folder(path.parent)
+    connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
+    with _closed_on_error(connection):
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        bring_up_to_date(connection, path, create=True)
+        connection.execute("PRAGMA foreign_keys=ON")
+    return connection
+
+
+def _open_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that leaves the file as it is: an older database is copied to memory and brought up to date."""
+    address = f"file:{quote(str(path.resolve()))}"
+    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=30.0)
+    try:
+        connection.execute("PRAGMA user_version")
+    except sqlite3.OperationalError:  # a folder that cannot be written, not even the log beside the database
+        connection.close()
+        connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
+    with _closed_on_error(connection):
+        if is_older(connection):
+            with closing(connection) as file:
+                connection = sqlite3.connect(":memory:")
+                file.backup(connection)
+        bring_up_to_date(connection, path)
+    return connection
+
+
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _columns(run: Record) -> dict[str, Any]:
+    """What the database holds of a run, by column."""
+    names = [f.name for f in fields(run) if f.name not in ("incumbents", "bounds")]
+    return {name: getattr(run, name) for name in names} | {
+        **{name: storable(getattr(run, name)) for name in ("instance", "reason", "log")},
+        **{name: _json(getattr(run, name)) for name in ("enforced", "claimed")},
+        "feasible": int(run.cost is not None),
+        "cost": decimal(run.cost),
+        "cost_float": as_float(run.cost),
+        "lower_bound": decimal(run.lower_bound),
+        "lower_bound_float": as_float(run.lower_bound),
+        "solution": None if run.solution is None else zlib.compress(json.dumps(run.solution).encode()),
+    }
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(dict(value))
+
+
+def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], key: Sequence[str] = ()) -> sqlite3.Cursor:
+    """Insert a row, or update the one of the same key: to replace that would search all rows that may refer to it."""
+    update = ", ".join(f"{name} = excluded.{name}" for name in row if name not in key)
+    otherwise = f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {update}" if key else ""
+    values = ", ".join(f":{name}" for name in row)
+    return db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values}){otherwise}", dict(row))

@@ -141,10 +141,16 @@ class Site:
                 (track, self._verdict(track), self._ranking_chart(track, "", FEW_ROWS, charts.HALF))
                 for track in self.tracks
             ],
-            "campaigns": self.tables.campaigns.to_dicts(),
+            "machines": self._machines(),
             "limits": self._limits(),
             "runs": len(self.runs),
         }
+
+    def _machines(self) -> list[Row]:
+        """Campaigns with a machine of theirs each, those that runs of these tables come from."""
+        hosts = self.tables.hosts.filter(pl.col("runs") > 0)
+        campaigns = self.tables.campaigns.rename({"id": "campaign"}).drop("runs")
+        return hosts.join(campaigns, on="campaign", maintain_order="left").to_dicts()
 
     def _limits(self) -> dict[str, Row]:
         """Limits of the runs, by track."""

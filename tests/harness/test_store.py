@@ -1,14 +1,25 @@
-"""The database keeps exact numbers, whole runs or none, and refuses what is not its own."""
+"""The database keeps exact numbers, whole runs or none, reads older versions, refuses what is not its own."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import signal
 import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from harness import schema
+from harness.schema import MIGRATIONS, VERSION
+from harness.score import run_table, tables
 from harness.store import FILE_NAME, Bound, Incumbent, Record, Store
 from instances import InputError
+
+VERSION_1 = Path(__file__).parents[1] / "data" / "results_version_1.sql"
 
 
 def a_run(run_id: str = "r1", **changes) -> Record:
@@ -35,6 +46,15 @@ def a_run(run_id: str = "r1", **changes) -> Record:
         peak_mib=10.0,
         solution=[1, 2],
         log="l",
+        cpu_limit_s=2.0,
+        processes=64,
+        output_mib=16.0,
+        backend="posix",
+        enforced={"wall": "hard", "memory": "polled", "network": "none"},
+        co_runners=1,
+        host="",
+        claimed={"end": "done", "cost": None, "lower_bound": str(10**25), "solutions": 2, "bounds": 1},
+        verified="feasible",
         incumbents=(Incumbent(0.1, False, 5), Incumbent(0.2, True, 10**25 + 1)),
         bounds=(Bound(0.1, 10**25),),
     )
@@ -60,6 +80,20 @@ def test_costs_beyond_64_bits_stay_exact(store):
     assert store.solution("r1") == [1, 2]
 
 
+def test_every_field_of_a_record_is_kept(store):
+    store.add_run(1, a_run())
+    names, (row,) = store.rows("runs")
+    found = dict(zip(names, row, strict=True)) | {"solution": store.solution("r1")}
+    for field in dataclasses.fields(Record):
+        value = getattr(a_run(), field.name)
+        if field.name in ("enforced", "claimed"):
+            assert json.loads(found[field.name]) == value
+        elif field.name in ("cost", "lower_bound"):
+            assert found[field.name] == str(value)
+        elif field.name not in ("incumbents", "bounds"):
+            assert found[field.name] == value
+
+
 def test_a_run_done_again_replaces_the_old_one_whole(store):
     store.add_run(1, a_run())
     store.add_run(1, a_run(status="timeout", incumbents=(), bounds=()))
@@ -75,6 +109,88 @@ def test_a_run_is_stored_whole_or_not_at_all(store):
     with pytest.raises(sqlite3.IntegrityError):
         store.add_run(1, a_run(checksum="unknown"))
     assert store.finished() == {}
+
+
+def test_a_run_is_one_transaction_with_its_instance_and_its_solver(store):
+    def keep(run):
+        with store.transaction():
+            store.add_instance("new", "j", "intraop", {}, {})
+            store.add_solver("h", "intraop", "s", "solver", "", "", {})
+            store.add_run(1, run)
+
+    with pytest.raises(sqlite3.IntegrityError):
+        keep(a_run(checksum="unknown"))
+    assert [len(store.rows(table)[1]) for table in ("instances", "solvers", "runs")] == [1, 0, 0]
+    keep(a_run(checksum="new"))
+    assert [len(store.rows(table)[1]) for table in ("instances", "solvers", "runs")] == [2, 1, 1]
+
+
+def test_what_is_known_of_an_instance_grows(store):
+    store.add_run(1, a_run())
+    store.add_instance("c", "i", "intraop", {"nodes": 3}, {"best_cost": "5"})
+    assert store.rows("instances")[1] == [("c", "i", "intraop", '{"nodes": 3}', '{"best_cost": "5"}')]
+
+
+def test_nothing_is_searched_row_by_row_to_store_a_run(store):
+    said = []
+    store.connection.set_trace_callback(said.append)
+    with store.transaction():
+        store.add_instance("c", "i", "intraop", {}, {})
+        store.add_solver("h", "intraop", "s", "solver", "", "", {})
+        store.add_run(1, a_run())
+    store.connection.set_trace_callback(None)
+    changes = [statement for statement in said if statement.split()[0] in ("INSERT", "UPDATE", "DELETE")]
+    assert len(changes) == 8  # an instance, a solver, what an earlier run of the id reported, the run, three reports
+    for statement in changes:
+        assert "REPLACE" not in statement  # which would look for all rows that refer to the one replaced
+        plan = store.connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+        assert not any("SCAN" in step[-1] for step in plan), statement
+
+
+def test_machines_and_the_end_of_a_campaign_are_kept(store):
+    second = store.add_campaign("later", ["shardmark"], "1", {"cpu": "y"}, ["r1"], executor="dask", jobs=3)
+    store.add_host(second, "far", {"cpu": "z"})
+    store.end_campaign(second, "end", {"far": ["It was hot."], "": []})
+    store.add_host(second, "odd", {"cpu": "z"}, ["It swapped."])
+    names, rows = store.rows("campaigns")
+    assert [dict(zip(names, row, strict=True)) for row in rows] == [
+        {"id": 1, "started": "now", "ended": None, "command": '["shardmark", "run"]', "version": "0"}
+        | {"executor": "local", "jobs": 1},
+        {"id": 2, "started": "later", "ended": "end", "command": '["shardmark"]', "version": "1"}
+        | {"executor": "dask", "jobs": 3},
+    ]
+    assert store.rows("hosts") == (
+        ["campaign", "name", "facts", "disturbances"],
+        [
+            (1, "", '{"cpu": "x"}', None),
+            (2, "", '{"cpu": "y"}', "[]"),
+            (2, "far", '{"cpu": "z"}', '["It was hot."]'),
+            (2, "odd", '{"cpu": "z"}', '["It swapped."]'),
+        ],
+    )
+
+
+KILLED = """
+import dataclasses, os, signal, sys
+from harness.store import Record, Store
+from tests.harness.test_store import a_run
+store = Store.open(sys.argv[1], create=True)
+store.add_campaign("now", [], "0", {})
+store.add_instance("c", "i", "intraop", {}, {})
+store.add_run(1, a_run("done"))
+with store.transaction():
+    store.add_run(1, a_run("under way"))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_stored_run_survives_a_kill_and_one_under_way_leaves_no_trace(tmp_path):
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    assert subprocess.run(command, cwd=root, check=False).returncode == -signal.SIGKILL
+    with closing(Store.open(tmp_path)) as store:
+        assert store.finished() == {"done": "ok"}
+        assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_the_database_is_read_again_from_disk(store, tmp_path):
@@ -101,5 +217,107 @@ def test_a_file_that_is_no_database_is_a_sentence(tmp_path, content):
 
 def test_a_newer_schema_is_refused(store, tmp_path):
     store.connection.execute("PRAGMA user_version=99")
-    with pytest.raises(InputError, match="expected schema 1, found 99"):
+    with pytest.raises(InputError, match="expected a schema from 1 to 2, found 99"):
         Store.open(tmp_path)
+
+
+def test_a_database_without_a_schema_is_not_read(tmp_path):
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
+        other.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(InputError, match="expected a schema from 1 to 2, found 0"):
+        Store.open(tmp_path)
+
+
+# ---------------------------------------------------------------- older versions
+
+
+@pytest.fixture
+def version_1(tmp_path) -> Path:
+    """A folder with a database that schema version 1 wrote, left as a campaign leaves it."""
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+        database.executescript(VERSION_1.read_text())
+        database.execute("PRAGMA journal_mode=WAL")
+    return tmp_path
+
+
+def content(folder: Path) -> dict[str, list[dict]]:
+    """All rows of all tables, by column."""
+    with closing(sqlite3.connect(folder / FILE_NAME)) as database:
+        database.row_factory = sqlite3.Row
+        tables_of = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {t: [dict(row) for row in database.execute(f"SELECT * FROM {t} ORDER BY 1, 2")] for t in tables_of}
+
+
+def test_version_1_is_brought_up_to_date_and_keeps_every_value(version_1):
+    old = content(version_1)
+    Store.open(version_1, create=True).close()
+    new = content(version_1)
+    assert len(old["runs"]) == 24
+    assert {len(old[table]) for table in ("campaigns", "instances")} == {2}
+    facts = {(row["campaign"], row["name"]): row["facts"] for row in new["hosts"]}
+    for campaign in old["campaigns"]:
+        assert facts[campaign["id"], ""] == campaign.pop("host")
+    for table, rows in old.items():
+        kept = [{name: value for name, value in row.items() if name in rows[0]} for row in new[table]]
+        assert kept == rows, table
+
+
+def test_version_1_says_of_its_runs_only_what_was_known(version_1):
+    Store.open(version_1, create=True).close()
+    new = content(version_1)
+    verified = {run["solver"]: run["verified"] for run in new["runs"]}
+    assert verified["hangs"] == verified["liar"] == verified["greedy"] == "feasible"
+    assert verified["cyclic"] == "infeasible"
+    assert verified["nonsense"] == "malformed"
+    assert verified["bounds"] == verified["silent"] == verified["segfaults"] == "nothing"
+    for name in ("cpu_limit_s", "processes", "output_mib", "backend", "enforced", "co_runners", "claimed"):
+        assert {run[name] for run in new["runs"]} == {None}
+    assert {(row["executor"], row["jobs"], row["ended"]) for row in new["campaigns"]} == {("local", None, None)}
+    assert {row["disturbances"] for row in new["hosts"]} == {None}
+
+
+def test_reading_version_1_never_changes_the_file(version_1):
+    before = (version_1 / FILE_NAME).read_bytes()
+    for _ in range(2):
+        with closing(Store.open(version_1)) as store:
+            scored = tables(store)
+        assert (version_1 / FILE_NAME).read_bytes() == before
+    assert run_table(scored).height == 24
+    assert scored.solvers.filter(track="intraop", solver="greedy")["score_sum"].to_list() == [1.0]
+    assert scored.contradictions["solver"].to_list() == ["liar"]
+
+
+def test_an_updated_database_has_the_schema_of_a_new_one(version_1, tmp_path):
+    def columns(folder: Path) -> dict[str, list[tuple]]:
+        with closing(sqlite3.connect(folder / FILE_NAME)) as database:
+            names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            facts = ("table_info", "foreign_key_list", "index_list")
+            found = {name: [sorted(database.execute(f"PRAGMA {fact}({name})")) for fact in facts] for name in names}
+            assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+            assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
+            return found
+
+    Store.open(version_1, create=True).close()
+    Store.open(tmp_path / "new", create=True).close()
+    assert columns(version_1) == columns(tmp_path / "new")
+
+
+def test_an_update_that_fails_leaves_the_old_database(version_1, monkeypatch):
+    before = content(version_1)
+    monkeypatch.setitem(schema.MIGRATIONS, 1, MIGRATIONS[1] + "INSERT INTO nowhere VALUES (1);\n")
+    with pytest.raises(InputError, match=r"expected a results database that can be opened \(no such table: nowhere\)"):
+        Store.open(version_1, create=True)
+    assert content(version_1) == before
+
+
+def test_every_version_has_its_way_to_the_next():
+    assert sorted(MIGRATIONS) == list(range(1, VERSION))
+
+
+def test_a_campaign_goes_on_in_a_database_of_version_1(version_1):
+    with closing(Store.open(version_1, create=True)) as store:
+        number = store.add_campaign("now", ["shardmark", "run"], "2", {"cpu": "x"}, ["r1"])
+        store.add_instance("c", "i", "intraop", {}, {})
+        store.add_run(number, a_run())
+        assert (number, len(store.finished())) == (3, 25)
