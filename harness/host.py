@@ -1,16 +1,23 @@
-"""Facts about the machine and the software of a campaign."""
+"""Facts about the machine and the software of a campaign, and what disturbed the machine while it was under way."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import platform
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-PACKAGES = ("numpy", "ortools", "polars", "pyscipopt", "pytoulbar2")
+ROOT = Path("/")
+CPUS = "sys/devices/system/cpu"
+#: Share of the machine's CPU time that its host may take away before that counts as a disturbance.
+STOLEN = 0.01
+PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
+PACKAGES = ("benchexec", "distributed", "numpy", "ortools", "polars", "pyscipopt", "pytoulbar2")
 
 
 def version() -> str:
@@ -22,16 +29,148 @@ def version() -> str:
 
 
 def facts() -> dict[str, Any]:
-    """Processor, cores that may be used, memory in MiB, system, Python and the packages that solvers stand on."""
+    """What a campaign keeps of a machine; None for what the machine does not tell.
+
+    ``cpu``     processor                            ``os``        distribution or system
+    ``cores``   how many may be used                 ``kernel``    its name and release
+    ``memory_mib``                                   ``cgroup``    version of the control groups: 1, 2, or None
+    ``governor``    of the processor's clock         ``python``    version
+    ``turbo``   whether it may exceed its base clock ``packages``  versions of those that solvers stand on
+    """
     affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return {
         "cpu": _processor(),
         "cores": len(affinity),
         "memory_mib": psutil.virtual_memory().total // 2**20,
-        "os": f"{platform.system()} {platform.release()}",
+        "governor": _governor(ROOT),
+        "turbo": _turbo(ROOT),
+        "os": _system(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "cgroup": _cgroup_version(ROOT),
         "python": platform.python_version(),
         "packages": {name: _package(name) for name in PACKAGES},
     }
+
+
+class Disturbances:
+    """What happens to a machine between two moments that makes times measured on it doubtful.
+
+    The counters are read when the object is made and again by `found`. A counter that the system does not have is
+    left out; one that is there and cannot be read is a finding. ``root`` is where ``proc`` and ``sys`` lie.
+    """
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self.root = root
+        self.before, _ = _counters(root)
+
+    def found(self, killed: int = 0) -> list[str]:
+        """A sentence for each disturbance since; ``killed`` runs were ended by the system for lack of memory."""
+        now, unread = _counters(self.root)
+        return unread + _sentences({name: now[name] - self.before[name] for name in now.keys() & self.before}, killed)
+
+
+def _sentences(rise: dict[str, float], killed: int) -> list[str]:
+    """A sentence for each counter of `_counters` that rose by more than it may."""
+    found = []
+    hot = {name.split()[1] for name, count in rise.items() if name.startswith("heat ") and count > 0}
+    if hot:
+        found.append(f"The processor slowed down for heat: {', '.join(sorted(hot))}.")
+    if (held := sum(count for name, count in rise.items() if name.startswith("quota "))) > 0:
+        found.append(f"Periods of the scheduler in which a quota on CPU time held the machine's work back: {held:.0f}.")
+    swapped = [rise.get(name, 0) * PAGE_MIB for name in ("pswpin", "pswpout")]
+    if any(swapped):
+        found.append(f"The system swapped: {swapped[0]:.1f} MiB came in, {swapped[1]:.1f} MiB went out.")
+    if (stolen := rise.get("steal", 0)) > STOLEN * rise.get("time", 0):
+        found.append(f"{100 * stolen / rise['time']:.1f} % of the CPU time was taken away by the machine's own host.")
+    if (kills := rise.get("oom_kill", 0)) > killed:
+        found.append(f"Processes killed for lack of memory: {kills:.0f}, while {killed} runs ended that way.")
+    return found
+
+
+def _counters(root: Path) -> tuple[dict[str, float], list[str]]:
+    """Every counter that the system has by its name, and a sentence for each file that cannot be read."""
+    counters: dict[str, float] = {}
+    unread = []
+    for path, read in _sources(root):
+        try:
+            counters |= read(path.read_text())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, IndexError) as error:
+            why = getattr(error, "strerror", None) or "its form is unknown"
+            unread.append(f"/{path.relative_to(root)} could not be read ({why}).")
+    return counters, unread
+
+
+def _sources(root: Path) -> Iterator[tuple[Path, Callable[[str], dict[str, float]]]]:
+    """Files that may hold counters, and how to read each."""
+    for path in (root / CPUS).glob("cpu[0-9]*/thermal_throttle/*_throttle_count"):
+        yield path, partial(_single, f"heat {path.parts[-3]} {path.name}")
+    for folder in _cgroups(root):
+        yield folder / "cpu.stat", partial(_named, {"nr_throttled": f"quota {folder}"})
+    yield root / "proc/vmstat", partial(_named, {name: name for name in ("pswpin", "pswpout", "oom_kill")})
+    yield root / "proc/stat", _ticks
+
+
+def _single(name: str, text: str) -> dict[str, float]:
+    return {name: float(text)}
+
+
+def _named(names: dict[str, str], text: str) -> dict[str, float]:
+    """Of lines with a name and a number those in ``names``, by the names given there."""
+    lines = [line.split() for line in text.splitlines()]
+    return {names[line[0]]: float(line[1]) for line in lines if line[0] in names}
+
+
+def _ticks(text: str) -> dict[str, float]:
+    """The first line: user, nice, system, idle, iowait, irq, softirq, steal of all CPUs together."""
+    ticks = [float(word) for word in text.split("\n", 1)[0].split()[1:9]]
+    return {"steal": ticks[7], "time": sum(ticks)}
+
+
+def _cgroups(root: Path) -> list[Path]:
+    """Folders of this process's control group with a say on CPU time, and of all groups above it."""
+    unified = _cgroup_version(root) == 2
+    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if (unified and not controllers) or "cpu" in controllers.split(","):
+            mount = root / "sys/fs/cgroup" / ("" if unified else "cpu")
+            own = mount / path.lstrip("/")
+            return [folder for folder in (own, *own.parents) if folder.is_relative_to(mount)]
+    return []
+
+
+def _cgroup_version(root: Path) -> int | None:
+    if (root / "sys/fs/cgroup/cgroup.controllers").exists():
+        return 2
+    return 1 if (root / "sys/fs/cgroup/cpu").exists() or (root / "sys/fs/cgroup/memory").exists() else None
+
+
+def _governor(root: Path) -> str | None:
+    """What governs the clock of the CPUs, the names that there are."""
+    found = (_text(path) for path in sorted((root / CPUS).glob("cpu[0-9]*/cpufreq/scaling_governor")))
+    return ", ".join(dict.fromkeys(filter(None, found))) or None
+
+
+def _turbo(root: Path) -> bool | None:
+    for name, on in (("intel_pstate/no_turbo", "0"), ("cpufreq/boost", "1")):
+        if text := _text(root / CPUS / name):
+            return text == on
+    return None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return f"{platform.system()} {platform.release()}"
 
 
 def _processor() -> str:

@@ -1,0 +1,146 @@
+"""What is kept of a machine, and what is found to have disturbed it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from harness import host
+from harness.host import Disturbances, facts
+
+HEAT = "sys/devices/system/cpu/cpu1/thermal_throttle"
+QUIET = {
+    "proc/stat": "cpu  100 0 50 1000 5 0 1 7 0 0\ncpu0 100 0 50 1000 5 0 1 7 0 0\nintr 5\n",
+    "proc/vmstat": "nr_free_pages 1\npswpin 3\npswpout 4\noom_kill 2\n",
+    "proc/self/cgroup": "0::/user.slice/session: 1.scope\n",
+    "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
+    "sys/fs/cgroup/user.slice/cpu.stat": "usage_usec 9\nnr_periods 8\nnr_throttled 0\nthrottled_usec 0\n",
+    "sys/fs/cgroup/user.slice/session: 1.scope/cpu.stat": "usage_usec 9\n",
+    f"{HEAT}/core_throttle_count": "5\n",
+    f"{HEAT}/package_throttle_count": "5\n",
+}
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    """Write files below a folder."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """The files of a machine on which nothing happens."""
+    return write(tmp_path, QUIET)
+
+
+def test_nothing_is_found_where_nothing_happened(machine: Path) -> None:
+    assert Disturbances(machine).found() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "sentence"),
+    [
+        (f"{HEAT}/core_throttle_count", "5", "6", "The processor slowed down for heat: cpu1."),
+        (f"{HEAT}/package_throttle_count", "5", "9", "The processor slowed down for heat: cpu1."),
+        (
+            "sys/fs/cgroup/user.slice/cpu.stat",
+            "throttled 0",
+            "throttled 12",
+            "Periods of the scheduler in which a quota on CPU time held the machine's work back: 12.",
+        ),
+        ("proc/vmstat", "pswpin 3", "pswpin 515", "The system swapped: 2.0 MiB came in, 0.0 MiB went out."),
+        ("proc/vmstat", "pswpout 4", "pswpout 260", "The system swapped: 0.0 MiB came in, 1.0 MiB went out."),
+        (
+            "proc/vmstat",
+            "oom_kill 2",
+            "oom_kill 5",
+            "Processes killed for lack of memory: 3, while 0 runs ended that way.",
+        ),
+        (
+            "proc/stat",
+            "1000 5 0 1 7",
+            "1095 5 0 1 12",
+            "5.0 % of the CPU time was taken away by the machine's own host.",
+        ),
+    ],
+)
+def test_every_disturbance_is_a_sentence(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str, sentence: str
+) -> None:
+    monkeypatch.setattr(host, "PAGE_MIB", 4096 / 2**20)
+    disturbances = Disturbances(machine)
+    assert old in QUIET[name]
+    write(machine, {name: QUIET[name].replace(old, new)})
+    assert disturbances.found() == [sentence]
+
+
+def test_a_little_stolen_time_is_no_disturbance(machine: Path) -> None:
+    disturbances = Disturbances(machine)
+    write(machine, {"proc/stat": QUIET["proc/stat"].replace("1000 5 0 1 7", "2000 5 0 1 12")})
+    assert disturbances.found() == []
+
+
+def test_runs_that_the_system_ended_for_their_memory_are_no_disturbance(machine: Path) -> None:
+    disturbances = Disturbances(machine)
+    write(machine, {"proc/vmstat": QUIET["proc/vmstat"].replace("oom_kill 2", "oom_kill 4")})
+    assert disturbances.found(killed=2) == []
+    assert len(disturbances.found(killed=1)) == 1
+
+
+def test_quotas_of_the_older_control_groups_are_seen(tmp_path: Path) -> None:
+    v1 = {
+        "proc/self/cgroup": "4:memory:/m\n2:cpu,cpuacct:/box\n0::/\n",
+        "sys/fs/cgroup/cpu/box/cpu.stat": "nr_periods 8\nnr_throttled 1\nthrottled_time 0\n",
+    }
+    disturbances = Disturbances(write(tmp_path, v1))
+    write(tmp_path, {"sys/fs/cgroup/cpu/box/cpu.stat": "nr_periods 9\nnr_throttled 2\nthrottled_time 5\n"})
+    assert disturbances.found() == [
+        "Periods of the scheduler in which a quota on CPU time held the machine's work back: 1."
+    ]
+
+
+def test_a_machine_without_counters_has_no_disturbances(tmp_path: Path) -> None:
+    assert Disturbances(tmp_path).found() == []
+
+
+@pytest.mark.parametrize("rubbish", ["", "cpu 1 2\n", "cpu a b c d e f g h\n"])
+def test_a_counter_that_cannot_be_read_is_said(machine: Path, rubbish: str) -> None:
+    disturbances = Disturbances(machine)
+    write(machine, {"proc/stat": rubbish})
+    assert disturbances.found() == ["/proc/stat could not be read (its form is unknown)."]
+    (machine / "proc/stat").unlink()
+    (machine / "proc/stat").mkdir()
+    assert disturbances.found() == ["/proc/stat could not be read (Is a directory)."]
+
+
+def test_this_machine_can_be_looked_at() -> None:
+    disturbances = Disturbances()
+    assert not any("could not be read" in sentence for sentence in disturbances.found())
+    if Path("/proc/stat").exists():
+        assert disturbances.before["time"] > 0
+
+
+def test_facts_of_this_machine_are_plain_and_true() -> None:
+    found = facts()
+    assert json.loads(json.dumps(found)) == found
+    assert found["cores"] == len(os.sched_getaffinity(0))
+    assert found["cgroup"] in (None, 1, 2)
+    assert os.uname().release in found["kernel"]
+    assert found["packages"]["numpy"]
+
+
+def test_the_clock_of_the_processor_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        f"{host.CPUS}/cpu0/cpufreq/scaling_governor": "performance\n",
+        f"{host.CPUS}/cpu1/cpufreq/scaling_governor": "powersave\n",
+        f"{host.CPUS}/intel_pstate/no_turbo": "1\n",
+        "sys/fs/cgroup/cgroup.controllers": "cpu\n",
+    }
+    monkeypatch.setattr(host, "ROOT", write(tmp_path, files))
+    found = facts()
+    assert (found["governor"], found["turbo"], found["cgroup"]) == ("performance, powersave", False, 2)
