@@ -66,6 +66,15 @@ def test_the_quick_suite_is_quick_and_needs_nothing_but_the_project():
         assert sum(entry.track == track for entry in suites["smoke"]) == 2
 
 
+def test_every_track_has_instances_for_the_conformance_check():
+    suites = catalog.suites()
+    for track in tracks():
+        tiny = [entry for entry in suites["tiny"] if entry.track == track]
+        assert len(tiny) == 4
+        assert sum("best_cost" in entry.published for entry in tiny) >= 2
+        assert [entry.embedded for entry in suites["deadline"] if entry.track == track] == [True]
+
+
 def test_git_blob_id_is_that_of_git():
     assert catalog.git_blob_sha1(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
     assert catalog.git_blob_sha1(b"what is up, doc?") == "bd9dbf5aae1a3862dd1526723246b20206e5fc37"
