@@ -1,20 +1,22 @@
 """Messages from a run to the referee: JSON in frames that carry a length and a checksum.
 
 A frame is the two bytes ``SM``, the payload's length and its CRC-32 (both unsigned 32-bit, big-endian), and
-the payload: a JSON list ``[kind, value]``. Kinds and their values:
+the payload: a JSON list ``[kind, value]``, or ``["solution", value, cost]`` with a cost that the solver claims for it
+(or null). Kinds and their values:
 
-``solution``  a solution of the track          ``declined``  why the solver does not take the instance
-``bound``     a lower bound, int or float      ``error``     the exception that ended the solver
-``done``      the solver returned; the greatest memory of its process in bytes
+``solution``  a solution of the track             ``declined``  text: why the solver does not take the instance
+``bound``     a lower bound, a finite number      ``error``     text: the exception that ended the solver
+``done``      the solver returned; a number: the greatest memory of its process in bytes
 """
 
 from __future__ import annotations
 
 import json
 import struct
+import sys
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -26,10 +28,11 @@ KINDS = ("solution", "bound", "done", "declined", "error")
 
 @dataclass(frozen=True)
 class Message:
-    """A decoded message."""
+    """A decoded message; ``cost`` is what the sender of a solution claims for it."""
 
     kind: str
     value: Any
+    cost: int | float | None = None
 
 
 class ProtocolError(ValueError):
@@ -45,21 +48,44 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not plain JSON")
 
 
-def encode(kind: str, value: Any) -> bytes:
-    """One frame; TypeError or ValueError if ``value`` is not plain JSON (NaN and infinities are not)."""
-    payload = json.dumps([kind, value], default=plain, allow_nan=False, separators=(",", ":")).encode()
+def encode(kind: str, *values: Any) -> bytes:
+    """One frame; TypeError or ValueError if a value is not plain JSON (NaN and infinities are not)."""
+    payload = json.dumps([kind, *values], default=plain, allow_nan=False, separators=(",", ":")).encode()
     return HEADER.pack(MAGIC, len(payload), zlib.crc32(payload)) + payload
 
 
 def decode(payload: bytes) -> Message:
-    """The message of a payload, or ProtocolError."""
+    """The message of a payload, or ProtocolError; no text of the sender's is in the error."""
     try:
-        content = json.loads(payload)
+        content = json.loads(payload, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise ProtocolError("a message was not JSON") from None
-    if not (isinstance(content, list) and len(content) == 2 and content[0] in KINDS):
-        raise ProtocolError("a message was not one of " + ", ".join(KINDS))
-    return Message(*content)
+        raise ProtocolError("a message was not JSON that can be read") from None
+    match content:
+        case ["solution", _] | ["solution", _, None]:
+            return Message(*content)
+        case ["solution", _, cost]:
+            if is_number(cost):
+                return Message(*content)
+            raise ProtocolError("claimed a cost that is no finite number")
+        case ["bound", value]:
+            if is_number(value):
+                return Message(*content)
+            raise ProtocolError("reported a bound that is no finite number")
+        case ["done", value] if is_number(value):
+            return Message(*content)
+        case ["declined" | "error", str()]:
+            return Message(*content)
+    raise ProtocolError("a message was not one of " + ", ".join(KINDS))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a JSON value is a number within the range of float64."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def _refuse(name: str) -> NoReturn:
+    """Called by the parser for NaN and infinities, which are not JSON."""
+    raise ValueError(name)
 
 
 class Frames:

@@ -58,11 +58,12 @@ class Run(ABC):
         return max(0.0, self.deadline - time.monotonic())
 
     @abstractmethod
-    def report(self, solution: Any) -> None:
+    def report(self, solution: Any, cost: float | None = None) -> None:
         """Hand in a solution: plain JSON of the track, NumPy arrays and integers welcome.
 
         The referee stamps the time and verifies. Report every better solution as it is found: what was
-        reported before a time-out, a crash or a memory kill counts.
+        reported before a time-out, a crash or a memory kill counts. A ``cost`` that comes with it is a claim, which
+        the referee compares with what it finds; an int stays exact.
         """
 
     @abstractmethod
@@ -78,7 +79,7 @@ class LocalRun(Run):
         self.solutions: list[Any] = []
         self.bounds: list[float] = []
 
-    def report(self, solution: Any) -> None:
+    def report(self, solution: Any, cost: float | None = None) -> None:
         """Keep a solution."""
         self.solutions.append(solution)
 

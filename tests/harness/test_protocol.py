@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.protocol import HEADER, Frames, Message, ProtocolError, decode, encode
+from harness.protocol import HEADER, KINDS, Frames, Message, ProtocolError, decode, encode
 
 
 @given(st.lists(st.lists(st.integers(-(10**30), 10**30), max_size=5), max_size=6), st.integers(1, 50))
@@ -50,7 +52,52 @@ def test_a_broken_stream_is_a_fault_and_keeps_what_came_before(stream, fault):
     assert frames.feed(encode("bound", 8)) == []
 
 
-@pytest.mark.parametrize("payload", [b"\xff", b"{}", b'["cheat", 1]', b'["bound"]', b"[" * 100_000, b"1" * 9000])
+def test_a_claimed_cost_comes_with_its_solution():
+    (payload,) = Frames().feed(encode("solution", [1], np.int64(2**62)))
+    assert decode(payload) == Message("solution", [1], 2**62)
+    (payload,) = Frames().feed(encode("solution", [1], None))
+    assert decode(payload) == Message("solution", [1])
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        *(
+            b"\xff",
+            b"{}",
+            b"7",
+            b"null",
+            b'["cheat", 1]',
+            b'["bound"]',
+            b"[]",
+            b'["bound", 1, 2]',
+            b'["solution", 1, 2, 3]',
+        ),
+        *(b'["solution", [NaN]]', b'["solution", -Infinity]', b'["solution", 0, NaN]', b'["bound", Infinity]'),
+        *(b"[" * 100_000, b'["solution", ' + b"[" * 500_000, b"1" * 9000, b'["bound", ' + b"1" * 10**6 + b"]"),
+        *(b'["declined", 1]', b'["error", ["x"]]', b'["done", "x"]', b'["done", true]', b'["done", 1e999]'),
+    ],
+)
 def test_a_payload_that_is_no_message_is_refused(payload):
     with pytest.raises(ProtocolError, match="a message was not"):
         decode(payload)
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"true", b'"1"', b"[1]", b"{}", b"1" + b"0" * 309])
+@pytest.mark.parametrize(
+    ("begin", "fault"), [(b'["bound", ', "reported a bound"), (b'["solution", 0, ', "claimed a cost")]
+)
+def test_a_number_that_is_none_is_refused(begin, fault, number):
+    with pytest.raises(ProtocolError, match=f"{fault} that is no finite number"):
+        decode(begin + number + b"]")
+
+
+@given(
+    st.binary(max_size=40)
+    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())
+)
+def test_any_bytes_are_a_message_or_refused(payload):
+    try:
+        assert decode(payload).kind in KINDS
+    except ProtocolError as refused:
+        assert len(str(refused)) < 200
