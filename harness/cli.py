@@ -26,6 +26,7 @@ from harness.run import Job, Problem, campaign, core_slots, perform
 from harness.show import Progress, pairs, table
 from harness.store import Record, Store, exclusive
 from harness.verify import verify
+from harness.warden import Warden
 from instances import InputError, catalog, save, tracks
 from instances.jsonfile import read_json, write_bytes, write_json
 
@@ -143,7 +144,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
     """One run under limits."""
     problem = find_problem(options)
     solver = find_solver(discover(options.solver_path), problem.instance.track, options.solver)
-    row = perform(Job(solver, problem, options.seed, limits_of(options, problem)), core_slots(1, options.cores).get())
+    row = run_one(options, problem, solver)
     if options.output and row.solution is not None:
         write_json(options.output, row.solution)
     if row.log:
@@ -161,6 +162,13 @@ def run_solve(options: argparse.Namespace) -> Answer:
         "gap": gap(row.cost, bound),
         **measured(row),
     }
+
+
+def run_one(options: argparse.Namespace, problem: Problem, solver: SolverInfo) -> Record:
+    """One run outside a campaign."""
+    cpus = core_slots(1, options.cores).get()
+    with Warden() as warden:
+        return perform(Job(solver, problem, options.seed, limits_of(options, problem)), warden, cpus)
 
 
 def known_bound(problem: Problem, row: Record | None = None) -> tuple[int | float, str]:
@@ -208,7 +216,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
     """A lower bound, and whether it is proven to be the optimum."""
     problem = find_problem(options)
     method = find_solver(discover(options.solver_path), problem.instance.track, options.method)
-    row = perform(Job(method, problem, options.seed, limits_of(options, problem)), core_slots(1, options.cores).get())
+    row = run_one(options, problem, method)
     return int(row.lower_bound is None or row.status == "contradiction"), {
         "instance": problem.id,
         "method": method.name,

@@ -6,25 +6,22 @@ import hashlib
 import json
 import os
 import queue
-import sys
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.compare import contradicts
 from harness.discover import SolverInfo
-from harness.limits import Cancelled, Limits, Outcome, execute
-from harness.protocol import Message, ProtocolError, decode
-from harness.store import Bound, Incumbent, Record, Store
-from harness.verify import verify
+from harness.judge import Verified, examine, merge
+from harness.limits import Cancelled, Limits, Order, Outcome
+from harness.store import Record, Store
+from harness.warden import Warden
 from instances import InputError, parse
 from instances.jsonfile import read_bytes, sha256
 
@@ -90,113 +87,43 @@ class Job:
             "checksum": self.problem.checksum,
             "solver": [self.solver.track, self.solver.name, self.solver.hash, dict(self.solver.params)],
             "seed": self.seed,
-            "limits": [float(self.limits.timeout_s), float(self.limits.memory_mib), self.limits.cores],
+            "limits": [
+                float(value)
+                for value in (*astuple(self.limits)[:3], self.limits.cpu_limit_s, *astuple(self.limits)[4:])
+            ],
         }
         return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
 
+    def order(self, cpus: Sequence[int] = ()) -> Order:
+        """What a warden needs to carry it out on these CPUs."""
+        return Order(
+            track=self.solver.track,
+            instance=str(self.problem.path.resolve()),
+            checksum=self.problem.content_hash,
+            options=dict(self.problem.options),
+            solver=self.solver.name,
+            file=self.solver.file,
+            seed=self.seed,
+            limits=self.limits,
+            cpus=tuple(cpus),
+            command=getattr(self.solver, "command", ()),
+        )
 
-@dataclass(frozen=True)
-class Verified:
-    """What a run handed in, after verification: claimed and true are apart."""
 
-    incumbents: tuple[Incumbent, ...] = ()
-    bounds: tuple[Bound, ...] = ()
-    cost: int | float | None = None
-    solution: Any = None
-    lower_bound: int | float | None = None
-    violation: str = ""
-    last: Message | None = None
-    fault: str = ""
-
-
-def perform(job: Job, cpus: Sequence[int] | None = None, cancel: threading.Event | None = None) -> Record:
+def perform(job: Job, warden: Warden, cpus: Sequence[int] = (), cancel: threading.Event | None = None) -> Record:
     """Carry out one run and judge it; raises Cancelled, and InputError if the instance cannot be read."""
+    instance = job.problem.instance
     started = datetime.now(UTC).isoformat(timespec="milliseconds")
     if job.solver.error:
-        outcome = Outcome(stop="import", reason=f"its file cannot be imported: {job.solver.error}")
+        outcome = Outcome("import", f"its file cannot be imported: {job.solver.error}")
     else:
-        with tempfile.TemporaryDirectory(prefix="shardmark-", ignore_cleanup_errors=True) as folder:
-            outcome = execute(lambda *at: command(job, cpus, *at), job.limits, Path(folder), cancel)
-    instance = job.problem.instance
+        outcome = warden.run(job.order(cpus), cancel)
     try:
         return record(job, started, outcome, examine(instance, outcome))
     except Exception as error:  # whatever a solver reported must not end the campaign
         traceback.print_exc()
         lost = Outcome("error", f"the referee could not judge its reports: {error!r}", outcome.wall_s, outcome.cpu_s)
         return record(job, started, lost, Verified())
-
-
-def command(job: Job, cpus: Sequence[int] | None, channel: int, start: float) -> list[str]:
-    """Arguments of the child process of a run."""
-    limits = job.limits
-    order = {
-        "channel": channel,
-        "cpus": list(cpus) if cpus else None,
-        "instance": str(job.problem.path.resolve()),
-        "checksum": job.problem.content_hash,
-        "track": job.solver.track,
-        "options": dict(job.problem.options),
-        "solver": job.solver.name,
-        "file": job.solver.file,
-        "seed": job.seed,
-        "cores": limits.cores,
-        "memory": limits.memory_mib,
-        "deadline": start + limits.timeout_s - limits.margin_s(),
-    }
-    return [sys.executable, "-P", "-m", "harness.worker", "run", json.dumps(order)]
-
-
-def examine(instance: Any, outcome: Outcome) -> Verified:
-    """Decode and verify every message of a run."""
-    incumbents: list[Incumbent] = []
-    bounds: list[Bound] = []
-    best, solution, violation, last, fault = None, None, "", None, outcome.fault or ""
-    for arrival, payload in outcome.messages:
-        try:
-            last = decode(payload)
-        except ProtocolError as error:
-            fault = str(error)
-            continue
-        if last.kind == "solution":
-            verdict = verify(instance, last.value)
-            incumbents.append(Incumbent(arrival, verdict.feasible, verdict.cost))
-            if not verdict.feasible:
-                violation = verdict.violations[0]
-            elif verdict.cost is not None and (best is None or verdict.cost < best):
-                best, solution = verdict.cost, last.value
-        elif last.kind == "bound":
-            if type(last.value) in (int, float) and abs(last.value) <= sys.float_info.max:
-                bounds.append(Bound(arrival, last.value))
-            else:
-                fault = "reported a bound that is no finite number"
-    if last is not None and last.kind == "done" and type(last.value) is int:
-        outcome.peak_mib = max(outcome.peak_mib, last.value / 2**20)
-    greatest = max((bound.value for bound in bounds), default=None)
-    return Verified(tuple(incumbents), tuple(bounds), best, solution, greatest, violation, last, fault)
-
-
-def merge(kind: str, limits: Limits, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
-    """``(stop, status, reason)``: the one place where how a run ended, what it claimed and what is true meet."""
-    stop, reason = outcome.stop, outcome.reason
-    last = found.last
-    if last is not None and last.kind in ("declined", "error"):
-        stop, reason = last.kind, str(last.value)
-    elif stop == "exit" and (last is None or last.kind != "done"):
-        stop, reason = "crash", "ended its process without returning"
-    if stop == "exit" and outcome.peak_mib > limits.memory_mib:
-        stop, reason = "memory", limits.overused(outcome.peak_mib)
-    cost, bound = found.cost, found.lower_bound
-    if cost is not None and bound is not None and contradicts(bound, cost, isinstance(cost, int)):
-        return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"
-    if stop != "exit":
-        return stop, stop, reason
-    if found.fault:
-        return stop, "error", found.fault
-    if cost is not None or (kind == "bound" and bound is not None):
-        return stop, "ok", ""
-    if found.violation:
-        return stop, "infeasible", found.violation
-    return stop, "none", "reported no solution" if kind == "solver" else "reported no lower bound"
 
 
 def record(job: Job, started: str, outcome: Outcome, found: Verified) -> Record:
@@ -245,7 +172,7 @@ def campaign(
     ``progress(done, total, job, record, seconds_left)`` is called after every run. Jobs of one instance should
     stand together: an instance is kept in memory only while its jobs are under way.
     """
-    slots = core_slots(parallel, max((job.limits.cores for job in jobs), default=1))
+    slots = warden_slots(parallel, max((job.limits.cores for job in jobs), default=1))
     cancel = threading.Event()
     left = sum(job.limits.timeout_s for job in jobs)
     began, spent_limit, done = time.monotonic(), 0.0, 0
@@ -276,6 +203,10 @@ def campaign(
         except BaseException:
             cancel.set()
             raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+            while not slots.empty():
+                slots.get()[0].close()
 
 
 def keep(store: Store, campaign_number: int, job: Job, row: Record) -> None:
@@ -315,9 +246,21 @@ def core_slots(parallel: int, cores: int) -> queue.SimpleQueue[list[int]]:
     return slots
 
 
-def _in_slot(slots: queue.SimpleQueue[list[int]], job: Job, cancel: threading.Event) -> Record:
-    cpus = slots.get()
+Slot = tuple[Warden, list[int]]
+
+
+def warden_slots(parallel: int, cores: int) -> queue.SimpleQueue[Slot]:
+    """A warden for each set of CPUs."""
+    slots: queue.SimpleQueue[Slot] = queue.SimpleQueue()
+    sets = core_slots(parallel, cores)
+    while not sets.empty():
+        slots.put((Warden(), sets.get()))
+    return slots
+
+
+def _in_slot(slots: queue.SimpleQueue[Slot], job: Job, cancel: threading.Event) -> Record:
+    warden, cpus = slots.get()
     try:
-        return perform(job, cpus, cancel)
+        return perform(job, warden, cpus, cancel)
     finally:
-        slots.put(cpus)
+        slots.put((warden, cpus))

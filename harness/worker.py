@@ -1,17 +1,15 @@
 """The child side of a run: loads the instance and the solver, and reports over a pipe.
 
 ``python -m harness.worker run JOB``      one run; JOB is JSON, see `main`
-``python -m harness.worker list FILES``   what solver files declare; FILES is a JSON list, the answer JSON lines
+``python -m harness.worker list PLACES``  what solver files and packages declare; a JSON list, the answer JSON lines
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import json
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -24,8 +22,6 @@ from instances import InputError, parse
 from instances.jsonfile import read_bytes
 from solvers import registry
 
-PR_SET_PDEATHSIG = 1  # of Linux's prctl
-
 
 class PipeRun(registry.Run):
     """A run whose reports travel to the referee."""
@@ -35,18 +31,18 @@ class PipeRun(registry.Run):
         self._channel = channel
         self.deadline = deadline
 
-    def send(self, kind: str, value: Any) -> None:
+    def send(self, kind: str, *values: Any) -> None:
         """Write one message; whole, however long it is."""
         try:
-            frame = memoryview(encode(kind, value))
+            frame = memoryview(encode(kind, *values))
         except (TypeError, ValueError) as error:
             raise ValueError(f"reported a {kind} that is not plain JSON: {error}") from None
         while frame:
             frame = frame[os.write(self._channel, frame) :]
 
-    def report(self, solution: Any) -> None:
-        """Send a solution."""
-        self.send("solution", solution)
+    def report(self, solution: Any, cost: float | None = None) -> None:
+        """Send a solution, and the cost that the solver claims for it."""
+        self.send("solution", solution, cost)
 
     def bound(self, value: float) -> None:
         """Send a lower bound."""
@@ -56,12 +52,12 @@ class PipeRun(registry.Run):
 def main(arguments: list[str]) -> int:
     """Do what the referee asked for.
 
-    A JOB has ``channel`` (file descriptor), ``cpus`` (list or null), ``instance`` (path), ``checksum``, ``track``,
-    ``options``, ``solver`` (name), ``file`` (path), ``seed``, ``cores``, ``memory`` and ``deadline``.
+    A JOB has ``channel`` (file descriptor), ``instance`` (path), ``checksum``, ``track``, ``options``, ``solver``
+    (name), ``file`` (path), ``seed``, ``cores``, ``memory`` and ``deadline``.
     """
     action, text = arguments
     if action == "list":
-        list_files(json.loads(text))
+        list_places(json.loads(text))
     else:
         run_job(json.loads(text))
     return 0
@@ -71,9 +67,6 @@ def run_job(job: dict[str, Any]) -> None:
     """One run: the last message is ``done``, ``declined`` or ``error``."""
     channel = job["channel"]
     os.set_inheritable(channel, False)
-    die_with_the_referee()
-    if job["cpus"] and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, job["cpus"])
     run = PipeRun(channel, job["deadline"], seed=job["seed"], cores=job["cores"], memory=job["memory"])
     try:
         answer = find_solver(job)(load_instance(job), run)
@@ -92,12 +85,6 @@ def run_job(job: dict[str, Any]) -> None:
         run.send("done", peak_bytes())
 
 
-def die_with_the_referee() -> None:
-    """Ask the system to end this process when the one that started it ends, however that comes."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def load_instance(job: dict[str, Any]) -> Any:
     """The instance, the very content that the referee knows."""
     content = read_bytes(job["instance"])
@@ -108,29 +95,28 @@ def load_instance(job: dict[str, Any]) -> Any:
 
 def find_solver(job: dict[str, Any]) -> Callable[[Any, registry.Run], Any]:
     """The solver's function with its parameters filled in."""
-    for solver in registry.load_file(Path(job["file"])):
+    for solver in registry.load(job["file"]):
         if solver.name == job["solver"] and solver.track == job["track"]:
             return lambda instance, run: solver.function(instance, run, **solver.params)
     raise LookupError(f"{job['file']} no longer declares {job['solver']}")
 
 
-def list_files(files: list[str]) -> None:
-    """Import solver files and print what they declare: a line before each file and a line after it."""
+def list_places(places: list[str]) -> None:
+    """Import solver files and packages; print which packages there are, then for each place what it declares."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a solver prints while it is imported is log
-    for name in files:
-        print(json.dumps({"begin": name}), file=answer, flush=True)
-        path = Path(name)
+    print(json.dumps({"installed": registry.installed()}), file=answer, flush=True)
+    for place in places:
         try:
-            found = [describe(solver, path) for solver in registry.load_file(path)]
-            line: dict[str, Any] = {"end": name, "solvers": found}
+            found = [describe(solver, place) for solver in registry.load(place)]
+            line: dict[str, Any] = {"end": place, "solvers": found}
             json.dumps(line)
         except Exception as error:
-            line = {"end": name, "error": one_line(error)}
+            line = {"end": place, "error": one_line(error)}
         print(json.dumps(line), file=answer, flush=True)
 
 
-def describe(solver: registry.Solver, path: Path) -> dict[str, Any]:
+def describe(solver: registry.Solver, place: str) -> dict[str, Any]:
     """A solver as plain JSON."""
     return {
         "name": solver.name,
@@ -140,8 +126,8 @@ def describe(solver: registry.Solver, path: Path) -> dict[str, Any]:
         "description": solver.description,
         "params": dict(solver.params),
         "deterministic": solver.deterministic,
-        "file": str(path),
-        "hash": registry.source_hash(path),
+        "file": place,
+        "hash": registry.source_hash(place),
     }
 
 

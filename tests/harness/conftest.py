@@ -10,6 +10,7 @@ from harness.discover import SolverInfo, discover
 from harness.limits import Limits
 from harness.run import Job, Problem, perform
 from harness.store import Record
+from harness.warden import Warden
 from instances.jsonfile import write_json
 
 ZOO = Path(__file__).parent / "zoo"
@@ -43,6 +44,7 @@ def run_zoo(zoo: dict[str, SolverInfo], chain: Problem):
     """Run a solver of the zoo on the chain."""
 
     def run(name: str, timeout: float = 10.0, memory: float = 1024.0) -> Record:
-        return perform(Job(zoo[name], chain, 0, Limits(timeout, memory)))
+        with Warden() as warden:
+            return perform(Job(zoo[name], chain, 0, Limits(timeout, memory)), warden)
 
     return run

@@ -120,29 +120,19 @@ def test_one_campaign_at_a_time_in_a_folder(tmp_path):
         pass
 
 
-def test_the_worker_dies_with_its_referee(chain, tmp_path):
+def test_a_run_and_its_warden_die_with_their_referee(chain, tmp_path):
     zoo_file = str(Path(__file__).parent / "zoo" / "zoo.py")
     command = [sys.executable, "-m", "harness", "solve", str(chain.path), "--solver-path", zoo_file]
     with subprocess.Popen([*command, "--solver", "hangs", "--timeout", "300"], stdout=subprocess.DEVNULL) as referee:
-        worker = None
-        while worker is None:
-            worker = next((child for child in children(referee.pid) if is_run(child)), None)
+        while len(family := descendants(referee.pid)) < 2:  # the warden and the run
             time.sleep(0.05)
-        time.sleep(0.5)
         referee.kill()
-    _, alive = psutil.wait_procs([worker], timeout=20)
+    _, alive = psutil.wait_procs(family, timeout=20)
     assert alive == []
 
 
-def children(pid: int) -> list[psutil.Process]:
+def descendants(pid: int) -> list[psutil.Process]:
     try:
-        return psutil.Process(pid).children()
+        return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
-
-
-def is_run(process: psutil.Process) -> bool:
-    try:
-        return "run" in process.cmdline()
-    except psutil.Error:
-        return False

@@ -1,0 +1,219 @@
+"""The referee's eye on one run: its clock, the pipes it reads, the limits it holds the run to.
+
+The clock is the watcher's own and starts before the run does: starting a solver and reading the instance count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import time
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from harness.limits import Cancelled, Limits, Outcome
+from harness.protocol import Frames
+
+LOG_BYTES = 16 * 1024
+LINE_BYTES = 64 << 20  # of an external command's answer
+KEPT = 500  # messages kept from the beginning of a run, and as many from its end
+POLL_S = 0.02
+
+
+@dataclass
+class Usage:
+    """What a run's processes use: bytes of memory now, greatest memory so far, seconds of CPU, how many there are."""
+
+    memory: float = 0.0
+    peak: float = 0.0
+    cpu_s: float = 0.0
+    processes: int = 0
+
+
+class Contained(Protocol):
+    """A run as a backend holds it."""
+
+    def ended(self) -> int | None:
+        """Exit status of the run's first process, as `os.waitstatus_to_exitcode` gives it; None while it is alive."""
+
+    def usage(self) -> Usage:
+        """What all processes of the run use."""
+
+    def kill(self) -> Usage:
+        """End all processes of the run, wait for them, and return what they used in all."""
+
+
+class Pipes:
+    """The pipes between a run and its watcher; the ends named ``channel``, ``stdout`` and ``stderr`` are the run's."""
+
+    def __init__(self, *, external: bool) -> None:
+        self.messages, self.channel = os.pipe()
+        self.output, self.stdout = os.pipe()
+        self.errors, self.stderr = os.pipe() if external else (self.output, self.stdout)
+
+    def started(self) -> None:
+        """Close the run's ends here, once the run has them."""
+        for end in {self.channel, self.stdout, self.stderr}:
+            os.close(end)
+
+    def close(self) -> None:
+        """Close the watcher's ends."""
+        for end in {self.messages, self.output, self.errors}:
+            os.close(end)
+
+
+class Watch:
+    """One run under observation; ``control`` is a file descriptor that becomes readable when the run is called off."""
+
+    def __init__(self, pipes: Pipes, limits: Limits, start: float, control: int, *, external: bool) -> None:
+        self.start = start
+        self.limits = limits
+        self.outcome = Outcome()
+        self.frames = Frames()
+        self.external = external
+        self.log = bytearray()
+        self.line = bytearray()
+        self.answer: tuple[float, bytes] | None = None
+        self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT)
+        self.left_out = 0
+        self.received = 0
+        self.pipes = pipes
+        self.control = control
+        self.selector = selectors.DefaultSelector()
+        takers = {
+            pipes.errors: self._take_log,
+            pipes.output: self._take_lines if external else self._take_log,
+            pipes.messages: self._take_message,
+        }
+        for pipe, taker in takers.items():
+            os.set_blocking(pipe, False)
+            self.selector.register(pipe, selectors.EVENT_READ, taker)
+        self.selector.register(control, selectors.EVENT_READ)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.selector.close()
+        self.pipes.close()
+
+    def until_end(self, run: Contained) -> Outcome:
+        """Wait for the run's end or bring it about; raises Cancelled when the run is called off."""
+        try:
+            self._hold(run)
+            self.outcome.wall_s = time.monotonic() - self.start
+        finally:
+            used = run.kill()
+        self._read(0.0)
+        self.frames.close()
+        self._account(used)
+        return self._finish()
+
+    def _hold(self, run: Contained) -> None:
+        """Let the run go on until it ends or breaks a limit."""
+        end = self.start + self.limits.timeout_s
+        next_poll = self.start
+        while (status := run.ended()) is None:
+            now = time.monotonic()
+            if now >= end:
+                return self._stop("timeout", f"killed at the time limit of {self.limits.timeout_s:g} s")
+            if now >= next_poll:
+                self._account(run.usage())
+                next_poll = time.monotonic() + max(0.05, 20 * (time.monotonic() - now))
+                if self.outcome.stop != "exit":
+                    return None
+            self._read(min(POLL_S, max(0.0, end - now)))
+        if status:
+            how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+            self._stop("crash", how)
+        return None
+
+    def _stop(self, stop: str, reason: str) -> None:
+        self.outcome.stop, self.outcome.reason = stop, reason
+
+    def _account(self, used: Usage) -> None:
+        """Note what is used, and the first limit that it breaks."""
+        outcome, limits = self.outcome, self.limits
+        outcome.peak_mib = max(outcome.peak_mib, used.memory / 2**20, used.peak / 2**20)
+        outcome.cpu_s = max(outcome.cpu_s, used.cpu_s)
+        if outcome.stop != "exit":
+            return
+        if outcome.peak_mib > limits.memory_mib:
+            self._stop("memory", limits.overused(outcome.peak_mib))
+        elif outcome.cpu_s > limits.cpu_limit_s:
+            self._stop("cpu", f"used {outcome.cpu_s:.1f} s of CPU time, the limit is {limits.cpu_limit_s:g} s")
+        elif used.processes > limits.processes:
+            self._stop("processes", f"had {used.processes} processes at once, the limit is {limits.processes}")
+        elif self.received > limits.output_mib * 2**20:
+            self._stop("output", f"wrote more than {limits.output_mib:g} MiB to its pipes")
+
+    def _read(self, timeout: float) -> None:
+        for key, _ in self.selector.select(timeout):
+            if key.fd == self.control:
+                raise Cancelled
+            for _ in range(64):  # a flood must not keep us from looking at the clock
+                try:
+                    data = os.read(key.fd, 1 << 16)
+                except BlockingIOError:
+                    break
+                if not data:
+                    self.selector.unregister(key.fd)
+                    break
+                self.received += len(data)
+                key.data(data, time.monotonic() - self.start)
+
+    def _take_message(self, data: bytes, arrival: float) -> None:
+        payloads = self.frames.feed(data)
+        for payload in payloads if arrival <= self.limits.timeout_s else ():
+            if len(self.outcome.messages) < KEPT:
+                self.outcome.messages.append((arrival, payload))
+            else:
+                self.left_out += len(self.latest) == KEPT
+                self.latest.append((arrival, payload))
+
+    def _take_log(self, data: bytes, _: float) -> None:
+        self.log += data
+        if len(self.log) > 2 * LOG_BYTES:
+            del self.log[:-LOG_BYTES]
+
+    def _take_lines(self, data: bytes, arrival: float) -> None:
+        """Output of an external command: the last line that is a JSON list or object is its answer, others are log."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._take_line(bytes(self.line + line), arrival)
+            self.line.clear()
+        self.line += rest
+        if len(self.line) > LINE_BYTES:
+            self.outcome.fault = f"printed a line of more than {LINE_BYTES >> 20} MiB"
+            self.line.clear()
+
+    def _take_line(self, line: bytes, arrival: float) -> None:
+        if line.lstrip()[:1] in (b"[", b"{") and line.rstrip()[-1:] in (b"]", b"}"):
+            with contextlib.suppress(ValueError, RecursionError):
+                json.loads(line)
+                if arrival <= self.limits.timeout_s:
+                    self.answer = arrival, line
+                return
+        self._take_log(line + b"\n", arrival)
+
+    def _finish(self) -> Outcome:
+        outcome = self.outcome
+        if self.line:
+            self._take_line(bytes(self.line), outcome.wall_s)
+        if self.answer is not None:
+            arrival, line = self.answer
+            outcome.messages.append((arrival, b'["solution",' + line.strip() + b"]"))
+        if self.external and outcome.stop == "exit":
+            outcome.messages.append((outcome.wall_s, b'["done",null]'))
+        outcome.messages += self.latest
+        if self.left_out:
+            lost = f"the referee kept the first and the last {KEPT} messages, {self.left_out} between are lost"
+            self.log += f"\n({lost})\n".encode()
+        outcome.fault = outcome.fault or self.frames.fault
+        outcome.log = self.log[-LOG_BYTES:].decode(errors="replace")
+        return outcome
