@@ -78,7 +78,7 @@ class Outcome:
 
     ``stop`` is "exit", "timeout", "cpu", "memory", "processes", "output", "crash", "import", "lost" or "error";
     ``reason`` says more unless it is "exit". ``messages`` holds (seconds since the start, payload) of what arrived
-    ``enforced`` says of each of `MEASURES` whether it was held "hard", "polled" or not at all ("none").
+    within the limit. ``enforced`` says for each of `MEASURES` how it was held: "hard", "polled" or not at all, "none".
     """
 
     stop: str = "exit"
