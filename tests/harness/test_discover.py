@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.discover import discover
-from instances import InputError
+from harness.discover import SolverInfo, discover
+from harness.limits import Limits
+from harness.run import Job, perform
+from harness.warden import Warden
+from instances import InputError, tracks
 
 GOOD = '''
 from solvers.registry import solver
@@ -84,3 +87,111 @@ def test_the_same_name_twice_is_refused(tmp_path):
 def test_a_path_that_does_not_exist_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match="expected a solver file or a folder of them"):
         discover([tmp_path / "nowhere"])
+
+
+PACKAGE = '''
+from solvers.registry import solver
+from acme_solvers import _secret
+
+@solver(track="pipeline", source="a package")
+def acme(instance, run):
+    """Everything in one block."""
+    run.report(_secret.answer(instance))
+'''
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch) -> Path:
+    """A package as pip installs it, on the path of every Python started from here."""
+    folder = tmp_path / "site"
+    (folder / "acme_solvers").mkdir(parents=True)
+    (folder / "acme_solvers-1.2.dist-info").mkdir()
+    write(folder / "acme_solvers", "__init__.py", "")
+    write(folder / "acme_solvers", "_secret.py", "def answer(instance):\n    return [0] * instance.nodes\n")
+    write(folder / "acme_solvers", "blocks.py", PACKAGE)
+    write(
+        folder / "acme_solvers-1.2.dist-info", "METADATA", "Metadata-Version: 2.1\nName: acme-solvers\nVersion: 1.2\n"
+    )
+    declare(folder, "blocks = acme_solvers.blocks")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder
+
+
+def declare(folder: Path, line: str) -> None:
+    (folder / "acme_solvers-1.2.dist-info" / "entry_points.txt").write_text(f"[shardmark.solvers]\n{line}\n")
+
+
+def installed() -> list[SolverInfo]:
+    return [info for info in discover() if info.file.startswith("package:")]
+
+
+def test_an_installed_package_brings_solvers_that_run(package, chain):
+    (info,) = installed()
+    assert (info.name, info.file, info.source, info.error) == ("acme", "package:acme_solvers.blocks", "a package", "")
+    with Warden() as warden:
+        row = perform(Job(info, chain, 0, Limits(10.0, 1024.0)), warden)
+    assert (row.status, row.cost) == ("ok", 10.0)
+
+
+def test_the_version_of_a_package_follows_its_files_and_its_number(package):
+    versions = [installed()[0].hash]
+    write(package / "acme_solvers", "_secret.py", "def answer(instance):\n    return [1] * instance.nodes\n")
+    versions.append(installed()[0].hash)
+    (package / "acme_solvers-1.2.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-solvers\nVersion: 1.3\n"
+    )
+    versions.append(installed()[0].hash)
+    assert len(set(versions)) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "error"),
+    [
+        ("x = acme_solvers.nowhere", "acme-solvers.nowhere", "No module named 'acme_solvers.nowhere'"),
+        ("x = a_package_that_nobody_has", "a-package-that-nobody-has", "No module named 'a_package_that_nobody_has'"),
+        ("x = acme_solvers.blocks:acme", "acme-solvers.blocks-acme", "expected the entry point to name a module"),
+    ],
+)
+def test_an_entry_point_that_fails_is_a_row_in_every_track(package, line, name, error):
+    declare(package, line)
+    rows = installed()
+    assert [row.track for row in rows] == sorted(tracks())
+    assert all(row.name == name and error in row.error for row in rows)
+
+
+def test_a_package_that_takes_its_process_down_hides_no_other(package, tmp_path):
+    write(package / "acme_solvers", "down.py", "import os; os._exit(3)")
+    declare(package, "a = acme_solvers.down\nb = acme_solvers.blocks")
+    file = write(tmp_path, "v.py", GOOD)
+    found = {info.name: info.error for info in discover([file])}
+    assert found["acme"] == found["v-1"] == found["greedy"] == ""
+    assert found["acme-solvers.down"] == "ended the process while it was imported (exit status 3)"
+
+
+def test_what_an_import_leaves_behind_holds_nothing_up(tmp_path):
+    lasting = "import subprocess\nsubprocess.Popen(['sleep', '3600'])\n"
+    write(tmp_path, "v.py", lasting + GOOD)
+    assert [info.error for info in found_in(tmp_path)] == ["", ""]
+
+
+def test_a_toml_in_a_folder_brings_programs(tmp_path):
+    write(tmp_path, "v.py", GOOD)
+    text = '[[solver]]\nname = "{}"\ntrack = "pipeline"\ncommand = "{}"\nsource = "x"\ndescription = "Echo."\n'
+    write(tmp_path, "two.toml", text.format("echo", "echo [0]") + text.format("gone", "./gone {instance}"))
+    infos = {info.name: info for info in found_in(tmp_path)}
+    assert set(infos) == {"v-1", "v-2", "echo", "gone"}
+    assert infos["echo"].command[1:] == ("[0]",)
+    assert infos["echo"].kind == "solver"
+    assert infos["v-1"].command == ()
+    assert infos["gone"].error == f"there is no program {tmp_path}/gone"
+
+
+def test_a_program_cannot_take_the_name_of_another_solver(tmp_path):
+    text = '[[solver]]\nname = "greedy"\ntrack = "intraop"\ncommand = "echo"\nsource = "x"\ndescription = "Echo."\n'
+    with pytest.raises(InputError, match="greedy: expected a name that intraop does not have yet"):
+        discover([write(tmp_path, "a.toml", text)])
+
+
+def test_a_file_of_another_kind_is_a_sentence(tmp_path):
+    with pytest.raises(InputError, match="expected a Python file, a TOML file or a folder of them"):
+        discover([write(tmp_path, "solver.txt", "")])
