@@ -1,80 +1,208 @@
-"""After a run: verify what it handed in, and merge how it ended, what it claimed and what is true."""
+"""After a run: decode and verify what it sent, and say in one row why it ended, what it claimed and what is true."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
-from typing import Any
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from harness.compare import contradicts
 from harness.limits import Limits, Outcome
-from harness.protocol import Message, ProtocolError, decode
-from harness.store import Bound, Incumbent
-from harness.verify import verify
+from harness.protocol import Message, ProtocolError, decode, is_number
+from harness.store import Bound, Incumbent, Record, decimal
+from harness.verify import Verdict, malformed, verify
+
+if TYPE_CHECKING:
+    from harness.run import Job
+
+#: Bytes that a message may have, and that it may have more for each node: what is longer is no solution, and to parse
+#: it could take a hundred times its length of the referee's memory.
+LONGEST, LONGEST_PER_NODE = 1 << 20, 256
+SENTENCE = 500  # characters kept of a reason
+ENDS = ("done", "declined", "error")
 
 
-@dataclass(frozen=True)
-class Verified:
-    """What a run handed in, after verification: claimed and true are apart."""
+class Reports:
+    """What a run sent, message after message: what it claims, and what is true of that.
 
-    incumbents: tuple[Incumbent, ...] = ()
-    bounds: tuple[Bound, ...] = ()
-    cost: int | float | None = None
-    solution: Any = None
-    lower_bound: int | float | None = None
-    violation: str = ""
-    last: Message | None = None
-    fault: str = ""
+    ``incumbents``     all solutions, verified, as they arrived           ``bounds``        all lower bounds
+    ``cost``           least verified cost, None without one              ``solution``      the one of that cost
+    ``claimed_cost``   least cost claimed for a solution, None if none    ``misclaim``      the first that was too low
+    ``verified``       what is true of the best, see `harness.schema`     ``violation``     the rule it breaks, if any
+    ``last``           the last message                                   ``fault``         first breach of the protocol
+    """
 
+    def __init__(self, instance: Any, outcome: Outcome) -> None:
+        self.instance = instance
+        self.longest = LONGEST + LONGEST_PER_NODE * instance.nodes
+        self.incumbents: list[Incumbent] = []
+        self.bounds: list[Bound] = []
+        self.cost: int | float | None = None
+        self.solution: Any = None
+        self.verified, self.violation = "nothing", ""
+        self.claimed_cost: int | float | None = None
+        self.misclaim = ""
+        self.last: Message | None = None
+        self.fault = ""
+        for arrival, payload in outcome.messages:
+            self._read(arrival, payload)
+        self.fault = self.fault or outcome.fault or ""
 
-def examine(instance: Any, outcome: Outcome) -> Verified:
-    """Decode and verify every message of a run."""
-    incumbents: list[Incumbent] = []
-    bounds: list[Bound] = []
-    best, solution, violation, last, fault = None, None, "", None, outcome.fault or ""
-    for arrival, payload in outcome.messages:
+    @property
+    def lower_bound(self) -> int | float | None:
+        """The greatest bound, None without one."""
+        return max((bound.value for bound in self.bounds), default=None)
+
+    @property
+    def peak_mib(self) -> float:
+        """The greatest memory that the solver's process has seen of itself: looks from outside can miss a spike."""
+        return self.last.value / 2**20 if self.last is not None and self.last.kind == "done" else 0.0
+
+    def claimed(self, outcome: Outcome, external: bool) -> dict[str, Any]:
+        """What the run says of itself, as it is stored."""
+        return {
+            "end": self.end(outcome, external),
+            "cost": decimal(self.claimed_cost),
+            "lower_bound": decimal(self.lower_bound),
+            "solutions": len(self.incumbents),
+            "bounds": len(self.bounds),
+        }
+
+    def end(self, outcome: Outcome, external: bool) -> str:
+        """How the run says it ended: "done", "declined", "error" or "nothing"; a program says so by its exit status."""
+        if external:
+            return "done" if outcome.stop == "exit" else "nothing"
+        return self.last.kind if self.last is not None and self.last.kind in ENDS else "nothing"
+
+    def _read(self, arrival: float, payload: bytes) -> None:
+        if len(payload) > self.longest:
+            return self._fail(f"sent a message of {len(payload)} bytes, a solution here has at most {self.longest}")
         try:
-            last = decode(payload)
+            self.last = decode(payload)
         except ProtocolError as error:
-            fault = str(error)
-            continue
-        if last.kind == "solution":
-            verdict = verify(instance, last.value)
-            incumbents.append(Incumbent(arrival, verdict.feasible, verdict.cost))
-            if not verdict.feasible:
-                violation = verdict.violations[0]
-            elif verdict.cost is not None and (best is None or verdict.cost < best):
-                best, solution = verdict.cost, last.value
-        elif last.kind == "bound":
-            if type(last.value) in (int, float) and abs(last.value) <= sys.float_info.max:
-                bounds.append(Bound(arrival, last.value))
-            else:
-                fault = "reported a bound that is no finite number"
-    if last is not None and last.kind == "done" and type(last.value) is int:
-        outcome.peak_mib = max(outcome.peak_mib, last.value / 2**20)
-    greatest = max((bound.value for bound in bounds), default=None)
-    return Verified(tuple(incumbents), tuple(bounds), best, solution, greatest, violation, last, fault)
+            return self._fail(str(error))
+        if self.last.kind == "solution":
+            self._judge(arrival, self.last)
+        elif self.last.kind == "bound":
+            self.bounds.append(Bound(arrival, self.last.value))
+        return None
+
+    def _fail(self, fault: str) -> None:
+        self.fault = self.fault or fault
+
+    def _judge(self, arrival: float, message: Message) -> None:
+        """Verify a solution, and compare its cost with what is claimed for it."""
+        verdict = self._verify(message.value)
+        cost, claim = verdict.cost, message.cost
+        self.incumbents.append(Incumbent(arrival, verdict.feasible, cost))
+        if claim is not None:
+            self.claimed_cost = claim if self.claimed_cost is None else min(claim, self.claimed_cost)
+        if not verdict.feasible or cost is None:
+            found = "malformed" if cost is None else "infeasible"
+            if self.verified in ("nothing", "malformed", found):
+                self.verified, self.violation = found, verdict.violations[0]
+            return
+        self.verified = "feasible"
+        if claim is not None and undercuts(claim, cost) and not self.misclaim:
+            self.misclaim = f"claims the cost {claim!r} for a solution of cost {cost!r}"
+        if self.cost is None or cost < self.cost:
+            self.cost, self.solution = cost, message.value
+
+    def _verify(self, solution: Any) -> Verdict:
+        """The verdict on a solution; a verifier that fails is a fault, which must not end a campaign."""
+        try:
+            verdict = verify(self.instance, solution)
+            if verdict.cost is None or is_number(verdict.cost):
+                return verdict
+            reason = "its cost is beyond the range of float64"
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            reason = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+        self._fail(f"sent a solution that the referee could not verify: {reason}")
+        return malformed(reason)
 
 
-def merge(kind: str, limits: Limits, outcome: Outcome, found: Verified) -> tuple[str, str, str]:
-    """``(stop, status, reason)``: the one place where how a run ended, what it claimed and what is true meet."""
+def undercuts(claim: int | float, cost: int | float) -> bool:
+    """Whether a claimed cost lies below the true one: at all between ints, beyond the tolerance between floats."""
+    return contradicts(cost, claim, isinstance(claim, int) and isinstance(cost, int))
+
+
+def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: bool = False) -> tuple[str, str, str]:
+    """``(stop, status, reason)``: the one place where why a run ended, what it claimed and what is true meet.
+
+    ``stop`` is why it ended. A limit that was broken decides; else what it said itself; else that it said nothing.
+    ``status`` is what it is worth. A claim that is refuted comes first, however the run ended; then why it ended, if
+    not by itself; then breaches of the protocol; then what was verified.
+    """
     stop, reason = outcome.stop, outcome.reason
-    last = found.last
-    if last is not None and last.kind in ("declined", "error"):
-        stop, reason = last.kind, str(last.value)
-    elif stop == "exit" and (last is None or last.kind != "done"):
+    end = sent.end(outcome, external)
+    if stop in ("exit", "crash") and end in ("declined", "error"):
+        stop, reason = end, str(sent.last.value if sent.last else "")
+    elif stop == "exit" and end == "nothing":
         stop, reason = "crash", "ended its process without returning"
-    if stop == "exit" and outcome.peak_mib > limits.memory_mib:
-        stop, reason = "memory", limits.overused(outcome.peak_mib)
-    cost, bound = found.cost, found.lower_bound
+    elif stop == "exit" and sent.peak_mib > limits.memory_mib:
+        stop, reason = "memory", limits.overused(sent.peak_mib)
+    cost, bound = sent.cost, sent.lower_bound
     if cost is not None and bound is not None and contradicts(bound, cost, isinstance(cost, int)):
         return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"
+    if sent.misclaim:
+        return stop, "misclaim", sent.misclaim
     if stop != "exit":
-        return stop, stop, reason
-    if found.fault:
-        return stop, "error", found.fault
+        return stop, stop, sentence(reason)
+    if sent.fault:
+        return stop, "error", sentence(sent.fault)
     if cost is not None or (kind == "bound" and bound is not None):
         return stop, "ok", ""
-    if found.violation:
-        return stop, "infeasible", found.violation
+    if sent.violation:
+        return stop, "infeasible", sentence(sent.violation)
     return stop, "none", "reported no solution" if kind == "solver" else "reported no lower bound"
+
+
+def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: int = 0) -> Record:
+    """The row of a run on ``instance`` that has ended; ``started`` is UTC, ISO 8601."""
+    solver, problem, limits = job.solver, job.problem, job.limits
+    external = bool(solver.command)
+    sent = Reports(instance, outcome)
+    stop, status, reason = merge(solver.kind, limits, outcome, sent, external)
+    return Record(
+        id=job.id,
+        track=solver.track,
+        instance=problem.id,
+        checksum=problem.checksum,
+        solver=solver.name,
+        kind=solver.kind,
+        solver_hash=solver.hash,
+        seed=job.seed,
+        timeout_s=limits.timeout_s,
+        memory_mib=limits.memory_mib,
+        cores=limits.cores,
+        started=started,
+        stop=stop,
+        status=status,
+        reason=reason,
+        cost=sent.cost,
+        lower_bound=sent.lower_bound,
+        wall_s=outcome.wall_s,
+        cpu_s=outcome.cpu_s,
+        peak_mib=max(outcome.peak_mib, sent.peak_mib),
+        solution=sent.solution,
+        log=outcome.log,
+        cpu_limit_s=limits.cpu_limit_s,
+        processes=limits.processes,
+        output_mib=limits.output_mib,
+        backend=outcome.backend,
+        enforced=outcome.enforced,
+        co_runners=co_runners,
+        host=outcome.host,
+        claimed=sent.claimed(outcome, external),
+        verified=sent.verified,
+        incumbents=tuple(sent.incumbents),
+        bounds=tuple(sent.bounds),
+    )
+
+
+def sentence(text: str) -> str:
+    """A text, perhaps a stranger's, as one line of what can be printed, not too long."""
+    line = " ".join(text[: 2 * SENTENCE].split())
+    plain = "".join(character if character.isprintable() else "\ufffd" for character in line)
+    return plain if len(plain) <= SENTENCE else f"{plain[: SENTENCE - 1]}…"

@@ -8,7 +8,6 @@ import os
 import queue
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import astuple, dataclass, field
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.discover import SolverInfo
-from harness.judge import Verified, examine, merge
+from harness.judge import judge
 from harness.limits import Cancelled, Limits, Order, Outcome
 from harness.store import Record, Store
 from harness.warden import Warden
@@ -118,43 +117,7 @@ def perform(job: Job, warden: Warden, cpus: Sequence[int] = (), cancel: threadin
         outcome = Outcome("import", f"its file cannot be imported: {job.solver.error}")
     else:
         outcome = warden.run(job.order(cpus), cancel)
-    try:
-        return record(job, started, outcome, examine(instance, outcome))
-    except Exception as error:  # whatever a solver reported must not end the campaign
-        traceback.print_exc()
-        lost = Outcome("error", f"the referee could not judge its reports: {error!r}", outcome.wall_s, outcome.cpu_s)
-        return record(job, started, lost, Verified())
-
-
-def record(job: Job, started: str, outcome: Outcome, found: Verified) -> Record:
-    """The row of a finished run."""
-    stop, status, reason = merge(job.solver.kind, job.limits, outcome, found)
-    return Record(
-        id=job.id,
-        track=job.solver.track,
-        instance=job.problem.id,
-        checksum=job.problem.checksum,
-        solver=job.solver.name,
-        kind=job.solver.kind,
-        solver_hash=job.solver.hash,
-        seed=job.seed,
-        timeout_s=job.limits.timeout_s,
-        memory_mib=job.limits.memory_mib,
-        cores=job.limits.cores,
-        started=started,
-        stop=stop,
-        status=status,
-        reason=reason,
-        cost=found.cost,
-        lower_bound=found.lower_bound,
-        wall_s=outcome.wall_s,
-        cpu_s=outcome.cpu_s,
-        peak_mib=outcome.peak_mib,
-        solution=found.solution,
-        log=outcome.log,
-        incumbents=found.incumbents,
-        bounds=found.bounds,
-    )
+    return judge(job, instance, started, outcome)
 
 
 Progress = Callable[[int, int, Job, Record, float], None]
@@ -212,11 +175,12 @@ def campaign(
 def keep(store: Store, campaign_number: int, job: Job, row: Record) -> None:
     """Store a run with what pages need to know of its instance and its solver."""
     problem, solver = job.problem, job.solver
-    store.add_instance(problem.checksum, problem.id, row.track, problem.summary, problem.published)
-    store.add_solver(
-        solver.hash, solver.track, solver.name, solver.kind, solver.source, solver.description, dict(solver.params)
-    )
-    store.add_run(campaign_number, row)
+    with store.transaction():
+        store.add_instance(problem.checksum, problem.id, row.track, problem.summary, problem.published)
+        store.add_solver(
+            solver.hash, solver.track, solver.name, solver.kind, solver.source, solver.description, dict(solver.params)
+        )
+        store.add_run(campaign_number, row)
 
 
 def count_users(jobs: Iterable[Job]) -> dict[str, int]:
