@@ -1,0 +1,291 @@
+"""Whatever a run sent is a row: why it ended, what it claimed and what is true are told apart and merged in one place."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import judge as judging
+from harness.discover import SolverInfo
+from harness.judge import LONGEST, judge, sentence, undercuts
+from harness.limits import Limits, Outcome
+from harness.protocol import KINDS
+from harness.run import Job, Problem
+from harness.store import Record, Store
+from instances.jsonfile import write_json
+from tests.harness.conftest import CHAIN
+
+LIMITS = Limits(timeout_s=10.0, memory_mib=1024.0)
+
+INTEGRAL = {
+    "problem": {
+        "name": "one",
+        "nodes": {"intervals": [[0, 1], [0, 1]], "costs": [[10**18, 10**18 + 1], [0]], "usages": [[1, 1], [1]]},
+        "edges": {"nodes": [], "costs": []},
+        "usage_limit": 5,
+    }
+}
+
+
+@pytest.fixture(scope="module", params=["pipeline"])
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    """Four nodes in a row: one block costs 10, the best cut into two costs 6."""
+    path = tmp_path_factory.mktemp("instances") / "chain.json"
+    write_json(path, CHAIN)
+    return Problem("chain", path, "pipeline")
+
+
+@pytest.fixture(scope="module")
+def integral(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    """Two nodes whose costs are 10^18 or one more."""
+    path = tmp_path_factory.mktemp("instances") / "one.json"
+    write_json(path, INTEGRAL)
+    return Problem("one", path, "intraop")
+
+
+def text(*message: Any) -> bytes:
+    """The payload of a message."""
+    return json.dumps(message).encode()
+
+
+def judged(problem: Problem, *payloads: bytes, kind: str = "solver", command: tuple[str, ...] = (), **facts) -> Record:
+    """The row of a run that sent these payloads, a second apart."""
+    solver = SolverInfo("s", problem.track or "", kind, "s.py", "h", command=command)
+    outcome = Outcome(messages=[(float(at), payload) for at, payload in enumerate(payloads)], **facts)
+    return judge(Job(solver, problem, 0, LIMITS), problem.instance, "now", outcome)
+
+
+DONE = text("done", 1000)
+GOOD, WORSE = [0, 0, 1, 1], [0, 0, 0, 0]
+CYCLIC = [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("payloads", "facts", "stop", "status", "verified", "end", "reason"),
+    [
+        ([text("solution", GOOD), DONE], {}, "exit", "ok", "feasible", "done", ""),
+        ([DONE], {}, "exit", "none", "nothing", "done", "reported no solution"),
+        ([], {}, "crash", "crash", "nothing", "nothing", "ended its process without returning"),
+        ([text("solution", GOOD)], {}, "crash", "crash", "feasible", "nothing", "ended its process"),
+        ([text("solution", CYCLIC), DONE], {}, "exit", "infeasible", "infeasible", "done", "expected no cycle"),
+        ([text("solution", [9]), DONE], {}, "exit", "infeasible", "malformed", "done", "expected 4 elements"),
+        (
+            [text("solution", CYCLIC), text("solution", 5), DONE],
+            {},
+            "exit",
+            "infeasible",
+            "infeasible",
+            "done",
+            "cycle",
+        ),
+        (
+            [text("solution", 5), text("solution", CYCLIC), DONE],
+            {},
+            "exit",
+            "infeasible",
+            "infeasible",
+            "done",
+            "cycle",
+        ),
+        ([text("solution", GOOD), text("solution", 5), DONE], {}, "exit", "ok", "feasible", "done", ""),
+        ([text("declined", "too large")], {}, "declined", "declined", "nothing", "declined", "too large"),
+        ([text("solution", GOOD), text("error", "oops")], {}, "error", "error", "feasible", "error", "oops"),
+        ([text("error", "oops")], {"stop": "crash", "reason": "died"}, "error", "error", "nothing", "error", "oops"),
+        ([DONE], {"stop": "crash", "reason": "died late"}, "crash", "crash", "nothing", "done", "died late"),
+        *(
+            ([text("solution", GOOD), end], {"stop": stop, "reason": "why"}, stop, stop, "feasible", said, "why")
+            for stop in ("timeout", "cpu", "memory", "processes", "output", "lost")
+            for said, end in (("declined", text("declined", "x")), ("error", text("error", "x")), ("done", DONE))
+        ),
+        ([], {"stop": "import", "reason": "no module"}, "import", "import", "nothing", "nothing", "no module"),
+        ([text("solution", GOOD), text("done", 2**40)], {}, "memory", "memory", "feasible", "done", "used 1048576 MiB"),
+        ([text("solution", GOOD), b"{", DONE], {}, "exit", "error", "feasible", "done", "a message was not JSON"),
+        ([text("bound", "x"), b"{", DONE], {}, "exit", "error", "nothing", "done", "a bound that is no finite number"),
+        ([DONE], {"fault": "stopped in the middle"}, "exit", "error", "nothing", "done", "stopped in the middle"),
+        ([b"{"], {"stop": "timeout", "reason": "late"}, "timeout", "timeout", "nothing", "nothing", "late"),
+        ([text("solution", GOOD, 5.9), DONE], {}, "exit", "misclaim", "feasible", "done", "claims the cost 5.9 for a"),
+        (
+            [text("solution", GOOD, 5.9)],
+            {"stop": "timeout", "reason": "late"},
+            *("timeout", "misclaim", "feasible", "nothing", "claims the cost 5.9 for a solution of cost 6.0"),
+        ),
+        (
+            [text("solution", GOOD, 5.9), text("bound", 7), DONE],
+            *(
+                {},
+                "exit",
+                "contradiction",
+                "feasible",
+                "done",
+                "claims the lower bound 7, but has a solution of cost 6",
+            ),
+        ),
+    ],
+)
+def test_every_end_is_merged_by_one_rule(problem, payloads, facts, stop, status, verified, end, reason):
+    row = judged(problem, *payloads, **facts)
+    assert (row.stop, row.status, row.verified, row.claimed["end"]) == (stop, status, verified, end)
+    assert reason in row.reason
+    assert (row.reason == "") == (status == "ok")
+    assert row.cost == (6.0 if verified == "feasible" else None)
+    assert (row.solution is None) == (row.cost is None)
+
+
+def test_claims_are_kept_beside_what_is_true(problem):
+    sent = [text("solution", WORSE, 12.5), text("solution", GOOD, 6.0), text("bound", 4), text("bound", 5.5)]
+    row = judged(problem, *sent, DONE)
+    claimed = {"end": "done", "cost": "6.0", "lower_bound": "5.5", "solutions": 2, "bounds": 2}
+    assert (row.status, row.claimed, row.cost, row.lower_bound) == ("ok", claimed, 6.0, 5.5)
+    assert [(x.time_s, x.cost) for x in row.incumbents] == [(0.0, 10.0), (1.0, 6.0)]
+    assert row.solution == GOOD
+
+
+def test_a_claim_for_what_is_no_solution_is_no_misclaim(problem):
+    row = judged(problem, text("solution", CYCLIC, 0.5), text("solution", GOOD, 6), DONE)
+    assert (row.status, row.claimed["cost"]) == ("ok", "0.5")
+
+
+def test_claims_on_integer_costs_are_exact_where_they_are_integers(integral):
+    large = 10**18
+    assert judged(integral, text("solution", [0, 0], large), DONE).status == "ok"
+    assert judged(integral, text("solution", [1, 0], large), DONE).status == "misclaim"
+    assert judged(integral, text("solution", [1, 0], float(large)), DONE).status == "ok"  # all that a float can tell
+    assert judged(integral, text("solution", [1, 0], large * (1 - 1e-8)), DONE).status == "misclaim"
+
+
+@pytest.mark.parametrize(
+    ("claim", "cost", "lower"),
+    [
+        (5, 6, True),
+        (6, 6, False),
+        (7, 6, False),
+        (6 - 1e-9, 6.0, False),
+        (5.9999, 6.0, True),
+        (-1, 0, True),
+        (0.0, 0.0, False),
+    ],
+)
+def test_what_is_below_a_cost(claim, cost, lower):
+    assert undercuts(claim, cost) is lower
+
+
+def test_a_program_says_by_its_exit_status_how_it_ended(problem):
+    good = judged(problem, text("solution", GOOD), command=("a.out",))
+    assert (good.status, good.claimed["end"]) == ("ok", "done")
+    bad = judged(problem, text("solution", GOOD), command=("a.out",), stop="crash", reason="ended with exit status 1")
+    assert (bad.status, bad.claimed["end"], bad.cost) == ("crash", "nothing", 6.0)
+    assert judged(problem, command=("a.out",)).status == "none"
+
+
+def test_what_held_the_limits_is_kept(problem):
+    facts = {"backend": "posix", "enforced": {"wall": "hard"}, "host": "far", "wall_s": 1.5, "cpu_s": 1.0}
+    row = judged(problem, DONE, **facts)
+    assert {name: getattr(row, name) for name in facts} == facts
+    limits = (row.cpu_limit_s, row.processes, row.output_mib)
+    assert limits == (LIMITS.cpu_limit_s, LIMITS.processes, LIMITS.output_mib)
+
+
+# ---------------------------------------------------------------- strangers
+
+
+def test_a_message_longer_than_any_solution_is_not_even_read(problem, monkeypatch):
+    monkeypatch.setattr(judging, "decode", lambda payload: pytest.fail("read"))
+    row = judged(problem, b"[" + b" " * (LONGEST + 4 * 256) + b"]", stop="timeout", reason="late")
+    assert row.status == "timeout"
+    monkeypatch.undo()
+    row = judged(problem, b"[" + b"[]," * 10**6 + b"0]", DONE)
+    assert (row.status, row.incumbents) == ("error", ())
+    assert row.reason == "sent a message of 3000003 bytes, a solution here has at most 1049600"
+
+
+@pytest.mark.parametrize(
+    "solution",
+    [
+        *("1" * 10**6, "1" * 4300, "-" + "9" * 4000, "1e400", "NaN", "Infinity", '"\\ud800"', '"\\u0000"', "{}"),
+        *("[" * 900 + "]" * 900, "[" * 10**5, '{"block": [NaN]}', '{"\\u001b[31m": 1}', "[[],[],[],[]]"),
+        *("[true, false, 0, 0]", "[0.0, 0, 0, 0]", "[" + "9" * 4000 + ",0,0,0]", "[-1,0,0,0]", "[null,0,0,0]"),
+        *('{"block": [0,0,0,0], "order": [0,0,0,0]}', '{"block": [0,0,0,0], "order": ' + "[" * 800 + "]" * 800 + "}"),
+        *('{"block": {"block": []}}', '{"' + "k" * 10**6 + '": 1}', '[{"a": 1}, "x", "0", 1e5]', '""', "null"),
+    ],
+)
+def test_no_nonsense_is_more_than_a_row(problem, integral, tmp_path, solution):
+    store = Store.open(tmp_path, create=True)
+    store.add_campaign("now", [], "0", {})
+    for where in (problem, integral):
+        for extra in ("", ", 5"):
+            row = judged(where, f'["solution", {solution}{extra}]'.encode(), DONE)
+            assert row.status in ("infeasible", "error")
+            assert row.cost is None
+            assert row.verified in ("malformed", "nothing")
+            assert len(row.reason) <= judging.SENTENCE
+            assert row.reason.isprintable()
+            with store.transaction():
+                store.add_instance(row.checksum, row.instance, row.track, {}, {})
+                store.add_run(1, row)
+    store.close()
+
+
+def test_reasons_of_strangers_are_one_printable_line(problem):
+    row = judged(problem, text("declined", "a\nb\tc \x1b[31mred\x00\ud800 " + "x" * 10**6))
+    assert row.reason.startswith("a b c \ufffd[31mred\ufffd\ufffd x")
+    assert len(row.reason) == 500
+    assert sentence("short") == "short"
+
+
+def test_a_verifier_that_fails_is_a_fault_and_spares_the_rest(problem, monkeypatch):
+    true_verify = judging.verify
+
+    def verify(instance, solution):
+        if solution == WORSE:
+            raise OverflowError("too large")
+        return SimpleNamespace(feasible=True, cost=float("nan")) if solution == 1 else true_verify(instance, solution)
+
+    monkeypatch.setattr(judging, "verify", verify)
+    row = judged(problem, text("solution", WORSE), text("solution", GOOD), DONE)
+    assert (row.status, row.cost) == ("error", 6.0)
+    assert "the referee could not verify a solution: OverflowError: too large (test_judge.py:" in row.reason
+    row = judged(problem, text("solution", 1), DONE)
+    assert (row.status, row.cost, row.verified) == ("error", None, "malformed")
+    assert row.reason.endswith("its cost is beyond the range of float64")
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.sampled_from(["block", "order", "x"]), inner),
+)
+blocks = st.lists(st.integers(-1, 3), min_size=4, max_size=4)
+messages = (
+    st.tuples(st.sampled_from([*KINDS, "cheat"]), values | blocks)
+    | st.tuples(st.just("solution"), blocks, scalars)
+    | st.tuples(st.just("bound"), scalars)
+    | values
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(messages.map(lambda message: json.dumps(message).encode()) | st.binary(max_size=30), max_size=6),
+    st.sampled_from(["exit", "timeout", "crash", "lost"]),
+    st.sampled_from(["solver", "bound"]),
+)
+def test_any_messages_are_a_row_that_tells_the_truth(problem, payloads, stop, kind):
+    row = judged(problem, *payloads, kind=kind, stop=stop, reason="" if stop == "exit" else "why")
+    assert (row.status == "ok") == (row.reason == "")
+    assert row.reason.isprintable()
+    assert row.verified in ("feasible", "infeasible", "malformed", "nothing")
+    assert (row.cost is not None) == (row.verified == "feasible")
+    assert row.cost == min((x.cost for x in row.incumbents if x.feasible), default=None)
+    assert all(abs(bound.value) <= sys.float_info.max for bound in row.bounds)
+    if row.solution is not None:
+        assert row.solution in [json.loads(p)[1] for p in payloads if p.startswith(b'["solution"')]
+    json.dumps(row.claimed, allow_nan=False)
+    if row.status == "ok":
+        assert row.stop == "exit"
+        assert row.cost is not None or (kind == "bound" and row.lower_bound is not None)
