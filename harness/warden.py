@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.limits import THREAD_VARIABLES, Cancelled, Limits, Order, Outcome
+from instances.errors import InputError
 
 LENGTH = struct.Struct(">I")
 GRACE_S = 30.0  # beyond a run's limit, for a warden to answer
@@ -156,17 +157,23 @@ def main(arguments: list[str]) -> int:
 
 def carry_out(order: Order, backend: Any, control: int) -> Outcome:
     """One run from its start to its end."""
+    from harness.handover import filled_in, hand_over
     from harness.watch import Pipes, Watch
 
     external = bool(order.command)
     with tempfile.TemporaryDirectory(prefix="shardmark-", ignore_cleanup_errors=True) as folder:
+        scratch = Path(folder, "scratch")
+        scratch.mkdir()
+        try:
+            command = filled_in(order, hand_over(order, Path(folder))) if external else []
+        except InputError as error:
+            return Outcome("error", str(error))
         pipes = Pipes(external=external)
         start = time.monotonic()
-        deadline = start + order.limits.timeout_s - order.limits.margin_s()
         with Watch(pipes, order.limits, start, control, external=external) as watch:
             try:
-                command = fill(order, deadline - start) if external else []
-                run = backend.start(order, job_of(order, deadline), command, Path(folder), pipes)
+                job = job_of(order, start + order.limits.timeout_s - order.limits.margin_s())
+                run = backend.start(order, job, command, scratch, pipes)
             finally:
                 pipes.started()
             outcome = watch.until_end(run)
@@ -179,23 +186,6 @@ def job_of(order: Order, deadline: float) -> dict[str, Any]:
     given = ("instance", "checksum", "track", "options", "solver", "file", "seed")
     job = {name: getattr(order, name) for name in given}
     return {**job, "cores": order.limits.cores, "memory": order.limits.memory_mib, "deadline": deadline}
-
-
-def fill(order: Order, seconds: float) -> list[str]:
-    """An external command, its placeholders filled in; without any, the contest's ``INSTANCE SECONDS`` appended."""
-    values = {
-        "{instance}": order.instance,
-        "{timeout}": f"{seconds:g}",
-        "{seed}": str(order.seed),
-        "{cores}": str(order.limits.cores),
-        "{memory}": f"{order.limits.memory_mib:g}",
-    }
-    words = list(order.command)
-    if not any(name in word for word in words for name in ("{instance}", "{timeout}")):
-        words += ["{instance}", "{timeout}"]
-    for name, value in values.items():
-        words = [word.replace(name, value) for word in words]
-    return words
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ The clock is the watcher's own and starts before the run does: starting a solver
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import selectors
 import signal
@@ -16,13 +14,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
+from harness.answer import Answer
 from harness.limits import Cancelled, Limits, Outcome
 from harness.protocol import Frames
 
 LOG_BYTES = 16 * 1024
-LINE_BYTES = 64 << 20  # of an external command's answer
 KEPT = 500  # messages kept from the beginning of a run, and as many from its end
 POLL_S = 0.02
+DRAIN_S = 1.0  # for what is left in the pipes when all processes have ended
 
 
 @dataclass
@@ -75,10 +74,8 @@ class Watch:
         self.limits = limits
         self.outcome = Outcome()
         self.frames = Frames()
-        self.external = external
         self.log = bytearray()
-        self.line = bytearray()
-        self.answer: tuple[float, bytes] | None = None
+        self.answer = Answer(limits.timeout_s, self._take_log)
         self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT)
         self.left_out = 0
         self.received = 0
@@ -87,7 +84,7 @@ class Watch:
         self.selector = selectors.DefaultSelector()
         takers = {
             pipes.errors: self._take_log,
-            pipes.output: self._take_lines if external else self._take_log,
+            pipes.output: self.answer.feed if external else self._take_log,
             pipes.messages: self._take_message,
         }
         for pipe, taker in takers.items():
@@ -109,7 +106,7 @@ class Watch:
             self.outcome.wall_s = time.monotonic() - self.start
         finally:
             used = run.kill()
-        self._read(0.0)
+        self._read(0.0, DRAIN_S)
         self.frames.close()
         self._account(used)
         return self._finish()
@@ -152,11 +149,13 @@ class Watch:
         elif self.received > limits.output_mib * 2**20:
             self._stop("output", f"wrote more than {limits.output_mib:g} MiB to its pipes")
 
-    def _read(self, timeout: float) -> None:
+    def _read(self, timeout: float, longest: float = POLL_S) -> None:
+        """Wait for data, then read from each pipe what is there, for at most ``longest`` seconds."""
         for key, _ in self.selector.select(timeout):
             if key.fd == self.control:
                 raise Cancelled
-            for _ in range(64):  # a flood must not keep us from looking at the clock
+            until = time.monotonic() + longest
+            while time.monotonic() < until:  # a flood must not keep us from looking at the clock
                 try:
                     data = os.read(key.fd, 1 << 16)
                 except BlockingIOError:
@@ -176,44 +175,19 @@ class Watch:
                 self.left_out += len(self.latest) == KEPT
                 self.latest.append((arrival, payload))
 
-    def _take_log(self, data: bytes, _: float) -> None:
+    def _take_log(self, data: bytes, _: float = 0.0) -> None:
         self.log += data
         if len(self.log) > 2 * LOG_BYTES:
             del self.log[:-LOG_BYTES]
 
-    def _take_lines(self, data: bytes, arrival: float) -> None:
-        """Output of an external command: the last line that is a JSON list or object is its answer, others are log."""
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self._take_line(bytes(self.line + line), arrival)
-            self.line.clear()
-        self.line += rest
-        if len(self.line) > LINE_BYTES:
-            self.outcome.fault = f"printed a line of more than {LINE_BYTES >> 20} MiB"
-            self.line.clear()
-
-    def _take_line(self, line: bytes, arrival: float) -> None:
-        if line.lstrip()[:1] in (b"[", b"{") and line.rstrip()[-1:] in (b"]", b"}"):
-            with contextlib.suppress(ValueError, RecursionError):
-                json.loads(line)
-                if arrival <= self.limits.timeout_s:
-                    self.answer = arrival, line
-                return
-        self._take_log(line + b"\n", arrival)
-
     def _finish(self) -> Outcome:
         outcome = self.outcome
-        if self.line:
-            self._take_line(bytes(self.line), outcome.wall_s)
-        if self.answer is not None:
-            arrival, line = self.answer
-            outcome.messages.append((arrival, b'["solution",' + line.strip() + b"]"))
-        if self.external and outcome.stop == "exit":
-            outcome.messages.append((outcome.wall_s, b'["done",null]'))
+        if message := self.answer.close():
+            outcome.messages.append(message)
         outcome.messages += self.latest
         if self.left_out:
             lost = f"the referee kept the first and the last {KEPT} messages, {self.left_out} between are lost"
             self.log += f"\n({lost})\n".encode()
-        outcome.fault = outcome.fault or self.frames.fault
+        outcome.fault = self.frames.fault or self.answer.fault
         outcome.log = self.log[-LOG_BYTES:].decode(errors="replace")
         return outcome

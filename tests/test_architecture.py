@@ -20,7 +20,7 @@ ALLOWED = {
     "harness": {"instances", "harness"},
     "harness.worker": {"instances", "harness.memory", "harness.protocol", "solvers.registry"},
     "harness.limits": set(),
-    "harness.warden": {"harness.limits", "harness.posix", "harness.watch"},
+    "harness.warden": {"instances.errors", "harness.handover", "harness.limits", "harness.posix", "harness.watch"},
     "harness.discover": {"instances", "harness", "solvers.external", "solvers.registry"},
     "harness.new_solver": {"solvers.registry"},
     "harness.verify": {"instances", "harness.verify"},

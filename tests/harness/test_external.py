@@ -1,0 +1,217 @@
+"""Programs in any language, started as in the contest: real ones, and what comes out of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.discover import from_command
+from harness.limits import Limits
+from harness.run import Job, Problem, perform
+from harness.store import Record
+from harness.warden import Warden
+from instances import catalog
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def contest_solver(tmp_path_factory) -> Path:
+    """The C++ program beside this file, compiled."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++ to compile a program that speaks the contest's protocol")
+    program = tmp_path_factory.mktemp("programs") / "contest_solver"
+    command = ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, HERE / "contest_solver.cpp"]
+    subprocess.run(command, check=True)
+    return program
+
+
+def embedded(name: str) -> Problem:
+    entry = catalog.find(name)
+    return Problem(entry.id, catalog.locate(entry), entry.track, entry.options, entry.published, entry.time_limit_s)
+
+
+@pytest.fixture(scope="module")
+def warden():
+    with Warden() as one:
+        yield one
+
+
+@pytest.fixture
+def run(tmp_path, chain, warden):
+    """Run the lines of a shell script as an external solver on the chain: one block costs 10, the best cut costs 6."""
+
+    def run(script: str, *, arguments: str = "", timeout: float = 10.0, problem: Problem = chain, **limits) -> Record:
+        path = tmp_path / "solver.sh"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        solver = from_command(f"{path} {arguments}", problem.track)
+        return perform(Job(solver, problem, 3, Limits(timeout, 512.0, **limits)), warden)
+
+    return run
+
+
+# ---------------------------------------------------------------- the contest's protocol
+
+
+@pytest.mark.parametrize("name", ["diamond", "triangle", "sharded-transformer-2", "sharded-u-net-4", "menus-150"])
+def test_a_program_for_the_contest_runs_unmodified(contest_solver, warden, name):
+    problem = embedded(name)
+    row = perform(Job(from_command(str(contest_solver), "intraop"), problem, 0, Limits(2.0, 512.0)), warden)
+    assert (row.stop, row.status, row.reason) == ("exit", "ok", "")
+    assert row.cost >= int(problem.published.get("lower_bound", 1))
+    assert len(row.incumbents) == 1
+    if problem.published:
+        assert row.cost == int(problem.published["best_cost"])
+
+
+def test_it_gets_the_plain_file_and_the_seconds_until_its_deadline(run):
+    row = run('head -c 40 "$1" >&2; echo " argument 2: $2 of $#" >&2; echo "[0]"', problem=embedded("experts-8"))
+    assert row.log.startswith('{"format":"shardmark/pipeline/1"')
+    assert row.log.rstrip().endswith("argument 2: 9.5 of 2")
+
+
+def test_options_of_the_track_are_in_the_file_that_it_gets(run):
+    script = 'grep -o "\\"stages\\": *[0-9]*" "$1"; echo "[0]"'
+    assert '"stages":16' in run(script, problem=embedded("resnet-50")).log.replace(" ", "")
+    assert '"stages":4' in run(script, problem=embedded("resnet-50-k4")).log.replace(" ", "")
+
+
+def test_what_it_does_to_its_file_is_nobody_elses(run, chain):
+    before = chain.path.read_bytes()
+    row = run('echo spoiled > "$1"; rm "$1"; echo "[0,0,1,1]"')
+    assert (row.status, row.cost) == ("ok", 6.0)
+    assert chain.path.read_bytes() == before
+
+
+def test_placeholders_are_filled_in(run):
+    row = run('echo "$@"; echo "[0,0,1,1]"', arguments="-s{seed} --cores={cores} {memory} -t {timeout} {instance}")
+    words = row.log.split()
+    assert words[:5] == ["-s3", "--cores=1", "512", "-t", "9.5"]
+    assert words[5].endswith("chain.json")
+    assert len(words) == 6
+
+
+# ---------------------------------------------------------------- its answer
+
+
+@pytest.mark.parametrize(
+    ("script", "cost"),
+    [
+        ('echo "[0,0,1,1]"', 6.0),
+        ('printf "[0,0,1,1]"', 6.0),
+        ('printf "[0,0,1,1]\\r\\n"', 6.0),
+        ('echo "  [0, 0, 1, 1]  "', 6.0),
+        ('echo reading; echo "[0,0,0,0]"; echo "found better"; echo "[0,0,1,1]"; echo "[done] in 3 s"', 6.0),
+        ('echo "[0,0,1,1]"; echo "[0,0,0,0]"', 10.0),
+        ('echo "{\\"block\\": [0,0,1,1], \\"order\\": [0,1,2,3]}"; echo bye', 6.0),
+        ('echo "[0,0,1,1]"; echo "[0,0," ; echo "1,1]"', 6.0),
+        ('echo "[0,0,1,1]"; echo "[NaN]" ', 6.0),
+        ('echo "[0,0,1,1]" ; echo "[0,0,0,0]" >&2', 6.0),
+    ],
+)
+def test_the_last_line_that_is_a_json_list_or_object_is_the_answer(run, script, cost):
+    row = run(script)
+    assert (row.status, row.reason, row.cost) == ("ok", "", cost)
+    assert len(row.incumbents) == 1
+    assert 0 < row.incumbents[0].time_s <= row.wall_s
+
+
+def test_other_lines_and_stderr_are_log(run):
+    row = run('echo one; echo "[0,0,1,1]"; echo two >&2; sleep 0.1; printf three')
+    assert sorted(row.log.split()) == ["one", "three", "two"]
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "reason"),
+    [
+        ("true", "none", "reported no solution"),
+        ("echo thinking; echo '(0, 0, 1, 1)'", "none", "reported no solution"),
+        ("head -c 100000 /dev/urandom", "none", "reported no solution"),
+        ("echo '[0,0,1]'", "infeasible", "4"),
+        ("echo '[0,0,1,7]'", "infeasible", "7"),
+        ("echo '[]'", "infeasible", "4"),
+        ("echo '{\"answer\": 42}'", "infeasible", "answer"),
+        ("exit 3", "crash", "ended with exit status 3"),
+        ("kill -SEGV $$", "crash", "killed by SIGSEGV"),
+        ("exec /a/program/that/is/not/there", "crash", "ended with exit status 127"),
+    ],
+)
+def test_no_answer_or_a_wrong_one_is_told(run, script, status, reason):
+    row = run(script)
+    assert row.status == status
+    assert reason in row.reason
+    assert row.cost is None
+
+
+def test_a_script_that_names_no_interpreter_is_a_crash_with_a_reason(tmp_path, chain, warden):
+    path = tmp_path / "solver"
+    path.write_bytes(b"\x7fno program at all")
+    path.chmod(0o755)
+    row = perform(Job(from_command(str(path), "pipeline"), chain, 0, Limits(5.0, 512.0)), warden)
+    assert row.status == "crash"
+    assert "Exec format error" in row.log + row.reason
+
+
+# ---------------------------------------------------------------- how it ends
+
+
+def test_what_it_printed_before_it_failed_counts(run):
+    row = run('echo "[0,0,1,1]"; echo "no more memory" >&2; exit 3')
+    assert (row.stop, row.status, row.reason, row.cost) == ("crash", "crash", "ended with exit status 3", 6.0)
+    assert row.log == "no more memory\n"
+
+
+def test_what_it_printed_before_the_limit_counts(run):
+    row = run('echo "[0,0,0,0]"; echo "[0,0,1,1]"; trap "" TERM; sleep 3600', timeout=1.0)
+    assert (row.status, row.cost) == ("timeout", 6.0)
+    assert row.incumbents[0].time_s < 1.0
+
+
+def test_an_unfinished_line_at_the_limit_counts_if_it_is_whole(run):
+    assert run('printf "[0,0,1,1]"; sleep 3600', timeout=1.0).cost == 6.0
+    assert run('printf "[0,0,1,"; sleep 3600', timeout=1.0).cost is None
+
+
+def test_the_seconds_that_it_gets_are_enough_to_be_in_time(run):
+    row = run('sleep "$2"; echo "[0,0,1,1]"', timeout=2.0)
+    assert (row.status, row.cost) == ("ok", 6.0)
+
+
+def test_a_flood_of_lines_is_cut_and_what_came_before_counts(run):
+    row = run('echo "[0,0,1,1]"; yes nonsense', output_mib=8.0)
+    assert (row.status, row.cost) == ("output", 6.0)
+    assert len(row.log) <= 1 << 16
+
+
+def test_a_flood_of_answers_leaves_the_last(run):
+    row = run('yes "[0,0,0,0]" | head -n 200000; echo "[0,0,1,1]"', timeout=30.0)
+    assert (row.status, row.cost, len(row.incumbents)) == ("ok", 6.0, 1)
+
+
+def test_a_line_without_an_end_is_cut(run):
+    row = run('echo "[0,0,1,1]"; printf "["; yes "0," | tr -d "\\n"', output_mib=16.0)
+    assert (row.status, row.cost) == ("output", 6.0)
+
+
+def test_a_line_far_longer_than_any_solution_is_a_fault(run):
+    row = run('printf "["; yes "0, " | head -n 1000000 | tr -d "\\n"; echo "0]"', timeout=30.0)
+    assert row.status == "error"
+    assert "a solution here has at most" in row.reason
+    row = run('printf "["; yes "0, " | head -n 3000000 | tr -d "\\n"; echo "0]"; echo "[0,0,1,1]"', timeout=30.0)
+    assert (row.status, row.cost) == ("error", 6.0)
+    assert row.reason == "printed a line of more than 4 MiB, an answer has at most that"
+
+
+def test_a_long_line_of_log_is_no_fault(run):
+    row = run('yes "working " | head -n 2000000 | tr "\\n" "\\r"; echo; echo "[0,0,1,1]"', timeout=30.0)
+    assert (row.status, row.reason, row.cost) == ("ok", "", 6.0)
+
+
+def test_the_next_run_is_not_touched_by_what_one_leaves_behind(run):
+    run('(trap "" TERM HUP; sleep 3600; echo "[0,0,0,0]") & echo "[0,0,1,1]"')
+    row = run('echo "[0,0,0,0]"')
+    assert (row.status, row.cost) == ("ok", 10.0)
