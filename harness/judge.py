@@ -15,9 +15,10 @@ from harness.verify import Verdict, malformed, verify
 if TYPE_CHECKING:
     from harness.run import Job
 
-#: Bytes that a message may have, and that it may have more for each node: what is longer is no solution, and to parse
-#: it could take a hundred times its length of the referee's memory.
+#: What a message may have at most, and more for each node: bytes, and lists and objects. What has more is no solution,
+#: and to parse it can take a hundred times its length of the referee's memory.
 LONGEST, LONGEST_PER_NODE = 1 << 20, 256
+MOST_PARTS, MOST_PARTS_PER_NODE = 1000, 2
 SENTENCE = 500  # characters kept of a reason
 ENDS = ("done", "declined", "error")
 
@@ -35,6 +36,7 @@ class Reports:
     def __init__(self, instance: Any, outcome: Outcome) -> None:
         self.instance = instance
         self.longest = LONGEST + LONGEST_PER_NODE * instance.nodes
+        self.most_parts = MOST_PARTS + MOST_PARTS_PER_NODE * instance.nodes
         self.incumbents: list[Incumbent] = []
         self.bounds: list[Bound] = []
         self.cost: int | float | None = None
@@ -75,8 +77,11 @@ class Reports:
         return self.last.kind if self.last is not None and self.last.kind in ENDS else "nothing"
 
     def _read(self, arrival: float, payload: bytes) -> None:
+        parts = payload.count(b"[") + payload.count(b"{")
         if len(payload) > self.longest:
             return self._fail(f"sent a message of {len(payload)} bytes, a solution here has at most {self.longest}")
+        if parts > self.most_parts:
+            return self._fail(f"sent a message of {parts} lists, a solution here has at most {self.most_parts}")
         try:
             self.last = decode(payload)
         except ProtocolError as error:
