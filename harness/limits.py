@@ -22,6 +22,10 @@ class Cancelled(Exception):
     """The campaign was interrupted while this run was under way."""
 
 
+class Unable(Exception):
+    """A backend cannot carry out runs on this machine; the text says why."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a run may use, its whole process tree together.

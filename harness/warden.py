@@ -1,8 +1,9 @@
 """The process of one slot, which carries out one run at a time, and the client that speaks to it.
 
 The referee judges in its own process; what keeps a run's time must do nothing else, so that reading a large instance
-here never delays a stamp there. ``python -m harness.warden BACKEND SOCKET`` serves orders on a socket until it closes.
-A message is the length of a JSON header (unsigned 32-bit, big-endian), the header, and the bytes it announces.
+here never delays a stamp there. ``python -m harness.warden BACKEND ISOLATION SOCKET`` serves orders on a socket until
+it closes. A message is the length of a JSON header (unsigned 32-bit, big-endian), the header, and the bytes that it
+announces.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.limits import THREAD_VARIABLES, Cancelled, Limits, Order, Outcome
+from harness.limits import THREAD_VARIABLES, Cancelled, Limits, Order, Outcome, Unable
 from instances.errors import InputError
 
 LENGTH = struct.Struct(">I")
@@ -32,8 +33,9 @@ GRACE_S = 30.0  # beyond a run's limit, for a warden to answer
 class Warden:
     """A client's hold on one warden process, which is started when it is needed."""
 
-    def __init__(self, backend: str = "posix") -> None:
+    def __init__(self, backend: str = "posix", isolation: str = "auto") -> None:
         self.backend = backend
+        self.isolation = isolation
         self.process: subprocess.Popen[bytes] | None = None
         self.socket: socket.socket | None = None
         self.cores = 0
@@ -46,14 +48,16 @@ class Warden:
 
     def run(self, order: Order, cancel: threading.Event | None = None) -> Outcome:
         """Carry out one run; raises Cancelled once ``cancel`` is set."""
-        if self.process is None or self.cores != order.limits.cores:
-            self.close()
-            self._start(order.limits.cores)
-        assert self.socket is not None
         try:
+            if self.process is None or self.cores != order.limits.cores:
+                self.close()
+                self._start(order.limits.cores)
+            assert self.socket is not None
             send(self.socket, asdict(order))
             self._wait(self.socket, time.monotonic() + order.limits.timeout_s + GRACE_S, cancel)
             answer, payloads = receive(self.socket)
+        except Unable as error:
+            return Outcome("error", str(error), backend=self.backend)
         except (OSError, EOFError) as error:
             self.close()
             return Outcome("lost", f"the process that watched it ended ({error})", backend=self.backend)
@@ -84,14 +88,17 @@ class Warden:
         self.cores = cores
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "harness.warden", self.backend, str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "harness.warden", self.backend, self.isolation, str(theirs.fileno())],
                 env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(cores)), "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        receive(self.socket)  # it is ready
+        ready, _ = receive(self.socket)
+        if ready["unable"]:
+            self.close()
+            raise Unable(ready["unable"])
 
     def _wait(self, link: socket.socket, end: float, cancel: threading.Event | None) -> None:
         """Wait for an answer; Cancelled if that is no longer wanted, TimeoutError if none comes."""
@@ -133,12 +140,14 @@ def _exactly(link: socket.socket, size: int) -> bytes:
 
 def main(arguments: list[str]) -> int:
     """Serve orders until the referee closes the socket."""
-    from harness.posix import Posix
-
-    _, number = arguments
+    name, isolation, number = arguments
     link = socket.socket(fileno=int(number))
-    backend = Posix()
-    send(link, {})
+    try:
+        backend = backend_of(name, isolation)
+    except ImportError as error:
+        send(link, {"unable": str(error)})
+        return 1
+    send(link, {"unable": ""})
     while True:
         try:
             header, _ = receive(link)
@@ -150,9 +159,22 @@ def main(arguments: list[str]) -> int:
             outcome = carry_out(order, backend, link.fileno())
         except Cancelled:
             return 0
+        except Unable as error:
+            outcome = Outcome("error", str(error), backend=name)
         answer = {key: value for key, value in vars(outcome).items() if key != "messages"}
         answer["arrivals"] = [arrival for arrival, _ in outcome.messages]
         send(link, {**answer, "grown": False}, tuple(payload for _, payload in outcome.messages))
+
+
+def backend_of(name: str, isolation: str) -> Any:
+    """The backend of that name; ImportError if what it needs is not there."""
+    if name == "benchexec":
+        from harness.cgroup import Benchexec
+
+        return Benchexec(isolation)
+    from harness.posix import Posix
+
+    return Posix()
 
 
 def carry_out(order: Order, backend: Any, control: int) -> Outcome:

@@ -26,12 +26,16 @@ DRAIN_S = 1.0  # for what is left in the pipes when all processes have ended
 
 @dataclass
 class Usage:
-    """What a run's processes use: bytes of memory now, greatest memory so far, seconds of CPU, how many there are."""
+    """What a run's processes use: bytes of memory now, greatest memory so far, seconds of CPU, how many there are.
+
+    ``out_of_memory``: the system itself ended the run, because it wanted more memory than it may use.
+    """
 
     memory: float = 0.0
     peak: float = 0.0
     cpu_s: float = 0.0
     processes: int = 0
+    out_of_memory: bool = False
 
 
 class Contained(Protocol):
@@ -125,7 +129,8 @@ class Watch:
                 if self.outcome.stop != "exit":
                     return None
             self._read(min(POLL_S, max(0.0, end - now)))
-        if status:
+        self._account(run.usage())
+        if status and self.outcome.stop == "exit":
             how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
             self._stop("crash", how)
         return None
@@ -140,7 +145,7 @@ class Watch:
         outcome.cpu_s = max(outcome.cpu_s, used.cpu_s)
         if outcome.stop != "exit":
             return
-        if outcome.peak_mib > limits.memory_mib:
+        if used.out_of_memory or outcome.peak_mib > limits.memory_mib:
             self._stop("memory", limits.overused(outcome.peak_mib))
         elif outcome.cpu_s > limits.cpu_limit_s:
             self._stop("cpu", f"used {outcome.cpu_s:.1f} s of CPU time, the limit is {limits.cpu_limit_s:g} s")

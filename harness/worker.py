@@ -66,6 +66,9 @@ def main(arguments: list[str]) -> int:
 def run_job(job: dict[str, Any]) -> None:
     """One run: the last message is ``done``, ``declined`` or ``error``."""
     channel = job["channel"]
+    if channel == 0:  # all files but the standard ones were closed on the way here
+        channel = os.dup(0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.set_inheritable(channel, False)
     run = PipeRun(channel, job["deadline"], seed=job["seed"], cores=job["cores"], memory=job["memory"])
     try:

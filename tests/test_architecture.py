@@ -20,7 +20,10 @@ ALLOWED = {
     "harness": {"instances", "harness"},
     "harness.worker": {"instances", "harness.memory", "harness.protocol", "solvers.registry"},
     "harness.limits": set(),
-    "harness.warden": {"instances.errors", "harness.handover", "harness.limits", "harness.posix", "harness.watch"},
+    "harness.warden": {
+        "instances.errors",
+        *(f"harness.{name}" for name in ("cgroup", "handover", "limits", "posix", "watch")),
+    },
     "harness.discover": {"instances", "harness", "solvers.external", "solvers.registry"},
     "harness.new_solver": {"solvers.registry"},
     "harness.verify": {"instances", "harness.verify"},

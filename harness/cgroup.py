@@ -1,0 +1,206 @@
+"""Backend ``benchexec``: a run in control groups and, unless isolation is off, in namespaces, by BenchExec.
+
+BenchExec measures and holds memory, cores and network; the referee's watch keeps the clock and looks at the rest,
+because BenchExec looks at time about once a second only. Outside its scratch folder, which is a file system in memory
+(so what is written there counts as memory) and ends with the run, everything is read-only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchexec.cgroups import Cgroups
+from benchexec.container import DIR_HIDDEN, DIR_READ_ONLY
+from benchexec.runexecutor import RunExecutor
+
+from harness.limits import MEASURES, Order, Unable
+from harness.watch import Pipes, Usage
+
+END_S = 30.0  # for BenchExec to clear up after a run
+HELD = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
+
+
+class Executor(RunExecutor):
+    """BenchExec's executor, which reads the meters once: the second look that it takes costs each run 0.1 s."""
+
+    def _get_cgroup_measurements(self, cgroups: Cgroups, ru_child: Any, result: dict[str, Any]) -> None:
+        result["cputime"] = cgroups.read_cputime()
+        result["memory"] = cgroups.read_max_mem_usage() or 0
+        result["oom_kill_count"] = cgroups.read_oom_kill_count()
+
+
+class Benchexec:
+    """The backend; one an own process, the warden. ``isolation`` is "auto" or "none"."""
+
+    name = "benchexec"
+
+    def __init__(self, isolation: str = "auto") -> None:
+        self.isolated = isolation != "none"
+        # Where a run is started BenchExec closes all files but the standard ones, and tells only its log why it fails.
+        sys.stdout = self.log = os.fdopen(os.memfd_create("benchexec"), "w+")
+        logging.basicConfig(stream=self.log, level=logging.ERROR, format="%(message)s", force=True)
+
+    def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
+        """Start a run: ``command`` if there is one, else the Python solver of ``job``."""
+        channel = None if command else os.dup(pipes.channel)
+        stdout, stderr = os.dup(pipes.stdout), os.dup(pipes.stderr)
+        call = {
+            "args": command or worker_command(job),
+            "stdin": channel,
+            "output_filename": f"/proc/self/fd/{stdout}",
+            "error_filename": f"/proc/self/fd/{stderr}",
+            "write_header": False,
+            "memlimit": int(order.limits.memory_mib * 2**20),
+            "cores": list(order.cpus) or None,
+            "workingDir": str(folder),
+            "environments": {"newEnv": {"TMPDIR": str(folder)}},
+        }
+        ends = [end for end in (channel, stdout, stderr) if end is not None]
+        return Run(self._executor(folder), call, ends, self._enforced(order), self._complaint)
+
+    def _executor(self, folder: Path) -> Executor:
+        """An executor for one run in a folder."""
+        try:
+            if not self.isolated:
+                return Executor(use_namespaces=False)
+            modes = {"/": DIR_READ_ONLY, "/run": DIR_HIDDEN, str(folder): DIR_HIDDEN}
+            return Executor(dir_modes=modes, container_system_config=False)
+        except SystemExit as end:
+            raise Unable(f"BenchExec: {one_line(end)}") from None
+
+    def _enforced(self, order: Order) -> dict[str, str]:
+        contained = "hard" if self.isolated else "none"
+        return HELD | {"cores": "hard" if order.cpus else "none", "network": contained, "files": contained}
+
+    def _complaint(self) -> str:
+        """The first of what BenchExec complained about in a run."""
+        self.log.seek(0)
+        return self.log.readline().strip()
+
+
+def worker_command(job: Mapping[str, Any]) -> list[str]:
+    """The child side of a run as a command; its channel is the standard input, other files are closed on the way."""
+    return [sys.executable, "-P", "-m", "harness.worker", "run", json.dumps({**job, "channel": 0})]
+
+
+def one_line(error: BaseException) -> str:
+    """What BenchExec says when it gives up, often a page, as one line."""
+    return " ".join(str(error).split())[:300]
+
+
+class Run:
+    """A run that is under way: a thread waits in BenchExec for its end, and for all that is to be cleared up."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        call: Mapping[str, Any],
+        ends: list[int],
+        enforced: dict[str, str],
+        complaint: Callable[[], str],
+    ) -> None:
+        self.executor = executor
+        self.enforced = enforced
+        self.complaint = complaint
+        self.result: dict[str, Any] = {}
+        self.failure = ""
+        self.process: int | None = None  # file descriptor of the run's first process
+        self.cgroups: Cgroups | None = None
+        self.thread = threading.Thread(target=self._execute, args=(call, ends), daemon=True)
+        self.thread.start()
+
+    def _execute(self, call: Mapping[str, Any], ends: list[int]) -> None:
+        try:
+            self.result = self.executor.execute_run(**call)
+        except (Exception, SystemExit) as error:
+            self.failure = one_line(error) or repr(error)
+        finally:
+            for end in ends:
+                os.close(end)
+        if "exitcode" not in self.result:
+            self.failure = self.failure or self.complaint() or "it does not say why"
+
+    def ended(self) -> int | None:
+        """Exit status of the first process; None while it is alive. Unable if BenchExec could not start it."""
+        if self.thread.is_alive() and not self._first_has_ended():
+            return None
+        self.thread.join(END_S)
+        if self.failure or self.thread.is_alive():
+            raise Unable(f"BenchExec: {self.failure or 'no end after the end of a run'}")
+        return self._status()
+
+    def usage(self) -> Usage:
+        """What all processes use."""
+        self._find()
+        if self.cgroups is None or not self.thread.is_alive():
+            return self._used()
+        with contextlib.suppress(OSError, ValueError):  # the run has ended in the meantime
+            return Usage(
+                peak=self.cgroups.read_max_mem_usage() or 0,
+                cpu_s=self.cgroups.read_cputime(),
+                processes=len(self._members()),
+            )
+        return Usage()
+
+    def kill(self) -> Usage:
+        """End all processes, wait until all is cleared up, and say what was used."""
+        end = time.monotonic() + END_S
+        while self.thread.is_alive():
+            self._find()
+            for member in self._members():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(member, signal.SIGKILL)
+            self.thread.join(0.005)
+            if time.monotonic() > end:
+                raise Unable("BenchExec: a run cannot be ended")
+        if self.process is not None:
+            os.close(self.process)
+            self.process = None
+        return self._used()
+
+    def _find(self) -> None:
+        """Take hold of the first process and of its control groups, once there are any."""
+        if self.cgroups is not None:
+            return
+        with self.executor.SUB_PROCESS_PIDS_LOCK:
+            first = next(iter(self.executor.SUB_PROCESS_PIDS), None)
+        if first is not None:
+            with contextlib.suppress(OSError):
+                self.process = os.pidfd_open(first)
+                with open(f"/proc/{first}/cgroup") as lines:
+                    self.cgroups = Cgroups.from_system(lines)
+
+    def _first_has_ended(self) -> bool:
+        self._find()
+        return self.process is not None and bool(select.select([self.process], [], [], 0)[0])
+
+    def _members(self) -> list[int]:
+        """Processes of the run that are alive."""
+        if self.cgroups is None:
+            return []
+        try:
+            return [int(word) for word in Path(self.cgroups[self.cgroups.MEMORY], "cgroup.procs").read_text().split()]
+        except OSError:  # the group is gone, and all processes with it
+            return []
+
+    def _status(self) -> int:
+        code = self.result["exitcode"]
+        return -code.signal if code.signal else code.value
+
+    def _used(self) -> Usage:
+        """What BenchExec measured."""
+        if "exitcode" not in self.result:
+            return Usage()
+        refused = self.result.get("terminationreason") == "memory" and self._status() != 0
+        return Usage(peak=self.result["memory"], cpu_s=self.result["cputime"], out_of_memory=refused)
