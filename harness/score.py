@@ -29,7 +29,6 @@ from harness.store import Store
 from instances import TRACKS, InputError, track_module, tracks
 
 __all__ = [
-    "EXPORTED",
     "PROVEN",
     "TOLERANCE",
     "InputError",
@@ -58,11 +57,6 @@ _TYPES: dict[str, Any] = {
 }
 #: The columns of `run_table` that fit a terminal.
 SHORT = ["track", "instance", "solver", "seed", "status", "cost", "score", "lower_bound", "certified", "gap", "wall_s"]
-#: Tables that can be exported, and what they are called in `Tables`.
-EXPORTED = {
-    **{name: name for name in ("runs", "incumbents", "campaigns", "hosts")},
-    "bounds": "reported",
-}
 _METHOD = ["track", "solver"]
 _CELL = ["track", "solver", "checksum"]
 
@@ -150,8 +144,11 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
 
 
 def export_table(scored: Tables, name: str) -> pl.DataFrame:
-    """One of `EXPORTED`, flat columns: what ``shardmark results`` prints and exports."""
-    return run_table(scored) if name == "runs" else getattr(scored, EXPORTED[name])
+    """What ``shardmark results`` prints and exports, flat columns: runs, incumbents, bounds, campaigns or hosts."""
+    if name == "runs":
+        return run_table(scored)
+    exported = {"incumbents": scored.incumbents, "bounds": scored.reported}
+    return {**exported, "campaigns": scored.campaigns, "hosts": scored.hosts}[name]
 
 
 def run_table(scored: Tables) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from harness.score import Tables, run_table, tables, write_csv, write_parquet
+from harness.score import Tables, export_table, run_table, tables, write_csv, write_parquet
 from harness.store import Bound, Incumbent, Record, Store
 from instances import InputError
 
@@ -355,6 +355,50 @@ def test_several_machines_are_said(book: Book) -> None:
     assert note.startswith("Runs from 2 machines are compared: Example 3000, 4 cores, 8192 MiB; Example 3000, 8 cores")
 
 
+def test_the_machine_of_a_run_is_that_of_its_campaign_and_its_name(book: Book) -> None:
+    book.instance("x")
+    book.store.add_host(1, "far", {**HOST, "cores": 16})
+    book.run("a", "x", 50)
+    book.run("b", "x", 50, host="far")
+    book.campaign({**HOST, "cores": 99})  # has no runs
+    scored = book.tables()
+    assert scored.hosts.select("campaign", "name", "runs").rows() == [(1, "", 1), (1, "far", 1), (2, "", 0)]
+    [(_, note)] = notes(scored)
+    assert note.endswith("Example 3000, 16 cores, 8192 MiB; Example 3000, 4 cores, 8192 MiB.")
+
+
+def test_disturbed_machines_are_said(book: Book) -> None:
+    book.instance("x")
+    book.run("a", "x", 50)
+    book.run("b", "x", 50)
+    book.store.end_campaign(1, "later", {"": []})
+    assert notes(book.tables()) == []
+    book.store.end_campaign(1, "later", {"": ["It was hot.", "It swapped."]})
+    begin = "The machine was disturbed in a campaign with"
+    assert notes(book.tables()) == [(None, f"{begin} 2 of its runs: It was hot. It swapped.")]
+
+
+def test_limits_that_were_held_in_different_ways_are_said(book: Book) -> None:
+    book.instance("x")
+    book.run("a", "x", 50, backend="posix")
+    book.run("b", "x", 50, backend="")  # its file could not be imported
+    book.run("c", "x", 50)  # of the first schema
+    assert notes(book.tables()) == []
+    book.run("d", "x", 50, backend="benchexec")
+    assert notes(book.tables()) == [(None, "The limits of its runs were held in different ways: benchexec, posix.")]
+
+
+def test_a_limit_on_cpu_time_is_unequal_only_if_it_binds(book: Book) -> None:
+    book.instance("x")
+    book.run("a", "x", 50)
+    book.run("b", "x", 50, cpu_limit_s=3.0)  # 1 core, 2 s and what is added for the end
+    book.run("c", "x", 50, cpu_limit_s=100.0)
+    assert notes(book.tables()) == []
+    book.run("d", "x", 50, cpu_limit_s=1.0)
+    said = "Its solver runs had different limits: 2 s, 1 core, 1024 MiB, 1 s of CPU time; 2 s, 1 core, 1024 MiB."
+    assert ("x", said) in notes(book.tables())
+
+
 def test_contents_that_share_an_id_are_told_apart(book: Book) -> None:
     book.instance("g.json", checksum="aaaaaaaa1")
     book.instance("g.json", checksum="bbbbbbbb2")
@@ -460,3 +504,30 @@ def test_export(book: Book, tmp_path: Path, write: Callable[..., None], read: Ca
 def test_export_to_a_folder_that_is_not_there(book: Book, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a file that can be written"):
         write_csv(run_table(book.tables()), tmp_path / "none" / "runs.csv")
+
+
+def test_every_table_can_be_exported(book: Book, tmp_path: Path) -> None:
+    book.instance("x")
+    claimed = {"end": "done", "cost": "50", "lower_bound": "40", "solutions": 1, "bounds": 1}
+    held = {"backend": "posix", "enforced": {"wall": "hard"}, "co_runners": 1, "verified": "feasible"}
+    run = book.run("a", "x", 50, bound=40, claimed=claimed, processes=64, output_mib=1.5, cpu_limit_s=3.0, **held)
+    scored = book.tables()
+    tall = {name: export_table(scored, name) for name in ("runs", "incumbents", "bounds", "campaigns", "hosts")}
+    for name, frame in tall.items():
+        assert frame.height == 1
+        write_csv(frame, tmp_path / f"{name}.csv")
+        write_parquet(frame, tmp_path / f"{name}.parquet")
+        assert pl.read_parquet(tmp_path / f"{name}.parquet").equals(frame)
+    assert tall["incumbents"].rows(named=True)[0]["run"] == tall["bounds"].rows(named=True)[0]["run"] == run
+    [row_of_run] = tall["runs"].rows(named=True)
+    assert {key: row_of_run[key] for key in ("backend", "co_runners", "verified", "processes", "output_mib")} == {
+        "backend": "posix",
+        "co_runners": 1,
+        "verified": "feasible",
+        "processes": 64,
+        "output_mib": 1.5,
+    }
+    assert json.loads(row_of_run["claimed"]) == claimed
+    assert json.loads(row_of_run["enforced"]) == {"wall": "hard"}
+    assert (row_of_run["cpu_limit_s"], row_of_run["host"], row_of_run["stop"]) == (3.0, "", "exit")
+    assert json.loads(tall["hosts"]["facts"][0]) == HOST
