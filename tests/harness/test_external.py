@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from harness.cli import main
 from harness.discover import from_command
 from harness.limits import Limits
 from harness.run import Job, Problem, perform
@@ -215,3 +217,64 @@ def test_the_next_run_is_not_touched_by_what_one_leaves_behind(run):
     run('(trap "" TERM HUP; sleep 3600; echo "[0,0,0,0]") & echo "[0,0,1,1]"')
     row = run('echo "[0,0,0,0]"')
     assert (row.status, row.cost) == ("ok", 10.0)
+
+
+# ---------------------------------------------------------------- on the command line
+
+
+def shardmark(capsys, *arguments, status=0):
+    assert main([*map(str, arguments), "--json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_command_solves(contest_solver, capsys, tmp_path):
+    solution = tmp_path / "solution.json"
+    found = shardmark(capsys, "solve", "diamond", "--command", contest_solver, "--timeout", "2", "--output", solution)
+    assert (found["solver"], found["status"], found["cost"], found["gap"]) == ("contest-solver", "ok", 137, 0.0)
+    assert shardmark(capsys, "check", "diamond", solution)["cost"] == 137
+
+
+def test_programs_stand_on_the_scored_table_of_a_campaign(contest_solver, capsys, tmp_path):
+    entry = '[[solver]]\nname = "{}"\ntrack = "intraop"\ncommand = "{}"\nsource = "x"\ndescription = "Search."\n'
+    programs, results = tmp_path / "programs.toml", tmp_path / "results"
+    shutil.copy(contest_solver, tmp_path / "team7")
+    programs.write_text(entry.format("team-7", "./team7") + entry.format("gone", "./gone"))
+    which = ["--instance", "triangle", "--instance", "diamond", "--instance", "chain", "--solver-path", programs]
+    who = ["--solver", "team-7", "--solver", "gone", "--solver", "random-1", "--command", "sh -c 'echo [1,1,1]'"]
+    limits = ["--timeout", "2", "--results", results, "--quiet"]
+    done = shardmark(capsys, "run", *which, *who, *limits)
+    assert (done["runs"], done["started"]) == (8, 8)
+    assert shardmark(capsys, "run", *which, *who, *limits)["started"] == 0
+    rows = {(row["instance"], row["solver"]): row for row in shardmark(capsys, "results", "--results", results)}
+    assert rows["triangle", "team-7"]["cost"] == "6"
+    assert rows["triangle", "team-7"]["status"] == "ok"
+    assert rows["triangle", "team-7"]["score"] == rows["diamond", "team-7"]["score"] == 1.0
+    assert rows["diamond", "sh"]["status"] == "infeasible"
+    assert rows["triangle", "gone"]["status"] == "import"
+    assert "there is no program" in rows["triangle", "gone"]["reason"]
+    (tmp_path / "team7").write_text("#!/bin/sh\necho '[1,1,1]'\n")
+    assert shardmark(capsys, "run", *which, *who, *limits)["started"] == 2  # a changed program is a new version
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["solve", "chain", "--command", "./nowhere"], "expected a program that can be started, there is no program"),
+        (["run", "--instance", "chain", "--command", "./nowhere"], "expected a program that can be started"),
+        (
+            ["run", "--instance", "chain", "--command", "echo", "--command", "echo"],
+            "a program whose name pipeline does not have yet",
+        ),
+    ],
+)
+def test_a_command_that_cannot_be_is_a_sentence(capsys, arguments, expected):
+    assert main(arguments) == 2
+    assert expected in capsys.readouterr().err
+
+
+def test_a_solver_or_a_command_is_needed(capsys):
+    for arguments in (["solve", "chain"], ["solve", "chain", "--solver", "exact", "--command", "echo"]):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 2
+    assert "not allowed with argument" in capsys.readouterr().err

@@ -1,0 +1,56 @@
+"""How many threads of a run want a core at once, seen from outside: what CPU time hides on a machine that is busy."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+PERIOD_S = 0.05
+
+
+class BusyThreads:
+    """Counts, again and again while it is open, the running and runnable threads of the runs under this process.
+
+    Its children are wardens and do not count, their descendants do. ``counts`` holds what was seen; it stays empty
+    where the system does not tell, as outside Linux.
+    """
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> BusyThreads:
+        if Path("/proc/self/task").is_dir():
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._end.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def mean(self) -> float | None:
+        """Threads that were busy on average, of the looks that found any; None if there were too few to say."""
+        seen = [count for count in self.counts if count]
+        return sum(seen) / len(seen) if len(seen) >= 5 else None
+
+    def _look(self) -> None:
+        while not self._end.wait(PERIOD_S):
+            with contextlib.suppress(psutil.Error):
+                runs = [run for warden in psutil.Process().children() for run in warden.children(recursive=True)]
+                self.counts.append(sum(_running(run.pid) for run in runs))
+
+
+def _running(pid: int) -> int:
+    """Threads of a process in the state R; the state follows the name, which may hold anything, in parentheses."""
+    count = 0
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            count += stat.read_text(errors="replace").rpartition(")")[2].split()[0] == "R"
+    return count

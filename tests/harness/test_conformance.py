@@ -1,0 +1,224 @@
+"""The conformance check: what is right passes, and every defect is found by the check that is there for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness import conformance
+from harness.cli import main
+from harness.conformance import Finding, submit, verdict
+from harness.new_solver import template
+from instances import InputError, tracks
+
+HEAD = """
+import itertools, os, time
+import numpy as np
+from solvers.registry import Declined, bound, solver
+
+def frugal(instance):
+    return [int(np.argmin(instance.usage[a:b])) for a, b in itertools.pairwise(instance.strategy_start.tolist())]
+
+def big(instance):
+    return instance.nodes > 500
+
+def spin(run):
+    while run.remaining() > 0:
+        pass
+
+@solver(track="intraop", source="a test"{more})
+def mine(instance, run):
+    '''Take what uses the least memory.'''
+    run.report(frugal(instance))
+"""
+BOUND = HEAD.replace("@solver", "@bound").replace("run.report(frugal(instance))", "run.bound(1)")
+
+
+def check(tmp_path: Path, body: str = "", more: str = "", head: str = HEAD) -> dict[str, Finding]:
+    """Findings about a solver whose function ends with ``body``, by check."""
+    path = tmp_path / "mine.py"
+    path.write_text(head.replace("{more}", more) + "".join(f"    {line}\n" for line in body.splitlines()))
+    findings = submit(path, say=lambda _: None)
+    assert {finding.solver for finding in findings} == {"mine"}
+    return {finding.check: finding for finding in findings}
+
+
+def failed(findings: dict[str, Finding]) -> set[str]:
+    return {name for name, finding in findings.items() if finding.passed == "no"}
+
+
+def test_a_good_solver_passes_everything(tmp_path):
+    findings = check(tmp_path)
+    assert list(findings) == [
+        "imports", "name is free", "description", "source",
+        "solves diamond", "solves triangle", "solves sharded-transformer-2", "solves sharded-u-net-4",
+        "repeats itself", "keeps its deadline", "keeps to its cores", "keeps its memory",
+    ]  # fmt: skip
+    assert {finding.passed for finding in findings.values()} == {"yes"}
+    assert "the optimum is 137" in findings["solves diamond"].detail
+    assert verdict(list(findings.values()), "mine.py").startswith("Nothing failed")
+
+
+@pytest.mark.parametrize("track", tracks())
+def test_the_file_to_start_from_passes(tmp_path, track):
+    path = tmp_path / "my_idea.py"
+    path.write_text(template("my-idea", track))
+    assert [f for f in submit(path, track, lambda _: None) if f.passed == "no"] == []
+
+
+def test_a_file_that_cannot_be_imported_has_one_finding(tmp_path):
+    (finding,) = check(tmp_path, head="import a_package_that_nobody_has").values()
+    assert finding.passed == "no"
+    assert "No module named 'a_package_that_nobody_has'" in finding.detail
+    assert "1 check of 1 failed" in verdict([finding], "mine.py")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names", "detail"),
+    [
+        ("'''Take what uses the least memory.'''", "", {"description"}, "expected a description"),
+        ('source="a test"', 'source=" "', {"source"}, "expected a source"),
+        ("Take what", "Take " * 40, {"description"}, "expected one line of at most 160 characters"),
+    ],
+)
+def test_what_a_solver_does_not_say_is_found(tmp_path, old, new, names, detail):
+    findings = check(tmp_path, head=HEAD.replace(old, new))
+    assert failed(findings) == names
+    assert all(detail in findings[name].detail for name in names)
+
+
+def test_a_name_that_another_solver_has_is_found(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(HEAD.replace("def mine", "def greedy").replace("{more}", ""))
+    (finding,) = [f for f in submit(path, say=lambda _: None) if f.passed == "no"]
+    assert finding.check == "name is free"
+    assert finding.detail.endswith("intraop/greedy.py")
+
+
+TINY = {"solves diamond", "solves triangle", "solves sharded-transformer-2", "solves sharded-u-net-4"}
+
+
+@pytest.mark.parametrize(
+    ("body", "names", "detail"),
+    [
+        ("raise RuntimeError('no idea')", TINY | {"keeps its deadline"}, "error: RuntimeError: no idea"),
+        ("if not big(instance): raise Declined('too small')", {"takes an instance"}, "declined every tiny instance"),
+        ("if instance.nodes == 3: run.bound(7)", {"solves triangle"}, "lower bound 7"),
+        ("run.report(os.urandom(1)[0] + 9)", {"repeats itself"}, ""),
+        ("if big(instance): time.sleep(3600)", {"keeps its deadline"}, "stop by run.deadline"),
+        ("if big(instance): os._exit(3)", {"keeps its deadline"}, "exit status 3"),
+        ("if big(instance): x = np.ones(2**26)", {"keeps its deadline", "keeps its memory"}, "256 MiB"),
+    ],
+)
+def test_what_a_solver_does_wrong_is_found(tmp_path, monkeypatch, body, names, detail):
+    monkeypatch.setattr(conformance, "MEMORY_MIB", 256.0)
+    if "urandom" in body:
+        body = "s = frugal(instance); s[0] = os.urandom(1)[0] % int(instance.strategies[0]); run.report(s)"
+        body += "\nrun.bound(-int.from_bytes(os.urandom(3)))"
+    findings = check(tmp_path, body)
+    assert failed(findings) == names
+    assert all(detail in findings[name].detail for name in names)
+
+
+def test_a_solver_may_say_that_it_does_not_repeat_itself(tmp_path):
+    findings = check(tmp_path, "run.bound(-int.from_bytes(os.urandom(3)))", more=", deterministic=False")
+    assert failed(findings) == set()
+    assert findings["repeats itself"].passed == "not tested"
+
+
+def test_what_time_cut_short_need_not_repeat_itself(tmp_path):
+    findings = check(
+        tmp_path,
+        "if instance.nodes != 3: raise Declined('other')\nspin(run)\nrun.bound(-int.from_bytes(os.urandom(3)))",
+    )
+    assert failed(findings) == set()
+    assert findings["repeats itself"].passed == "not tested"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs a system that tells the state of threads")
+def test_a_second_core_is_found_also_where_there_is_none_to_take(tmp_path):
+    findings = check(tmp_path, "if big(instance):\n    child = os.fork()\n    spin(run)\n    child or os._exit(0)")
+    assert failed(findings) == {"keeps to its cores"}
+    assert findings["keeps to its cores"].detail.endswith("2.0 threads busy")
+
+
+def test_a_bound_is_held_against_the_optimum(tmp_path):
+    assert failed(check(tmp_path, head=BOUND)) == set()
+    findings = check(tmp_path, "run.bound(138)", head=BOUND)
+    assert {"bounds diamond", "bounds triangle"} <= failed(findings)
+    assert findings["bounds diamond"].detail == "claims the lower bound 138, the optimum is 137"
+    silent = check(tmp_path, head=BOUND.replace("run.bound(1)", ""))
+    assert "reported no lower bound" in silent["bounds diamond"].detail
+
+
+# ---------------------------------------------------------------- programs
+
+
+@pytest.fixture
+def program(tmp_path) -> Path:
+    """A program that puts every operator into one block, however many there are."""
+    path = tmp_path / "one-block"
+    count = "import json, sys; d = json.load(open(sys.argv[1])); print([0] * len(d['nodes']['work']))"
+    path.write_text(f'#!/bin/sh\nexec python3 -S -c "{count}" "$1"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_a_program_is_checked_as_it_is(program):
+    findings = {f.check: f for f in submit(program, "pipeline", lambda _: None)}
+    assert failed(findings) == set()
+    assert findings["source"].passed == "not tested"
+    assert "declare it in solvers/external.toml" in verdict(list(findings.values()), program)
+
+
+def test_a_toml_is_checked_program_after_program(program):
+    text = '[[solver]]\nname = "{}"\ntrack = "pipeline"\ncommand = "{}"\nsource = "x"\ndescription = "One block."\n'
+    file = program.with_name("some.toml")
+    file.write_text(text.format("one-block", "./one-block") + text.format("gone", "./gone"))
+    findings = submit(file, say=lambda _: None)
+    assert [f for f in findings if f.solver == "one-block" and f.passed == "no"] == []
+    (gone,) = [f for f in findings if f.solver == "gone"]
+    assert (gone.check, gone.passed) == ("can be started", "no")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "track", "expected"),
+    [
+        ("solver", "", None, "expected --track for a program"),
+        ("solver", "", "pipeline", "is not executable"),
+        ("solver.py", "x = 1", None, "expected at least one solver, found none"),
+        ("solver.py", HEAD.replace("{more}", ""), "pipeline", "expected at least one solver of the track pipeline"),
+        ("solver.toml", "[[solver]]", None, "solver 1: expected a key 'name'"),
+        ("nowhere.py", None, None, "there is none of that name"),
+        ("nowhere", None, "pipeline", "there is none of that name"),
+    ],
+)
+def test_what_cannot_be_checked_is_a_sentence(tmp_path, name, text, track, expected):
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        submit(path, track, lambda _: None)
+    assert expected in str(caught.value)
+
+
+# ---------------------------------------------------------------- on the command line
+
+
+def test_submit_ends_with_what_to_do_next(tmp_path, capsys):
+    good, bad = tmp_path / "mine.py", tmp_path / "bad.py"
+    good.write_text(HEAD.replace("{more}", ""))
+    bad.write_text("import a_package_that_nobody_has")
+    assert main(["submit", str(good)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[0].split() == ["check", "solver", "passed", "detail"]
+    assert "open a pull request" in shown.out.splitlines()[-1]
+    assert "mine on diamond" in shown.err
+    assert main(["submit", str(bad)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"{len(tracks())} checks of {len(tracks())} failed")
+    assert main(["submit", str(bad), "--json", "--track", "pipeline"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["check"], row["solver"], row["passed"]) == ("imports", "bad", "no")
+    assert main(["submit", str(tmp_path / "nowhere.py")]) == 2
