@@ -86,7 +86,7 @@ class Benchexec:
     def _complaint(self) -> str:
         """The first of what BenchExec complained about in a run."""
         self.log.seek(0)
-        return self.log.readline().strip()
+        return self.log.readline().strip(" .\n")
 
 
 def worker_command(job: Mapping[str, Any]) -> list[str]:
@@ -96,7 +96,7 @@ def worker_command(job: Mapping[str, Any]) -> list[str]:
 
 def one_line(error: BaseException) -> str:
     """What BenchExec says when it gives up, often a page, as one line."""
-    return " ".join(str(error).split())[:300]
+    return " ".join(str(error).split())[:300].rstrip(".")
 
 
 class Run:
