@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 LONGEST, LONGEST_PER_NODE = 1 << 20, 256
 MOST_PARTS, MOST_PARTS_PER_NODE = 1000, 2
 SENTENCE = 500  # characters kept of a reason
-ENDS = ("done", "declined", "error")
 
 
 class Reports:
@@ -30,7 +29,7 @@ class Reports:
     ``cost``           least verified cost, None without one              ``solution``      the one of that cost
     ``claimed_cost``   least cost claimed for a solution, None if none    ``misclaim``      the first that was too low
     ``verified``       what is true of the best, see `harness.schema`     ``violation``     the rule it breaks, if any
-    ``last``           the last message                                   ``fault``         first breach of the protocol
+    ``word``           the last message that says how it ends             ``fault``         first breach of the protocol
     """
 
     def __init__(self, instance: Any, outcome: Outcome) -> None:
@@ -44,7 +43,7 @@ class Reports:
         self.verified, self.violation = "nothing", ""
         self.claimed_cost: int | float | None = None
         self.misclaim = ""
-        self.last: Message | None = None
+        self.word: Message | None = None
         self.fault = ""
         for arrival, payload in outcome.messages:
             self._read(arrival, payload)
@@ -58,7 +57,7 @@ class Reports:
     @property
     def peak_mib(self) -> float:
         """The greatest memory that the solver's process has seen of itself: looks from outside can miss a spike."""
-        return self.last.value / 2**20 if self.last is not None and self.last.kind == "done" else 0.0
+        return self.word.value / 2**20 if self.word is not None and self.word.kind == "done" else 0.0
 
     def claimed(self, outcome: Outcome, external: bool) -> dict[str, Any]:
         """What the run says of itself, as it is stored."""
@@ -74,7 +73,7 @@ class Reports:
         """How the run says it ended: "done", "declined", "error" or "nothing"; a program says so by its exit status."""
         if external:
             return "done" if outcome.stop == "exit" else "nothing"
-        return self.last.kind if self.last is not None and self.last.kind in ENDS else "nothing"
+        return self.word.kind if self.word is not None else "nothing"
 
     def _read(self, arrival: float, payload: bytes) -> None:
         parts = payload.count(b"[") + payload.count(b"{")
@@ -83,13 +82,15 @@ class Reports:
         if parts > self.most_parts:
             return self._fail(f"sent a message of {parts} lists, a solution here has at most {self.most_parts}")
         try:
-            self.last = decode(payload)
+            message = decode(payload)
         except ProtocolError as error:
             return self._fail(str(error))
-        if self.last.kind == "solution":
-            self._judge(arrival, self.last)
-        elif self.last.kind == "bound":
-            self.bounds.append(Bound(arrival, self.last.value))
+        if message.kind == "solution":
+            self._judge(arrival, message)
+        elif message.kind == "bound":
+            self.bounds.append(Bound(arrival, message.value))
+        else:  # what a thread of the solver's still sends after that takes nothing back
+            self.word = message
         return None
 
     def _fail(self, fault: str) -> None:
@@ -142,9 +143,9 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
     stop, reason = outcome.stop, outcome.reason
     end = sent.end(outcome, external)
     if stop in ("exit", "crash") and end in ("declined", "error"):
-        stop, reason = end, str(sent.last.value if sent.last else "")
-    elif stop == "exit" and end == "nothing":
-        stop, reason = "crash", "ended its process without returning"
+        stop, reason = end, str(sent.word.value if sent.word else "")
+    elif stop == "exit" and end == "nothing" and not outcome.fault:  # after such a fault no word could be read
+        stop, reason = "crash", "ended its process without a word that it was done"
     elif stop == "exit" and sent.peak_mib > limits.memory_mib:
         stop, reason = "memory", limits.overused(sent.peak_mib)
     cost, bound = sent.cost, sent.lower_bound

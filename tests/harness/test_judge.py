@@ -77,7 +77,9 @@ BROKEN_LIMITS = ("timeout", "cpu", "memory", "processes", "output", "lost")
     [
         ([text("solution", GOOD), DONE], {}, "exit", "ok", "feasible", "done", ""),
         ([DONE], {}, "exit", "none", "nothing", "done", "reported no solution"),
-        ([], {}, "crash", "crash", "nothing", "nothing", "ended its process without returning"),
+        ([], {}, "crash", "crash", "nothing", "nothing", "ended its process without a word"),
+        ([text("solution", GOOD)], {"fault": "broke off"}, "exit", "error", "feasible", "nothing", "broke off"),
+        ([DONE, text("solution", GOOD)], {}, "exit", "ok", "feasible", "done", ""),
         ([text("solution", GOOD)], {}, "crash", "crash", "feasible", "nothing", "ended its process"),
         ([text("solution", CYCLIC), DONE], {}, "exit", "infeasible", "infeasible", "done", "expected no cycle"),
         ([text("solution", [9]), DONE], {}, "exit", "infeasible", "malformed", "done", "expected 4 elements"),
