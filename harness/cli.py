@@ -12,15 +12,17 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import host
 from harness.compare import proves
-from harness.discover import SolverInfo, discover
+from harness.conformance import submit, verdict
+from harness.discover import SolverInfo, discover, from_command
 from harness.limits import Limits
 from harness.run import Job, Problem, campaign, core_slots, perform
 from harness.show import Progress, pairs, table
@@ -143,7 +145,11 @@ def run_list(options: argparse.Namespace) -> Answer:
 def run_solve(options: argparse.Namespace) -> Answer:
     """One run under limits."""
     problem = find_problem(options)
-    solver = find_solver(discover(options.solver_path), problem.instance.track, options.solver)
+    track = problem.instance.track
+    if options.command_line is None:
+        solver = find_solver(discover(options.solver_path), track, options.solver)
+    else:
+        solver = from_command(options.command_line, track)
     row = run_one(options, problem, solver)
     if options.output and row.solution is not None:
         write_json(options.output, row.solution)
@@ -283,17 +289,12 @@ def matrix(options: argparse.Namespace) -> list[Job]:
         problems = [find_problem(options, reference) for reference in options.instance]
     else:
         problems = [find_problem(options, entry.id) for entry in catalog.suite(options.suite)]
-    infos = discover(options.solver_path)
-    known = {info.name for info in infos}
-    for name in options.solver or ():
-        if name not in known:
-            near = catalog.near_miss(name, known)
-            raise InputError("solver", repr(name), f"expected one of {', '.join(sorted(known))}{near}")
+    infos = contenders(options, dict.fromkeys(problem.track or problem.instance.track for problem in problems))
     jobs: dict[str, Job] = {}
     for problem in problems:
         track = problem.track or problem.instance.track
         for info in infos:
-            if info.track != track or (options.solver and info.name not in options.solver):
+            if info.track != track:
                 continue
             seeds = range(options.seeds if info.kind == "solver" else 1)
             for job in (Job(info, problem, seed, limits_of(options, problem)) for seed in seeds):
@@ -303,18 +304,38 @@ def matrix(options: argparse.Namespace) -> list[Job]:
     return list(jobs.values())
 
 
+def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[SolverInfo]:
+    """The solvers of a campaign: those that --solver and --command name, or all that there are."""
+    infos = discover(options.solver_path)
+    known = {info.name for info in infos}
+    for name in options.solver or ():
+        if name not in known:
+            near = catalog.near_miss(name, known)
+            raise InputError("solver", repr(name), f"expected one of {', '.join(sorted(known))}{near}")
+    taken = {(info.track, info.name) for info in infos}
+    programs = [from_command(command, track) for command in options.command_line for track in tracks]
+    for program in programs:
+        if (program.track, program.name) in taken:
+            expected = f"expected a program whose name {program.track} does not have yet, a TOML file can name it anew"
+            raise InputError("command", program.name, expected)
+        taken.add((program.track, program.name))
+    if options.solver or programs:
+        infos = [info for info in infos if info.name in (options.solver or ())]
+    return infos + programs
+
+
 def run_results(options: argparse.Namespace) -> Answer:
-    """The table of runs with their scores, also as Parquet and CSV."""
+    """The table of runs with their scores, or another; also as Parquet and CSV."""
     from harness import score
 
     store = Store.open(options.results)
-    frame = score.run_table(score.tables(store))
+    frame = score.export_table(score.tables(store), options.table)
     store.close()
     if options.parquet:
         score.write_parquet(frame, options.parquet)
     if options.csv:
         score.write_csv(frame, options.csv)
-    shown = frame if options.json else frame.select(score.SHORT)
+    shown = frame.select(score.SHORT) if options.table == "runs" and not options.json else frame
     return 0, shown.to_dicts()
 
 
@@ -361,7 +382,22 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
     if path.exists():
         raise InputError(path, "", "expected a name that is still free")
     write_bytes(path, template(options.name, options.track).encode())
-    return 0, {"file": str(path), "try": f"shardmark solve INSTANCE --solver {options.name} --solver-path {path}"}
+    return 0, {
+        "file": str(path),
+        "try": f"shardmark solve INSTANCE --solver {options.name} --solver-path {path}",
+        "check": f"shardmark submit {path}",
+    }
+
+
+def run_submit(options: argparse.Namespace) -> Answer:
+    """The conformance check of a solver, before it is proposed."""
+    findings = submit(options.file, options.track, lambda text: print(text, file=sys.stderr))
+    rows = [asdict(finding) for finding in findings]
+    status = int(any(finding.passed == "no" for finding in findings))
+    if options.json:
+        return status, rows
+    print(f"{table(rows)}\n\n{verdict(findings, options.file)}")
+    return status, None
 
 
 # ---------------------------------------------------------------- arguments
@@ -393,7 +429,9 @@ def parser() -> argparse.ArgumentParser:
 
     sub = add("solve", run_solve, "watts-strogatz-150 --solver brkga-100 --timeout 5")
     _instance(sub)
-    sub.add_argument("--solver", required=True, metavar="NAME")
+    who = sub.add_mutually_exclusive_group(required=True)
+    who.add_argument("--solver", metavar="NAME")
+    who.add_argument("--command", dest="command_line", metavar="CMD", help="a program, started as `CMD FILE SECONDS`")
     sub.add_argument("--output", type=Path, metavar="FILE", help="write the best solution there")
     _limits(sub)
     _solver_path(sub)
@@ -417,6 +455,14 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument("--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
     sub.add_argument("--stages", type=_positive_int, metavar="K", help="number of stages (pipeline)")
     sub.add_argument("--solver", action="append", metavar="NAME", help="only these; may be repeated")
+    sub.add_argument(
+        "--command",
+        action="append",
+        default=[],
+        dest="command_line",
+        metavar="CMD",
+        help="a program, started as `CMD FILE SECONDS`, and of the others only those of --solver; may be repeated",
+    )
     sub.add_argument("--seeds", type=_positive_int, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
     sub.add_argument("--jobs", type=_positive_int, default=1, metavar="N", help="runs at once (default: 1)")
     sub.add_argument("--retry-failed", action="store_true", help="do again what did not end well")
@@ -429,6 +475,8 @@ def parser() -> argparse.ArgumentParser:
     _results(sub)
     sub.add_argument("--parquet", type=Path, metavar="FILE")
     sub.add_argument("--csv", type=Path, metavar="FILE")
+    tables = ("runs", "incumbents", "bounds", "campaigns", "hosts")
+    sub.add_argument("--table", choices=tables, default="runs", help="default: runs, with their scores")
 
     sub = add("leaderboard", run_leaderboard, "--output site")
     _results(sub)
@@ -445,6 +493,10 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("name", type=_solver_name, metavar="NAME")
     sub.add_argument("--track", required=True, choices=tracks())
     sub.add_argument("--directory", type=Path, metavar="DIR", help="default: solvers/TRACK, or here")
+
+    sub = add("submit", run_submit, "solvers/pipeline/my_idea.py")
+    sub.add_argument("file", metavar="FILE", help="a Python file, a TOML file of programs, or a program")
+    sub.add_argument("--track", choices=tracks(), help="of a program; of a file, only its solvers of this track")
     return top
 
 
