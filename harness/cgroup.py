@@ -117,6 +117,7 @@ class Run:
         self.failure = ""
         self.process: int | None = None  # file descriptor of the run's first process
         self.cgroups: Cgroups | None = None
+        self.over: float | None = None
         self.thread = threading.Thread(target=self._execute, args=(call, ends), daemon=True)
         self.thread.start()
 
@@ -132,12 +133,13 @@ class Run:
             self.failure = self.failure or self.complaint() or "it does not say why"
 
     def ended(self) -> int | None:
-        """Exit status of the first process; None while it is alive. Unable if BenchExec could not start it."""
-        if self.thread.is_alive() and not self._first_has_ended():
+        """Exit status of the first process; None while it is not known. Unable if BenchExec could not start it."""
+        if self.thread.is_alive():
+            if self.over is None and self._first_has_ended():
+                self.over = time.monotonic()
             return None
-        self.thread.join(END_S)
-        if self.failure or self.thread.is_alive():
-            raise Unable(f"BenchExec: {self.failure or 'no end after the end of a run'}")
+        if self.failure:
+            raise Unable(f"BenchExec: {self.failure}")
         return self._status()
 
     def usage(self) -> Usage:
@@ -161,6 +163,9 @@ class Run:
             for member in self._members():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(member, signal.SIGKILL)
+            if self.process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self.process, signal.SIGKILL)
             self.thread.join(0.005)
             if time.monotonic() > end:
                 raise Unable("BenchExec: a run cannot be ended")
@@ -171,15 +176,22 @@ class Run:
 
     def _find(self) -> None:
         """Take hold of the first process and of its control groups, once there are any."""
-        if self.cgroups is not None:
-            return
         with self.executor.SUB_PROCESS_PIDS_LOCK:
             first = next(iter(self.executor.SUB_PROCESS_PIDS), None)
-        if first is not None:
-            with contextlib.suppress(OSError):
-                self.process = os.pidfd_open(first)
-                with open(f"/proc/{first}/cgroup") as lines:
-                    self.cgroups = Cgroups.from_system(lines)
+        if first is None or self.process is not None:
+            return
+        with contextlib.suppress(OSError):
+            self.process = os.pidfd_open(first)
+            with open(f"/proc/{first}/cgroup") as lines:
+                found = Cgroups.from_system(lines)
+            # A process that has ended may be shown in a group of others, which are not ours to measure or to kill.
+            if found.MEMORY in found and self._group in Path(found[found.MEMORY]).parents:
+                self.cgroups = found
+
+    @property
+    def _group(self) -> Path:
+        """The control group in which BenchExec makes one for each run."""
+        return Path(self.executor.cgroups[self.executor.cgroups.MEMORY])
 
     def _first_has_ended(self) -> bool:
         self._find()

@@ -72,6 +72,7 @@ class Run:
     """A run that is under way."""
 
     enforced = ENFORCED
+    over: float | None = None
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

@@ -39,7 +39,13 @@ class Usage:
 
 
 class Contained(Protocol):
-    """A run as a backend holds it."""
+    """A run as a backend holds it.
+
+    ``over`` is when its first process was seen to have ended, in seconds of `time.monotonic`, where it takes longer to
+    learn the exit status; None before that, and where it does not.
+    """
+
+    over: float | None
 
     def ended(self) -> int | None:
         """Exit status of the run's first process, as `os.waitstatus_to_exitcode` gives it; None while it is alive."""
@@ -106,8 +112,7 @@ class Watch:
     def until_end(self, run: Contained) -> Outcome:
         """Wait for the run's end or bring it about; raises Cancelled when the run is called off."""
         try:
-            self._hold(run)
-            self.outcome.wall_s = time.monotonic() - self.start
+            self.outcome.wall_s = self._hold(run) - self.start
         finally:
             used = run.kill()
         self._read(0.0, DRAIN_S)
@@ -115,25 +120,27 @@ class Watch:
         self._account(used)
         return self._finish()
 
-    def _hold(self, run: Contained) -> None:
-        """Let the run go on until it ends or breaks a limit."""
+    def _hold(self, run: Contained) -> float:
+        """Let the run go on until it ends or breaks a limit; the time at which it did."""
         end = self.start + self.limits.timeout_s
         next_poll = self.start
         while (status := run.ended()) is None:
             now = time.monotonic()
-            if now >= end:
-                return self._stop("timeout", f"killed at the time limit of {self.limits.timeout_s:g} s")
+            if now >= end and run.over is None:
+                self._stop("timeout", f"killed at the time limit of {self.limits.timeout_s:g} s")
+                return now
             if now >= next_poll:
                 self._account(run.usage())
                 next_poll = time.monotonic() + max(0.05, 20 * (time.monotonic() - now))
                 if self.outcome.stop != "exit":
-                    return None
-            self._read(min(POLL_S, max(0.0, end - now)))
+                    return now
+            self._read(min(POLL_S, max(0.001, end - now)))
+        over = run.over or time.monotonic()
         self._account(run.usage())
         if status and self.outcome.stop == "exit":
             how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
             self._stop("crash", how)
-        return None
+        return over
 
     def _stop(self, stop: str, reason: str) -> None:
         self.outcome.stop, self.outcome.reason = stop, reason
