@@ -13,18 +13,19 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import host
 from harness.compare import proves
 from harness.conformance import submit, verdict
+from harness.cpus import core_sets
 from harness.discover import SolverInfo, discover, from_command
+from harness.executors import LocalExecutor
 from harness.limits import Limits
-from harness.run import Job, Problem, campaign, core_slots, perform
+from harness.run import Job, Problem, campaign, perform, utc_now
 from harness.show import Progress, pairs, table
 from harness.store import Record, Store, exclusive
 from harness.verify import verify
@@ -172,7 +173,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
 
 def run_one(options: argparse.Namespace, problem: Problem, solver: SolverInfo) -> Record:
     """One run outside a campaign."""
-    cpus = core_slots(1, options.cores).get()
+    (cpus,) = core_sets(1, options.cores)
     with Warden() as warden:
         return perform(Job(solver, problem, options.seed, limits_of(options, problem)), warden, cpus)
 
@@ -251,7 +252,6 @@ def run_info(options: argparse.Namespace) -> Answer:
 def run_run(options: argparse.Namespace) -> Answer:
     """The matrix of solvers, instances and seeds; resumes where it stopped."""
     jobs = matrix(options)
-    core_slots(options.jobs, options.cores)
     with exclusive(options.results):
         store = Store.open(options.results, create=True)
         try:
@@ -267,9 +267,10 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
         job for job in jobs if (status := finished.get(job.id)) is None or (options.retry_failed and status != "ok")
     ]
     say = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    number = store.add_campaign(started, sys.argv, host.version(), host.facts(), [job.id for job in jobs])
-    complete = campaign(store, number, todo, options.jobs, say)
+    about = utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs]
+    with closing(executor_of(options, todo)) as executor:
+        number = store.add_campaign(*about, executor=executor.name, jobs=executor.capacity)
+        complete = campaign(store, number, todo, executor, say)
     done = store.finished()
     statuses = [done[job.id] for job in jobs if job.id in done]
     if not complete:
@@ -281,6 +282,12 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
         "ok": statuses.count("ok"),
         "not_ok": len(statuses) - statuses.count("ok"),
     }
+
+
+def executor_of(options: argparse.Namespace, jobs: Sequence[Job]) -> LocalExecutor:
+    """What carries out the jobs of a campaign."""
+    cores = max((job.limits.cores for job in jobs), default=1)
+    return LocalExecutor(options.jobs or 1, cores)
 
 
 def matrix(options: argparse.Namespace) -> list[Job]:
@@ -464,7 +471,7 @@ def parser() -> argparse.ArgumentParser:
         help="a program, started as `CMD FILE SECONDS`, and of the others only those of --solver; may be repeated",
     )
     sub.add_argument("--seeds", type=_positive_int, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
-    sub.add_argument("--jobs", type=_positive_int, default=1, metavar="N", help="runs at once (default: 1)")
+    sub.add_argument("--jobs", type=_positive_int, metavar="N", help="runs at once (default: 1; dask: one a worker)")
     sub.add_argument("--retry-failed", action="store_true", help="do again what did not end well")
     sub.add_argument("--quiet", action="store_true", help="no progress")
     _results(sub)

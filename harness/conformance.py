@@ -9,9 +9,10 @@ from pathlib import Path
 
 from harness.busy import BusyThreads
 from harness.compare import contradicts
+from harness.cpus import usable_cpus
 from harness.discover import SolverInfo, declared_in, discover, from_command
 from harness.limits import Limits
-from harness.run import Job, Problem, perform, usable_cpus
+from harness.run import Job, Problem, perform
 from harness.store import Record
 from harness.warden import Warden
 from instances import InputError, catalog

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import queue
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
 
 from harness.discover import SolverInfo
 from harness.judge import judge
-from harness.limits import Cancelled, Limits, Order, Outcome
+from harness.limits import Limits, Order, Outcome
+from harness.pace import Pace
 from harness.store import Record, Store
 from harness.warden import Warden
-from instances import InputError, parse
+from instances import parse
 from instances.jsonfile import read_bytes, sha256
 
 WAIT_S = 0.5
-_loading = threading.Lock()  # two threads that want one large instance read it once
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,12 @@ class Problem:
     options: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 60.0
+    _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     @property
     def instance(self) -> Any:
-        """The parsed instance; read once."""
-        with _loading:
+        """The parsed instance; read once, also if two threads want it at once."""
+        with self._loading:
             return self._instance
 
     @cached_property
@@ -59,7 +63,7 @@ class Problem:
         """SHA-256 of the decompressed file."""
         return sha256(read_bytes(self.path))
 
-    @property
+    @cached_property
     def checksum(self) -> str:
         """Identity of content and options together."""
         given = {key: value for key, value in self.options.items() if value is not None}
@@ -79,7 +83,7 @@ class Job:
     seed: int
     limits: Limits
 
-    @property
+    @cached_property
     def id(self) -> str:
         """SHA-256 of the definition: the same definition is the same run, whatever anything is called."""
         definition = {
@@ -105,71 +109,182 @@ class Job:
             seed=self.seed,
             limits=self.limits,
             cpus=tuple(cpus),
-            command=getattr(self.solver, "command", ()),
+            command=self.solver.command,
         )
 
 
 def perform(job: Job, warden: Warden, cpus: Sequence[int] = (), cancel: threading.Event | None = None) -> Record:
     """Carry out one run and judge it; raises Cancelled, and InputError if the instance cannot be read."""
-    instance = job.problem.instance
-    started = datetime.now(UTC).isoformat(timespec="milliseconds")
-    if job.solver.error:
-        outcome = Outcome("import", f"its file cannot be imported: {job.solver.error}")
-    else:
-        outcome = warden.run(job.order(cpus), cancel)
-    return judge(job, instance, started, outcome)
+    instance, started = job.problem.instance, utc_now("milliseconds")
+    return judge(job, instance, started, not_importable(job) or warden.run(job.order(cpus), cancel))
 
 
-Progress = Callable[[int, int, Job, Record, float], None]
+def not_importable(job: Job) -> Outcome | None:
+    """The outcome of a job whose solver cannot even be imported, None for any other."""
+    return Outcome("import", f"its file cannot be imported: {job.solver.error}") if job.solver.error else None
 
 
-def campaign(
-    store: Store,
-    number: int,
-    jobs: Sequence[Job],
-    parallel: int = 1,
-    progress: Progress | None = None,
-) -> bool:
-    """Carry out jobs in slots of disjoint cores and store each run as it ends; False if it was interrupted.
+def utc_now(precision: str = "seconds") -> str:
+    """The time as it is stored: UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec=precision)
 
-    ``progress(done, total, job, record, seconds_left)`` is called after every run. Jobs of one instance should
-    stand together: an instance is kept in memory only while its jobs are under way.
+
+class Executor(Protocol):
+    """What carries out the jobs of a campaign.
+
+    ``hosts()`` has the facts of each machine beside this one that took part, by its name. ``disturbances(killed)``
+    looks for what disturbed the machines that runs were on; ``killed`` counts the runs on each that were ended for
+    lack of memory. ``close()`` ends everything that is under way: its futures raise Cancelled. They raise InputError
+    for what the user must mend.
     """
-    slots = warden_slots(parallel, max((job.limits.cores for job in jobs), default=1))
-    cancel = threading.Event()
-    left = sum(job.limits.timeout_s for job in jobs)
-    began, spent_limit, done = time.monotonic(), 0.0, 0
-    waiting, running = iter(jobs), dict[Future[Record], Job]()
-    users = count_users(jobs)
-    with ThreadPoolExecutor(parallel) as pool:
+
+    @property
+    def capacity(self) -> int:
+        """How many jobs may be under way now."""
+
+    def submit(self, job: Job) -> Future[Record]:
+        """Begin a job: carry it out and judge it."""
+
+    def hosts(self) -> Mapping[str, Mapping[str, Any]]: ...
+
+    def disturbances(self, killed: Mapping[str, int]) -> Mapping[str, Sequence[str]]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a campaign is: jobs done, in all and under way, how many may be, seconds since it began and left."""
+
+    done: int
+    total: int
+    running: int
+    capacity: int
+    elapsed_s: float
+    left_s: float
+
+
+class Progress(Protocol):
+    """What is told of a campaign while it is under way."""
+
+    def __call__(self, standing: Standing, job: Job, row: Record) -> None:
+        """A job has ended and is stored."""
+
+    def idle(self, standing: Standing) -> None:
+        """Nothing has happened for a while."""
+
+
+def campaign(store: Store, number: int, jobs: Sequence[Job], executor: Executor, progress: Progress | None) -> bool:
+    """Carry out jobs and store each as it ends; False if Ctrl-C, SIGTERM or SIGHUP ended it. Closes the executor.
+
+    Jobs of one instance should stand together: an instance is kept in memory only while its jobs are under way.
+    """
+    ended: SimpleQueue[Future[Record] | None] = SimpleQueue()
+    with _told_to_end(lambda: ended.put(None)):
         try:
-            while True:
-                while len(running) < parallel and (job := next(waiting, None)) is not None:
-                    running[pool.submit(_in_slot, slots, job, cancel)] = job
-                if not running:
-                    return True
-                # A signal that comes just before a wait does not end it: wait in short turns.
-                for future in wait(running, timeout=WAIT_S, return_when=FIRST_COMPLETED).done:
-                    job = running.pop(future)
-                    row = future.result()
-                    keep(store, number, job, row)
-                    users[job.problem.id] -= 1
-                    if not users[job.problem.id]:
-                        job.problem.forget()
-                    done, spent_limit = done + 1, spent_limit + job.limits.timeout_s
-                    pace = (time.monotonic() - began) / max(spent_limit, 1e-9)
-                    if progress:
-                        progress(done, len(jobs), job, row, (left - spent_limit) * pace)
-        except (KeyboardInterrupt, Cancelled):
-            cancel.set()
-            return False
-        except BaseException:
-            cancel.set()
-            raise
+            course = Course(store, number, jobs, executor, ended)
+            complete = course.run(progress)
+            store.end_campaign(number, utc_now(), executor.disturbances(course.killed))
+            return complete
         finally:
-            pool.shutdown(cancel_futures=True)
-            while not slots.empty():
-                slots.get()[0].close()
+            executor.close()
+
+
+class Course:
+    """A campaign under way; ``ended`` is where jobs that end arrive, and None when it is to end itself."""
+
+    def __init__(
+        self,
+        store: Store,
+        number: int,
+        jobs: Sequence[Job],
+        executor: Executor,
+        ended: SimpleQueue[Future[Record] | None],
+    ) -> None:
+        self.store, self.number, self.executor, self.ended = store, number, executor, ended
+        self.waiting = deque(jobs)
+        self.running: dict[Future[Record], tuple[Job, float]] = {}  # and when each began
+        self.users = Counter(job.problem.checksum for job in jobs)
+        self.pace = Pace(jobs)
+        self.total = len(jobs)
+        self.began = time.monotonic()
+        self.hosts: set[str] = set()
+        self.killed: Counter[str] = Counter()
+
+    def run(self, progress: Progress | None) -> bool:
+        """Go on until all is done or it is to end; whether all is done."""
+        self._submit()
+        while self.waiting or self.running:
+            try:
+                future = self.ended.get(timeout=WAIT_S)
+            except Empty:
+                self._submit()
+                if progress:
+                    progress.idle(self.standing())
+                continue
+            if future is None:
+                self._keep_ended()
+                return False
+            job, row = self._finish(future)
+            self._submit()
+            if progress:
+                progress(self.standing(), job, row)
+        return True
+
+    def standing(self) -> Standing:
+        """How far it is."""
+        now, slots = time.monotonic(), self.executor.capacity
+        left = self.pace.seconds_left([(job, now - began) for job, began in self.running.values()], slots)
+        return Standing(self.total - self.pace.left, self.total, len(self.running), slots, now - self.began, left)
+
+    def _keep_ended(self) -> None:
+        """Store what has ended meanwhile."""
+        while not self.ended.empty():
+            if (future := self.ended.get()) is not None:
+                self._finish(future)
+
+    def _submit(self) -> None:
+        while self.waiting and len(self.running) < self.executor.capacity:
+            job = self.waiting.popleft()
+            future = self.executor.submit(job)
+            self.running[future] = job, time.monotonic()
+            future.add_done_callback(self.ended.put)
+
+    def _finish(self, future: Future[Record]) -> tuple[Job, Record]:
+        """Store a job that has ended."""
+        job, began = self.running.pop(future)
+        row = future.result()
+        for name, facts in self.executor.hosts().items():
+            if name not in self.hosts:
+                self.store.add_host(self.number, name, facts)
+                self.hosts.add(name)
+        keep(self.store, self.number, job, row)
+        self.pace.ended(job, time.monotonic() - began)
+        self.killed[row.host] += row.stop == "memory"
+        self.users[job.problem.checksum] -= 1
+        if not self.users[job.problem.checksum]:
+            job.problem.forget()
+        return job, row
+
+
+@contextmanager
+def _told_to_end(tell: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile Ctrl-C, SIGTERM and SIGHUP interrupt nothing, however often they come: they only ``tell``.
+
+    A signal that is ignored, as SIGHUP under nohup, stays so. Outside the main thread nothing changes.
+    """
+    numbers = [getattr(signal, name) for name in ENDING if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in before:
+        signal.signal(number, lambda *_: tell())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def keep(store: Store, campaign_number: int, job: Job, row: Record) -> None:
@@ -181,50 +296,3 @@ def keep(store: Store, campaign_number: int, job: Job, row: Record) -> None:
             solver.hash, solver.track, solver.name, solver.kind, solver.source, solver.description, dict(solver.params)
         )
         store.add_run(campaign_number, row)
-
-
-def count_users(jobs: Iterable[Job]) -> dict[str, int]:
-    """How many jobs each instance has."""
-    users: dict[str, int] = {}
-    for job in jobs:
-        users[job.problem.id] = users.get(job.problem.id, 0) + 1
-    return users
-
-
-def usable_cpus() -> list[int]:
-    """Numbers of the CPUs that this process may use; without a system that pins, one number each."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
-def core_slots(parallel: int, cores: int) -> queue.SimpleQueue[list[int]]:
-    """One set of CPU numbers for each run that is under way at once; InputError if there are too few CPUs."""
-    usable = usable_cpus()
-    if parallel * cores > len(usable):
-        expected = f"expected at most {len(usable)} cores in use at once, {parallel} runs of {cores} are more"
-        raise InputError("run", "--jobs and --cores", expected)
-    slots: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
-    for i in range(parallel):
-        slots.put(usable[i * cores : (i + 1) * cores])
-    return slots
-
-
-Slot = tuple[Warden, list[int]]
-
-
-def warden_slots(parallel: int, cores: int) -> queue.SimpleQueue[Slot]:
-    """A warden for each set of CPUs."""
-    slots: queue.SimpleQueue[Slot] = queue.SimpleQueue()
-    sets = core_slots(parallel, cores)
-    while not sets.empty():
-        slots.put((Warden(), sets.get()))
-    return slots
-
-
-def _in_slot(slots: queue.SimpleQueue[Slot], job: Job, cancel: threading.Event) -> Record:
-    warden, cpus = slots.get()
-    try:
-        return perform(job, warden, cpus, cancel)
-    finally:
-        slots.put((warden, cpus))

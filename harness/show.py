@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.run import Job
+    from harness.run import Job, Standing
     from harness.store import Record
 
 
@@ -53,10 +53,11 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    """A line on stderr for every run that ends, with an estimate of what is left."""
+    """A line on stderr for every run that ends, with how far the campaign is and an estimate of what is left."""
 
     def __init__(self, total: int, already: int, quiet: bool = False) -> None:
         self.quiet = quiet
+        self.stranded = False
         if already:
             self.line(f"{already} of {total} runs are there already")
 
@@ -65,14 +66,28 @@ class Progress:
         if not self.quiet:
             print(words, file=sys.stderr, flush=True)
 
-    def __call__(self, done: int, total: int, job: Job, row: Record, seconds_left: float) -> None:
+    def __call__(self, standing: Standing, job: Job, row: Record) -> None:
         """Tell of one finished run."""
+        self.idle(standing)
         worth = row.cost if row.kind == "solver" or row.lower_bound is None else row.lower_bound
         found = "" if worth is None else f"{'cost' if worth is row.cost else 'bound'} {text(worth)}"
         state = found if row.status == "ok" else f"{row.status}{', ' + found if found else ''}: {row.reason}"
-        left = f"about {duration(seconds_left)} left" if done < total else "done"
-        width = len(str(total))
+        width = len(str(standing.total))
         self.line(
-            f"[{done:>{width}}/{total}] {row.track} {row.instance} {row.solver}"
-            f"{f' seed {row.seed}' if row.seed else ''}: {state} ({row.wall_s:.1f} s; {left})"
+            f"[{standing.done:>{width}}/{standing.total}] {row.track} {row.instance} {row.solver}"
+            f"{f' seed {row.seed}' if row.seed else ''}{f' on {row.host}' if row.host else ''}: {state}"
+            f" ({row.wall_s:.1f} s; {self._far(standing)})"
         )
+
+    def idle(self, standing: Standing) -> None:
+        """Say once that there is nothing left that could carry out a run, and once that there is again."""
+        if (standing.capacity == 0) != self.stranded:
+            self.stranded = not self.stranded
+            self.line("no worker is left, waiting for one to come" if self.stranded else "there is a worker again")
+
+    @staticmethod
+    def _far(standing: Standing) -> str:
+        if standing.done == standing.total:
+            return f"done after {duration(standing.elapsed_s)}"
+        left = f"about {duration(standing.left_s)} left"
+        return f"{standing.running} running, {duration(standing.elapsed_s)} gone, {left}"

@@ -14,8 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.cpus import core_sets
+from harness.executors import LocalExecutor
 from harness.limits import Limits
-from harness.run import Job, campaign, core_slots
+from harness.run import Job, campaign
 from harness.store import Store, exclusive
 from instances import InputError
 
@@ -32,16 +34,33 @@ def jobs_of(zoo, chain, *names, seeds=1, timeout=10.0):
     return [Job(zoo[name], chain, seed, Limits(timeout, 1024.0)) for name in names for seed in range(seeds)]
 
 
+class Told:
+    """What a campaign tells of itself."""
+
+    def __init__(self, then=lambda: None):
+        self.standings = []
+        self.then = then
+
+    def __call__(self, standing, job, row):
+        self.standings.append(standing)
+        self.then()
+
+    def idle(self, standing):
+        pass
+
+
 def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "raises", "leaves", "broken-import", "nonsense", "good")
-    seen = []
-    assert campaign(store, 1, jobs, 2, lambda done, total, job, row, left: seen.append((done, total, left)))
+    told = Told()
+    assert campaign(store, 1, jobs, LocalExecutor(2, 1), told)
     assert store.finished() == {
         job.id: status for job, status in zip(jobs, ("error", "crash", "import", "infeasible", "ok"), strict=True)
     }
-    assert [done for done, _, _ in seen] == [1, 2, 3, 4, 5]
-    assert all(total == 5 and left >= 0 for _, total, left in seen)
-    assert seen[-1][2] == 0
+    assert [standing.done for standing in told.standings] == [1, 2, 3, 4, 5]
+    assert all(standing.total == 5 and standing.capacity == 2 for standing in told.standings)
+    assert [standing.running for standing in told.standings] == [2, 2, 2, 1, 0]
+    assert all(standing.left_s > 0 for standing in told.standings[:-1])
+    assert told.standings[-1].left_s == 0
     assert len(store.rows("instances")[1]) == 1
     assert len(store.rows("solvers")[1]) == 5
 
@@ -63,26 +82,33 @@ def test_the_id_of_a_run_is_its_definition(zoo, chain, tmp_path):
 
 def test_parallel_runs_have_cores_of_their_own():
     usable = len(os.sched_getaffinity(0))
-    slots = core_slots(usable, 1)
-    cpus = [slots.get()[0] for _ in range(usable)]
+    cpus = [cpu for (cpu,) in core_sets(usable, 1)]
     assert sorted(cpus) == sorted(os.sched_getaffinity(0))
     with pytest.raises(
         InputError, match=f"expected at most {usable} cores in use at once, 1 runs of {usable + 1} are more"
     ):
-        core_slots(1, usable + 1)
+        core_sets(1, usable + 1)
 
 
-def test_interrupting_a_campaign_kills_its_runs_and_keeps_what_is_done(store, zoo, chain):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_campaign_whose_runs_are_killed_and_keeps_what_is_done(store, zoo, chain, number):
     jobs = jobs_of(zoo, chain, "good", "hangs", timeout=60.0)
-    main = threading.main_thread().ident
+    before = signal.getsignal(number)
+    me = psutil.Process()
 
-    def interrupt(*_):
-        threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    def interrupt():
+        for _ in range(3):  # whoever is impatient leaves nothing behind either
+            os.kill(me.pid, number)
 
     began = time.monotonic()
-    assert not campaign(store, 1, jobs, 1, interrupt)
+    told = Told(lambda: threading.Timer(0.5, interrupt).start())
+    assert not campaign(store, 1, jobs, LocalExecutor(1, 1), told)
     assert time.monotonic() - began < 30
     assert store.finished() == {jobs[0].id: "ok"}
+    assert signal.getsignal(number) is before
+    assert me.children(recursive=True) == []
+    ((ended,),) = store.connection.execute("SELECT ended FROM campaigns")
+    assert ended is not None
 
 
 def test_the_command_line_resumes(tmp_path, chain):
@@ -109,7 +135,7 @@ def test_the_command_line_resumes(tmp_path, chain):
 
 def test_what_the_referee_cannot_judge_or_store_is_a_row(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "huge-bound", "stray-bytes", "good")
-    assert campaign(store, 1, jobs, 1)
+    assert campaign(store, 1, jobs, LocalExecutor(1, 1), None)
     assert [store.finished()[job.id] for job in jobs] == ["error", "error", "ok"]
 
 
