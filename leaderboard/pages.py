@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ import polars as pl
 from markupsafe import Markup
 
 from harness.score import FEWEST_RESAMPLED, PROVEN, RESAMPLES, TOLERANCE, Tables
-from leaderboard import charts
+from leaderboard import charts, text
 from leaderboard.charts import Bar, Curve, Rule
-from leaderboard.text import count, exact, fact, heat, page_of, percent, points, printable, seconds, tail
+from leaderboard.text import exact, held, page_of, points, printable, seconds
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 FEW_ROWS, MOST_ROWS = 8, 40  # of a ranking chart, on the overview and elsewhere
@@ -35,7 +35,8 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    shown = (exact, points, percent, seconds, fact, count, tail, heat)
+    plain = (text.percent, text.rough, text.fact, text.count, text.tail, text.heat, text.tone, text.meaning)
+    shown: tuple[Callable[..., str], ...] = (exact, points, seconds, *plain)
     made.filters.update({function.__name__: function for function in shown})
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
@@ -114,7 +115,13 @@ class Site:
         """Path from the root of the site, and content, of every page."""
         yield self._page("index.html", "index.html", **self._overview())
         yield self._page("failures.html", "failures.html", runs=[run for t in self.tracks for run in t.failed])
-        limits = {"resamples": RESAMPLES, "fewest": FEWEST_RESAMPLED, "proven": PROVEN, "tolerance": TOLERANCE}
+        limits = {
+            "resamples": RESAMPLES,
+            "fewest": FEWEST_RESAMPLED,
+            "proven": PROVEN,
+            "tolerance": TOLERANCE,
+            "meanings": text.STATUS,
+        }
         yield self._page("scores.html", "scores.html", **limits)
         for track in self.tracks:
             yield self._page(page_of("tracks", track.name), "track.html", **self._track(track))
@@ -150,7 +157,14 @@ class Site:
         """Campaigns with a machine of theirs each, those that runs of these tables come from."""
         hosts = self.tables.hosts.filter(pl.col("runs") > 0)
         campaigns = self.tables.campaigns.rename({"id": "campaign"}).drop("runs")
-        return hosts.join(campaigns, on="campaign", maintain_order="left").to_dicts()
+        runs: dict[tuple[int, str], list[Row]] = defaultdict(list)
+        for run in self.runs:
+            runs[run["campaign"], run["host"]].append(run)
+        moments = {name: pl.col(name).str.to_datetime(time_zone="UTC") for name in ("started", "ended")}
+        took = (moments["ended"] - moments["started"]).dt.total_seconds()
+        campaigns = campaigns.with_columns(took_s=took)
+        joined = hosts.join(campaigns, on="campaign", maintain_order="left").iter_rows(named=True)
+        return [row | {"ways": _ways(runs[row["campaign"], row["name"]])} for row in joined]
 
     def _limits(self) -> dict[str, Row]:
         """Limits of the runs, by track."""
@@ -260,6 +274,7 @@ class Site:
             "method": method,
             "kind": "bound" if score == "bound_score" else "solver",
             "runs": sorted(runs, key=lambda run: (run["instance"], run["seed"])),
+            "ways": _ways(runs),
             "chart": charts.responsive(lambda width: charts.ranking(bars, width, axis)) if few else None,
             "contradictions": [c for c in track.contradictions if c["solver"] == method["solver"]],
             "absent": [i["instance"] for i, cell in zip(track.instances, cells, strict=True) if cell is None],
@@ -327,6 +342,16 @@ class Site:
 def _counts(failed: Iterable[Row]) -> list[tuple[str, int]]:
     counts = {status: len(rows) for status, rows in grouped(failed, "status").items()}
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _ways(runs: Iterable[Row]) -> list[Row]:
+    """In which ways runs were held to their limits: backend, words, number of runs; most runs first."""
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    for run in runs:
+        if run["backend"]:
+            counts[run["backend"], held(json.loads(run["enforced"] or "{}"))] += 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [{"backend": backend, "words": words, "runs": number} for (backend, words), number in ordered]
 
 
 def _improvements(frame: pl.DataFrame, value: str, best: Any) -> dict[str, list[tuple[float, float]]]:

@@ -6,8 +6,40 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
+#: What each status of a run means, and its tone: "mild" for what a limit or the machine ended, "lie" for a false claim.
+STATUS = {
+    "ok": ("ok", "it ended by itself and has a verified solution, or if it is a bound method, a bound"),
+    "timeout": ("mild", "it was killed at its limit of time"),
+    "cpu": ("mild", "it was killed at its limit of CPU time"),
+    "memory": ("mild", "it was killed at its limit of memory"),
+    "processes": ("mild", "it was killed for having more processes at once than it may"),
+    "output": ("mild", "it was killed for writing more than it may"),
+    "declined": ("mild", "it does not take the instance"),
+    "lost": ("mild", "its machine went away"),
+    "crash": ("bad", "its process died, or ended without returning"),
+    "error": ("bad", "it raised an exception, or sent what is no message"),
+    "import": ("bad", "its file cannot be imported"),
+    "infeasible": ("bad", "nothing that it reported passed verification"),
+    "none": ("bad", "it reported nothing"),
+    "misclaim": ("lie", "it claimed a cost below the true one of its own solution"),
+    "contradiction": ("lie", "it claimed a lower bound above the cost of its own solution"),
+}
+#: What is held to a limit, in words.
+MEASURES = {
+    "wall": "time",
+    "cpu": "CPU time",
+    "memory": "memory",
+    "cores": "cores",
+    "processes": "processes",
+    "output": "output",
+    "network": "isolation from the network",
+    "files": "isolation of files",
+}
+#: How it is held, in words, the firmest first.
+FIRMNESS = {"hard": "enforced", "polled": "watched", "none": "not held"}
 LOG_LINES = 30  # of a failed run's log, the last ones
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 
@@ -90,6 +122,34 @@ def fact(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def tone(status: str) -> str:
+    """Class of a status."""
+    return STATUS.get(status, ("bad", ""))[0]
+
+
+def meaning(status: str) -> str:
+    """What a status says of a run."""
+    return STATUS.get(status, ("", "unknown"))[1]
+
+
+def held(enforced: Mapping[str, str]) -> str:
+    """How each limit of a run was held, the firmest first."""
+    groups = {
+        words: [MEASURES.get(name, name) for name, how in enforced.items() if how == firmness]
+        for firmness, words in FIRMNESS.items()
+    }
+    return "; ".join(f"{', '.join(names)} {words}" for words, names in groups.items() if names)
+
+
+def rough(duration: float | None) -> str:
+    """A length of time in seconds, roughly."""
+    if duration is None:
+        return "–"
+    if duration < 100:
+        return f"{duration:.0f} s"
+    return f"{duration / 60:.0f} min" if duration < 6000 else f"{duration / 3600:.1f} h"
 
 
 def tail(log: str) -> str:

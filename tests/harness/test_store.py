@@ -18,6 +18,7 @@ from harness.schema import MIGRATIONS, VERSION
 from harness.score import run_table, tables
 from harness.store import FILE_NAME, Bound, Incumbent, Record, Store
 from instances import InputError
+from leaderboard.build import build
 
 VERSION_1 = Path(__file__).parents[1] / "data" / "results_version_1.sql"
 
@@ -285,6 +286,9 @@ def test_reading_version_1_never_changes_the_file(version_1):
     assert run_table(scored).height == 24
     assert scored.solvers.filter(track="intraop", solver="greedy")["score_sum"].to_list() == [1.0]
     assert scored.contradictions["solver"].to_list() == ["liar"]
+    page = build(scored, version_1 / "site").read_text()
+    assert "AMD EPYC, 2 cores" in page
+    assert "not looked for" in page
 
 
 def test_an_updated_database_has_the_schema_of_a_new_one(version_1, tmp_path):

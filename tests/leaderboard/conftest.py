@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.score import Tables, tables
-from harness.store import Bound, Incumbent, Record, Store
+from harness.store import Bound, Incumbent, Record, Store, decimal
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 HOST = {
@@ -74,9 +74,20 @@ FAILURES = {
     ("greedy", 6): ("contradiction", "claims a lower bound above the cost of its own solution"),
     ("moves", 0): ("declined", "takes graphs of at most 10 nodes"),
     ("merge", 1): ("timeout", "was still running when its time was up"),
+    ("merge", 2): ("cpu", "used 3.1 s of CPU time, the limit is 3 s"),
+    ("merge", 3): ("processes", "had 513 processes at once, the limit is 512"),
+    ("merge", 4): ("output", "wrote more than 256 MiB to its pipes"),
+    ("merge", 5): ("lost", "the worker on example-2 went away"),
+    ("merge", 6): ("misclaim", "claims the cost 1.5 for a solution of cost 32.2"),
 }
 LOG = f"the beginning\n{'a line' * 3}\n" + "\n" * 40 + f"\x1b[31m{HOSTILE}\x1b[0m\n\x00the end\n"
-WITHOUT_ANSWER = {"memory", "crash", "error", "infeasible", "none", "import", "declined"}
+WITHOUT_ANSWER = {"memory", "crash", "error", "infeasible", "none", "import", "declined", "lost", "output"}
+BY_ITSELF = {"ok", "infeasible", "none", "contradiction", "misclaim"}
+ENFORCED = {
+    **dict.fromkeys(("wall", "cores"), "hard"),
+    **dict.fromkeys(("cpu", "memory", "processes", "output"), "polled"),
+    **dict.fromkeys(("network", "files"), "none"),
+}
 
 
 class Filler:
@@ -163,7 +174,7 @@ class Filler:
                 cores=1,
                 timeout_s=10.0 if instance == "tight" and solver == "greedy" else self.limit,
                 started="2025-11-21T06:00:00.000+00:00",
-                stop=status if status in ("timeout", "memory", "crash", "error", "declined", "import") else "exit",
+                stop="exit" if status in BY_ITSELF else status,
                 status=status,
                 reason=reason,
                 cost=cost,
@@ -173,10 +184,38 @@ class Filler:
                 peak_mib=round(40 + 860 * self.rng.random(), 1),
                 solution=None,
                 log="" if status == "ok" else LOG,
+                **self.facts(solver, status, cost, incumbents, bounds),
                 incumbents=incumbents,
                 bounds=bounds,
             ),
         )
+
+    def facts(
+        self, solver: str, status: str, cost: int | float | None, incumbents: list[Incumbent], bounds: list[Bound]
+    ) -> dict[str, Any]:
+        """What the second version of the schema knows of a run; as if recorded by the first for one solver."""
+        if solver == "random-1":
+            return {}
+        claims = 1.5 if status == "misclaim" else cost if solver.startswith("brkga") else None
+        end = status if status in ("error", "declined") else "done" if status in BY_ITSELF else "nothing"
+        reported = {"solutions": len(incumbents), "bounds": len(bounds)}
+        found = "feasible" if cost is not None else "infeasible" if incumbents else "nothing"
+        return {
+            "cpu_limit_s": 3.0,
+            "processes": 512,
+            "output_mib": 256.0,
+            "backend": "" if status == "import" else "benchexec" if solver == "exact" else "posix",
+            "enforced": {} if status == "import" else ENFORCED,
+            "co_runners": 1,
+            "host": "example-2" if self.track == "pipeline" and solver == "merge" else "",
+            "claimed": {
+                "end": end,
+                "cost": decimal(claims),
+                "lower_bound": decimal(max((b.value for b in bounds), default=None)),
+                **reported,
+            },
+            "verified": found,
+        }
 
     def fill(self) -> None:
         """All of the track."""
@@ -211,9 +250,13 @@ class Filler:
 def fill(store: Store) -> None:
     """The whole database: two tracks, one campaign that counts and an older one that does not."""
     store.add_campaign("2025-11-20T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST)
-    campaign = store.add_campaign("2025-11-21T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST)
+    when = "2025-11-21T06:00:00+00:00"
+    campaign = store.add_campaign(when, ["shardmark", "run"], "0.1.0", HOST, executor="dask", jobs=2)
+    store.add_host(campaign, "example-2", HOST | {"kernel": "Linux 6.1", "governor": "performance", "turbo": False})
     for track in SOLVERS:
         Filler(store, campaign, track).fill()
+    hot = "The processor slowed down for heat: cpu0, cpu1."
+    store.end_campaign(campaign, "2025-11-21T08:30:00+00:00", {"": [], "example-2": [hot, f"{HOSTILE}."]})
 
 
 @pytest.fixture(scope="session")

@@ -152,7 +152,7 @@ def test_hostile_text_is_text(site: Path, pages: dict[str, ET.Element]) -> None:
 def test_every_failure_is_shown_with_reason_and_log(pages: dict[str, ET.Element], scored: Tables) -> None:
     rows = cells(pages["failures.html"])
     failed = [run for run in scored.runs.iter_rows(named=True) if run["status"] != "ok"]
-    assert len(rows) == len(failed) == 10
+    assert len(rows) == len(failed) == 15
     for run in failed:
         [row] = [row for row in rows if row[:4] == [run["track"], run["instance"], run["solver"], str(run["seed"])]]
         assert row[4] == run["status"]
@@ -213,6 +213,37 @@ def test_unequal_limits_and_absent_runs_are_noted(pages: dict[str, ET.Element]) 
         pages["tracks/pipeline.html"]
     )
     assert "Not run on regal-03-k8" in words(pages["solvers/pipeline/single-block.html"])
+
+
+def test_why_a_run_stopped_what_it_said_and_what_is_true_stand_apart(pages: dict[str, ET.Element]) -> None:
+    page = pages["solvers/pipeline/merge.html"]
+    [table] = [table for table in page.iter("table") if "Stopped" in words(table)]
+    rows = {row[0]: row[2:8] for row in cells(table)}
+    assert rows["regal-03-k2"] == ["exit", "done", "1.5", "–", "7", "feasible"]
+    assert rows["regal-02-k8"] == ["lost", "nothing", "–", "–", "0", "nothing"]
+    assert {row[-1] for row in cells(table)} == {"example-2"}
+    assert "posix: time, cores enforced; CPU time, memory, processes, output watched; isolation" in words(page)
+    assert "stopped: exit · said: done · verified: feasible" in words(pages["failures.html"])
+
+
+def test_runs_of_the_first_schema_say_what_was_not_recorded(pages: dict[str, ET.Element]) -> None:
+    page = pages["solvers/pipeline/random-1.html"]
+    assert "Limits heldnot recorded" in words(page)
+    [table] = [table for table in page.iter("table") if "Stopped" in words(table)]
+    assert {tuple(row[2:8]) for row in cells(table)} == {("exit", "–", "–", "–", "–", "–")}
+
+
+def test_machines_and_their_disturbances_are_shown(pages: dict[str, ET.Element]) -> None:
+    [table] = [table for table in pages["index.html"].iter("table") if "Disturbances" in words(table)]
+    first, second = cells(table)
+    assert first[1:3] == ["2.5 h", "221"]
+    assert first[4:6] == ["dask, 2 at once, limits by posix and benchexec", "none found"]
+    assert second[3].startswith("example-2: Example Processor 3000 <b>, 2 cores")
+    assert second[3].endswith("governor performance, turbo off")
+    assert second[5].startswith("The processor slowed down for heat: cpu0, cpu1.")
+    [notes] = of_class(pages["tracks/pipeline.html"], "notes")
+    assert "The machine was disturbed in a campaign with 10 of its runs: The processor slowed down" in words(notes)
+    assert "disturbed" not in words(pages["tracks/intraop.html"])
 
 
 def test_an_empty_database_gives_a_site(tmp_path: Path) -> None:

@@ -10,17 +10,22 @@ from hypothesis import strategies as st
 
 from leaderboard.text import (
     LOG_LINES,
+    STATUS,
     count,
     exact,
     fact,
     heat,
+    held,
+    meaning,
     page_of,
     percent,
     points,
     printable,
+    rough,
     seconds,
     slug,
     tail,
+    tone,
 )
 
 
@@ -119,3 +124,25 @@ def test_tail_is_the_end_of_a_log() -> None:
     shown = tail(log).split("\n")
     assert (shown[0], shown[1], shown[-1], len(shown)) == ("…", "line 70", "line 99", LOG_LINES + 1)
     assert tail("one\ntwo\n") == "one\ntwo"
+
+
+def test_every_status_has_a_tone_and_a_meaning() -> None:
+    stops = {"timeout", "cpu", "memory", "processes", "output", "crash", "error", "declined", "import", "lost"}
+    assert set(STATUS) == stops | {"ok", "infeasible", "none", "misclaim", "contradiction"}
+    assert {tone(status) for status in STATUS} == {"ok", "mild", "bad", "lie"}
+    assert tone("ok") == "ok"
+    assert [status for status in STATUS if tone(status) == "lie"] == ["misclaim", "contradiction"]
+    assert (tone("of a later version"), meaning("of a later version")) == ("bad", "unknown")
+
+
+def test_how_limits_were_held() -> None:
+    enforced = {"memory": "polled", "wall": "hard", "cores": "hard", "network": "none"}
+    assert held(enforced) == "time, cores enforced; memory watched; isolation from the network not held"
+    assert held({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("duration", "words"), [(None, "–"), (0, "0 s"), (99, "99 s"), (100, "2 min"), (5999, "100 min"), (9000, "2.5 h")]
+)
+def test_lengths_of_time(duration: float | None, words: str) -> None:
+    assert rough(duration) == words
