@@ -275,6 +275,8 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
     statuses = [done[job.id] for job in jobs if job.id in done]
     if not complete:
         say.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done, the same command goes on from here")
+    for name, disturbance in store.disturbances(number):
+        print(f"warning: {name or 'this machine'}: {disturbance}", file=sys.stderr)
     return (0 if complete else 130), {
         "results": str(options.results),
         "runs": len(jobs),

@@ -224,6 +224,11 @@ class Store:
         """Status of every recorded run, by its id."""
         return dict(self.connection.execute("SELECT id, status FROM runs").fetchall())
 
+    def disturbances(self, campaign: int) -> list[tuple[str, str]]:
+        """Name of the machine and sentence of everything that was found to have disturbed a campaign."""
+        query = "SELECT name, disturbances FROM hosts WHERE campaign = ? AND disturbances IS NOT NULL ORDER BY name"
+        return [(name, x) for name, found in self.connection.execute(query, (campaign,)) for x in json.loads(found)]
+
     def solution(self, run: str) -> Any:
         """The best solution of a run, or None."""
         row = self.connection.execute("SELECT solution FROM runs WHERE id = ?", (run,)).fetchone()

@@ -221,6 +221,26 @@ def test_run_results_leaderboard(graph, tmp_path):
     assert "random-1" in (site / "index.html").read_text()
 
 
+def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.host.Disturbances.found", lambda *_: ["It was hot."])
+    results = tmp_path / "results"
+    done = shardmark("run", "--instance", graph, "--solver", "random-1", "--results", results, "--quiet")
+    assert done.stderr.endswith("warning: this machine: It was hot.\n")
+    [run] = answer("results", "--results", results)
+    assert (run["verified"], run["stop"], run["co_runners"], run["host"]) == ("feasible", "exit", 0, "")
+    assert json.loads(run["claimed"])["end"] == "done"
+    assert json.loads(run["enforced"])["wall"] == "hard"
+    [incumbent] = answer("results", "--results", results, "--table", "incumbents")
+    assert (incumbent["run"], incumbent["cost"]) == (run["id"], run["cost"])
+    assert answer("results", "--results", results, "--table", "bounds") == []
+    [campaign] = answer("results", "--results", results, "--table", "campaigns")
+    assert (campaign["executor"], campaign["jobs"], campaign["runs"]) == ("local", 1, 1)
+    assert campaign["ended"] >= campaign["started"]
+    [host] = answer("results", "--results", results, "--table", "hosts", "--csv", tmp_path / "hosts.csv")
+    assert json.loads(host["disturbances"]) == ["It was hot."]
+    assert "It was hot." in (tmp_path / "hosts.csv").read_text()
+
+
 # ---------------------------------------------------------------- mistakes
 
 

@@ -153,6 +153,8 @@ def test_machines_and_the_end_of_a_campaign_are_kept(store):
     store.add_host(second, "far", {"cpu": "z"})
     store.end_campaign(second, "end", {"far": ["It was hot."], "": []})
     store.add_host(second, "odd", {"cpu": "z"}, ["It swapped."])
+    assert store.disturbances(second) == [("far", "It was hot."), ("odd", "It swapped.")]
+    assert store.disturbances(1) == []
     names, rows = store.rows("campaigns")
     assert [dict(zip(names, row, strict=True)) for row in rows] == [
         {"id": 1, "started": "now", "ended": None, "command": '["shardmark", "run"]', "version": "0"}
