@@ -5,6 +5,7 @@ The clock is the watcher's own and starts before the run does: starting a solver
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import signal
@@ -89,6 +90,7 @@ class Watch:
         self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT)
         self.left_out = 0
         self.received = 0
+        self.last_stamp = math.inf  # what is read after the run's end was written before it
         self.pipes = pipes
         self.control = control
         self.selector = selectors.DefaultSelector()
@@ -112,7 +114,7 @@ class Watch:
     def until_end(self, run: Contained) -> Outcome:
         """Wait for the run's end or bring it about; raises Cancelled when the run is called off."""
         try:
-            self.outcome.wall_s = self._hold(run) - self.start
+            self.outcome.wall_s = self.last_stamp = self._hold(run) - self.start
         finally:
             used = run.kill()
         self._read(0.0, DRAIN_S)
@@ -176,7 +178,7 @@ class Watch:
                     self.selector.unregister(key.fd)
                     break
                 self.received += len(data)
-                key.data(data, time.monotonic() - self.start)
+                key.data(data, min(time.monotonic() - self.start, self.last_stamp))
 
     def _take_message(self, data: bytes, arrival: float) -> None:
         payloads = self.frames.feed(data)

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -20,19 +21,19 @@
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using Sum = __int128; // sums of entries of up to 10^18
 
 // ---------------------------------------------------------------- JSON, as much of it as the contest's files
 // use
 
 struct Value {
-    std::int64_t number = 0;
-    std::string text;
+    std::int64_t number = 0; // texts are read past
     std::vector<Value> items;
-    std::map<std::string, Value> members;
+    std::unique_ptr<std::map<std::string, Value>> members;
 
     const Value &at(const std::string &key) const {
-        return members.at(key);
+        return members->at(key);
     }
 };
 
@@ -44,17 +45,18 @@ class Parser {
         Value result;
         switch (peek()) {
         case '{':
+            result.members = std::make_unique<std::map<std::string, Value>>();
             each('}', [&] {
                 std::string key = string();
                 expect(':');
-                result.members.emplace(std::move(key), value());
+                result.members->emplace(std::move(key), value());
             });
             break;
         case '[':
             each(']', [&] { result.items.push_back(value()); });
             break;
         case '"':
-            result.text = string();
+            string();
             break;
         default:
             result.number = number();
@@ -145,7 +147,8 @@ Problem read(const char *path) {
     std::ifstream file(path, std::ios::binary);
     if (!file)
         throw std::runtime_error(std::string("cannot open ") + path);
-    const Value document = Parser({std::istreambuf_iterator<char>(file), {}}).value().at("problem");
+    const Value content = Parser({std::istreambuf_iterator<char>(file), {}}).value();
+    const Value &document = content.at("problem");
     Problem problem;
     const Value &nodes = document.at("nodes");
     for (std::size_t v = 0; v < nodes.at("intervals").items.size(); ++v) {
@@ -255,9 +258,7 @@ void print(const std::vector<std::size_t> &choice) {
     std::fflush(stdout);
 }
 
-void solve(const Problem &problem, double seconds) {
-    using Clock = std::chrono::steady_clock;
-    const auto end = Clock::now() + std::chrono::duration<double>(0.9 * seconds);
+void solve(const Problem &problem, Clock::time_point end) {
     std::mt19937_64 random(7);
     Search search(problem);
     print(search.choice);
@@ -267,7 +268,7 @@ void solve(const Problem &problem, double seconds) {
     for (int idle = 0; idle < 300 && Clock::now() < end; ++idle) {
         for (bool moved = true; moved && Clock::now() < end;) {
             moved = false;
-            for (std::size_t v = 0; v < n; ++v)
+            for (std::size_t v = 0; v < n && Clock::now() < end; ++v)
                 moved |= search.improve(v);
         }
         const Sum cost = search.total();
@@ -288,12 +289,15 @@ void solve(const Problem &problem, double seconds) {
 } // namespace
 
 int main(int count, char **words) {
+    const auto start = Clock::now();
     if (count != 3) {
         std::fprintf(stderr, "usage: contest_solver FILE SECONDS\n");
         return 2;
     }
+    const auto given = std::chrono::duration<double>(0.9 * std::atof(words[2]));
+    const auto end = start + std::chrono::duration_cast<Clock::duration>(given);
     try {
-        solve(read(words[1]), std::atof(words[2]));
+        solve(read(words[1]), end);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "contest_solver: %s\n", error.what());
         return 1;

@@ -70,6 +70,14 @@ def test_a_program_for_the_contest_runs_unmodified(contest_solver, warden, name)
         assert row.cost == int(problem.published["best_cost"])
 
 
+def test_it_solves_a_file_of_the_contest(contest_solver, warden, mirror):
+    entry = catalog.find("contest-G")
+    problem = Problem(entry.id, catalog.locate(entry, mirror), entry.track, {}, entry.published, entry.time_limit_s)
+    row = perform(Job(from_command(str(contest_solver), "intraop"), problem, 0, Limits(5.0, 512.0)), warden)
+    assert row.status == "ok"
+    assert row.cost >= float(problem.published["lower_bound"])
+
+
 def test_it_gets_the_plain_file_and_the_seconds_until_its_deadline(run):
     row = run('head -c 40 "$1" >&2; echo " argument 2: $2 of $#" >&2; echo "[0]"', problem=embedded("experts-8"))
     assert row.log.startswith('{"format":"shardmark/pipeline/1"')
@@ -87,6 +95,17 @@ def test_what_it_does_to_its_file_is_nobody_elses(run, chain):
     row = run('echo spoiled > "$1"; rm "$1"; echo "[0,0,1,1]"')
     assert (row.status, row.cost) == ("ok", 6.0)
     assert chain.path.read_bytes() == before
+
+
+def test_an_instance_that_has_changed_or_gone_is_told(run, chain, tmp_path):
+    problem = Problem("mine", Path(shutil.copy(chain.path, tmp_path / "mine.json")), "pipeline")
+    assert run('echo "[0,0,1,1]"', problem=problem).cost == 6.0
+    problem.path.write_text(problem.path.read_text() + "\n")
+    row = run('echo "[0,0,1,1]"', problem=problem)
+    assert row.status == "error"
+    assert "expected the content that the campaign began with, it has changed" in row.reason
+    problem.path.unlink()
+    assert "expected a file that can be read and copied" in run('echo "[0,0,1,1]"', problem=problem).reason
 
 
 def test_placeholders_are_filled_in(run):
