@@ -232,10 +232,10 @@ def test_a_verifier_that_fails_is_a_fault_and_spares_the_rest(problem, monkeypat
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400)
 keys = st.sampled_from(["block", "order", "x"])
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(keys, inner))
-blocks = st.lists(st.integers(-1, 3), min_size=4, max_size=4)
+solutions = st.lists(st.integers(-1, 2), min_size=2, max_size=2) | st.lists(st.integers(-1, 3), min_size=4, max_size=4)
 messages = (
-    st.tuples(st.sampled_from([*KINDS, "cheat"]), values | blocks)
-    | st.tuples(st.just("solution"), blocks, scalars)
+    st.tuples(st.sampled_from([*KINDS, "cheat"]), values | solutions)
+    | st.tuples(st.just("solution"), solutions, scalars)
     | st.tuples(st.just("bound"), scalars)
     | values
 )
@@ -247,8 +247,14 @@ messages = (
     st.sampled_from(["exit", "timeout", "crash", "lost"]),
     st.sampled_from(["solver", "bound"]),
 )
-def test_any_messages_are_a_row_that_tells_the_truth(problem, payloads, stop, kind):
-    row = judged(problem, *payloads, kind=kind, stop=stop, reason="" if stop == "exit" else "why")
+def test_any_messages_are_a_row_that_tells_the_truth(problem, integral, payloads, stop, kind):
+    for where in (problem, integral):
+        tells_the_truth(where, payloads, stop, kind)
+
+
+def tells_the_truth(where: Problem, payloads: list[bytes], stop: str, kind: str) -> None:
+    """What must hold of the row of any run."""
+    row = judged(where, *payloads, kind=kind, stop=stop, reason="" if stop == "exit" else "why")
     assert (row.status == "ok") == (row.reason == "")
     assert row.reason.isprintable()
     assert row.verified in ("feasible", "infeasible", "malformed", "nothing")
