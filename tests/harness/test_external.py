@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from harness.backends import choose
 from harness.cli import main
 from harness.discover import from_command
 from harness.limits import Limits
 from harness.run import Job, Problem, perform
 from harness.store import Record
 from harness.warden import Warden
-from instances import catalog
+from instances import InputError, catalog
 
 HERE = Path(__file__).parent
+AMPLE = Limits(10.0, 512.0)
 
 
 @pytest.fixture(scope="session")
@@ -68,6 +70,22 @@ def test_a_program_for_the_contest_runs_unmodified(contest_solver, warden, name)
     assert len(row.incumbents) == 1
     if problem.published:
         assert row.cost == int(problem.published["best_cost"])
+
+
+@pytest.mark.parametrize(("limits", "isolation"), [("posix", "auto"), ("posix", "none"), ("benchexec", "auto")])
+def test_it_runs_on_every_backend(contest_solver, tmp_path, chain, limits, isolation):
+    try:
+        backend = choose(limits, isolation)
+    except InputError as error:
+        pytest.skip(str(error))
+    script = tmp_path / "solver.sh"
+    script.write_text('echo "[0,0,1,1]"; (echo spoiled > "$1") 2>/dev/null; ls -A; echo lost >&2; exit 3\n')
+    with backend.warden() as warden:
+        row = perform(Job(from_command(str(contest_solver), "intraop"), embedded("diamond"), 0, AMPLE), warden)
+        assert (row.status, row.cost, row.backend) == ("ok", 137, limits)
+        row = perform(Job(from_command(f"sh {script}", "pipeline"), chain, 0, AMPLE), warden)
+        assert (row.status, row.reason, row.cost) == ("crash", "ended with exit status 3", 6.0)
+        assert row.log == "lost\n"  # it began in an empty folder
 
 
 def test_it_solves_a_file_of_the_contest(contest_solver, warden, mirror):
