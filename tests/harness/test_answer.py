@@ -1,0 +1,62 @@
+"""The answer among the lines of a program: however its bytes arrive, the last list or object in time counts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.answer import LINE_BYTES, Answer
+
+OUTPUT = b'reading\n[0, 1]\n[oops]\n{"block": [0]}\nlog [1]\n[1],[2]\n  [2]\t\r\n[3, 4'
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    at = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[a:b] for a, b in itertools.pairwise(at)]
+
+
+def told(*pieces: tuple[bytes, float]) -> tuple[Answer, object, bytes]:
+    """The reader after these pieces, what it takes for the answer, and what it passes on as log."""
+    log = bytearray()
+    answer = Answer(10.0, log.extend)
+    for piece, arrival in pieces:
+        answer.feed(piece, arrival)
+    message = answer.close()
+    return answer, message and (message[0], json.loads(message[1])), bytes(log)
+
+
+@given(st.lists(st.integers(min_value=0), max_size=20))
+def test_it_does_not_matter_where_the_pieces_are_cut(places):
+    answer, message, log = told(*((piece, 1.0) for piece in cut(OUTPUT, places)))
+    assert message == (1.0, ["solution", [2]])
+    assert log == b"reading\n[oops]\nlog [1]\n[1],[2]\n[3, 4"
+    assert answer.fault is None
+
+
+def test_an_answer_is_stamped_when_its_last_byte_arrives():
+    assert told((b"[1]\n[", 1.0), (b"2]", 2.0), (b"\n", 3.0))[1] == (2.0, ["solution", [2]])
+
+
+def test_what_is_complete_only_after_the_limit_does_not_count():
+    assert told((b"[1]\n[2", 9.0), (b"]\n[3]\n", 11.0))[1] == (9.0, ["solution", [1]])
+
+
+@pytest.mark.parametrize("line", [b"[NaN]", b"[1,]", b"[", b"[1]]", b'["a]', b"[1] [2]", b"[" * 100_000, b"[\xff]"])
+def test_what_is_not_json_is_log(line):
+    _, message, log = told((b"[1]\n" + line + b"\n", 1.0))
+    assert message == (1.0, ["solution", [1]])
+    assert log == line + b"\n"
+
+
+def test_a_line_that_is_too_long_is_log_and_a_fault_if_it_looks_like_an_answer():
+    long = b"," * LINE_BYTES
+    answer, message, log = told((b"[1]\nx" + long, 1.0), (b"]\n[2]\n", 2.0))
+    assert (answer.fault, message) == (None, (2.0, ["solution", [2]]))
+    assert log == b"x" + long + b"]\n"
+    answer, message, _ = told((b"[1]\n[" + long, 1.0), (b"]\n", 2.0))
+    assert message == (1.0, ["solution", [1]])
+    assert answer.fault == "printed a line of more than 4 MiB, an answer has at most that"
