@@ -9,6 +9,7 @@ import argparse
 import json
 import keyword
 import os
+import platform
 import signal
 import sqlite3
 import sys
@@ -19,13 +20,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import host
+from harness.backends import ISOLATION, LIMITS, choose
 from harness.compare import proves
 from harness.conformance import submit, verdict
-from harness.cpus import core_sets
+from harness.cpus import Claims, core_sets, usable_cpus
 from harness.discover import SolverInfo, discover, from_command
 from harness.executors import LocalExecutor
 from harness.limits import Limits
-from harness.run import Job, Problem, campaign, perform, utc_now
+from harness.run import Executor, Job, Problem, campaign, perform, utc_now
 from harness.show import Progress, pairs, table
 from harness.store import Record, Store, exclusive
 from harness.verify import verify
@@ -268,7 +270,7 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
     ]
     say = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
     about = utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs]
-    with closing(executor_of(options, todo)) as executor:
+    with closing(executor_of(options, todo, say.line)) as executor:
         number = store.add_campaign(*about, executor=executor.name, jobs=executor.capacity)
         complete = campaign(store, number, todo, executor, say)
     done = store.finished()
@@ -286,10 +288,42 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
     }
 
 
-def executor_of(options: argparse.Namespace, jobs: Sequence[Job]) -> LocalExecutor:
+def executor_of(options: argparse.Namespace, jobs: Sequence[Job], say: Callable[[str], None]) -> Executor:
     """What carries out the jobs of a campaign."""
     cores = max((job.limits.cores for job in jobs), default=1)
-    return LocalExecutor(options.jobs or 1, cores)
+    if options.executor == "local":
+        return LocalExecutor(options.jobs or 1, cores)
+    if options.scheduler is None:
+        raise InputError("--executor dask", "", "expected --scheduler ADDRESS with it")
+    with _with_dask():
+        from harness.dask_executor import DaskExecutor
+
+    return DaskExecutor(options.scheduler, cores, options.jobs, say)
+
+
+@contextmanager
+def _with_dask() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        expected = f"expected the packages of the extra `dask`, there is no {error.name}"
+        raise InputError("dask", "", expected) from None
+
+
+def run_worker(options: argparse.Namespace) -> Answer:
+    """Carry out runs of campaigns elsewhere, one at a time, until Ctrl-C."""
+    with _with_dask():
+        from harness.dask_worker import serve
+    claims = Claims()
+    usable = options.cpus or usable_cpus()
+    wanted = len(options.cpus or ()) or options.cores
+    cpus = claims.take(usable, wanted)
+    if len(cpus) < wanted or not set(cpus) <= set(usable_cpus()):
+        free = f"{wanted} usable CPUs that no other worker has"
+        raise InputError("worker", "--cpus or --cores", f"expected {free}, found {len(cpus)}")
+    warden = choose(options.limits, options.isolation).warden()
+    serve(options.scheduler, options.name or platform.node(), cpus, warden, Progress(0, 0).line)
+    return 0, None
 
 
 def matrix(options: argparse.Namespace) -> list[Job]:
@@ -474,6 +508,8 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--seeds", type=_positive_int, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
     sub.add_argument("--jobs", type=_positive_int, metavar="N", help="runs at once (default: 1; dask: one a worker)")
+    sub.add_argument("--executor", choices=("local", "dask"), default="local", help="this machine, or workers of Dask")
+    sub.add_argument("--scheduler", metavar="ADDRESS", help="of Dask, as tcp://HOST:8786")
     sub.add_argument("--retry-failed", action="store_true", help="do again what did not end well")
     sub.add_argument("--quiet", action="store_true", help="no progress")
     _results(sub)
@@ -506,6 +542,15 @@ def parser() -> argparse.ArgumentParser:
     sub = add("submit", run_submit, "solvers/pipeline/my_idea.py")
     sub.add_argument("file", metavar="FILE", help="a Python file, a TOML file of programs, or a program")
     sub.add_argument("--track", choices=tracks(), help="of a program; of a file, only its solvers of this track")
+
+    sub = add("worker", run_worker, "--scheduler tcp://HOST:8786 --cores 4")
+    sub.add_argument("--scheduler", required=True, metavar="ADDRESS", help="of Dask; start one with `dask scheduler`")
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument("--cores", type=_positive_int, default=1, metavar="N", help="CPUs of a run (default: 1)")
+    which.add_argument("--cpus", type=_numbers, metavar="LIST", help="which they are, as 0,2,4-7 (default: the first)")
+    sub.add_argument("--name", metavar="NAME", help="of this machine in results (default: its host name)")
+    sub.add_argument("--limits", choices=LIMITS, default="auto", help="what holds runs to their limits")
+    sub.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs see and reach all that you can")
     return top
 
 
@@ -559,6 +604,17 @@ def _positive_int(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, found {text!r}")
     return int(text)
+
+
+def _numbers(text: str) -> list[int]:
+    """Numbers in increasing order, from a list of numbers and ranges."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        found |= set(range(_natural(first), _natural(last if dash else first) + 1))
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected numbers and ranges as 0,2,4-7, found {text!r}")
+    return sorted(found)
 
 
 def _natural(text: str) -> int:

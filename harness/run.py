@@ -138,6 +138,8 @@ class Executor(Protocol):
     for what the user must mend.
     """
 
+    name: str  # as the database has it
+
     @property
     def capacity(self) -> int:
         """How many jobs may be under way now."""
@@ -164,14 +166,8 @@ class Standing:
     left_s: float
 
 
-class Progress(Protocol):
-    """What is told of a campaign while it is under way."""
-
-    def __call__(self, standing: Standing, job: Job, row: Record) -> None:
-        """A job has ended and is stored."""
-
-    def idle(self, standing: Standing) -> None:
-        """Nothing has happened for a while."""
+#: Told of each job that has ended and is stored.
+Progress = Callable[[Standing, Job, Record], None]
 
 
 def campaign(store: Store, number: int, jobs: Sequence[Job], executor: Executor, progress: Progress | None) -> bool:
@@ -219,8 +215,6 @@ class Course:
                 future = self.ended.get(timeout=WAIT_S)
             except Empty:
                 self._submit()
-                if progress:
-                    progress.idle(self.standing())
                 continue
             if future is None:
                 self._keep_ended()

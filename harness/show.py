@@ -57,18 +57,17 @@ class Progress:
 
     def __init__(self, total: int, already: int, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.stranded = False
         if already:
             self.line(f"{already} of {total} runs are there already")
 
     def line(self, words: str) -> None:
         """Say something, unless quiet."""
         if not self.quiet:
-            print(words, file=sys.stderr, flush=True)
+            sys.stderr.write(f"{words}\n")  # in one piece, whoever else speaks
+            sys.stderr.flush()
 
     def __call__(self, standing: Standing, job: Job, row: Record) -> None:
         """Tell of one finished run."""
-        self.idle(standing)
         worth = row.cost if row.kind == "solver" or row.lower_bound is None else row.lower_bound
         found = "" if worth is None else f"{'cost' if worth is row.cost else 'bound'} {text(worth)}"
         state = found if row.status == "ok" else f"{row.status}{', ' + found if found else ''}: {row.reason}"
@@ -78,12 +77,6 @@ class Progress:
             f"{f' seed {row.seed}' if row.seed else ''}{f' on {row.host}' if row.host else ''}: {state}"
             f" ({row.wall_s:.1f} s; {self._far(standing)})"
         )
-
-    def idle(self, standing: Standing) -> None:
-        """Say once that there is nothing left that could carry out a run, and once that there is again."""
-        if (standing.capacity == 0) != self.stranded:
-            self.stranded = not self.stranded
-            self.line("no worker is left, waiting for one to come" if self.stranded else "there is a worker again")
 
     @staticmethod
     def _far(standing: Standing) -> str:

@@ -25,6 +25,8 @@ ALLOWED = {
         *(f"harness.{name}" for name in ("cgroup", "handover", "limits", "posix", "watch")),
     },
     "harness.discover": {"instances", "harness", "solvers.external", "solvers.registry"},
+    "harness.dask_executor": {"instances", "harness", "solvers.registry"},
+    "harness.dask_worker": {"instances", "harness", "solvers.registry"},
     "harness.new_solver": {"solvers.registry"},
     "harness.verify": {"instances", "harness.verify"},
     "harness.cli": {"instances", "harness", "leaderboard", "solvers.registry"},

@@ -45,9 +45,6 @@ class Told:
         self.standings.append(standing)
         self.then()
 
-    def idle(self, standing):
-        pass
-
 
 def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "raises", "leaves", "broken-import", "nonsense", "good")
