@@ -52,11 +52,14 @@ class Benchexec:
         logging.basicConfig(stream=self.log, level=logging.ERROR, format="%(message)s", force=True)
 
     def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
-        """Start a run: ``command`` if there is one, else the Python solver of ``job``."""
+        """Start a run: ``command`` if there is one, else the Python solver of ``job``.
+
+        `env` starts a command, so that one that does not exist ends as it does in a shell.
+        """
         channel = None if command else os.dup(pipes.channel)
         stdout, stderr = os.dup(pipes.stdout), os.dup(pipes.stderr)
         call = {
-            "args": command or worker_command(job),
+            "args": ["/usr/bin/env", "--", *command] if command else worker_command(job),
             "stdin": channel,
             "output_filename": f"/proc/self/fd/{stdout}",
             "error_filename": f"/proc/self/fd/{stderr}",
@@ -64,7 +67,7 @@ class Benchexec:
             "memlimit": int(order.limits.memory_mib * 2**20),
             "cores": list(order.cpus) or None,
             "workingDir": str(folder),
-            "environments": {"newEnv": {"TMPDIR": str(folder)}},
+            "environments": {"newEnv": {"HOME": str(folder), "TMPDIR": str(folder)}},
         }
         ends = [end for end in (channel, stdout, stderr) if end is not None]
         return Run(self._executor(folder), call, ends, self._enforced(order), self._complaint)
