@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ def package(tmp_path, monkeypatch) -> Path:
         folder / "acme_solvers-1.2.dist-info", "METADATA", "Metadata-Version: 2.1\nName: acme-solvers\nVersion: 1.2\n"
     )
     declare(folder, "blocks = acme_solvers.blocks")
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     return folder
 
 
