@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,9 +34,14 @@ class Backend:
         return Warden(self.name, self.isolation)
 
     def __str__(self) -> str:
-        ways = {way: [measure for measure in MEASURES if self.enforced.get(measure) == way] for way in WAYS}
-        held = "; ".join(f"{', '.join(measures)} {WAYS[way]}" for way, measures in ways.items() if measures)
-        return f"{self.name} ({held})" + (f", because {self.why}" if self.why else "")
+        return described(self.name, self.enforced) + (f", because {self.why}" if self.why else "")
+
+
+def described(name: str, enforced: Mapping[str, str]) -> str:
+    """A backend and how it holds each of `MEASURES`, for people."""
+    ways = {words: [measure for measure in MEASURES if enforced.get(measure) == way] for way, words in WAYS.items()}
+    held = [f"{', '.join(measures)} {words}" for words, measures in ways.items() if measures]
+    return f"{name} ({'; '.join(held)})"
 
 
 def choose(limits: str = "auto", isolation: str = "auto") -> Backend:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import host
-from harness.backends import ISOLATION, LIMITS, choose
+from harness.backends import ISOLATION, LIMITS, choose, described
 from harness.compare import proves
 from harness.conformance import submit, verdict
 from harness.cpus import Claims, core_sets, usable_cpus
@@ -31,7 +31,6 @@ from harness.run import Executor, Job, Problem, campaign, perform, utc_now
 from harness.show import Progress, pairs, table
 from harness.store import Record, Store, exclusive
 from harness.verify import verify
-from harness.warden import Warden
 from instances import InputError, catalog, save, tracks
 from instances.jsonfile import read_json, write_bytes, write_json
 
@@ -119,7 +118,9 @@ def find_solver(infos: Sequence[SolverInfo], track: str, name: str) -> SolverInf
 
 def limits_of(options: argparse.Namespace, problem: Problem) -> Limits:
     """The limits that the options and the instance's catalog entry give."""
-    return Limits(problem.timeout_s, options.memory, options.cores)
+    return Limits(
+        problem.timeout_s, options.memory, options.cores, options.cpu, options.processes, options.output_limit
+    )
 
 
 # ---------------------------------------------------------------- commands
@@ -176,7 +177,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
 def run_one(options: argparse.Namespace, problem: Problem, solver: SolverInfo) -> Record:
     """One run outside a campaign."""
     (cpus,) = core_sets(1, options.cores)
-    with Warden() as warden:
+    with choose(options.limits, options.isolation).warden() as warden:
         return perform(Job(solver, problem, options.seed, limits_of(options, problem)), warden, cpus)
 
 
@@ -191,9 +192,10 @@ def known_bound(problem: Problem, row: Record | None = None) -> tuple[int | floa
     return max(bounds, key=lambda bound: bound[0])
 
 
-def measured(row: Record) -> dict[str, float]:
-    """What a run used, rounded for reading."""
-    return {"wall_s": round(row.wall_s, 3), "cpu_s": round(row.cpu_s, 3), "peak_mib": round(row.peak_mib, 1)}
+def measured(row: Record) -> dict[str, Any]:
+    """What a run used, rounded for reading, and how it was held to its limits."""
+    used = {"wall_s": round(row.wall_s, 3), "cpu_s": round(row.cpu_s, 3), "peak_mib": round(row.peak_mib, 1)}
+    return {**used, "limits": described(row.backend, row.enforced) if row.backend and row.enforced else None}
 
 
 def gap(cost: int | float | None, bound: int | float | None) -> float | None:
@@ -292,7 +294,9 @@ def executor_of(options: argparse.Namespace, jobs: Sequence[Job], say: Callable[
     """What carries out the jobs of a campaign."""
     cores = max((job.limits.cores for job in jobs), default=1)
     if options.executor == "local":
-        return LocalExecutor(options.jobs or 1, cores)
+        backend = choose(options.limits, options.isolation)
+        say(f"limits: {backend}")
+        return LocalExecutor(options.jobs or 1, cores, backend.warden)
     if options.scheduler is None:
         raise InputError("--executor dask", "", "expected --scheduler ADDRESS with it")
     with _with_dask():
@@ -549,8 +553,7 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument("--cores", type=_positive_int, default=1, metavar="N", help="CPUs of a run (default: 1)")
     which.add_argument("--cpus", type=_numbers, metavar="LIST", help="which they are, as 0,2,4-7 (default: the first)")
     sub.add_argument("--name", metavar="NAME", help="of this machine in results (default: its host name)")
-    sub.add_argument("--limits", choices=LIMITS, default="auto", help="what holds runs to their limits")
-    sub.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs see and reach all that you can")
+    _backend(sub)
     return top
 
 
@@ -566,8 +569,29 @@ def _limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
         "--memory", type=_seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help="MiB for all processes of the run"
     )
     sub.add_argument("--cores", type=_positive_int, default=1, metavar="N", help="default: 1")
+    sub.add_argument("--cpu", type=_seconds, metavar="S", help="seconds of CPU time (default: what the cores can give)")
+    sub.add_argument(
+        "--processes",
+        type=_positive_int,
+        default=Limits.processes,
+        metavar="N",
+        help="alive at once (default: %(default)s)",
+    )
+    sub.add_argument(
+        "--output-limit",
+        type=_seconds,
+        default=Limits.output_mib,
+        metavar="MIB",
+        help="MiB that a run may print, report and write (default: %(default)g)",
+    )
+    _backend(sub)
     if seed:
         sub.add_argument("--seed", type=_natural, default=0, metavar="N", help="default: 0")
+
+
+def _backend(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--limits", choices=LIMITS, default="auto", help="what holds runs to their limits (default: auto)")
+    sub.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs see and reach all that you can")
 
 
 def _results(sub: argparse.ArgumentParser) -> None:
