@@ -1,0 +1,87 @@
+"""Solvers that turn on the referee's code and on what lies outside the machine."""
+
+import builtins
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+
+import numpy as np
+
+import harness.verify
+import harness.verify.pipeline
+from harness import worker
+from solvers.registry import solver
+
+
+@solver(track="pipeline")
+def patches_the_verifier(instance, run):
+    """Make every verifier within reach say yes, then hand in a partition with a cycle."""
+    yes = harness.verify.Verdict(True, 0.0)
+    harness.verify.verify = harness.verify.pipeline.verify = lambda *_: yes
+    harness.verify.Verdict = lambda *_: yes
+    builtins.max = builtins.abs = lambda *_: 0
+    np.unique = np.add.at = lambda *_, **__: 0
+    sys.modules["harness.judge"] = sys.modules["harness.compare"] = None
+    run.report([0, 1, 0, 1])
+
+
+@solver(track="pipeline")
+def patches_the_worker(instance, run):
+    """Change the worker under its own feet."""
+    worker.peak_bytes = lambda: -1
+    type(run).send = lambda *_: None
+    run.report([0] * instance.nodes)
+
+
+@solver(track="pipeline")
+def opens_a_socket(instance, run):
+    """Speak to a server on this machine, by its address and by its name in the system."""
+    for family, address in (
+        (socket.AF_INET, ("127.0.0.1", int(os.environ["ZOO_PORT"]))),
+        (socket.AF_UNIX, "\0" + os.environ["ZOO_TOKEN"]),
+    ):
+        with socket.socket(family, socket.SOCK_STREAM) as link:
+            link.settimeout(2.0)
+            try:
+                link.connect(address)
+                link.sendall(b"the answer, please")
+                print("connected")
+            except OSError as error:
+                print(error)
+    return [0] * instance.nodes
+
+
+@solver(track="pipeline")
+def serves(instance, run):
+    """Open a server of its own, and speak to itself."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        client.sendall(b"hello")
+        link, _ = server.accept()
+        with link:
+            print(link.recv(5))
+    return [0] * instance.nodes
+
+
+@solver(track="pipeline")
+def speaks_for_the_warden(instance, run):
+    """Send an answer, as a warden would, through every socket that it finds."""
+    run.report([0] * instance.nodes)
+    answer = b'{"stop": "exit", "sizes": [], "arrivals": [], "grown": false}'
+    for number in range(1024):
+        try:
+            link = socket.socket(fileno=os.dup(number))
+        except OSError:
+            continue
+        with link:
+            link.sendall(struct.pack(">I", len(answer)) + answer)
+
+
+@solver(track="pipeline")
+def asks_for_alarms(instance, run):
+    """Have itself killed by every clock of the system."""
+    run.report([0] * instance.nodes)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    time.sleep(60)

@@ -1,0 +1,149 @@
+"""Solvers that use more memory than they may, each in a way that some ways of measuring do not see."""
+
+import ctypes
+import mmap
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from solvers.registry import solver
+
+MIB = 1 << 20
+MAP_NORESERVE = 0x4000  # of Linux
+
+
+def fill(mib):
+    """Use memory in one step, and keep it."""
+    hoard = bytearray(b"x") * (mib * MIB)
+    time.sleep(60)
+    return hoard
+
+
+@solver(track="pipeline")
+def allocates(instance, run):
+    """Report, then fill memory little by little."""
+    run.report([0] * instance.nodes)
+    hoard = []
+    while True:
+        hoard.append(np.ones(2_000_000))
+        time.sleep(0.002)
+
+
+@solver(track="pipeline")
+def allocates_at_once(instance, run):
+    """Take 1,200 MiB in one step."""
+    run.report([0] * instance.nodes)
+    fill(1200)
+
+
+@solver(track="pipeline")
+def allocates_and_leaves(instance, run):
+    """Use much memory for a moment, then leave before anybody looks."""
+    run.report([0] * instance.nodes)
+    hoard = bytearray(b"x") * (400 * MIB)
+    os._exit(len(hoard) * 0)
+
+
+@solver(track="pipeline")
+def spike(instance, run):
+    """Use much memory for a moment too short to be polled."""
+    hoard = bytearray(b"x") * (400 * MIB)
+    del hoard
+    return [0] * instance.nodes
+
+
+@solver(track="pipeline")
+def child_allocates(instance, run):
+    """Fill memory in a child process."""
+    code = "import time\nx = bytearray(b'x') * (600 << 20)\ntime.sleep(60)"
+    subprocess.run([sys.executable, "-c", code], check=False)
+
+
+@solver(track="pipeline")
+def children_allocate(instance, run):
+    """Fill memory in eight children, each with less than it may use."""
+    run.report([0] * instance.nodes)
+    for _ in range(8):
+        if os.fork() == 0:
+            fill(75)
+    time.sleep(60)
+
+
+@solver(track="pipeline")
+def orphan_allocates(instance, run):
+    """Fill memory in a grandchild whose parent has gone, in a session of its own."""
+    run.report([0] * instance.nodes)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            fill(600)
+        os._exit(0)
+    os.wait()
+    time.sleep(60)
+
+
+@solver(track="pipeline")
+def shares_memory(instance, run):
+    """Fill memory that is shared, and with another child look at it: it counts once, which is too much."""
+    run.report([0] * instance.nodes)
+    hoard = mmap.mmap(-1, 600 * MIB)
+    for start in range(0, 600 * MIB, MIB):
+        hoard[start : start + MIB] = b"x" * MIB
+    time.sleep(60)
+
+
+@solver(track="pipeline")
+def shares_what_it_may(instance, run):
+    """Let eight children look at 100 MiB that are shared: they count once, which is within the limit."""
+    run.report([0] * instance.nodes)
+    hoard = mmap.mmap(-1, 100 * MIB)
+    for start in range(0, 100 * MIB, MIB):
+        hoard[start : start + MIB] = b"x" * MIB
+    children = []
+    for _ in range(8):
+        children.append(os.fork())
+        if children[-1] == 0:
+            os._exit(sum(hoard[i] for i in range(0, 100 * MIB, 4096)) == 0 or bool(time.sleep(0.3)))
+    print([os.waitpid(child, 0)[1] for child in children])
+
+
+@solver(track="pipeline")
+def reserves_much(instance, run):
+    """Reserve 64 GiB of addresses, as threaded programs do, and use none of them."""
+    hoard = mmap.mmap(-1, 64 << 30, flags=mmap.MAP_PRIVATE | MAP_NORESERVE)
+    run.report([0] * instance.nodes)
+    hoard.close()
+
+
+@solver(track="pipeline")
+def memory_files(instance, run):
+    """Fill files that lie in memory, belong to no folder, are mapped by nobody, and are not large each."""
+    run.report([0] * instance.nodes)
+    for _ in range(20):
+        file = os.memfd_create("hoard")
+        for _ in range(30):
+            os.write(file, b"x" * MIB)
+    time.sleep(60)
+
+
+@solver(track="pipeline")
+def runs_out(instance, run):
+    """Limit its own memory, and exceed that."""
+    run.report([0] * instance.nodes)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    fill(2048)
+
+
+@solver(track="pipeline")
+def hides_its_peak(instance, run):
+    """Use much memory for a moment, then reset the system's count of it."""
+    hoard = bytearray(b"x") * (400 * MIB)
+    del hoard
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE: nobody else may look
+    return [0] * instance.nodes

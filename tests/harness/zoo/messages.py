@@ -1,0 +1,236 @@
+"""Solvers that break the protocol: what arrives on the referee's pipe is wrong, too much, or too late."""
+
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import zlib
+
+from solvers.registry import solver
+
+MIB = 1 << 20
+
+
+def frame(payload, magic=b"SM", length=None, checksum=None):
+    """Bytes of one message, with whatever is wrong in its header."""
+    length = len(payload) if length is None else length
+    checksum = zlib.crc32(payload) if checksum is None else checksum
+    return struct.pack(">2sII", magic, length, checksum) + payload
+
+
+def send(run, data):
+    """Write bytes to the referee's pipe, all of them."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(run._channel, rest) :]
+
+
+def solution(blocks=(0, 0, 0, 0)):
+    """The payload of a solution."""
+    return json.dumps(["solution", list(blocks)]).encode()
+
+
+@solver(track="pipeline")
+def breaks_pipe(instance, run):
+    """Write rubbish into every pipe that is open."""
+    run.report([0] * instance.nodes)
+    for channel in range(3, 64):
+        try:
+            os.write(channel, b"rubbish" * 100)
+        except OSError:
+            continue
+
+
+@solver(track="pipeline")
+def wrong_checksum(instance, run):
+    """Send a message whose bytes were changed on the way, and a sound one."""
+    run.report([0] * instance.nodes)
+    send(run, frame(solution([0, 0, 1, 1]), checksum=0))
+    run.report([0, 0, 1, 1])
+
+
+@solver(track="pipeline")
+def wrong_magic(instance, run):
+    """Send a message of some other protocol."""
+    run.report([0] * instance.nodes)
+    send(run, frame(solution([0, 0, 1, 1]), magic=b"MS"))
+
+
+@solver(track="pipeline")
+def too_long_a_message(instance, run):
+    """Announce two GiB."""
+    run.report([0] * instance.nodes)
+    send(run, frame(b"", length=1 << 31))
+
+
+@solver(track="pipeline")
+def promises_much(instance, run):
+    """Announce half a GiB, and send a little of it."""
+    run.report([0] * instance.nodes)
+    send(run, frame(b"[", length=1 << 29))
+
+
+@solver(track="pipeline")
+def half_a_message(instance, run):
+    """Send half a message and leave."""
+    run.report([0] * instance.nodes)
+    send(run, frame(solution([0, 0, 1, 1]))[:-5])
+    os._exit(0)
+
+
+@solver(track="pipeline")
+def half_a_message_and_more(instance, run):
+    """Send half a message and go on."""
+    run.report([0] * instance.nodes)
+    send(run, frame(solution([0, 0, 1, 1]))[:-5])
+
+
+@solver(track="pipeline")
+def huge_message(instance, run):
+    """Send one message of 300 MB."""
+    run.report([0] * instance.nodes)
+    send(run, frame(b"", length=300_000_000))
+    for _ in range(300):
+        send(run, bytes(1_000_000))
+
+
+@solver(track="pipeline")
+def million_incumbents(instance, run):
+    """Report a solution a million times, and something better in the end."""
+    for _ in range(1000):
+        send(run, frame(solution()) * 1000)
+    run.report([0, 0, 1, 1])
+
+
+@solver(track="pipeline")
+def floods(instance, run):
+    """Report the same, two thousand times, and something better in the end."""
+    for _ in range(2000):
+        run.report([0] * instance.nodes)
+    run.report([0, 0, 1, 1])
+
+
+@solver(track="pipeline")
+def raw_nan(instance, run):
+    """Send the text NaN, which Python takes for JSON."""
+    run.report([0] * instance.nodes)
+    send(run, frame(b'["solution",[NaN,Infinity,-Infinity,0]]'))
+
+
+@solver(track="pipeline")
+def raw_infinite_bound(instance, run):
+    """Send the text Infinity as a bound."""
+    run.report([0] * instance.nodes)
+    send(run, frame(b'["bound",Infinity]'))
+
+
+@solver(track="pipeline")
+def deep_nesting(instance, run):
+    """Send 100,000 brackets, in each other."""
+    run.report([0] * instance.nodes)
+    send(run, frame(b'["solution",' + b"[" * 100_000 + b"]" * 100_000 + b"]"))
+
+
+@solver(track="pipeline")
+def million_digits(instance, run):
+    """Send a block number of a million digits."""
+    run.report([0] * instance.nodes)
+    send(run, frame(b'["solution",[' + b"9" * 1_000_000 + b",0,0,0]]"))
+
+
+@solver(track="pipeline")
+def odd_messages(instance, run):
+    """Send messages of every wrong shape, then return."""
+    run.report([0] * instance.nodes)
+    for payload in (b"", b"null", b"[]", b"{}", b'["solution"]', b'["oops",1]', b'[["solution"],1]', b"\xff\xfe", b'"'):
+        send(run, frame(payload))
+
+
+@solver(track="pipeline")
+def done_twice(instance, run):
+    """Say that it is done, report something better, say so again."""
+    run.report([0] * instance.nodes)
+    run.send("done", 0)
+    run.report([0, 0, 1, 1])
+    run.send("done", 0)
+
+
+@solver(track="pipeline")
+def forges_its_memory(instance, run):
+    """Say that it is done with less than no memory, then with all there is."""
+    run.send("done", -(10**18))
+    run.report([0] * instance.nodes)
+
+
+@solver(track="pipeline")
+def odd_done(instance, run):
+    """Say that it is done in words, and leave before the referee is told properly."""
+    run.report([0] * instance.nodes)
+    run.send("done", "quite")
+    os._exit(0)
+
+
+@solver(track="pipeline")
+def long_error(instance, run):
+    """Send an error of a million lines and leave."""
+    run.report([0] * instance.nodes)
+    run.send("error", "woe\n" * 1_000_000)
+    os._exit(0)
+
+
+@solver(track="pipeline")
+def closes_its_pipes(instance, run):
+    """Close every file that is open, then report."""
+    os.closerange(0, 256)
+    run.report([0] * instance.nodes)
+
+
+@solver(track="pipeline")
+def loses_its_pipe(instance, run):
+    """Report, then put something else in the place of the pipe."""
+    run.report([0] * instance.nodes)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), run._channel)
+    run.report([0, 0, 1, 1])
+
+
+@solver(track="pipeline")
+def lets_a_child_write(instance, run):
+    """Give the referee's pipe to a child that prints to it."""
+    run.report([0] * instance.nodes)
+    subprocess.run([sys.executable, "-c", "print('hello')"], stdout=run._channel, check=True)
+
+
+@solver(track="pipeline")
+def prints(instance, run):
+    """Write a lot to stdout."""
+    for _ in range(200):
+        print("x" * 10_000)
+    print("the end")
+    return [0] * instance.nodes
+
+
+@solver(track="pipeline")
+def prints_a_gigabyte(instance, run):
+    """Write 1 GB to stdout."""
+    run.report([0] * instance.nodes)
+    for _ in range(1000):
+        os.write(1, bytes(1_000_000))
+
+
+@solver(track="pipeline")
+def prints_bytes(instance, run):
+    """Write every byte there is to stdout and stderr."""
+    for end in (1, 2):
+        os.write(end, bytes(range(256)) * 10)
+    return [0] * instance.nodes
+
+
+@solver(track="pipeline")
+def swaps_its_output(instance, run):
+    """Put other objects in the place of stdout and stderr, and close the real ones."""
+    sys.stdout, sys.stderr = io.StringIO(), None
+    sys.__stdout__.close()
+    sys.__stderr__.close()
+    return [0] * instance.nodes
