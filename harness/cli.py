@@ -318,15 +318,16 @@ def run_worker(options: argparse.Namespace) -> Answer:
     """Carry out runs of campaigns elsewhere, one at a time, until Ctrl-C."""
     with _with_dask():
         from harness.dask_worker import serve
-    claims = Claims()
-    usable = options.cpus or usable_cpus()
-    wanted = len(options.cpus or ()) or options.cores
-    cpus = claims.take(usable, wanted)
-    if len(cpus) < wanted or not set(cpus) <= set(usable_cpus()):
-        free = f"{wanted} usable CPUs that no other worker has"
-        raise InputError("worker", "--cpus or --cores", f"expected {free}, found {len(cpus)}")
-    warden = choose(options.limits, options.isolation).warden()
-    serve(options.scheduler, options.name or platform.node(), cpus, warden, Progress(0, 0).line)
+    usable = usable_cpus()
+    asked = [cpu for cpu in usable if options.cpus is None or cpu in options.cpus]
+    wanted = options.cores if options.cpus is None else len(options.cpus)
+    with Claims(options.scheduler) as claims:
+        cpus = claims.take(asked, wanted)
+        if len(cpus) < wanted:
+            free = f"{wanted} usable CPUs that no other worker of this scheduler has"
+            raise InputError("worker", "--cpus or --cores", f"expected {free}, found {len(cpus)}")
+        warden = choose(options.limits, options.isolation).warden()
+        serve(options.scheduler, options.name or platform.node(), cpus, warden, Progress(0, 0).line)
     return 0, None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import sys
@@ -33,14 +34,22 @@ def pin(cpus: Iterable[int]) -> None:
 
 
 class Claims:
-    """CPUs that this process keeps for itself, as long as it lives, against all others that claim theirs.
+    """CPUs that this process keeps for itself, as long as it lives, against all others that serve the same purpose.
 
     A claim is a name in Linux's abstract namespace of sockets: it goes with its process, however that ends. On other
     systems every claim is granted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, purpose: str) -> None:
+        self.purpose = hashlib.sha256(purpose.encode()).hexdigest()  # a name has at most 107 bytes
         self.held: list[socket.socket] = []
+
+    def __enter__(self) -> Claims:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self.held:
+            self.held.pop().close()
 
     def take(self, cpus: Sequence[int], count: int) -> list[int]:
         """Claim the first ``count`` of these CPUs that are free; those that were found, in their order."""
@@ -50,17 +59,12 @@ class Claims:
                 found.append(cpu)
         return found
 
-    def release(self) -> None:
-        """Give all of them back."""
-        while self.held:
-            self.held.pop().close()
-
     def _take(self, cpu: int) -> bool:
         if sys.platform != "linux":
             return True
         claim = socket.socket(socket.AF_UNIX)
         try:
-            claim.bind(f"\0shardmark cpu {cpu}")
+            claim.bind(f"\0shardmark {self.purpose} cpu {cpu}")
         except OSError:
             claim.close()
             return False

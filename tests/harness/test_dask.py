@@ -1,0 +1,308 @@
+"""Campaigns on workers of Dask: a scheduler and workers of our own on the loopback interface, killed at will."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from harness import dask_executor, dask_worker
+from harness.cpus import Claims, usable_cpus
+from harness.dask_executor import DaskExecutor
+from harness.dask_worker import Errand, Lacking, Library, Refused, Station, code_version
+from harness.discover import declared_in
+from harness.limits import Limits
+from harness.run import Job, Problem
+from instances import InputError
+from solvers.registry import source_hash
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers claim CPUs as Linux lets them")
+
+SOLVERS = Path(__file__).parent / "campaign_solvers.py"
+TABLE = "SELECT solver, instance, seed, status, cost, lower_bound FROM runs ORDER BY solver, seed"
+
+
+class Cluster:
+    """A scheduler and workers, as processes that can be told from all others by their environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started = []
+        self.mark = f"SHARDMARK_TEST={uuid.uuid4().hex}"
+        name, _, value = self.mark.partition("=")
+        (folder / "scratch").mkdir()
+        # a task that takes down three workers is given up
+        settings = {"TMPDIR": str(folder / "scratch"), "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2"}
+        self.environment = {**os.environ, **settings, name: value}
+        file = folder / "scheduler.json"
+        options = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
+        options += ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+        self.scheduler = self.start("distributed.cli.dask_scheduler", *options)
+        self.address = until(lambda: file.exists() and file.read_text() and json.loads(file.read_text())["address"])
+
+    def start(self, module, *options, **given):
+        command = [sys.executable, "-m", module, *options]
+        self.started.append(subprocess.Popen(command, env=self.environment, text=True, **given))
+        return self.started[-1]
+
+    def worker(self, name, *options):
+        command = ["worker", "--scheduler", self.address, "--name", name, "--limits", "posix", *options]
+        process = self.start("harness", *command, stderr=subprocess.PIPE)
+        line = process.stderr.readline()
+        assert "carries out runs" in line, line + process.stderr.read()
+        return process
+
+    def campaign(self, results, *options, executor="dask"):
+        where = ["--executor", "dask", "--scheduler", self.address] if executor == "dask" else []
+        command = ["run", "--solver-path", str(SOLVERS), "--results", str(results), *where, *options]
+        return self.start("harness", *command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def processes(self):
+        """All that are left, whoever their parents are."""
+        return [process for process in psutil.process_iter() if self.mark in environment(process)]
+
+    def end(self):
+        """End the scheduler: the workers end by themselves."""
+        self.scheduler.terminate()
+        for process in self.started:
+            ended(process)
+        until(lambda: self.processes() == [])
+
+
+def environment(process):
+    try:
+        return Path(f"/proc/{process.pid}/environ").read_text(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def until(true, seconds=30.0):
+    """Wait for something to become true; what it is then."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+def runs_under(process):
+    """Processes of the run that is under way at a worker: what its warden has started."""
+    try:
+        return [run for warden in psutil.Process(process.pid).children() for run in warden.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def table(results, query=TABLE):
+    with closing(sqlite3.connect(results / "results.sqlite")) as database:
+        return database.execute(query).fetchall()
+
+
+def ended(process, seconds=60):
+    """Wait for a process; its exit status and what it wrote."""
+    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe and not pipe.closed]
+    output, errors = process.communicate(timeout=seconds) if pipes else ("", "")
+    return process.wait(seconds), output, errors
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.end()
+    for process in cluster.processes():
+        process.kill()
+        pytest.fail(f"{process} was left")
+
+
+@pytest.fixture
+def matrix(chain):
+    """What a campaign is about."""
+    names = [word for name in ("quick", "naps", "fails", "limit") for word in ("--solver", name)]
+    return ["--instance", str(chain.path), *names, "--seeds", "3", "--timeout", "20"]
+
+
+@pytest.mark.skipif(len(usable_cpus()) < 2, reason="two workers need two CPUs")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_campaign_that_loses_a_worker_has_the_table_of_a_local_one(cluster, matrix, tmp_path, number):
+    local = cluster.campaign(tmp_path / "local", *matrix, executor="local")
+    one, two = cluster.worker("one"), cluster.worker("two")
+    campaign = cluster.campaign(tmp_path / "dask", *matrix)
+    lost = until(lambda: runs_under(one))
+    one.send_signal(number)
+    assert ended(one)[0] == (-number if number == signal.SIGKILL else 0)
+    assert psutil.wait_procs(lost, timeout=10)[1] == []
+    status, _, errors = ended(campaign)
+    assert status == 0, errors
+    assert "has gone" in errors
+    assert ended(local)[0] == 0
+    assert len(table(tmp_path / "local")) == 10
+    assert table(tmp_path / "dask") == table(tmp_path / "local")
+    assert {host for (host,) in table(tmp_path / "dask", "SELECT host FROM runs")} <= {"one", "two"}
+    assert table(tmp_path / "dask", "SELECT executor, jobs, ended IS NULL FROM campaigns") == [("dask", 2, 0)]
+    hosts = table(tmp_path / "dask", "SELECT name, facts, disturbances IS NULL FROM hosts ORDER BY name")
+    assert [(name, silent) for name, _, silent in hosts] == [("", 1), ("one", 1), ("two", 0)]
+    assert all(json.loads(facts)["cpu"] for _, facts, _ in hosts)
+    cluster.end()
+    assert two.returncode == 0
+
+
+def test_a_run_that_takes_down_three_workers_is_lost_and_the_campaign_goes_on(cluster, chain, tmp_path):
+    options = ["--instance", str(chain.path), "--solver", "fells", "--solver", "quick", "--timeout", "20"]
+    worker = cluster.worker("only", "--isolation", "none")
+    campaign = cluster.campaign(tmp_path / "r", *options, "--jobs", "1")
+    for _ in range(3):
+        assert ended(worker)[0] == -signal.SIGKILL
+        worker = cluster.worker("only", "--isolation", "none")
+    status, _, errors = ended(campaign)
+    assert status == 0, errors
+    assert "no worker is left, waiting for one to come" in errors
+    rows = table(tmp_path / "r", "SELECT solver, status, stop, reason FROM runs ORDER BY solver")
+    assert [row[:3] for row in rows] == [("fells", "lost", "lost"), ("quick", "ok", "exit")]
+    assert rows[0][3].startswith("took down 3 workers, the last was only-")
+
+
+def test_ctrl_c_kills_the_runs_elsewhere_and_keeps_what_is_done(cluster, chain, tmp_path):
+    options = ["--instance", str(chain.path), "--solver", "quick", "--solver", "sleeps", "--timeout", "300"]
+    worker = cluster.worker("only")
+    for finish in ("interrupt", "kill"):  # a campaign that was killed cannot cancel anything itself
+        campaign = cluster.campaign(tmp_path / finish, *options)
+        until(lambda: "[1/2]" in campaign.stderr.readline())  # noqa: B023
+        runs = until(lambda: runs_under(worker))
+        campaign.send_signal({"interrupt": signal.SIGINT, "kill": signal.SIGKILL}[finish])
+        assert ended(campaign)[0] == {"interrupt": 130, "kill": -signal.SIGKILL}[finish]
+        until(lambda: not any(map(psutil.Process.is_running, runs)), 15)  # noqa: B023
+    assert table(tmp_path / "interrupt", "SELECT solver, status FROM runs") == [("quick", "ok")]
+    assert worker.poll() is None
+
+
+def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path):
+    options = ["--instance", str(chain.path), "--solver", "quick"]
+    status, _, errors = ended(cluster.campaign(tmp_path / "r", *options))
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "expected at least one worker, start some with `shardmark worker --scheduler" in errors
+    cluster.worker("small")
+    status, _, errors = ended(cluster.campaign(tmp_path / "r", *options, "--cores", "64"))
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "expected at most 1, no worker has more" in errors
+    command = ["worker", "--scheduler", cluster.address, "--cores", str(len(usable_cpus()))]
+    status, _, errors = ended(cluster.start("harness", *command, stderr=subprocess.PIPE))
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "CPUs that no other worker of this scheduler has" in errors
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "tcp://127.0.0.1:1"])
+def test_a_scheduler_that_cannot_be_reached_is_one_sentence(monkeypatch, address):
+    monkeypatch.setattr(dask_executor, "CONNECT_S", 0.3)
+    with pytest.raises(InputError, match="expected a Dask scheduler that answers within"):
+        DaskExecutor(address, 1, None, print)
+
+
+def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, chain):
+    worker = cluster.worker("only")
+    hidden = os.memfd_create("hidden")  # a file without a name
+    os.write(hidden, chain.path.read_bytes())
+    problem = Problem("hidden", Path(f"/proc/self/fd/{hidden}"), "pipeline")
+    (quick,) = [info for info in declared_in(SOLVERS) if info.name == "quick"]
+    said = []
+    with closing(DaskExecutor(cluster.address, 1, None, said.append)) as executor:
+        rows = [executor.submit(Job(quick, problem, seed, Limits(20.0, 512.0))).result(30) for seed in (0, 1)]
+        assert [(row.status, row.host) for row in rows] == [("ok", "only")] * 2
+        changed = dataclasses.replace(quick, hash="0" * 64)
+        with pytest.raises(InputError, match="expected the content that the campaign began with, it has changed"):
+            executor.submit(Job(changed, problem, 0, Limits(20.0, 512.0))).result(30)
+        stale = dataclasses.replace(quick, file=str(Path(dask_worker.FOLDER, "pipeline", "brkga.py")))
+        with pytest.raises(InputError, match=r"worker only-\d+ .*: expected the version of pipeline/brkga.py"):
+            executor.submit(Job(stale, problem, 0, Limits(20.0, 512.0))).result(30)
+    os.close(hidden)
+    assert len(said) == 1
+    worker.send_signal(signal.SIGINT)
+    assert ended(worker)[0] == 0
+    assert list((cluster.folder / "scratch").rglob("library")) == []
+
+
+# ---------------------------------------------------------------- without any cluster
+
+
+@pytest.fixture
+def station(tmp_path):
+    station = Station("here", [0], SimpleNamespace())
+    station.setup(SimpleNamespace(local_directory=str(tmp_path / "local"), name="w", address="a"))
+    return station
+
+
+def errand(job, **changes):
+    return dataclasses.replace(Errand(job.order(), code_version(), job.solver.hash, {}, "topic"), **changes)
+
+
+def test_a_worker_asks_for_the_files_of_a_solver_and_takes_no_other_version(station, chain, tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "mine.py").write_bytes(SOLVERS.read_bytes())
+    (there / "beside.py").write_text("X = 1\n")
+    info = dataclasses.replace(
+        declared_in(SOLVERS)[0], file=str(there / "mine.py"), hash=source_hash(there / "mine.py")
+    )
+    sent = errand(Job(info, chain, 0, Limits(1.0, 64.0)))
+    assert station._prepared(sent).file == str(there / "mine.py")
+    moved = dataclasses.replace(sent, order=dataclasses.replace(sent.order, file="/nowhere/mine.py"))
+    with pytest.raises(Lacking) as lacking:
+        station._prepared(moved)
+    for name in ("mine.py", "beside.py"):
+        for first, piece, last in dask_executor.pieces(there / name):
+            station.library.add(f"{Path(str(lacking.value)).parent}/{name}", "me", piece, first, last)
+    found = Path(station._prepared(moved).file)
+    assert source_hash(found) == info.hash
+    found.with_name("beside.py").write_text("X = 2\n")  # as a solver could
+    with pytest.raises(Lacking):
+        station._prepared(moved)
+
+
+def test_a_worker_refuses_other_code_and_other_programs(station, zoo, chain, tmp_path):
+    sent = errand(Job(zoo["good"], chain, 0, Limits(1.0, 64.0)))
+    with pytest.raises(Refused, match="expected the same version of Shardmark"):
+        station._prepared(dataclasses.replace(sent, code="other"))
+    program = tmp_path / "program"
+    program.write_text("one")
+    with pytest.raises(Refused, match=f"expected a file {program} with the content"):
+        station._prepared(dataclasses.replace(sent, programs={str(program): "0" * 64}))
+
+
+def test_files_are_sent_in_pieces_and_noticed_when_they_change(tmp_path, monkeypatch):
+    monkeypatch.setattr(dask_executor, "PIECE", 4)
+    original = tmp_path / "original"
+    library = Library(tmp_path / "library")
+    for content in (b"", b"abc", b"abcd", b"abcdefghi"):
+        original.write_bytes(content)
+        sent = list(dask_executor.pieces(original))
+        assert [first for first, _, _ in sent] == [True] + [False] * (len(sent) - 1)
+        assert [last for _, _, last in sent] == [False] * (len(sent) - 1) + [True]
+        for first, piece, last in sent:
+            assert library.find("a/b") is None or not first
+            library.add("a/b", "me", piece, first, last)
+        found = library.find("a/b")
+        assert found.read_bytes() == content
+        found.write_bytes(b"changed")
+        assert library.find("a/b") is None
+
+
+def test_a_cpu_is_claimed_once():
+    purpose = uuid.uuid4().hex
+    with Claims(purpose) as mine, Claims(purpose) as theirs, Claims(uuid.uuid4().hex) as elsewhere:
+        assert mine.take([3, 5, 7], 2) == [3, 5]
+        assert theirs.take([3, 5, 7], 2) == [7]
+        assert elsewhere.take([3, 5, 7], 2) == [3, 5]
+    with Claims(purpose) as theirs:
+        assert theirs.take([3, 5, 7], 3) == [3, 5, 7]
