@@ -8,8 +8,9 @@ from pathlib import Path
 from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
-HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h")
-SOURCES = ("kahn.c", "segment.c", "slice.c", "decode.c")
+HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h", "anneal.h")
+INTERNAL = ("partition.h", "random.h")  # nothing in them is for Python
+SOURCES = ("kahn.c", "segment.c", "slice.c", "decode.c", "partition.c", "anneal.c")
 DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)/\* cffi: end \*/", re.DOTALL)
 
 # No contraction: the same segment must cost the same bits wherever it is computed. No -march: a wheel runs anywhere.
@@ -37,6 +38,6 @@ ffibuilder.set_source(
     "".join(f'#include "{name}"\n' for name in HEADERS) + LENIENT,
     sources=[f"c_src/{name}" for name in SOURCES],
     include_dirs=["c_src"],
-    depends=[f"c_src/{name}" for name in HEADERS],
+    depends=[f"c_src/{name}" for name in HEADERS + INTERNAL],
     extra_compile_args=FLAGS,
 )

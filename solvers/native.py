@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,28 @@ class Slicing:
 
     cost: float
     cut: Index
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """How to anneal a partition; the energy is what its blocks cost more than a target, summed.
+
+    ``moves``      moves to try
+    ``seed``       of the random numbers, 0 to 2^64 - 1
+    ``hot``        temperature at the first move, as a share of the cost begun with, > 0
+    ``cold``       temperature at the last one, > 0
+    ``margin``     the target is the least cost so far less this share, at least 0 and below 1
+    ``squared``    whether the excesses are squared, and divided by the target
+    ``enough``     stop at a partition that costs no more
+    """
+
+    moves: int
+    seed: int
+    hot: float
+    cold: float
+    margin: float
+    squared: bool
+    enough: float = 0.0
 
 
 def kahn(graph: Graph, priority: ArrayLike) -> Index:
@@ -88,6 +111,19 @@ class PipelineCore:
         costs = np.empty(rows)
         _check(lib.shard_decode(self._problem, rows, _in(keys), upper, _out(costs)))
         return costs
+
+    def anneal(self, order: ArrayLike, cut: ArrayLike, annealing: Annealing, stop: Index) -> tuple[Index, Slicing]:
+        """An order and its slicing, better than those begun with or the same, found by moving nodes between blocks.
+
+        ``order`` has shape (n,) and is topological, ``cut`` as in `Slicing`, else ValueError. ``stop``, shape (1,),
+        int32, ends the search soon after another thread makes it 1.
+        """
+        nodes, cuts = self._order(order).copy(), np.array(cut, dtype=np.int32)
+        _shaped(cuts, (self.blocks + 1,))
+        cost = np.empty(1)
+        options = ffi.new("struct shard_annealing *", dataclasses.astuple(annealing))
+        _check(lib.shard_anneal(self._problem, options, _in(stop), _out(nodes), _out(cuts), _out(cost)))
+        return nodes, Slicing(float(cost[0]), cuts)
 
     def segment_costs(self, order: ArrayLike, right: int) -> Floats:
         """Costs of the blocks at positions l to right - 1 of ``order`` for every l, shape (right,)."""

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "anneal.h"
 #include "decode.h"
 #include "kahn.h"
 #include "segment.h"
@@ -235,6 +236,43 @@ static void check_batch(struct graph *graph) {
     }
 }
 
+/* From a slicing to one that is as good or better, whatever the annealing is like. */
+static void check_annealing(const struct graph *graph, const int32_t *begun) {
+    const int32_t n = graph->problem.nodes, stages = graph->problem.stages, stop = 0;
+    const struct shard_annealing annealing = {
+        .moves = draw(400),
+        .seed = (uint64_t)draw(1000),
+        .hot = 0.01 * (1 + draw(10)),
+        .cold = 0.001,
+        .margin = 0.1 * draw(10),
+        .squared = draw(2),
+        .enough = 0.0,
+    };
+    int32_t order[MOST_NODES], cut[MOST_NODES], again[MOST_NODES], cut_again[MOST_NODES];
+    double first = -1.0, cost = -1.0, cost_again = -1.0, worst = 0.0;
+    uint32_t done = 0;
+    memcpy(order, begun, (size_t)n * sizeof *order);
+    CHECK(shard_slice(&graph->problem, order, INFINITY, &first, cut) == SHARD_OK);
+    memcpy(again, order, (size_t)n * sizeof *order);
+    memcpy(cut_again, cut, ((size_t)stages + 1) * sizeof *cut);
+    CHECK(shard_anneal(&graph->problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
+    CHECK(shard_anneal(&graph->problem, &annealing, &stop, again, cut_again, &cost_again) == SHARD_OK);
+    CHECK(cost <= first * (1.0 + 1e-9) && memcmp(&cost, &cost_again, sizeof cost) == 0);
+    CHECK(memcmp(order, again, (size_t)n * sizeof *order) == 0);
+    CHECK(cut[0] == 0 && cut[stages] == n);
+    for (int32_t p = 0; p < n; p++) {
+        for (int32_t u = 0; u < n; u++)
+            CHECK(!(graph->readers[u] >> order[p] & 1) || (done >> u & 1));
+        done |= UINT32_C(1) << order[p];
+    }
+    CHECK(done == (UINT32_C(1) << n) - 1);
+    for (int32_t b = 0; b < stages; b++) {
+        CHECK(cut[b] <= cut[b + 1]);
+        worst = fmax(worst, cost_of(graph, order, cut[b], cut[b + 1]));
+    }
+    CHECK(same(cost, worst));
+}
+
 static void check_random_graphs(void) {
     for (int32_t round = 0; round < ROUNDS; round++) {
         struct graph graph;
@@ -244,6 +282,7 @@ static void check_random_graphs(void) {
         check_order(&graph, order);
         check_segments(&graph, order);
         check_slicing(&graph, order);
+        check_annealing(&graph, order);
         check_batch(&graph);
     }
 }
@@ -281,6 +320,16 @@ static void check_refusals(void) {
         CHECK(shard_slice(&graph.problem, bad[i], INFINITY, &cost, cut) == SHARD_BAD_ORDER);
         CHECK(shard_segment_costs(&graph.problem, bad[i], 3, (double[3]){0}) == SHARD_BAD_ORDER);
     }
+    const struct shard_annealing annealing = {.moves = 10, .hot = 0.1, .cold = 0.1};
+    const int32_t stop = 0, bad_cuts[][3] = {{1, 2, 3}, {0, 2, 2}, {0, 4, 3}, {0, -1, 3}};
+    for (size_t i = 0; i < 4; i++) {
+        memcpy(order, bad[i], sizeof bad[i]);
+        memcpy(cut, (int32_t[]){0, 1, 3}, sizeof(int32_t[3]));
+        CHECK(shard_anneal(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_BAD_ORDER);
+        memcpy(order, (int32_t[]){0, 1, 2}, sizeof(int32_t[3]));
+        memcpy(cut, bad_cuts[i], sizeof bad_cuts[i]);
+        CHECK(shard_anneal(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_BAD_ORDER);
+    }
     CHECK(shard_slice(&graph.problem, (int32_t[]){0, 1, 2}, NAN, &cost, cut) == SHARD_NAN);
     CHECK(shard_decode(&graph.problem, 1, graph.priority, NAN, &cost) == SHARD_NAN);
     graph.priority[2] = NAN;
@@ -300,7 +349,10 @@ static void check_no_memory(void) {
     double cost[MOST_NODES];
     make(&graph, 8, 3, true);
     CHECK(sort(&graph, order) == SHARD_OK);
-    for (int call = 0; call < 4; call++) {
+    const struct shard_annealing annealing = {.moves = 10, .hot = 0.1, .cold = 0.1};
+    const int32_t stop = 0;
+    CHECK(shard_slice(&graph.problem, order, INFINITY, cost, cut) == SHARD_OK);
+    for (int call = 0; call < 5; call++) {
         int status = SHARD_NO_MEMORY;
         int allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
@@ -313,10 +365,41 @@ static void check_no_memory(void) {
                 status = shard_slice(&graph.problem, order, INFINITY, cost, cut);
             if (call == 3)
                 status = shard_decode(&graph.problem, 1, graph.priority, INFINITY, cost);
+            if (call == 4)
+                status = shard_anneal(&graph.problem, &annealing, &stop, order, cut, cost);
         }
         granted = -1;
         CHECK(status == SHARD_OK);
         CHECK(allocations > 2);
+    }
+}
+
+/* Two chains whose nodes take turns in the order: cut into halves that costs 14, apart 8; with memory for
+ * four parameters and five units the two tensors in use overflow by one. Long enough for the costs to be
+ * summed up anew. */
+static void check_untangling(void) {
+    for (int limited = 0; limited < 2; limited++) {
+        struct graph graph;
+        int32_t order[8] = {0, 1, 2, 3, 4, 5, 6, 7}, cut[3] = {0, 4, 8}, stop = 0;
+        struct shard_annealing annealing = {
+            .moves = 5000000, .seed = 1, .hot = 0.5, .cold = 0.5, .margin = 0.05, .enough = -1.0};
+        double cost;
+        make(&graph, 8, 2, limited);
+        memset(graph.readers, 0, sizeof graph.readers);
+        for (int32_t v = 0; v < 8; v++) {
+            graph.work[v] = 2.0;
+            graph.output_size[v] = 3.0;
+            graph.param_size[v] = 1.0;
+            graph.readers[v] = v < 6 ? UINT32_C(4) << v : 0;
+        }
+        graph.problem.bandwidth = 1.0;
+        graph.problem.memory = limited ? 9.0 : INFINITY;
+        connect(&graph);
+        CHECK(shard_anneal(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
+        CHECK(same(cost, limited ? 9.0 : 8.0));
+        annealing.moves = INT64_MAX; /* would take centuries */
+        stop = 1;
+        CHECK(shard_anneal(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
     }
 }
 
@@ -363,6 +446,7 @@ int main(void) {
     check_random_graphs();
     check_refusals();
     check_no_memory();
+    check_untangling();
     check_long_chain();
     return failures > 0;
 }
