@@ -68,7 +68,8 @@ def run_job(job: dict[str, Any]) -> None:
     channel = job["channel"]
     if channel == 0:  # all files but the standard ones were closed on the way here
         channel = os.dup(0)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), 0)
     os.set_inheritable(channel, False)
     run = PipeRun(channel, job["deadline"], seed=job["seed"], cores=job["cores"], memory=job["memory"])
     try:
