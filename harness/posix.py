@@ -1,93 +1,198 @@
-"""Backend ``posix``: a run is a fork of its warden, in a session of its own, its orphans adopted by the warden."""
+"""Backend ``posix``: a run is a fork of its warden, isolated where the system permits."""
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
-import signal
+import resource
 import sys
-import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import worker
-from harness.limits import MEASURES, Order
-from harness.tree import Tree
+from harness import isolate, prctl, worker
+from harness.launch import Launch
+from harness.limits import Order
+from harness.memory import largest_bytes
+from harness.tree import Proc, ProcMeter, Tree, filled, written
 from harness.watch import Pipes, Usage
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # of Linux's prctl
-ENFORCED = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "network": "none", "files": "none"}
+MIB = 1 << 20
+URGENT = -20  # the warden's priority, if it may: it does little, but that at once
+SPARE = 4 * MIB  # bytes above a limit on files, so that it can be seen to be broken
+FORKED = 2 * MIB  # a program that seems to have used no more than this above a fork of the warden may have used less
+WATCHED = {"wall": "hard", "cpu": "polled", "memory": "polled", "processes": "polled", "output": "polled"}
 
 
 class Posix:
-    """The backend; one an own process, the warden."""
+    """The backend; one an own process, the warden. ``isolation`` is "auto" or "none"."""
 
     name = "posix"
 
-    def __init__(self) -> None:
+    def __init__(self, isolation: str = "auto") -> None:
+        worker.warm_up()
+        self.nice = os.getpriority(os.PRIO_PROCESS, 0)
+        self.isolated = self.pins = False
         if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+            prctl.adopt_orphans()
+            prctl.let_others_look(False)
+            self.isolated = isolation != "none" and not isolate.obstacle()
+            self.pins = os.waitpid(_fork(lambda: os._exit(not prctl.keep_cores())), 0)[1] == 0
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, URGENT)
 
     def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
         """Start a run: ``command`` if there is one, else the Python solver of ``job``."""
-        pid = os.fork()
-        if pid == 0:
-            _child(order, job, command, folder, pipes)
-        return Run(pid)
+        program, begun = os.pipe()
+        launch = Launch(order, job, command, folder, pipes, self.nice, self.pins, begun)
+        try:
+            run = (Isolated if self.isolated else Adopted)(launch, Program(program, external=bool(command)))
+        except BaseException:
+            os.close(program)
+            raise
+        finally:
+            os.close(begun)
+        contained = "hard" if self.isolated else "none"
+        run.enforced = {
+            **WATCHED,
+            "cores": "hard" if order.cpus and self.pins else "none",
+            "network": contained,
+            "files": contained,
+        }
+        return run
 
 
-def _child(order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> None:
-    """What the forked process does; never returns."""
-    status = 1
-    try:
-        os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(pipes.stdout, 1)
-        os.dup2(pipes.stderr, 2)
-        kept = pipes.channel
-        if kept != 3:
-            os.dup2(kept, 3)
-        os.closerange(4, os.sysconf("SC_OPEN_MAX") if sys.platform != "linux" else 65536)
-        if sys.platform == "linux":  # should the warden be killed, the run goes with it
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if order.cpus and hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, order.cpus)
-        os.chdir(folder)
-        os.environ["TMPDIR"] = str(folder)
-        if command:
-            os.close(3)
-            os.execvp(command[0], command)
-        worker.run_job({**job, "channel": 3})
-        status = 0
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
+class Program:
+    """Whether the program of an external solver has begun: until then what its process uses is the warden's fork."""
+
+    def __init__(self, pipe: int, *, external: bool) -> None:
+        self.pipe = pipe
+        self.external = external
+        os.set_blocking(pipe, False)
+
+    def began(self) -> bool:
+        """True once it is there, and always for a Python solver, which is a fork."""
+        if not self.external:
+            return True
+        try:
+            return not os.read(self.pipe, 1)
+        except BlockingIOError:
+            return False
+
+    def largest(self, of_ended: int, of_fork: int, seen: float) -> float:
+        """Greatest memory of one process in bytes, from that of those that have ended; ``seen`` was seen before.
+
+        The system adds to the memory of a program that of the fork which it was: no more than that says nothing.
+        """
+        return 0.0 if self.external and seen and of_ended <= of_fork + FORKED else float(of_ended)
 
 
 class Run:
-    """A run that is under way."""
+    """A run that is under way, see `harness.watch.Contained`."""
 
-    enforced = ENFORCED
+    enforced: Mapping[str, str]
     over: float | None = None
+    bell: int | None = None
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.status: int | None = None
-        self.tree = Tree()
+    def __init__(self, launch: Launch, program: Program) -> None:
+        self.limits = launch.order.limits
+        self.memory = self.limits.memory_mib * MIB
+        self.program = program
+
+
+class Isolated(Run):
+    """A run in namespaces of its own."""
+
+    def __init__(self, launch: Launch, program: Program) -> None:
+        super().__init__(launch, program)
+        files = int(self.limits.output_mib * MIB) + SPARE
+        self.room = isolate.start(isolate.Room(launch.folder, files, int(self.memory), needed(launch)), launch.become)
+        self.bell = self.room.link.fileno()
+        self.proc = Proc(self.room.proc)
+        self.meter = ProcMeter(self.proc, lambda: (pid for pid in self.proc.processes() if pid != 1), self.room.shared)
 
     def ended(self) -> int | None:
-        """Exit status of the first process; None while it is alive."""
+        """See `Contained`."""
+        return self.room.ended()
+
+    def usage(self) -> Usage:
+        """See `Contained`."""
+        if not self.program.began():
+            return Usage()
+        used = self.meter.read(self.memory, self.limits.processes)
+        used.cpu_s += state.waited_cpu_s if (state := self.proc.state(1)) else 0.0  # of orphans
+        used.written = filled(self.room.scratch)
+        return used
+
+    def kill(self) -> Usage:
+        """See `Contained`."""
+        in_files = filled(self.room.scratch)
+        self.room.kill()
+        _, _, used = os.wait4(self.room.init, 0)
+        self.room.close()
+        os.close(self.program.pipe)
+        peak = self.program.largest(largest_bytes(used), self.room.setup_peak, self.meter.peak)
+        return Usage(peak=peak, cpu_s=used.ru_utime + used.ru_stime - self.room.setup_cpu_s, written=in_files)
+
+
+class Adopted(Run):
+    """A run among all other processes; the warden adopts its orphans."""
+
+    def __init__(self, launch: Launch, program: Program) -> None:
+        super().__init__(launch, program)
+        self.tree = Tree()
+        self.meter = self.tree.meter()
+        self.folder = os.open(launch.folder, os.O_RDONLY)
+        self.of_fork = largest_bytes(resource.getrusage(resource.RUSAGE_SELF))
+        self.pid = _fork(launch.become)
+        self.bell = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
+        self.status: int | None = None
+
+    def ended(self) -> int | None:
+        """See `Contained`."""
         self.status = self.tree.reap().get(self.pid, self.status)
         return self.status
 
     def usage(self) -> Usage:
-        """What all processes use."""
-        return self.tree.usage()
+        """See `Contained`."""
+        if not self.program.began():
+            return Usage()
+        used = self.meter.read(self.memory, self.limits.processes)
+        used.cpu_s += self.tree.cpu_s
+        used.written = written(self.folder)
+        return used
 
     def kill(self) -> Usage:
-        """End all processes, those that were adopted among them."""
-        return self.tree.kill()
+        """See `Contained`."""
+        self.tree.kill(self.pid)
+        in_files = written(self.folder)
+        self.tree.close()
+        for number in (self.folder, self.program.pipe, self.bell):
+            if number is not None:
+                os.close(number)
+        peak = self.program.largest(self.tree.largest, self.of_fork, self.meter.peak)
+        return Usage(peak=peak, cpu_s=self.tree.cpu_s, written=in_files)
+
+
+def needed(launch: Launch) -> tuple[Path, ...]:
+    """Folders that a run has to be able to read: Python's and ours, those of programs, its solver's, its instance's."""
+    files = [Path(word).parent for word in (launch.job["instance"], launch.order.file, *launch.command)]
+    searched = [Path(name) for name in (*os.environ.get("PATH", "").split(os.pathsep), *sys.path)]
+    folders = [Path(sys.prefix), Path(sys.base_prefix), *searched, *files]
+    return tuple(dict.fromkeys(folder for folder in folders if folder.is_absolute()))
+
+
+def _fork(body: Callable[[], None]) -> int:
+    """Fork a process that calls ``body``, which must not return; it dies with this one."""
+    warden = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if sys.platform == "linux":
+                prctl.let_others_look(True)
+                prctl.die_with_parent()
+            if os.getppid() == warden:
+                body()
+        finally:
+            os._exit(1)
+    return pid

@@ -1,62 +1,285 @@
-"""The processes of a run: all descendants of one process, their memory, their CPU time, their end."""
+"""The processes of a run: who they are, what memory and CPU time they use, and their end."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import resource
 import signal
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol
 
 import psutil
 
-from harness.memory import peak_bytes
+from harness.memory import PAGE, largest_bytes
 from harness.watch import Usage
+
+TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+PAUSE = 20  # times what a thorough look at memory costs, until the next one
+File = tuple[int, int]  # device and number
+
+
+@dataclass(frozen=True)
+class State:
+    """A process in ``/proc``: whether it is alive, CPU time, that of children it has waited for, resident bytes."""
+
+    alive: bool
+    cpu_s: float
+    waited_cpu_s: float
+    resident: int
+
+
+class Proc:
+    """A proc file system, an open folder; what has gone in the meantime reads as nothing."""
+
+    def __init__(self, folder: int) -> None:
+        self.folder = folder
+
+    def read(self, path: str) -> bytes:
+        """A file's content, b"" if it cannot be read."""
+        try:
+            file = os.open(path, os.O_RDONLY, dir_fd=self.folder)
+        except OSError:
+            return b""
+        parts = []
+        with contextlib.suppress(OSError):
+            while part := os.read(file, 1 << 16):
+                parts.append(part)
+        os.close(file)
+        return b"".join(parts)
+
+    def processes(self) -> list[int]:
+        """All processes that it shows."""
+        return [int(name) for name in os.listdir(self.folder) if name.isdigit()]
+
+    def children(self, pid: int) -> list[int]:
+        """Children of all threads of a process."""
+        return [int(child) for thread in self.list(f"{pid}/task") for child in self._children(pid, thread)]
+
+    def _children(self, pid: int, thread: str) -> list[bytes]:
+        return self.read(f"{pid}/task/{thread}/children").split()
+
+    def state(self, pid: int) -> State | None:
+        """The state of a process, None once it has gone. The fields follow its name, which may hold anything."""
+        words = self.read(f"{pid}/stat").rpartition(b")")[2].split()
+        if not words:
+            return None
+        own, waited = sum(map(int, words[11:13])) * TICK_S, sum(map(int, words[13:15])) * TICK_S
+        return State(words[0] not in (b"Z", b"X"), own, waited, int(words[21]) * PAGE)
+
+    def peak(self, pid: int) -> int:
+        """Greatest resident bytes of a process since it began its program."""
+        found = re.search(rb"^VmHWM:\s+(\d+) kB$", self.read(f"{pid}/status"), re.MULTILINE)
+        return int(found[1]) * 1024 if found else 0
+
+    def proportional(self, pid: int) -> int | None:
+        """Resident bytes of a process, shared pages divided among those who share them; None if it may not be read."""
+        found = re.search(rb"^Pss:\s+(\d+) kB$", self.read(f"{pid}/smaps_rollup"), re.MULTILINE)
+        return int(found[1]) * 1024 if found else None
+
+    def mapped(self, pid: int, of: Callable[[File], bool]) -> int:
+        """What in `proportional` is of certain files."""
+        size, counts = 0, False
+        for line in self.read(f"{pid}/smaps").splitlines():
+            if line[:4] == b"Pss:":
+                size += int(line.split()[1]) * 1024 * counts
+            elif header := re.match(rb"[0-9a-f]+-[0-9a-f]+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) (\d+)", line):
+                counts = of((os.makedev(int(header[1], 16), int(header[2], 16)), int(header[3])))
+        return size
+
+    def memory_files(self, pid: int) -> dict[File, int]:
+        """Files in memory without a name that a process holds open, and the bytes of each."""
+        found = {}
+        for number in self.list(f"{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"{pid}/fd/{number}", dir_fd=self.folder).startswith("/memfd:"):
+                    facts = os.stat(f"{pid}/fd/{number}", dir_fd=self.folder)
+                    found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
+        return found
+
+    def list(self, path: str) -> list[str]:
+        """Names in a folder."""
+        try:
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.folder)
+        except OSError:
+            return []
+        try:
+            return os.listdir(folder)
+        except OSError:
+            return []
+        finally:
+            os.close(folder)
+
+
+def filled(folder: int) -> int:
+    """Bytes that the files of a whole file system take, of which ``folder`` is open."""
+    facts = os.fstatvfs(folder)
+    return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+
+
+class Meter(Protocol):
+    """What adds up the use of a changing set of processes; ``peak`` is the greatest memory so far."""
+
+    peak: float
+
+    def read(self, limit: float, most: int) -> Usage:
+        """What they use now; more than ``limit`` bytes is told exactly, more than ``most`` processes only as such."""
+
+
+@dataclass
+class ProcMeter:
+    """A meter that reads a proc file system; ``shared`` is their own file system in memory, an open folder.
+
+    The sum of resident memory is quickly found and never too small, but counts what is shared again and again. The
+    exact sum is looked for only when that decides something: a new peak, or the limit.
+    """
+
+    proc: Proc
+    members: Callable[[], Iterable[int]]
+    shared: int | None = None
+    peak: float = 0.0
+    exact: float = 0.0
+    next_look: float = field(default=0.0, repr=False)
+
+    def read(self, limit: float, most: int) -> Usage:
+        """See `Meter`."""
+        found = ((pid, self.proc.state(pid)) for pid in self.members())
+        alive = dict(islice(((pid, state) for pid, state in found if state and state.alive), most + 1))
+        cpu_s = sum(state.cpu_s + state.waited_cpu_s for state in alive.values())
+        used = Usage(cpu_s=cpu_s, processes=len(alive))
+        if used.processes <= most:
+            used.memory = self._memory(alive, limit)
+        if used.processes == 1:
+            used.peak = self.proc.peak(*alive)
+        return used
+
+    def _memory(self, alive: dict[int, State], limit: float) -> float:
+        files = {file: size for pid in alive for file, size in self.proc.memory_files(pid).items()}
+        in_files = sum(files.values()) + (filled(self.shared) if self.shared is not None else 0)
+        bound = float(sum(state.resident for state in alive.values()) + in_files)
+        if (len(alive) == 1 and not in_files) or bound <= self.peak:
+            self.exact = bound
+        elif bound > limit or time.monotonic() >= self.next_look:
+            began = time.monotonic()
+            self.exact = self._exact(alive, files, in_files)
+            self.next_look = began + (PAUSE + 1) * (time.monotonic() - began)
+        self.peak = max(self.peak, self.exact)
+        return self.exact
+
+    def _exact(self, alive: dict[int, State], files: dict[File, int], in_files: int) -> float:
+        device = None if self.shared is None else os.fstat(self.shared).st_dev
+        total = in_files
+        for pid, state in alive.items():
+            proportional = self.proc.proportional(pid)
+            total += state.resident if proportional is None else proportional
+            if in_files:
+                total -= self.proc.mapped(pid, lambda file: file in files or file[0] == device)
+        return float(total)
+
+
+class PortableMeter:
+    """A meter that asks psutil, where there is no proc file system."""
+
+    def __init__(self, members: Callable[[], Iterable[int]]) -> None:
+        self.members = members
+        self.peak = 0.0
+
+    def read(self, limit: float, most: int) -> Usage:
+        """See `Meter`."""
+        used = Usage()
+        for pid in self.members():
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                times = process.cpu_times()
+                used.cpu_s += times.user + times.system
+                used.memory += process.memory_full_info().uss
+                used.processes += 1
+        self.peak = max(self.peak, used.memory)
+        return used
 
 
 class Tree:
-    """All descendants of this process, whoever their parent was; this process is their subreaper and waits for them."""
+    """All descendants of this process, whoever their parent was; this process is their subreaper and waits for them.
+
+    ``cpu_s`` and ``largest`` (bytes) are the CPU time and the greatest memory of any one of those that have ended.
+    """
 
     def __init__(self) -> None:
-        self.me = psutil.Process()
-        self.reaped_cpu_s = 0.0
+        self.cpu_s = 0.0
+        self.largest = 0
+        self.proc: Proc | None = None
+        with contextlib.suppress(OSError):
+            if os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+                self.proc = Proc(os.open("/proc", os.O_RDONLY))
+
+    def close(self) -> None:
+        """Let go of the proc file system."""
+        if self.proc is not None:
+            os.close(self.proc.folder)
+
+    def meter(self) -> Meter:
+        """What adds up the use of those that have not ended."""
+        return PortableMeter(self.members) if self.proc is None else ProcMeter(self.proc, self.members)
+
+    def members(self) -> Iterator[int]:
+        """Every descendant, parents before children."""
+        if self.proc is None:
+            yield from (process.pid for process in psutil.Process().children(recursive=True))
+            return
+        waiting, seen = self.proc.children(os.getpid()), set[int]()
+        while waiting:
+            pid = waiting.pop()
+            if pid not in seen:
+                seen.add(pid)
+                yield pid
+                waiting += self.proc.children(pid)
 
     def reap(self) -> dict[int, int]:
         """Wait for every process that has ended; exit statuses by process id."""
         ended: dict[int, int] = {}
         with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status, used = os.wait4(-1, os.WNOHANG)
-                if pid == 0:
-                    break
-                ended[pid] = os.waitstatus_to_exitcode(status)
-                self.reaped_cpu_s += used.ru_utime + used.ru_stime
+            while (found := os.wait4(-1, os.WNOHANG))[0]:
+                ended[found[0]] = os.waitstatus_to_exitcode(found[1])
+                self._add(found[2])
         return ended
 
-    def usage(self) -> Usage:
-        """What all processes use: proportional memory where several share pages."""
-        processes = self.me.children(recursive=True)
-        used = Usage(cpu_s=self.reaped_cpu_s, processes=len(processes))
-        for process in processes:
-            with contextlib.suppress(psutil.Error):
-                times = process.cpu_times()
-                used.cpu_s += times.user + times.system
-                used.memory += self._memory(process, alone=len(processes) == 1)
-        return used
+    def kill(self, group: int) -> None:
+        """Kill everything, wait for it, and again until nothing is left; ``group`` first, which is killed at once.
 
-    @staticmethod
-    def _memory(process: psutil.Process, *, alone: bool) -> float:
-        if alone:
-            return float(peak_bytes(process.pid) or process.memory_info().rss)
-        full = process.memory_full_info()
-        return float(getattr(full, "pss", full.uss))
-
-    def kill(self) -> Usage:
-        """Kill and wait for everything, again until nothing is left."""
+        A process that has been killed starts no other, and whom it leaves behind becomes a child of this process: of
+        those that start others faster than they are killed, fewer are left each time.
+        """
+        with contextlib.suppress(OSError):
+            os.killpg(group, signal.SIGKILL)
         while True:
-            for process in self.me.children(recursive=True):
+            for pid in self.members():
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
             try:
-                _, _, used = os.wait4(-1, 0)
+                self._add(os.wait4(-1, 0)[2])
             except ChildProcessError:
-                return Usage(cpu_s=self.reaped_cpu_s)
-            self.reaped_cpu_s += used.ru_utime + used.ru_stime
+                return
+            self.reap()
+
+    def _add(self, used: resource.struct_rusage) -> None:
+        self.cpu_s += used.ru_utime + used.ru_stime
+        self.largest = max(self.largest, largest_bytes(used))
+
+
+def written(folder: int, most: int = 10_000) -> int:
+    """Bytes of the files in a folder and below it, of the first ``most`` that are found; links are not followed."""
+    total, left = 0, most
+    for _, _, names, inside in os.fwalk(".", dir_fd=folder, onerror=None):
+        for name in names[:left]:
+            with contextlib.suppress(OSError):
+                facts = os.stat(name, dir_fd=inside, follow_symlinks=False)
+                total += facts.st_blocks * 512 if stat.S_ISREG(facts.st_mode) else 0
+        left -= len(names)
+        if left <= 0:
+            break
+    return total

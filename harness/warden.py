@@ -8,9 +8,12 @@ announces.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import os
 import select
+import shutil
 import socket
 import struct
 import subprocess
@@ -18,16 +21,21 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import psutil
 
 from harness.limits import THREAD_VARIABLES, Cancelled, Limits, Order, Outcome, Unable
+from harness.memory import resident_bytes
 from instances.errors import InputError
 
 LENGTH = struct.Struct(">I")
 GRACE_S = 30.0  # beyond a run's limit, for a warden to answer
+MARK = "SHARDMARK_WARDEN"  # variable that a warden and its runs have in their environment: the warden's folder
+GROWTH = 8 << 20  # bytes that a warden may grow: its forks begin with what it has, and that counts as theirs
 
 
 class Warden:
@@ -38,6 +46,7 @@ class Warden:
         self.isolation = isolation
         self.process: subprocess.Popen[bytes] | None = None
         self.socket: socket.socket | None = None
+        self.folder = ""
         self.cores = 0
 
     def __enter__(self) -> Warden:
@@ -59,7 +68,7 @@ class Warden:
         except Unable as error:
             return Outcome("error", str(error), backend=self.backend)
         except (OSError, EOFError) as error:
-            self.close()
+            self._abandon()
             return Outcome("lost", f"the process that watched it ended ({error})", backend=self.backend)
         except BaseException:
             self.close()
@@ -79,17 +88,29 @@ class Warden:
             try:
                 self.process.wait(timeout=GRACE_S)
             except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-            self.process = None
+                self._abandon()
+        self.process = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _abandon(self) -> None:
+        """End a warden that no longer answers, and what is left of its run: whatever has its folder's name."""
+        assert self.process is not None
+        self.process.kill()
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get(MARK) == self.folder and process.pid != os.getpid():
+                    process.kill()
+        self.process.wait()
+        self.close()
 
     def _start(self, cores: int) -> None:
         self.socket, theirs = socket.socketpair()
         self.cores = cores
+        self.folder = tempfile.mkdtemp(prefix="shardmark-")
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "harness.warden", self.backend, self.isolation, str(theirs.fileno())],
-                env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(cores)), "PYTHONUNBUFFERED": "1"},
+                env=environment(cores) | {MARK: self.folder},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -106,9 +127,13 @@ class Warden:
             if cancel is not None and cancel.is_set():
                 raise Cancelled
             if time.monotonic() > end:
-                assert self.process is not None
-                self.process.kill()
                 raise TimeoutError("no answer")
+
+
+def environment(cores: int) -> dict[str, str]:
+    """The environment of a warden and its runs, in which the text of a set has the same hash every time."""
+    given = dict(os.environ)
+    return given | dict.fromkeys(THREAD_VARIABLES, str(cores)) | {"PYTHONHASHSEED": "0"}
 
 
 def send(link: socket.socket, header: Mapping[str, Any], payloads: tuple[bytes, ...] = ()) -> None:
@@ -142,28 +167,36 @@ def main(arguments: list[str]) -> int:
     """Serve orders until the referee closes the socket."""
     name, isolation, number = arguments
     link = socket.socket(fileno=int(number))
+    base = Path(os.environ[MARK])
     try:
         backend = backend_of(name, isolation)
     except ImportError as error:
         send(link, {"unable": str(error)})
         return 1
+    gc.collect()
+    gc.freeze()  # what stands now is never looked at again, neither here nor in a fork
     send(link, {"unable": ""})
+    with contextlib.suppress(EOFError, ConnectionError, Cancelled):
+        serve(link, backend, base)
+    shutil.rmtree(base, ignore_errors=True)
+    return 0
+
+
+def serve(link: socket.socket, backend: Any, base: Path) -> NoReturn:
+    """Carry out orders; raises EOFError, ConnectionError or Cancelled once nobody is left to give any."""
+    at_start = resident_bytes()
     while True:
-        try:
-            header, _ = receive(link)
-        except (EOFError, ConnectionError):
-            return 0
+        header, _ = receive(link)
         limits = Limits(**header.pop("limits"))
         order = Order(**{**header, "cpus": tuple(header["cpus"]), "command": tuple(header["command"])}, limits=limits)
         try:
-            outcome = carry_out(order, backend, link.fileno())
-        except Cancelled:
-            return 0
+            outcome = carry_out(order, backend, base, link.fileno())
         except Unable as error:
-            outcome = Outcome("error", str(error), backend=name)
+            outcome = Outcome("error", str(error), backend=backend.name)
         answer = {key: value for key, value in vars(outcome).items() if key != "messages"}
         answer["arrivals"] = [arrival for arrival, _ in outcome.messages]
-        send(link, {**answer, "grown": False}, tuple(payload for _, payload in outcome.messages))
+        answer["grown"] = resident_bytes() > at_start + GROWTH
+        send(link, answer, tuple(payload for _, payload in outcome.messages))
 
 
 def backend_of(name: str, isolation: str) -> Any:
@@ -174,27 +207,24 @@ def backend_of(name: str, isolation: str) -> Any:
         return Benchexec(isolation)
     from harness.posix import Posix
 
-    return Posix()
+    return Posix(isolation)
 
 
-def carry_out(order: Order, backend: Any, control: int) -> Outcome:
-    """One run from its start to its end."""
-    from harness.handover import filled_in, hand_over
+def carry_out(order: Order, backend: Any, base: Path, control: int) -> Outcome:
+    """One run from its start to its end; ``base`` is the warden's folder."""
     from harness.watch import Pipes, Watch
 
     external = bool(order.command)
-    with tempfile.TemporaryDirectory(prefix="shardmark-", ignore_cleanup_errors=True) as folder:
-        scratch = Path(folder, "scratch")
-        scratch.mkdir()
+    with places(base, leaves_files=external or not backend.isolated) as (folder, scratch):
         try:
-            command = filled_in(order, hand_over(order, Path(folder))) if external else []
-        except InputError as error:
-            return Outcome("error", str(error))
+            command, instance = prepare(order, folder, scratch, backend)
+        except (InputError, OSError) as error:
+            return Outcome("error", str(error), backend=backend.name)
         pipes = Pipes(external=external)
         start = time.monotonic()
         with Watch(pipes, order.limits, start, control, external=external) as watch:
             try:
-                job = job_of(order, start + order.limits.timeout_s - order.limits.margin_s())
+                job = job_of(order, instance, start + order.limits.timeout_s - order.limits.margin_s())
                 run = backend.start(order, job, command, scratch, pipes)
             finally:
                 pipes.started()
@@ -203,11 +233,34 @@ def carry_out(order: Order, backend: Any, control: int) -> Outcome:
     return outcome
 
 
-def job_of(order: Order, deadline: float) -> dict[str, Any]:
+@contextlib.contextmanager
+def places(base: Path, *, leaves_files: bool) -> Iterator[tuple[Path, Path]]:
+    """Folders for the copy of an instance and for a run's own files; new ones where something would be left in them."""
+    if not leaves_files:
+        base.joinpath("scratch").mkdir(exist_ok=True)
+        yield base, base / "scratch"
+        return
+    with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as folder:
+        scratch = Path(folder, "scratch")
+        scratch.mkdir()
+        yield Path(folder), scratch
+
+
+def prepare(order: Order, folder: Path, scratch: Path, backend: Any) -> tuple[list[str], Path]:
+    """The command of an external solver, and where the instance is; a copy of it for whoever could write to it."""
+    from harness.handover import filled_in, hand_over
+
+    instance = Path(order.instance)
+    if order.command:
+        return filled_in(order, hand_over(order, folder)), instance
+    return [], instance if backend.isolated else shutil.copyfile(instance, scratch / instance.name)
+
+
+def job_of(order: Order, instance: Path, deadline: float) -> dict[str, Any]:
     """What the child side of a run gets, see `harness.worker`."""
-    given = ("instance", "checksum", "track", "options", "solver", "file", "seed")
-    job = {name: getattr(order, name) for name in given}
-    return {**job, "cores": order.limits.cores, "memory": order.limits.memory_mib, "deadline": deadline}
+    given = ("checksum", "track", "options", "solver", "file", "seed")
+    job = {name: getattr(order, name) for name in given} | {"instance": str(instance), "deadline": deadline}
+    return {**job, "cores": order.limits.cores, "memory": order.limits.memory_mib}
 
 
 if __name__ == "__main__":

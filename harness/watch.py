@@ -5,6 +5,8 @@ The clock is the watcher's own and starts before the run does: starting a solver
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import math
 import os
 import selectors
@@ -21,21 +23,28 @@ from harness.protocol import Frames
 
 LOG_BYTES = 16 * 1024
 KEPT = 500  # messages kept from the beginning of a run, and as many from its end
-POLL_S = 0.02
-DRAIN_S = 1.0  # for what is left in the pipes when all processes have ended
+POLL_S = 0.02  # between two questions whether a run has ended, where nothing tells
+PIPE_S = 0.005  # the longest that one pipe is read without a look at the clock
+PIPE_BYTES = 1 << 20  # of messages, for which a run need not wait
+
+SHORTEST_S, LONGEST_S = 0.002, 0.05  # between two looks at what a run uses
+FASTEST = 6 * 2**30  # bytes a second that a run can take
+SHARE = 4  # times what a look costs, until the next one
 
 
 @dataclass
 class Usage:
     """What a run's processes use: bytes of memory now, greatest memory so far, seconds of CPU, how many there are.
 
-    ``out_of_memory``: the system itself ended the run, because it wanted more memory than it may use.
+    ``written`` is bytes in the files of its scratch folder. ``out_of_memory``: the system itself ended the run, because
+    it wanted more memory than it may use.
     """
 
     memory: float = 0.0
     peak: float = 0.0
     cpu_s: float = 0.0
     processes: int = 0
+    written: float = 0.0
     out_of_memory: bool = False
 
 
@@ -43,10 +52,12 @@ class Contained(Protocol):
     """A run as a backend holds it.
 
     ``over`` is when its first process was seen to have ended, in seconds of `time.monotonic`, where it takes longer to
-    learn the exit status; None before that, and where it does not.
+    learn the exit status; None before that, and where it does not. ``bell`` is a file descriptor that becomes readable
+    once the first process has ended; None where nothing tells.
     """
 
     over: float | None
+    bell: int | None
 
     def ended(self) -> int | None:
         """Exit status of the run's first process, as `os.waitstatus_to_exitcode` gives it; None while it is alive."""
@@ -65,6 +76,8 @@ class Pipes:
         self.messages, self.channel = os.pipe()
         self.output, self.stdout = os.pipe()
         self.errors, self.stderr = os.pipe() if external else (self.output, self.stdout)
+        with contextlib.suppress(OSError, AttributeError):  # where the system has no larger ones
+            fcntl.fcntl(self.messages, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def started(self) -> None:
         """Close the run's ends here, once the run has them."""
@@ -90,6 +103,9 @@ class Watch:
         self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT)
         self.left_out = 0
         self.received = 0
+        self.most = limits.output_mib * 2**20
+        self.bell: int | None = None
+        self.told = False  # whether the bell will tell of the end
         self.last_stamp = math.inf  # what is read after the run's end was written before it
         self.pipes = pipes
         self.control = control
@@ -117,7 +133,7 @@ class Watch:
             self.outcome.wall_s = self.last_stamp = self._hold(run) - self.start
         finally:
             used = run.kill()
-        self._read(0.0, DRAIN_S)
+        self._read(0.0, math.inf)  # nobody is left to write more
         self.frames.close()
         self._account(used)
         return self._finish()
@@ -125,24 +141,47 @@ class Watch:
     def _hold(self, run: Contained) -> float:
         """Let the run go on until it ends or breaks a limit; the time at which it did."""
         end = self.start + self.limits.timeout_s
-        next_poll = self.start
+        next_look = self.start
         while (status := run.ended()) is None:
             now = time.monotonic()
             if now >= end and run.over is None:
-                self._stop("timeout", f"killed at the time limit of {self.limits.timeout_s:g} s")
+                self._stop("timeout", self._too_late)
                 return now
-            if now >= next_poll:
-                self._account(run.usage())
-                next_poll = time.monotonic() + max(0.05, 20 * (time.monotonic() - now))
+            if now >= next_look or self.received > self.most:
+                used = run.usage()
+                self._account(used)
                 if self.outcome.stop != "exit":
                     return now
-            self._read(min(POLL_S, max(0.001, end - now)))
+                next_look = self._next_look(now, used)
+            self._wait(run, min(next_look, end))
         over = run.over or time.monotonic()
         self._account(run.usage())
-        if status and self.outcome.stop == "exit":
+        if self.outcome.stop == "exit" and over > end:
+            self._stop("timeout", self._too_late)
+        elif self.outcome.stop == "exit" and status:
             how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
             self._stop("crash", how)
         return over
+
+    @property
+    def _too_late(self) -> str:
+        return f"killed at the time limit of {self.limits.timeout_s:g} s"
+
+    def _next_look(self, began: float, used: Usage) -> float:
+        """When to look again: before the limit on memory can be reached, often at first, at little cost."""
+        now = time.monotonic()
+        left = self.limits.memory_mib * 2**20 - max(used.memory, used.peak)
+        pause = min(LONGEST_S, left / FASTEST, now - self.start)
+        return now + max(SHORTEST_S, pause, SHARE * (now - began))
+
+    def _wait(self, run: Contained, until: float) -> None:
+        """Read what comes until then, or until the run has ended."""
+        if run.bell is not None and self.bell is None:
+            self.bell = run.bell
+            self.selector.register(run.bell, selectors.EVENT_READ)
+            self.told = True
+        pause = max(0.0, until - time.monotonic())
+        self._read(pause if self.told else min(POLL_S, max(0.001, pause)), PIPE_S)
 
     def _stop(self, stop: str, reason: str) -> None:
         self.outcome.stop, self.outcome.reason = stop, reason
@@ -160,14 +199,18 @@ class Watch:
             self._stop("cpu", f"used {outcome.cpu_s:.1f} s of CPU time, the limit is {limits.cpu_limit_s:g} s")
         elif used.processes > limits.processes:
             self._stop("processes", f"had {used.processes} processes at once, the limit is {limits.processes}")
-        elif self.received > limits.output_mib * 2**20:
-            self._stop("output", f"wrote more than {limits.output_mib:g} MiB to its pipes")
+        elif self.received + used.written > self.most:
+            self._stop("output", f"wrote more than {limits.output_mib:g} MiB to its pipes and its folder")
 
-    def _read(self, timeout: float, longest: float = POLL_S) -> None:
+    def _read(self, timeout: float, longest: float) -> None:
         """Wait for data, then read from each pipe what is there, for at most ``longest`` seconds."""
         for key, _ in self.selector.select(timeout):
             if key.fd == self.control:
                 raise Cancelled
+            if key.fd == self.bell:
+                self.selector.unregister(key.fd)
+                self.told = False
+                continue
             until = time.monotonic() + longest
             while time.monotonic() < until:  # a flood must not keep us from looking at the clock
                 try:

@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.memory import peak_bytes
 from harness.protocol import encode
-from instances import InputError, parse
+from instances import InputError, parse, track_module, tracks
 from instances.jsonfile import read_bytes
 from solvers import registry
 
@@ -61,6 +61,14 @@ def main(arguments: list[str]) -> int:
     else:
         run_job(json.loads(text))
     return 0
+
+
+def warm_up() -> None:
+    """Import and set up what every run needs: a process that forks runs does so once, before the first."""
+    for track in tracks():
+        track_module(track)
+    b"".decode("utf-8-sig")
+    peak_bytes()
 
 
 def run_job(job: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ ALLOWED = {
     "harness.worker": {"instances", "harness.memory", "harness.protocol", "solvers.registry"},
     "harness.limits": set(),
     "harness.warden": {
+        "harness.memory",
         "instances.errors",
         *(f"harness.{name}" for name in ("cgroup", "handover", "limits", "posix", "watch")),
     },

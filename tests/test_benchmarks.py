@@ -31,7 +31,11 @@ def prepared(group: type, params: tuple[Any, ...]) -> Any:
 
 @pytest.mark.parametrize(("group", "name", "params"), cases("time_"))
 def test_time(benchmark, group, name, params):
-    benchmark(getattr(prepared(group, params), name), *params)
+    case = prepared(group, params)
+    try:
+        benchmark(getattr(case, name), *params)
+    finally:
+        getattr(case, "teardown", lambda: None)()
 
 
 @pytest.mark.parametrize(("group", "name", "params"), cases("track_"))

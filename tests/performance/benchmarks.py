@@ -7,6 +7,7 @@ tree, the same for every commit. Raise a group's ``version`` when its data chang
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from harness.discover import SolverInfo
 from harness.limits import Limits
 from harness.run import Job, Problem, perform
 from harness.verify import verify
+from harness.warden import Warden
 from instances.pipeline import Instance, parse
 from solvers import native
 from solvers.native import PipelineCore, kahn
@@ -122,9 +124,9 @@ class Verification:
 
 
 class Overhead:
-    """One run, under the referee, of a solver that does nothing: a process, the limits, the verdict, the record."""
+    """One run, under the referee, of a solver that does nothing: isolation, the limits, the verdict, the record."""
 
-    version = "1"
+    version = "2"
     number = 1
     warmup_time = 0.0
 
@@ -134,11 +136,16 @@ class Overhead:
         solver = SolverInfo("idle", "pipeline", "solver", str(path), source_hash(path))
         problem = Problem("tiny", data_file("chain"), "pipeline")
         self.job = Job(solver, problem, 0, Limits(30.0, 1024.0))
-        assert self.job.problem.instance.nodes
+        self.warden = Warden("posix")
+        self.time_run()
+
+    def teardown(self) -> None:
+        """End the warden."""
+        self.warden.close()
 
     def time_run(self) -> None:
         """Carry it out."""
-        row = perform(self.job)
+        row = perform(self.job, self.warden, cpus=(min(os.sched_getaffinity(0)),))
         assert row.status == "ok", row.reason
 
 

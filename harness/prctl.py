@@ -1,0 +1,103 @@
+"""What a process can ask of Linux about itself: whom it dies with, who may look into it, what it can never do again."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+import struct
+import sys
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+HOLDING = ctypes.PyDLL(None, use_errno=True)  # holds the interpreter meanwhile, which a fork must
+
+PDEATHSIG, DUMPABLE, SECUREBITS, SUBREAPER, NO_NEW_PRIVS = 1, 4, 28, 36, 38
+#: Root without rights, for ever: NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, each with its lock, KEEP_CAPS locked.
+POWERLESS = 0xEF
+CAPABILITY_VERSION = 0x20080522
+
+#: Number of `clone` by machine.
+CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
+#: By machine: the number of `seccomp`, then architecture and number of `sched_setaffinity`, native and 32-bit.
+AFFINITY_CALLS = {
+    "x86_64": (317, 0xC000003E, 203, 0x40000003, 241),
+    "aarch64": (277, 0xC00000B7, 122, 0x40000028, 241),
+}
+LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06  # instructions of the kernel's packet filter
+ALLOW, DO_NOTHING = 0x7FFF0000, 0x00050000
+NOT_X32 = 0xBFFFFFFF
+
+
+def checked(result: int, what: str) -> int:
+    """The result of a C function, or OSError with the reason and what it was for."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def prctl(option: int, value: int) -> None:
+    """Set one of the process's switches."""
+    checked(LIBC.prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3), f"prctl {option}")
+
+
+def fork_into(namespaces: int) -> int:
+    """Fork a process into new namespaces; its number here, 0 there. The process must have one thread.
+
+    None of the hooks run that `os.fork` runs, so that the C library and Python take the child for its parent: all that
+    it should do is prepare, and then `os.fork`.
+    """
+    arguments = [ctypes.c_long(word) for word in (namespaces | signal.SIGCHLD, 0, 0, 0, 0)]
+    return checked(HOLDING.syscall(ctypes.c_long(CLONE[platform.machine()]), *arguments), "no new namespaces")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parent ends."""
+    prctl(SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Be killed as soon as the thread that forked this process ends; children do not inherit this."""
+    prctl(PDEATHSIG, signal.SIGKILL)
+
+
+def let_others_look(allowed: bool) -> None:
+    """Whether processes of the same user may trace this one, read its memory and its environment."""
+    prctl(DUMPABLE, allowed)
+
+
+def give_up_rights() -> None:
+    """Drop all capabilities; no program that is started from here on can gain any."""
+    prctl(SECUREBITS, POWERLESS)
+    prctl(NO_NEW_PRIVS, 1)
+    header = struct.pack("=Ii", CAPABILITY_VERSION, 0)
+    checked(LIBC.capset(header, bytes(24)), "capset")
+
+
+def keep_cores() -> bool:
+    """From here on, let requests to run on other cores do nothing; False where that cannot be had."""
+    if sys.platform != "linux" or platform.machine() not in AFFINITY_CALLS:
+        return False
+    seccomp, native, call, compatible, compatible_call = AFFINITY_CALLS[platform.machine()]
+    steps = [
+        (LOAD, 0, 0, 4),  # the architecture
+        (EQUAL, 0, 3, native),
+        (LOAD, 0, 0, 0),  # the number of the call
+        (AND, 0, 0, NOT_X32),
+        (EQUAL, 4, 3, call),
+        (EQUAL, 0, 2, compatible),
+        (LOAD, 0, 0, 0),
+        (EQUAL, 1, 0, compatible_call),
+        (RETURN, 0, 0, ALLOW),
+        (RETURN, 0, 0, DO_NOTHING),
+    ]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    descriptor = struct.pack("@HP", len(steps), ctypes.addressof(program))
+    try:
+        prctl(NO_NEW_PRIVS, 1)
+        # Mode 1 is a filter; flag 4 leaves the processor's speculation as it is.
+        checked(LIBC.syscall(seccomp, 1, 4, descriptor), "seccomp")
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,15 @@
+"""What a program finds when it starts: signals with their default effects, and no files but the standard ones."""
+
+from __future__ import annotations
+
+import signal
+
+MOST_FILES = 65536  # numbers that open files may have
+
+
+def reset_signals() -> None:
+    """Every signal has its default effect and none is held back."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
