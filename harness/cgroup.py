@@ -1,8 +1,8 @@
 """Backend ``benchexec``: a run in control groups and, unless isolation is off, in namespaces, by BenchExec.
 
 BenchExec measures and holds memory, cores and network; the referee's watch keeps the clock and looks at the rest,
-because BenchExec looks at time about once a second only. Outside its scratch folder, which is a file system in memory
-(so what is written there counts as memory) and ends with the run, everything is read-only.
+because BenchExec looks at time about once a second only. All is read-only but the scratch folder and ``/tmp``: what a
+run writes there lies in memory, counts as such, and ends with the run.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from benchexec.cgroups import Cgroups
-from benchexec.container import DIR_HIDDEN, DIR_READ_ONLY
+from benchexec.container import DIR_HIDDEN, DIR_OVERLAY, DIR_READ_ONLY
 from benchexec.runexecutor import RunExecutor
 
 from harness.limits import MEASURES, Order, Unable
+from harness.tree import written
 from harness.watch import Pipes, Usage
 
 END_S = 30.0  # for BenchExec to clear up after a run
+CLEAR_S = 0.01  # what that takes as a rule
 HELD = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
 
 
@@ -54,12 +56,12 @@ class Benchexec:
     def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
         """Start a run: ``command`` if there is one, else the Python solver of ``job``.
 
-        `env` starts a command, so that one that does not exist ends as it does in a shell.
+        `env` starts it, so that a program that does not exist ends as it does in a shell.
         """
         channel = None if command else os.dup(pipes.channel)
         stdout, stderr = os.dup(pipes.stdout), os.dup(pipes.stderr)
         call = {
-            "args": ["/usr/bin/env", "--", *command] if command else worker_command(job),
+            "args": ["/usr/bin/env", f"HOME={folder}", f"TMPDIR={folder}", *(command or worker_command(job))],
             "stdin": channel,
             "output_filename": f"/proc/self/fd/{stdout}",
             "error_filename": f"/proc/self/fd/{stderr}",
@@ -67,7 +69,6 @@ class Benchexec:
             "memlimit": int(order.limits.memory_mib * 2**20),
             "cores": list(order.cpus) or None,
             "workingDir": str(folder),
-            "environments": {"newEnv": {"HOME": str(folder), "TMPDIR": str(folder)}},
         }
         ends = [end for end in (channel, stdout, stderr) if end is not None]
         return Run(self._executor(folder), call, ends, self._enforced(order), self._complaint)
@@ -77,7 +78,7 @@ class Benchexec:
         try:
             if not self.isolated:
                 return Executor(use_namespaces=False)
-            modes = {"/": DIR_READ_ONLY, "/run": DIR_HIDDEN, str(folder): DIR_HIDDEN}
+            modes = {"/": DIR_READ_ONLY, "/tmp": DIR_OVERLAY, "/run": DIR_HIDDEN, str(folder): DIR_HIDDEN}
             return Executor(dir_modes=modes, container_system_config=False)
         except SystemExit as end:
             raise Unable(f"BenchExec: {one_line(end)}") from None
@@ -116,11 +117,14 @@ class Run:
         self.executor = executor
         self.enforced = enforced
         self.complaint = complaint
+        self.folder = call["workingDir"]
         self.result: dict[str, Any] = {}
         self.failure = ""
         self.process: int | None = None  # file descriptor of the run's first process
         self.cgroups: Cgroups | None = None
         self.over: float | None = None
+        self.bell: int | None = None  # also for `process`, once there is one
+        self.scratch: int | None = None  # the run's own folder, as it sees it, open
         self.thread = threading.Thread(target=self._execute, args=(call, ends), daemon=True)
         self.thread.start()
 
@@ -138,8 +142,11 @@ class Run:
     def ended(self) -> int | None:
         """Exit status of the first process; None while it is not known. Unable if BenchExec could not start it."""
         if self.thread.is_alive():
-            if self.over is None and self._first_has_ended():
+            self._find()
+            if self.over is None and self.process is not None and select.select([self.process], [], [], 0)[0]:
                 self.over = time.monotonic()
+            if self.over is not None:
+                self.thread.join(CLEAR_S)
             return None
         if self.failure:
             raise Unable(f"BenchExec: {self.failure}")
@@ -155,6 +162,7 @@ class Run:
                 peak=self.cgroups.read_max_mem_usage() or 0,
                 cpu_s=self.cgroups.read_cputime(),
                 processes=len(self._members()),
+                written=0 if self.scratch is None else written(self.scratch),
             )
         return Usage()
 
@@ -172,9 +180,10 @@ class Run:
             self.thread.join(0.005)
             if time.monotonic() > end:
                 raise Unable("BenchExec: a run cannot be ended")
-        if self.process is not None:
-            os.close(self.process)
-            self.process = None
+        for held in (self.process, self.scratch):
+            if held is not None:
+                os.close(held)
+        self.process = self.scratch = None
         return self._used()
 
     def _find(self) -> None:
@@ -183,22 +192,23 @@ class Run:
             first = next(iter(self.executor.SUB_PROCESS_PIDS), None)
         if first is None or self.process is not None:
             return
+        try:
+            self.process = self.bell = os.pidfd_open(first)
+        except ProcessLookupError:  # it has ended before it was ever seen
+            self.over = self.over or time.monotonic()
+            return
         with contextlib.suppress(OSError):
-            self.process = os.pidfd_open(first)
             with open(f"/proc/{first}/cgroup") as lines:
                 found = Cgroups.from_system(lines)
             # A process that has ended may be shown in a group of others, which are not ours to measure or to kill.
             if found.MEMORY in found and self._group in Path(found[found.MEMORY]).parents:
                 self.cgroups = found
+                self.scratch = os.open(f"/proc/{first}/root{self.folder}", os.O_RDONLY | os.O_DIRECTORY)
 
     @property
     def _group(self) -> Path:
         """The control group in which BenchExec makes one for each run."""
         return Path(self.executor.cgroups[self.executor.cgroups.MEMORY])
-
-    def _first_has_ended(self) -> bool:
-        self._find()
-        return self.process is not None and bool(select.select([self.process], [], [], 0)[0])
 
     def _members(self) -> list[int]:
         """Processes of the run that are alive."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.backends import choose
 from harness.discover import SolverInfo, discover
-from harness.limits import Limits
+from harness.limits import Limits, Order
 from harness.run import Job, Problem, perform
 from harness.store import Record
 from harness.warden import Warden
+from instances import InputError
 from instances.jsonfile import write_json
 
 ZOO = Path(__file__).parent / "zoo"
@@ -48,3 +52,35 @@ def run_zoo(zoo: dict[str, SolverInfo], chain: Problem):
             return perform(Job(zoo[name], chain, 0, Limits(timeout, memory)), warden)
 
     return run
+
+
+@pytest.fixture(params=["posix", "benchexec"])
+def warden(request: pytest.FixtureRequest) -> Iterator[Warden]:
+    """A warden of each backend; skips where the machine does not permit it."""
+    try:
+        backend = choose(request.param)
+    except InputError as error:
+        pytest.skip(str(error))
+    with backend.warden() as warden:
+        yield warden
+
+
+@pytest.fixture
+def order(chain: Problem) -> Callable[..., Order]:
+    """The run of a program, or of a solver in a file, on the chain, pinned to one core; limits by name."""
+
+    def make(*command: str, solver: str = "", file: Path | None = None, **limits: float) -> Order:
+        return Order(
+            track="pipeline",
+            instance=str(chain.path),
+            checksum=chain.content_hash,
+            options={},
+            solver=solver,
+            file=str(file or ""),
+            seed=0,
+            limits=Limits(**{"timeout_s": 20.0, "memory_mib": 256.0, **limits}),
+            cpus=(min(os.sched_getaffinity(0)),),
+            command=command,
+        )
+
+    return make

@@ -1,0 +1,136 @@
+"""The choice of a backend, and what happens where the better one cannot be had."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness import backends
+from harness.backends import choose, described
+from harness.cli import main
+from harness.limits import MEASURES, Outcome
+from instances import InputError
+
+HARD = dict.fromkeys(MEASURES, "hard")
+
+
+@pytest.fixture
+def working(monkeypatch):
+    """Let only some pairs of backend and isolation work; all pairs that were tried."""
+    tried = []
+
+    def only(*pairs):
+        def trial(name, isolation):
+            tried.append((name, isolation))
+            if (name, isolation) in pairs:
+                return Outcome("exit", peak_mib=1.0, enforced=HARD)
+            return Outcome("error", f"{name} with isolation {isolation} is not to be had")
+
+        monkeypatch.setattr(backends, "trial", trial)
+        return tried
+
+    return only
+
+
+def test_the_best_that_works_is_chosen_and_the_reason_kept(working):
+    tried = working(("posix", "auto"))
+    backend = choose()
+    assert tried == [("benchexec", "auto"), ("benchexec", "none"), ("posix", "auto")]
+    assert (backend.name, backend.isolation) == ("posix", "auto")
+    assert str(backend).endswith(", because benchexec with isolation auto is not to be had")
+
+
+def test_control_groups_without_namespaces_are_better_than_none(working):
+    working(("benchexec", "none"), ("posix", "auto"))
+    backend = choose()
+    assert (backend.name, backend.isolation) == ("benchexec", "none")
+    assert "because" in str(backend)
+
+
+@pytest.mark.parametrize("limits", ["benchexec", "posix"])
+def test_a_backend_that_is_asked_for_is_taken_or_refused(working, limits):
+    working((limits, "none"))
+    assert choose(limits, "none").name == limits
+    working()
+    with pytest.raises(InputError, match=rf"^--limits: {limits}: expected .* \({limits} with isolation none is not to"):
+        choose(limits, "none")
+
+
+def test_a_backend_that_cannot_measure_what_it_holds_is_none(monkeypatch):
+    monkeypatch.setattr(backends, "trial", lambda name, isolation: Outcome("exit", peak_mib=0.0, enforced=HARD))
+    with pytest.raises(InputError, match="do not tell the greatest memory of a run"):
+        choose()
+
+
+def test_how_limits_are_held_is_one_line():
+    assert described("posix", HARD) == f"posix ({', '.join(MEASURES)} hard)"
+    ways = HARD | {"cpu": "polled", "network": "none", "files": "none"}
+    held = "wall, memory, cores, processes, output hard; cpu polled; network, files not held"
+    assert described("posix", ways) == f"posix ({held})"
+
+
+def test_without_benchexec_runs_are_held_by_the_other_backend(tmp_path, monkeypatch):
+    package = tmp_path / "benchexec"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('BenchExec was made for another system')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    backend = choose()
+    assert (backend.name, backend.why) == ("posix", "BenchExec was made for another system")
+    with pytest.raises(InputError, match=r"\(BenchExec was made for another system\)$"):
+        choose("benchexec")
+
+
+def test_one_run_says_how_it_was_held(chain, capsys):
+    command = ["bound", str(chain.path), "--method", "simple", "--limits", "posix", "--isolation", "none", "--json"]
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["limits"].startswith("posix (wall")
+
+
+def test_a_campaign_says_once_how_its_runs_are_held(chain, capsys, tmp_path):
+    command = [
+        "run",
+        "--instance",
+        str(chain.path),
+        "--solver",
+        "simple",
+        "--solver",
+        "bottleneck",
+        "--limits",
+        "posix",
+    ]
+    assert main([*command, "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().err.count("limits: posix (") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--cpu", "0", "expected a positive number, found '0'"),
+        ("--processes", "1.5", "expected a whole number, at least 1, found '1.5'"),
+        ("--output-limit", "much", "expected a positive number, found 'much'"),
+    ],
+)
+def test_limits_that_are_none_are_refused(chain, capsys, option, value, expected):
+    with pytest.raises(SystemExit, match="2"):
+        main(["solve", str(chain.path), "--solver", "simple", option, value])
+    assert f"argument {option}: {expected}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "stop", "reason"),
+    [
+        ("--processes", "2", "processes", "had 3 processes at once, the limit is 2"),
+        ("--cpu", "0.2", "cpu", "of CPU time, the limit is 0.2 s"),
+        ("--output-limit", "0.5", "output", "more than 0.5 MiB"),
+    ],
+)
+def test_limits_reach_the_run(chain, capsys, tmp_path, option, value, stop, reason):
+    program = tmp_path / "greedy.sh"
+    burst = {"--processes": "sleep 20 & sleep 20 & wait", "--output-limit": "head -c 3000000 /dev/zero; sleep 20"}
+    program.write_text(burst.get(option, "while :; do :; done"))
+    command = ["solve", str(chain.path), "--command", f"sh {program}", "--timeout", "20", "--json"]
+    assert main([*command, option, value]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["status"] == stop
+    assert reason in answer["reason"]

@@ -1,0 +1,119 @@
+"""Backend ``benchexec``: what it adds to what `test_precision` and the zoo expect of every backend."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections import Counter
+
+import psutil
+import pytest
+
+from harness.backends import choose
+from harness.limits import MEASURES
+from harness.protocol import decode
+from harness.warden import Warden
+from instances import InputError
+
+HELD = dict.fromkeys(MEASURES, "hard") | dict.fromkeys(("cpu", "processes", "output"), "polled")
+
+
+@pytest.fixture(params=["auto", "none"])
+def isolation(request):
+    """Both kinds of isolation; skips where this machine does not permit BenchExec with it."""
+    try:
+        backend = choose("benchexec", request.param)
+    except InputError as error:
+        pytest.skip(str(error))
+    if backend.isolation != request.param:
+        pytest.skip(backend.why)
+    return request.param
+
+
+@pytest.fixture
+def warden(isolation):
+    with Warden("benchexec", isolation) as warden:
+        yield warden
+
+
+def python(code):
+    return sys.executable, "-I", "-S", "-c", code
+
+
+def test_memory_and_cores_are_held_by_the_system(warden, isolation, order):
+    outcome = warden.run(order(*python("import os; print(os.sched_getaffinity(0))")))
+    isolated = "hard" if isolation == "auto" else "none"
+    assert outcome.enforced == HELD | {"network": isolated, "files": isolated}
+    assert outcome.log == f"{ {min(os.sched_getaffinity(0))} }\n"
+
+
+def test_no_process_can_leave_its_cores(warden, order):
+    every = sorted(psutil.Process().cpu_affinity())
+    if len(every) < 2:
+        pytest.skip("needs a second core to flee to")
+    flee = f"import os; os.sched_setaffinity(0, {every}); print(len(os.sched_getaffinity(0)))"
+    assert warden.run(order(*python(flee))).log == "1\n"
+
+
+def test_cores_that_nobody_asked_for_are_not_held(warden, order):
+    free = order("true")
+    outcome = warden.run(type(free)(**{**vars(free), "cpus": ()}))
+    assert (outcome.stop, outcome.enforced["cores"]) == ("exit", "none")
+
+
+def test_a_run_reaches_no_network_unless_it_may(warden, isolation, order):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        call = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
+        outcome = warden.run(order(*python(call)))
+    assert outcome.stop == ("crash" if isolation == "auto" else "exit")
+
+
+def test_a_run_writes_nowhere_but_in_its_folder(warden, isolation, order, tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_text("as it was")
+    write = f"open('own', 'w').write('x'); print(open('own').read()); open({str(kept)!r}, 'w').write('changed')"
+    outcome = warden.run(order(*python(write)))
+    assert outcome.log.startswith("x\n")
+    assert kept.read_text() == ("as it was" if isolation == "auto" else "changed")
+
+
+def test_a_run_finds_its_folder_empty_and_named_in_its_environment(warden, order):
+    code = "import os; print(os.getcwd() == os.environ['TMPDIR'] == os.environ['HOME'], os.listdir()); open('x', 'w')"
+    assert [warden.run(order(*python(code))).log for _ in range(2)] == ["True []\n"] * 2
+
+
+def test_solvers_in_python_report_as_ever(warden, order, zoo):
+    outcome = warden.run(order(solver="good", file=zoo["good"].file))
+    assert (outcome.stop, outcome.fault) == ("exit", None), outcome.log
+    assert [decode(payload).kind for _, payload in outcome.messages] == ["solution", "solution", "bound", "done"]
+
+
+def test_one_warden_carries_out_many_short_runs_and_mixes_none_up(warden, order):
+    """A run that ends at once may be found in a control group of others, with their memory."""
+    codes = [i % 2 for i in range(12)]
+    outcomes = [warden.run(order("sh", "-c", f"exit {code}")) for code in codes]
+    assert Counter(outcome.stop for outcome in outcomes) == {"exit": 6, "crash": 6}
+    assert max(outcome.peak_mib for outcome in outcomes) < 32.0
+    assert max(outcome.cpu_s for outcome in outcomes) < 1.0
+
+
+def test_time_that_clearing_up_takes_is_not_the_run_s(warden, order):
+    """BenchExec waits half a second for a process that was left behind, which is longer than the limit here."""
+    outcome = warden.run(order("sh", "-c", "sleep 30 & exit 0", timeout_s=0.4))
+    assert (outcome.stop, outcome.reason) == ("exit", "")
+    assert outcome.wall_s < 0.4
+
+
+def test_memory_in_files_counts(warden, isolation, order):
+    if isolation == "none":
+        pytest.skip("its folder is on a disk")
+    fill = "open('x', 'wb').write(bytes(400 << 20))"
+    outcome = warden.run(order(*python(fill), output_mib=1000.0))
+    assert outcome.stop == "memory"
+
+
+def test_what_benchexec_refuses_is_told(warden, order):
+    outcome = warden.run(order("true", memory_mib=0.0))
+    assert (outcome.stop, outcome.reason) == ("error", "BenchExec: Invalid memory limit 0")
+    assert warden.run(order("true")).stop == "exit"
