@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from harness.backends import choose
+from harness.backends import Backend, choose
 from harness.discover import SolverInfo, discover
 from harness.limits import Limits, Order
 from harness.run import Job, Problem, perform
@@ -54,14 +55,27 @@ def run_zoo(zoo: dict[str, SolverInfo], chain: Problem):
     return run
 
 
+def backend_here(name: str, isolation: str = "auto") -> Backend:
+    """A backend that works here; skips with the reason if it does not."""
+    found = try_backend(name, isolation)
+    if isinstance(found, InputError):
+        pytest.skip(str(found))
+    return found
+
+
+@cache
+def try_backend(name: str, isolation: str) -> Backend | InputError:
+    """A backend, or why it does not work here."""
+    try:
+        return choose(name, isolation)
+    except InputError as error:
+        return error
+
+
 @pytest.fixture(params=["posix", "benchexec"])
 def warden(request: pytest.FixtureRequest) -> Iterator[Warden]:
     """A warden of each backend; skips where the machine does not permit it."""
-    try:
-        backend = choose(request.param)
-    except InputError as error:
-        pytest.skip(str(error))
-    with backend.warden() as warden:
+    with backend_here(request.param).warden() as warden:
         yield warden
 
 
