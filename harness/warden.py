@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
+from uuid import uuid4
 
 import psutil
 
@@ -106,7 +107,7 @@ class Warden:
     def _start(self, cores: int) -> None:
         self.socket, theirs = socket.socketpair()
         self.cores = cores
-        self.folder = tempfile.mkdtemp(prefix="shardmark-")
+        self.folder = str(Path(tempfile.gettempdir(), f"shardmark-{uuid4().hex}"))
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "harness.warden", self.backend, self.isolation, str(theirs.fileno())],
@@ -167,24 +168,25 @@ def main(arguments: list[str]) -> int:
     """Serve orders until the referee closes the socket."""
     name, isolation, number = arguments
     link = socket.socket(fileno=int(number))
-    base = Path(os.environ[MARK])
+    base = Path(os.environ[MARK])  # made here: a referee that is killed meanwhile leaves none behind
     try:
-        backend = backend_of(name, isolation)
+        base.mkdir(mode=0o700)
+        with contextlib.suppress(EOFError, ConnectionError, Cancelled):
+            serve(link, backend_of(name, isolation), base)
     except ImportError as error:
         send(link, {"unable": str(error)})
         return 1
-    gc.collect()
-    gc.freeze()  # what stands now is never looked at again, neither here nor in a fork
-    send(link, {"unable": ""})
-    with contextlib.suppress(EOFError, ConnectionError, Cancelled):
-        serve(link, backend, base)
-    shutil.rmtree(base, ignore_errors=True)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
     return 0
 
 
 def serve(link: socket.socket, backend: Any, base: Path) -> NoReturn:
     """Carry out orders; raises EOFError, ConnectionError or Cancelled once nobody is left to give any."""
+    gc.collect()
+    gc.freeze()  # what stands now is never looked at again, neither here nor in a fork
     at_start = resident_bytes()
+    send(link, {"unable": ""})
     while True:
         header, _ = receive(link)
         limits = Limits(**header.pop("limits"))
