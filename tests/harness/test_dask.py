@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 import uuid
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +16,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from marked import Marked, ended, until
 
 from harness import dask_executor, dask_worker
 from harness.cpus import Claims, usable_cpus
@@ -34,32 +34,21 @@ SOLVERS = Path(__file__).parent / "campaign_solvers.py"
 TABLE = "SELECT solver, instance, seed, status, cost, lower_bound FROM runs ORDER BY solver, seed"
 
 
-class Cluster:
-    """A scheduler and workers, as processes that can be told from all others by their environment."""
+class Cluster(Marked):
+    """A scheduler and workers."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.started = []
-        self.mark = f"SHARDMARK_TEST={uuid.uuid4().hex}"
-        name, _, value = self.mark.partition("=")
-        (folder / "scratch").mkdir()
         # a task that takes down three workers is given up
-        settings = {"TMPDIR": str(folder / "scratch"), "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2"}
-        self.environment = {**os.environ, **settings, name: value}
+        super().__init__(folder, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="2")
         file = folder / "scheduler.json"
         options = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
         options += ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
-        self.scheduler = self.start("distributed.cli.dask_scheduler", *options)
+        self.scheduler = self.start("-m", "distributed.cli.dask_scheduler", *options)
         self.address = until(lambda: file.exists() and file.read_text() and json.loads(file.read_text())["address"])
-
-    def start(self, module, *options, **given):
-        command = [sys.executable, "-m", module, *options]
-        self.started.append(subprocess.Popen(command, env=self.environment, text=True, **given))
-        return self.started[-1]
 
     def worker(self, name, *options):
         command = ["worker", "--scheduler", self.address, "--name", name, "--limits", "posix", *options]
-        process = self.start("harness", *command, stderr=subprocess.PIPE)
+        process = self.start("-m", "harness", *command, stderr=subprocess.PIPE)
         line = process.stderr.readline()
         assert "carries out runs" in line, line + process.stderr.read()
         return process
@@ -67,34 +56,12 @@ class Cluster:
     def campaign(self, results, *options, executor="dask"):
         where = ["--executor", "dask", "--scheduler", self.address] if executor == "dask" else []
         command = ["run", "--solver-path", str(SOLVERS), "--results", str(results), *where, *options]
-        return self.start("harness", *command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def processes(self):
-        """All that are left, whoever their parents are."""
-        return [process for process in psutil.process_iter() if self.mark in environment(process)]
+        return self.start("-m", "harness", *command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def end(self):
         """End the scheduler: the workers end by themselves."""
         self.scheduler.terminate()
-        for process in self.started:
-            ended(process)
-        until(lambda: self.processes() == [])
-
-
-def environment(process):
-    try:
-        return Path(f"/proc/{process.pid}/environ").read_text(errors="replace").split("\0")
-    except OSError:
-        return []
-
-
-def until(true, seconds=30.0):
-    """Wait for something to become true; what it is then."""
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return found
+        super().end()
 
 
 def runs_under(process):
@@ -110,21 +77,11 @@ def table(results, query=TABLE):
         return database.execute(query).fetchall()
 
 
-def ended(process, seconds=60):
-    """Wait for a process; its exit status and what it wrote."""
-    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe and not pipe.closed]
-    output, errors = process.communicate(timeout=seconds) if pipes else ("", "")
-    return process.wait(seconds), output, errors
-
-
 @pytest.fixture
 def cluster(tmp_path):
     cluster = Cluster(tmp_path)
     yield cluster
     cluster.end()
-    for process in cluster.processes():
-        process.kill()
-        pytest.fail(f"{process} was left")
 
 
 @pytest.fixture
@@ -198,7 +155,7 @@ def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path):
     assert (status, errors.count("\n")) == (2, 1)
     assert "expected at most 1, no worker has more" in errors
     command = ["worker", "--scheduler", cluster.address, "--cores", str(len(usable_cpus()))]
-    status, _, errors = ended(cluster.start("harness", *command, stderr=subprocess.PIPE))
+    status, _, errors = ended(cluster.start("-m", "harness", *command, stderr=subprocess.PIPE))
     assert (status, errors.count("\n")) == (2, 1)
     assert "CPUs that no other worker of this scheduler has" in errors
 
@@ -230,7 +187,7 @@ def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, c
     assert len(said) == 1
     worker.send_signal(signal.SIGINT)
     assert ended(worker)[0] == 0
-    assert list((cluster.folder / "scratch").rglob("library")) == []
+    assert list(cluster.scratch.rglob("library")) == []
 
 
 # ---------------------------------------------------------------- without any cluster

@@ -1,0 +1,84 @@
+"""Carries out a campaign in a fork of itself, kills it at a random moment, and so on until the kills are used up.
+
+``python kill_driver.py RESULTS INSTANCE SEEDS KILLS``; a last fork is left to end by itself. A fork has everything
+imported already: what is disturbed is the campaign, not the start of Python.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from harness.discover import declared_in
+from harness.executors import LocalExecutor
+from harness.limits import Limits
+from harness.run import Job, Problem, campaign
+from harness.store import Store, exclusive
+
+SOLVERS = ("quick", "fails", "limit")
+LIMITS = Limits(20.0, 512.0)
+LONGEST_S = 0.7  # until a kill; a warden starts in about a third of it
+STATEMENTS = 180  # of SQL, until a kill
+
+
+def main(results: str, instance: str, seeds: str, kills: str) -> int:
+    """Kill and go on; the exit status of the fork that was left alone."""
+    chance = random.Random(0)
+    infos = [info for info in declared_in(Path(__file__).with_name("campaign_solvers.py")) if info.name in SOLVERS]
+    problem = Problem("chain", Path(instance), "pipeline")
+    jobs = [Job(info, problem, seed, LIMITS) for info in infos for seed in range(int(seeds))]
+    for number in range(int(kills)):
+        if number % 4:
+            end = fork(results, jobs, seconds=chance.uniform(0, LONGEST_S))
+        else:
+            end = fork(results, jobs, statements=chance.randrange(STATEMENTS))
+        if end not in (0, -signal.SIGKILL):
+            return 1
+    return fork(results, jobs)
+
+
+def fork(results: str, jobs: list[Job], seconds: float = 0.0, statements: int = 0) -> int:
+    """Carry the campaign out in a fork, killed after so many seconds, or when it begins that statement of SQL."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            status = resume(results, jobs, statements)
+        finally:
+            os._exit(status)
+    if seconds:
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def resume(results: str, jobs: list[Job], statements: int) -> int:
+    """What `shardmark run` does, with all that it takes from the command line at hand."""
+    with exclusive(results):
+        store = Store.open(results, create=True)
+        if statements:
+            store.connection.set_trace_callback(Countdown(statements))
+        finished = store.finished()
+        todo = [job for job in jobs if job.id not in finished]
+        number = store.add_campaign("now", ["test"], "0", {}, [job.id for job in jobs])
+        complete = campaign(store, number, todo, LocalExecutor(1, 1), None)
+        store.close()
+    return 0 if complete else 2
+
+
+class Countdown:
+    """Called so many times, it kills its process."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+
+    def __call__(self, _: str) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""Kill -9 of the harness, anywhere: what was stored is whole, what was not is done again, nothing is left behind."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from marked import Marked, ended, until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds what is left of processes as Linux tells them")
+
+HERE = Path(__file__).parent
+SEEDS, KILLS = 30, 100
+TABLE = "SELECT solver, instance, seed, status, reason, cost, lower_bound, solution FROM runs ORDER BY solver, seed"
+PARTS = """
+SELECT (SELECT count(*) FROM incumbents WHERE run = id), (SELECT count(*) FROM bounds WHERE run = id),
+  (SELECT count(*) FROM instances i WHERE i.checksum = r.checksum), (SELECT count(*) FROM solvers s WHERE
+  s.track = r.track AND s.name = r.solver AND s.hash = r.solver_hash) FROM runs r ORDER BY solver, seed
+"""
+
+
+@pytest.fixture
+def marked(tmp_path):
+    marked = Marked(tmp_path)
+    yield marked
+    marked.end()
+
+
+def ask(results, query):
+    with closing(sqlite3.connect(results / "results.sqlite")) as database:
+        return database.execute(query).fetchall()
+
+
+def check_same(disturbed, undisturbed):
+    """Every run is there once, whole, as if nothing had happened."""
+    assert ask(disturbed, "PRAGMA integrity_check") == [("ok",)]
+    assert ask(disturbed, "PRAGMA foreign_key_check") == []
+    assert ask(disturbed, TABLE) == ask(undisturbed, TABLE)
+    assert ask(disturbed, PARTS) == ask(undisturbed, PARTS)
+
+
+def test_a_campaign_that_is_killed_100_times_ends_as_one_that_is_not(marked, chain, tmp_path):
+    ends = {}
+    for name, kills in (("undisturbed", 0), ("disturbed", KILLS)):
+        command = [str(HERE / "kill_driver.py"), str(tmp_path / name), str(chain.path), str(SEEDS), str(kills)]
+        ends[name] = ended(marked.start(*command), 240)[0]
+    assert ends == {"undisturbed": 0, "disturbed": 0}
+    check_same(tmp_path / "disturbed", tmp_path / "undisturbed")
+    assert len(ask(tmp_path / "disturbed", TABLE)) == 3 * SEEDS
+    began = ask(
+        tmp_path / "disturbed",
+        "SELECT ended IS NOT NULL, (SELECT count(*) FROM runs WHERE campaign = c.id) FROM campaigns c",
+    )
+    assert len(began) > KILLS / 2  # others were killed before they had begun
+    assert began[-1][0] == 1
+    assert sum(done > 0 for _, done in began) > KILLS / 10
+    until(lambda: not marked.alive())
+    assert list(marked.scratch.iterdir()) == []
+
+
+def test_the_command_goes_on_wherever_it_was_killed(marked, chain, tmp_path):
+    chance = random.Random(0)
+    command = ["-m", "harness", "run", "--instance", str(chain.path), "--quiet", "--timeout", "20", "--seeds", "3"]
+    command += ["--solver", "quick", "--solver", "fails", "--solver-path", str(HERE / "campaign_solvers.py")]
+    for _ in range(6):
+        run = marked.start(*command, "--results", str(tmp_path / "disturbed"))
+        time.sleep(chance.uniform(0.2, 2.5))
+        run.kill()
+        assert ended(run)[0] in (0, -signal.SIGKILL)
+    for name in ("disturbed", "undisturbed"):
+        assert ended(marked.start(*command, "--results", str(tmp_path / name)))[0] == 0
+    check_same(tmp_path / "disturbed", tmp_path / "undisturbed")
+    assert len(ask(tmp_path / "disturbed", TABLE)) == 6
+    until(lambda: not marked.alive())
+    assert list(marked.scratch.iterdir()) == []
