@@ -29,7 +29,7 @@ PIPE_BYTES = 1 << 20  # of messages, for which a run need not wait
 
 SHORTEST_S, LONGEST_S = 0.002, 0.05  # between two looks at what a run uses
 FASTEST = 6 * 2**30  # bytes a second that a run can take
-SHARE = 4  # times what a look costs, until the next one
+SHARE = 4  # times the CPU time of a look, until the next one: a run that slows looks down cannot put them off
 
 
 @dataclass
@@ -148,11 +148,12 @@ class Watch:
                 self._stop("timeout", self._too_late)
                 return now
             if now >= next_look or self.received > self.most:
+                began = time.thread_time()
                 used = run.usage()
                 self._account(used)
                 if self.outcome.stop != "exit":
                     return now
-                next_look = self._next_look(now, used)
+                next_look = self._next_look(time.thread_time() - began, used)
             self._wait(run, min(next_look, end))
         over = run.over or time.monotonic()
         self._account(run.usage())
@@ -167,12 +168,12 @@ class Watch:
     def _too_late(self) -> str:
         return f"killed at the time limit of {self.limits.timeout_s:g} s"
 
-    def _next_look(self, began: float, used: Usage) -> float:
+    def _next_look(self, cost_s: float, used: Usage) -> float:
         """When to look again: before the limit on memory can be reached, often at first, at little cost."""
         now = time.monotonic()
         left = self.limits.memory_mib * 2**20 - max(used.memory, used.peak)
         pause = min(LONGEST_S, left / FASTEST, now - self.start)
-        return now + max(SHORTEST_S, pause, SHARE * (now - began))
+        return now + max(SHORTEST_S, pause, SHARE * cost_s)
 
     def _wait(self, run: Contained, until: float) -> None:
         """Read what comes until then, or until the run has ended."""
