@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import re
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,8 @@ NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000
 READ_ONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 4096, 1 << 14, 1 << 18
 MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "nodiratime": 2048, "relatime": 1 << 21}
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE = 442, -100, 0x8000
+
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 HIDDEN = (Path("/dev"), Path("/run"))  # devices, and the sockets of services
@@ -157,6 +161,7 @@ def _begin(room: Room, owner: tuple[int, int], link: socket.socket, become: Call
         reset_signals()  # it is safe from those that it does not handle
         prctl.die_with_parent()
         _map(*owner)
+        _raise_loopback()
         Path("/proc/self/oom_score_adj").write_text("1000")  # if the system must end something, the run
         socket.send_fds(link, [_used()], _furnish(room))
         solver = os.fork()
@@ -178,6 +183,12 @@ def _map(user: int, group: int) -> None:
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def _raise_loopback() -> None:
+    """Let the processes of the run, and nobody else, speak to each other over the network."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
 
 
 def _wait_for(solver: int, link: socket.socket) -> None:
