@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+import resource
 import select
 import signal
 import sys
@@ -24,19 +25,29 @@ from benchexec.cgroups import Cgroups
 from benchexec.container import DIR_HIDDEN, DIR_OVERLAY, DIR_READ_ONLY
 from benchexec.runexecutor import RunExecutor
 
+from harness import prctl
 from harness.limits import MEASURES, Order, Unable
+from harness.memory import largest_bytes
 from harness.tree import written
 from harness.watch import Pipes, Usage
 
 END_S = 30.0  # for BenchExec to clear up after a run
 CLEAR_S = 0.01  # what that takes as a rule
+FORKED = 1 << 21  # bytes: what is no greater than the warden by this may be its fork
 HELD = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
 
 
 class Executor(RunExecutor):
-    """BenchExec's executor, which reads the meters once: the second look that it takes costs each run 0.1 s."""
+    """BenchExec's executor, which reads the meters once: the second look that it takes costs each run 0.1 s.
+
+    Memory that others have loaded before, such as libraries, is not in a control group; it is in what the system tells
+    of a process, ``resident``. That may be of the fork with which the run began, so only what is greater counts.
+    """
 
     def _get_cgroup_measurements(self, cgroups: Cgroups, ru_child: Any, result: dict[str, Any]) -> None:
+        resident = largest_bytes(ru_child) if ru_child else 0
+        fork = largest_bytes(resource.getrusage(resource.RUSAGE_SELF)) + FORKED
+        result["resident"] = resident if resident > fork else 0
         result["cputime"] = cgroups.read_cputime()
         result["memory"] = cgroups.read_max_mem_usage() or 0
         result["oom_kill_count"] = cgroups.read_oom_kill_count()
@@ -52,12 +63,16 @@ class Benchexec:
         # Where a run is started BenchExec closes all files but the standard ones, and tells only its log why it fails.
         sys.stdout = self.log = os.fdopen(os.memfd_create("benchexec"), "w+")
         logging.basicConfig(stream=self.log, level=logging.ERROR, format="%(message)s", force=True)
+        os.register_at_fork(after_in_child=prctl.die_with_parent)  # should the warden be killed, its run goes with it
 
     def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
         """Start a run: ``command`` if there is one, else the Python solver of ``job``.
 
         `env` starts it, so that a program that does not exist ends as it does in a shell.
         """
+        executor = self._executor(folder)
+        self.log.seek(0)
+        self.log.truncate()
         channel = None if command else os.dup(pipes.channel)
         stdout, stderr = os.dup(pipes.stdout), os.dup(pipes.stderr)
         call = {
@@ -71,7 +86,7 @@ class Benchexec:
             "workingDir": str(folder),
         }
         ends = [end for end in (channel, stdout, stderr) if end is not None]
-        return Run(self._executor(folder), call, ends, self._enforced(order), self._complaint)
+        return Run(executor, call, ends, self._enforced(order), self._complaint)
 
     def _executor(self, folder: Path) -> Executor:
         """An executor for one run in a folder."""
@@ -228,4 +243,5 @@ class Run:
         if "exitcode" not in self.result:
             return Usage()
         refused = self.result.get("terminationreason") == "memory" and self._status() != 0
-        return Usage(peak=self.result["memory"], cpu_s=self.result["cputime"], out_of_memory=refused)
+        peak = max(self.result["memory"], self.result["resident"])
+        return Usage(peak=peak, cpu_s=self.result["cputime"], out_of_memory=refused)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -109,6 +111,27 @@ def test_memory_in_files_counts(warden, isolation, order):
     fill = "open('x', 'wb').write(bytes(400 << 20))"
     outcome = warden.run(order(*python(fill), output_mib=1000.0))
     assert outcome.stop == "memory"
+
+
+def test_a_run_dies_with_its_warden(warden, order):
+    token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(warden.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
+        while len(family := processes_with(token)) < 3:
+            time.sleep(0.05)
+        warden.process.kill()
+        assert outcome.result().stop == "lost"
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []
+
+
+def processes_with(token):
+    """The process whose arguments hold the token but for the warden, and its descendants."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.name() == "sh" and any(token in word for word in process.cmdline()):
+                return [process, *process.children(recursive=True)]
+    return []
 
 
 def test_what_benchexec_refuses_is_told(warden, order):

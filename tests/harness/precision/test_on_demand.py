@@ -49,7 +49,7 @@ def tell(what: str, backend: str, unit: str, values: Sequence[float]) -> None:
 
 @pytest.mark.parametrize("solver", ["sleeps-on", "computes-on", "children-live-on"])
 def test_wall(warden, order, solver):
-    limits = Limits(0.6, 1024.0)
+    limits = Limits(1.5, 1024.0)
     lives, stamps = [], []
     for _ in range(RUNS):
         outcome = warden.run(order(solver=solver, file=STRAINS, **vars(limits)))
