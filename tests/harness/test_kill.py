@@ -57,9 +57,9 @@ def test_a_campaign_that_is_killed_100_times_ends_as_one_that_is_not(marked, cha
         tmp_path / "disturbed",
         "SELECT ended IS NOT NULL, (SELECT count(*) FROM runs WHERE campaign = c.id) FROM campaigns c",
     )
-    assert len(began) > KILLS / 2  # others were killed before they had begun
+    assert len(began) > KILLS / 5  # others were killed before they had begun
     assert began[-1][0] == 1
-    assert sum(done > 0 for _, done in began) > KILLS / 10
+    assert sum(done > 0 for _, done in began) >= 5
     until(lambda: not marked.alive())
     assert list(marked.scratch.iterdir()) == []
 

@@ -1,0 +1,106 @@
+"""What the harness itself costs in a long campaign: 10,000 runs of a solver that does nothing.
+
+On demand, as the precision is: `pytest --benchmark-enable -s tests/harness/precision/test_endurance.py`, some minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import benchmarks
+import psutil
+import pytest
+from marked import Marked, ended
+
+from harness.cpus import usable_cpus
+from instances.jsonfile import write_json
+
+RUNS, INSTANCES, EVERY = 10_000, 10, 1_000
+MOST_MIB = 300.0
+FLAT = 1.25  # a thousand runs at the end beside a thousand at the beginning
+IDLE = Path(benchmarks.__file__).with_name("idle.py")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The harness's process after so many runs: seconds since its start, of its CPU time, MiB of it and its wardens."""
+
+    runs: int
+    elapsed_s: float
+    cpu_s: float
+    mib: float
+    wardens_mib: float
+
+
+def sample(process: psutil.Process, runs: int, began: float) -> Sample:
+    times = process.cpu_times()
+    wardens = 0
+    for child in process.children():
+        with suppress(psutil.NoSuchProcess):
+            wardens += child.memory_info().rss
+    return Sample(
+        runs, time.monotonic() - began, times.user + times.system, process.memory_info().rss / 2**20, wardens / 2**20
+    )
+
+
+@pytest.fixture
+def _on_demand(request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("benchmark_enable"):
+        pytest.skip("a measurement of some minutes, asked for with --benchmark-enable")
+
+
+@pytest.mark.usefixtures("_on_demand")
+def test_ten_thousand_runs(tmp_path):
+    document = json.loads(benchmarks.data_file("chain").read_text())
+    command = ["-m", "harness", "run", "--results", str(tmp_path / "results"), "--limits", "posix", "--stages", "2"]
+    command += ["--jobs", str(len(usable_cpus())), "--seeds", str(RUNS // INSTANCES), "--timeout", "60"]
+    command += ["--solver", "idle", "--solver-path", str(IDLE)]
+    for i in range(INSTANCES):
+        write_json(tmp_path / f"{i}.json", {**document, "name": f"chain-{i}"})
+        command += ["--instance", str(tmp_path / f"{i}.json")]
+    marked = Marked(tmp_path)
+    process = marked.start(*command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    harness, samples, began, done = psutil.Process(process.pid), [], time.monotonic(), 0
+    for line in process.stderr:
+        if line.startswith("["):
+            done += 1
+            if done % EVERY == 0 or done == EVERY // 10:
+                samples.append(sample(harness, done, began))
+    assert ended(process)[0] == 0
+    marked.end()
+    tell(samples)
+    with closing(sqlite3.connect(tmp_path / "results" / "results.sqlite")) as database:
+        walls = [wall for (wall,) in database.execute("SELECT wall_s FROM runs WHERE status = 'ok' ORDER BY rowid")]
+    assert len(walls) == RUNS
+    slots = len(usable_cpus())
+    thousands = [1000 * sum(walls[i : i + EVERY]) / EVERY for i in (0, RUNS - EVERY)]
+    print("a run itself, mean of the first and of the last thousand: {:.1f} ms, {:.1f} ms".format(*thousands))
+    first, last = (steps(samples)[i] for i in (0, -1))
+    print(f"a slot's time a run: {slots * first[0]:.1f} ms, {slots * last[0]:.1f} ms")
+    assert max(found.mib for found in samples) < MOST_MIB
+    assert last[1] < FLAT * first[1]
+
+
+def steps(samples):
+    """Milliseconds of time and of the harness's own CPU a run, between each sample and the next."""
+    return [
+        (1000 * (b.elapsed_s - a.elapsed_s) / (b.runs - a.runs), 1000 * (b.cpu_s - a.cpu_s) / (b.runs - a.runs))
+        for a, b in pairwise(samples)
+    ]
+
+
+def tell(samples):
+    """The table: how much, and how much a run since the line before."""
+    print(
+        f"\n{'runs':>6} {'elapsed s':>10} {'harness MiB':>12} {'wardens MiB':>12} {'ms a run':>9} {'its CPU ms a run':>17}"
+    )
+    for found, (wall, cpu) in zip(samples, [(float("nan"),) * 2, *steps(samples)], strict=True):
+        figures = f"{found.elapsed_s:10.1f} {found.mib:12.1f} {found.wardens_mib:12.1f} {wall:9.2f} {cpu:13.2f}"
+        print(f"{found.runs:6} {figures}")
