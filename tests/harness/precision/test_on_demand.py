@@ -1,6 +1,6 @@
 """How precisely limits are held and use is measured, on both backends.
 
-A measurement of some ten minutes, so only on demand, on a machine that does nothing else:
+A measurement of some five minutes, so only on demand, on a machine that does nothing else:
 `pytest --benchmark-enable -s tests/harness/precision`. What a run did beyond its
 limit is told by the run itself, not by the referee that is measured.
 """
@@ -22,7 +22,7 @@ import pytest
 from harness.limits import Limits, Outcome
 
 STRAINS = Path(__file__).with_name("strains.py")
-RUNS = 50
+RUNS = 51  # of every kind in all
 WALL_S = 0.2
 MEMORY_MIB = 50.0  # or a tenth of the limit, whichever is more
 OWN_USE = 0.05
@@ -49,9 +49,9 @@ def tell(what: str, backend: str, unit: str, values: Sequence[float]) -> None:
 
 @pytest.mark.parametrize("solver", ["sleeps-on", "computes-on", "children-live-on"])
 def test_wall(warden, order, solver):
-    limits = Limits(1.5, 1024.0)
+    limits = Limits(2.0, 1024.0)
     lives, stamps = [], []
-    for _ in range(RUNS):
+    for _ in range(RUNS // 3):
         outcome = warden.run(order(solver=solver, file=STRAINS, **vars(limits)))
         assert outcome.stop == "timeout", outcome
         lives.append(greatest("late", outcome) - limits.margin_s())
@@ -66,7 +66,7 @@ def test_wall(warden, order, solver):
 def test_memory(warden, order, solver):
     limits = Limits(60.0, 256.0)
     beyond, reported = [], []
-    for _ in range(RUNS):
+    for _ in range(RUNS // 3):
         outcome = warden.run(order(solver=solver, file=STRAINS, **vars(limits)))
         assert outcome.stop == "memory", outcome
         beyond.append(greatest("has", outcome) - limits.memory_mib)
