@@ -160,8 +160,7 @@ class Watch:
         if self.outcome.stop == "exit" and over > end:
             self._stop("timeout", self._too_late)
         elif self.outcome.stop == "exit" and status:
-            how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
-            self._stop("crash", how)
+            self._stop("crash", f"killed by {named(-status)}" if status < 0 else f"ended with exit status {status}")
         return over
 
     @property
@@ -249,3 +248,11 @@ class Watch:
         outcome.fault = self.frames.fault or self.answer.fault
         outcome.log = self.log[-LOG_BYTES:].decode(errors="replace")
         return outcome
+
+
+def named(number: int) -> str:
+    """A signal's name, or its number where it has none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

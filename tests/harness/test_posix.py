@@ -1,0 +1,403 @@
+"""Runs of the backend posix, isolated and not: what holds for both."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from harness import isolate
+from harness.limits import Limits, Order, Outcome
+from harness.warden import Warden
+from instances.jsonfile import sha256
+
+OBSTACLE = isolate.why_not()
+ISOLATION = [
+    pytest.param("auto", marks=pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE), id="isolated"),
+    pytest.param("none", id="not isolated"),
+]
+AMPLE = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=16.0)
+CHAIN = (
+    '{"format": "shardmark/pipeline/1", "name": "two", "stages": 2, "bandwidth": 1.0, "memory": null, '
+    '"edges": [[0, 1]], "nodes": {"work": [3, 2], "output_size": [1, 1], "param_size": [0, 0]}}'
+)
+HEAD = """
+import ctypes, mmap, multiprocessing, os, resource, signal, subprocess, sys, threading, time
+from solvers.registry import solver
+
+@solver(track="pipeline", name="s")
+def s(instance, run):
+"""
+
+
+def order_of(folder: Path, body: str = "", command: tuple[str, ...] = (), limits: Limits = AMPLE, **more) -> Order:
+    """A run of a solver with this body, or of a command, on an instance of two nodes."""
+    instance, solver = folder / "two.json", folder / "body.py"
+    instance.write_text(CHAIN)
+    solver.write_text(HEAD + textwrap.indent(textwrap.dedent(body) or "pass", "    "))
+    file = "" if command else str(solver)
+    return Order("pipeline", str(instance), sha256(CHAIN.encode()), {}, "s", file, 5, limits, command=command, **more)
+
+
+@pytest.fixture(scope="module", params=ISOLATION)
+def warden(request):
+    with Warden("posix", request.param) as one:
+        yield one
+
+
+@pytest.fixture
+def run(warden, tmp_path):
+    """Carry out a body or a command; then, in the same warden, a run that does nothing, which has to be as ever."""
+
+    def run(body: str = "", command: tuple[str, ...] = (), limits: Limits = AMPLE, **more) -> Outcome:
+        return warden.run(order_of(tmp_path, body, command, limits, **more))
+
+    yield run
+    outcome = run("run.report([0, 0]); return [0, 1]")
+    assert (outcome.stop, outcome.reason, len(outcome.messages)) == ("exit", "", 3), outcome.log
+    assert outcome.peak_mib < 100
+
+
+def used_by(command: tuple[str, ...]) -> tuple[float, float]:
+    """CPU seconds and MiB that a command uses when nobody watches it, as the system tells a small parent."""
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
+        "u = resource.getrusage(resource.RUSAGE_CHILDREN); print(u.ru_utime + u.ru_stime, u.ru_maxrss / 1024)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, *command], capture_output=True, text=True, check=True
+    )
+    cpu_s, peak_mib = map(float, told.stdout.split())
+    return cpu_s, peak_mib
+
+
+# ---------------------------------------------------------------- what a run finds
+
+
+def test_it_finds_standard_files_and_the_pipe_only(run):
+    outcome = run("print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])")
+    assert outcome.log == "[0, 1, 2, 3]\n"
+    outcome = run(command=("sh", "-c", "ls /proc/self/fd >&2; echo '[0]'", "{instance}"))
+    assert outcome.log.split() == ["0", "1", "2", "3"]  # the last is of the listing
+
+
+def test_it_has_its_own_folder(run):
+    outcome = run(
+        """
+        import tempfile
+        folder = os.getcwd()
+        print(folder == os.environ["HOME"] == os.environ["TMPDIR"] == tempfile.gettempdir())
+        open("note", "w").write("x")
+        with tempfile.NamedTemporaryFile() as file:
+            print(os.path.dirname(file.name) == folder)
+        print(folder)
+        """
+    )
+    assert outcome.log.split()[:-1] == ["True"] * 2
+    assert not Path(outcome.log.split()[-1], "note").exists()
+
+
+def test_signals_are_as_python_sets_them(run):
+    outcome = run("print(*[n.name for n in signal.Signals if signal.getsignal(n) != signal.SIG_DFL])")
+    expected = "import signal; print(*[n.name for n in signal.Signals if signal.getsignal(n) != signal.SIG_DFL])"
+    python = subprocess.run([sys.executable, "-c", expected], capture_output=True, text=True, check=True).stdout
+    assert set(outcome.log.split()) == set(python.split())
+
+
+def test_a_program_finds_no_signal_ignored(run):
+    outcome = run(command=("cat", "/proc/self/status", "{instance}"))
+    assert re.findall(r"Sig(?:Blk|Ign):\s+(\w+)", outcome.log) == ["0" * 16] * 2
+
+
+def test_threads_are_as_many_as_cores(run):
+    body = "print([os.environ[n] for n in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS')])"
+    assert run(body).log == "['1', '1']\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system pins nothing")
+def test_it_stays_on_its_cores_whatever_it_asks_for(run):
+    cpu = min(os.sched_getaffinity(0))
+    outcome = run(
+        """
+        def ask():
+            os.sched_setaffinity(0, range(os.cpu_count()))
+            print(sorted(os.sched_getaffinity(0)))
+        ask()
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        print(subprocess.check_output(["sh", "-c", "taskset -p ff $$ >/dev/null; nproc"]).decode())
+        """,
+        cpus=(cpu,),
+    )
+    assert outcome.enforced["cores"] in ("hard", "none")
+    if outcome.enforced["cores"] == "hard":
+        assert outcome.log.split() == [f"[{cpu}]", f"[{cpu}]", "1"]
+
+
+def test_its_priority_is_that_of_the_referee(run):
+    assert run("print(os.getpriority(os.PRIO_PROCESS, 0))").log == f"{os.getpriority(os.PRIO_PROCESS, 0)}\n"
+
+
+def test_it_leaves_no_core_file_and_no_huge_one(run):
+    outcome = run("print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_FSIZE)[0] >> 20)")
+    assert outcome.log == "(0, 0) 512\n"
+
+
+def test_printed_lines_are_not_lost(run):
+    assert run("print('one'); print('two', end=''); sys.stderr.write('!')").log == "one\ntwo!"
+    assert run("print('one', end=''); os.write(1, b'')\nsys.exit(4)").log == "one"
+
+
+# ---------------------------------------------------------------- how it ends
+
+
+@pytest.mark.parametrize(
+    ("body", "stop", "reason"),
+    [
+        ("sys.exit(3)", "crash", "ended with exit status 3"),
+        ("sys.exit(-1)", "crash", "ended with exit status 255"),
+        ("sys.exit(None)", "exit", ""),
+        ("sys.exit('no')", "crash", "ended with exit status 1"),
+        ("raise KeyboardInterrupt", "crash", "ended with exit status 1"),
+        ("os._exit(9)", "crash", "ended with exit status 9"),
+        ("os.abort()", "crash", "killed by SIGABRT"),
+        ("ctypes.string_at(0)", "crash", "killed by SIGSEGV"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "crash", "killed by SIGKILL"),
+        ("os.kill(os.getpid(), signal.SIGTERM)", "crash", "killed by SIGTERM"),
+        ("os.kill(os.getpid(), signal.SIGRTMIN + 3)", "crash", "killed by signal 37"),
+        ("os.closerange(1, 3)", "exit", ""),
+        ("os.kill(os.getpid(), signal.SIGSTOP)", "timeout", "killed at the time limit of 0.5 s"),
+    ],
+)
+def test_its_end_is_told_exactly(run, body, stop, reason):
+    limits = Limits(0.5, 512.0) if stop == "timeout" else AMPLE
+    outcome = run(body, limits=limits)
+    assert (outcome.stop, outcome.reason) == (stop, reason), outcome.log
+
+
+def test_a_program_that_cannot_be_started_ends_as_in_a_shell(run, tmp_path):
+    assert run(command=("/not/there", "{instance}")).reason == "ended with exit status 127"
+    tmp_path.joinpath("plain").write_text("no program")
+    assert run(command=(str(tmp_path / "plain"), "{instance}")).reason == "ended with exit status 126"
+
+
+def test_nothing_outlives_it(run):
+    outcome = run(
+        """
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+                os.write(writer, b"x")
+                time.sleep(600)
+            os._exit(0)
+        os.read(reader, 1)
+        """
+    )
+    assert outcome.stop == "exit"
+    assert outcome.wall_s < 10
+
+
+# ---------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize("limit", [200.0, 1000.0])
+def test_memory_taken_in_one_step_is_seen_in_time(run, limit):
+    outcome = run("x = bytearray(b'x') * (4 << 30)\ntime.sleep(60)", limits=Limits(20.0, limit))
+    assert outcome.stop == "memory"
+    assert limit < outcome.peak_mib < 4000
+
+
+def test_memory_of_children_is_summed_but_what_they_share_counts_once(run):
+    body = """
+        shared = mmap.mmap(-1, 60 << 20)
+        shared.write(b"x" * (60 << 20))
+        for _ in range(6):
+            if os.fork() == 0:
+                sum(shared[i] for i in range(0, 60 << 20, 4096))
+                own = bytearray(b"x") * ({} << 20)
+                time.sleep({})
+                os._exit(0)
+        while True:
+            try:
+                os.wait()
+            except ChildProcessError:
+                break
+    """
+    outcome = run(body.format(10, 0.5), limits=Limits(20.0, 400.0))
+    assert (outcome.stop, outcome.reason) == ("exit", "")
+    assert 100 < outcome.peak_mib < 300
+    assert run(body.format(100, 60), limits=Limits(20.0, 400.0)).stop == "memory"
+
+
+def test_memory_in_files_that_nobody_maps_counts(run):
+    outcome = run(
+        """
+        files = [os.memfd_create("hoard") for _ in range(2)]
+        for i in range(700):
+            os.write(files[i % 2], b"x" * (1 << 20))
+        time.sleep(60)
+        """
+    )
+    assert outcome.stop == "memory"
+
+
+def test_a_file_in_memory_that_is_mapped_counts_once(run):
+    outcome = run(
+        """
+        file = os.memfd_create("array")
+        os.truncate(file, 300 << 20)
+        array = mmap.mmap(file, 300 << 20)
+        for _ in range(300):
+            array.write(b"x" * (1 << 20))
+        if os.fork() == 0:
+            sum(array[i] for i in range(0, 300 << 20, 4096))
+            time.sleep(0.3)
+            os._exit(0)
+        os.wait()
+        """
+    )
+    assert (outcome.stop, outcome.reason) == ("exit", "")
+    assert 300 < outcome.peak_mib < 400
+
+
+def test_a_spike_between_two_looks_counts(run):
+    outcome = run("x = bytearray(b'x') * (400 << 20)\ndel x", limits=Limits(20.0, 390.0))
+    assert outcome.stop == "memory"
+    assert 390 < outcome.peak_mib < 500
+
+
+def test_cpu_time_of_the_whole_tree_is_limited(run):
+    body = """
+        for _ in range(2):
+            if os.fork() == 0:
+                os.setsid()
+                while True:
+                    pass
+        time.sleep(60)
+    """
+    outcome = run(body, limits=Limits(30.0, 512.0, cpu_s=0.5))
+    assert outcome.stop == "cpu"
+    assert 0.5 < outcome.cpu_s < 3
+
+
+def test_cpu_time_of_children_one_after_another_is_limited(run):
+    body = """
+        while True:
+            if os.fork() == 0:
+                end = time.process_time() + 0.02
+                while time.process_time() < end:
+                    pass
+                os._exit(0)
+            os.wait()
+    """
+    assert run(body, limits=Limits(30.0, 512.0, cpu_s=0.5)).stop == "cpu"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for _ in range(2000):\n    if os.fork() == 0: time.sleep(60); os._exit(0)\ntime.sleep(60)",
+        "for _ in range(11):\n    os.fork()\ntime.sleep(60)",
+        "for _ in range(2000):\n    if os.fork() == 0: os.setsid(); time.sleep(60); os._exit(0)\ntime.sleep(60)",
+        # At most 300 at once, each of which puts another in its place for ten seconds.
+        "end = time.time() + 10\nfor _ in range(300):\n    if os.fork() == 0:\n        break\n"
+        "else:\n    time.sleep(60)\n"
+        "while time.time() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()",
+    ],
+    ids=["children", "doubling", "sessions", "hopping"],
+)
+def test_a_storm_of_processes_is_ended(run, body):
+    outcome = run(body, limits=Limits(30.0, 4096.0, processes=100))
+    assert outcome.stop == "processes"
+    assert outcome.reason.endswith("the limit is 100")
+
+
+def test_threads_are_no_processes(run):
+    body = """
+        threads = [threading.Thread(target=time.sleep, args=(0.3,)) for _ in range(200)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+    """
+    assert run(body).stop == "exit"
+
+
+@pytest.mark.parametrize("where", ["print('x' * 1000)", "os.write(2, b'x' * 1000)", "run.send('solution', 'x' * 1000)"])
+def test_a_flood_is_cut(run, where):
+    outcome = run(f"while True:\n    {where}")
+    assert (outcome.stop, outcome.reason) == ("output", "wrote more than 16 MiB to its pipes and its folder")
+    assert len(outcome.messages) <= 1000
+    assert len(outcome.log) <= 17000
+
+
+def test_files_in_its_folder_are_output(run):
+    outcome = run("for i in range(60): open(str(i), 'wb').write(b'x' * (1 << 20))\ntime.sleep(60)")
+    assert outcome.stop == "output"
+
+
+def test_the_clock_stops_a_run_in_time(run):
+    outcome = run(
+        "run.report([0, 0])\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\ntime.sleep(60)",
+        limits=Limits(0.6, 512.0),
+    )
+    assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 0.6 s")
+    assert 0.6 <= outcome.wall_s < 5
+    assert len(outcome.messages) == 1
+
+
+# ---------------------------------------------------------------- what it used
+
+SPIN = "n = 0\nfor i in range(6_000_000): n += i"
+WORK = {
+    "alone": f"x = bytearray(b'x') * (150 << 20)\n{SPIN}",
+    "children": f"import os\nfor _ in range(3):\n  if os.fork() == 0:\n    x = bytearray(b'x') * (100 << 20)\n"
+    f"    exec({SPIN!r})\n    os._exit(0)\n  os.wait()",
+}
+
+
+@pytest.mark.parametrize("how", WORK)
+def test_what_a_program_uses_is_told_as_the_system_tells_it(run, how):
+    outcome = run(command=(sys.executable, "-I", "-S", "-c", WORK[how], "{instance}"))
+    assert outcome.stop == "exit", outcome.log
+    cpu_s, peak_mib = used_by((sys.executable, "-I", "-S", "-c", WORK[how]))
+    assert outcome.peak_mib == pytest.approx(peak_mib, rel=0.05)
+    assert outcome.cpu_s == pytest.approx(cpu_s, rel=0.5)  # what other programs do to the caches can be much
+
+
+def test_a_small_program_is_not_taken_for_the_fork_that_began_it(run):
+    outcome = run(command=("sleep", "0.2"))
+    assert outcome.reason in ("", "ended with exit status 1"), outcome.log
+    outcome = run(command=("sh", "-c", "sleep 0.2; echo '[0]'", "{instance}"))
+    assert 0 < outcome.peak_mib < 10
+
+
+def test_cpu_time_of_orphans_counts(run):
+    outcome = run(
+        """
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            if os.fork() == 0:
+                while time.process_time() < 0.4:
+                    pass
+                os.write(writer, b"x")
+            os._exit(0)
+        os.wait()
+        os.read(reader, 1)
+        time.sleep(0.2)
+        """
+    )
+    assert 0.4 <= outcome.cpu_s < 1.5
+
+
+def test_memory_of_the_warden_is_not_the_runs(run):
+    outcome = run("pass")
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    assert 5 < outcome.peak_mib < max(own, 60)
