@@ -293,12 +293,16 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
 def executor_of(options: argparse.Namespace, jobs: Sequence[Job], say: Callable[[str], None]) -> Executor:
     """What carries out the jobs of a campaign."""
     cores = max((job.limits.cores for job in jobs), default=1)
+    if (options.executor == "dask") != (options.scheduler is not None):
+        raise InputError("run", "", "expected --executor dask and --scheduler ADDRESS together")
     if options.executor == "local":
         backend = choose(options.limits, options.isolation)
         say(f"limits: {backend}")
         return LocalExecutor(options.jobs or 1, cores, backend.warden)
-    if options.scheduler is None:
-        raise InputError("--executor dask", "", "expected --scheduler ADDRESS with it")
+    if (options.limits, options.isolation) != ("auto", "auto"):
+        raise InputError(
+            "run", "--limits and --isolation", "expected them with `shardmark worker`, which holds the runs"
+        )
     with _with_dask():
         from harness.dask_executor import DaskExecutor
 
@@ -317,7 +321,7 @@ def _with_dask() -> Iterator[None]:
 def run_worker(options: argparse.Namespace) -> Answer:
     """Carry out runs of campaigns elsewhere, one at a time, until Ctrl-C."""
     with _with_dask():
-        from harness.dask_worker import serve
+        from harness.dask_worker import Station, serve
     usable = usable_cpus()
     asked = [cpu for cpu in usable if options.cpus is None or cpu in options.cpus]
     wanted = options.cores if options.cpus is None else len(options.cpus)
@@ -326,8 +330,10 @@ def run_worker(options: argparse.Namespace) -> Answer:
         if len(cpus) < wanted:
             free = f"{wanted} usable CPUs that no other worker of this scheduler has"
             raise InputError("worker", "--cpus or --cores", f"expected {free}, found {len(cpus)}")
-        warden = choose(options.limits, options.isolation).warden()
-        serve(options.scheduler, options.name or platform.node(), cpus, warden, Progress(0, 0).line)
+        backend = choose(options.limits, options.isolation)
+        with backend.warden() as warden:
+            station = Station(options.name or platform.node(), cpus, warden, str(backend))
+            serve(options.scheduler, station, Progress(0, 0).line)
     return 0, None
 
 

@@ -146,6 +146,7 @@ class DaskExecutor:
             if isinstance(answer, dict):
                 self.facts[answer["host"]] = answer.pop("facts")
                 self.workers[address] = answer
+                self.say(f"worker {self._name(address)}: {answer['means']}")
             else:
                 self.strangers.add(address)
 

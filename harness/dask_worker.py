@@ -125,10 +125,11 @@ class Station(WorkerPlugin):
 
     name = NAME
 
-    def __init__(self, host_name: str, cpus: Sequence[int], warden: Warden) -> None:
+    def __init__(self, host_name: str, cpus: Sequence[int], warden: Warden, limits: str) -> None:
         self.host = host_name
         self.cpus = tuple(cpus)
         self.warden = warden
+        self.means = f"CPUs {', '.join(map(str, cpus))}; limits: {limits}"
         self.stopped = threading.Event()
         self.busy = False
         self.watched: dict[str, host.Disturbances] = {}
@@ -235,7 +236,8 @@ def introduce(topic: str, dask_worker: Worker) -> dict[str, Any]:
     """What a campaign keeps of a worker; its machine is watched from now on."""
     station = station_of(dask_worker)
     station.watched[topic] = host.Disturbances()
-    return {"host": station.host, "name": dask_worker.name, "cores": len(station.cpus), "facts": host.facts()}
+    known = {"host": station.host, "cores": len(station.cpus), "means": station.means, "facts": host.facts()}
+    return {**known, "name": dask_worker.name}
 
 
 def look_back(topic: str, killed: Mapping[str, int], dask_worker: Worker) -> list[str]:
@@ -258,15 +260,15 @@ async def come_to_rest(dask_worker: Worker) -> None:
 # ---------------------------------------------------------------- the process of a worker
 
 
-def serve(scheduler: str, name: str, cpus: Sequence[int], warden: Warden, say: Callable[[str], None]) -> None:
+def serve(scheduler: str, station: Station, say: Callable[[str], None]) -> None:
     """Be a worker until Ctrl-C, SIGTERM or SIGHUP, or until the scheduler goes.
 
     Raises InputError if the scheduler cannot be reached.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    pin(cpus)
-    with warden, dask.config.set(QUIET):
-        asyncio.run(_serve(scheduler, Station(name, cpus, warden), say))
+    pin(station.cpus)
+    with dask.config.set(QUIET):
+        asyncio.run(_serve(scheduler, station, say))
 
 
 async def _serve(scheduler: str, station: Station, say: Callable[[str], None]) -> None:
@@ -275,7 +277,7 @@ async def _serve(scheduler: str, station: Station, say: Callable[[str], None]) -
         if signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, told.set)
     worker = await connect(scheduler, station)
-    say(f"{worker.name} carries out runs for {scheduler}, CPUs {', '.join(map(str, station.cpus))}")
+    say(f"{worker.name} carries out runs for {scheduler} on {station.means}")
     waits = [asyncio.create_task(event) for event in (told.wait(), worker.finished())]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     if told.is_set():

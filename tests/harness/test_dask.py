@@ -147,12 +147,15 @@ def test_ctrl_c_kills_the_runs_elsewhere_and_keeps_what_is_done(cluster, chain, 
 
 def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path):
     options = ["--instance", str(chain.path), "--solver", "quick"]
+    for wrong in (["--limits", "posix"], ["--executor", "local"]):
+        status, _, errors = ended(cluster.campaign(tmp_path / "r", *options, *wrong))
+        assert (status, errors.count("\n")) == (2, 1)
     status, _, errors = ended(cluster.campaign(tmp_path / "r", *options))
     assert (status, errors.count("\n")) == (2, 1)
     assert "expected at least one worker, start some with `shardmark worker --scheduler" in errors
     cluster.worker("small")
     status, _, errors = ended(cluster.campaign(tmp_path / "r", *options, "--cores", "64"))
-    assert (status, errors.count("\n")) == (2, 1)
+    assert (status, errors.count("\n")) == (2, 2)  # it has told of the worker
     assert "expected at most 1, no worker has more" in errors
     command = ["worker", "--scheduler", cluster.address, "--cores", str(len(usable_cpus()))]
     status, _, errors = ended(cluster.start("-m", "harness", *command, stderr=subprocess.PIPE))
@@ -168,7 +171,7 @@ def test_a_scheduler_that_cannot_be_reached_is_one_sentence(monkeypatch, address
 
 
 def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, chain):
-    worker = cluster.worker("only")
+    worker = cluster.worker("only", "--cpus", str(usable_cpus()[-1]))
     hidden = os.memfd_create("hidden")  # a file without a name
     os.write(hidden, chain.path.read_bytes())
     problem = Problem("hidden", Path(f"/proc/self/fd/{hidden}"), "pipeline")
@@ -184,7 +187,8 @@ def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, c
         with pytest.raises(InputError, match=r"worker only-\d+ .*: expected the version of pipeline/brkga.py"):
             executor.submit(Job(stale, problem, 0, Limits(20.0, 512.0))).result(30)
     os.close(hidden)
-    assert len(said) == 1
+    assert [words.split(": ")[1] for words in said[:1]] == [f"CPUs {usable_cpus()[-1]}; limits"]
+    assert len(said) == 2  # the worker, and its refusal
     worker.send_signal(signal.SIGINT)
     assert ended(worker)[0] == 0
     assert list(cluster.scratch.rglob("library")) == []
@@ -195,7 +199,7 @@ def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, c
 
 @pytest.fixture
 def station(tmp_path):
-    station = Station("here", [0], SimpleNamespace())
+    station = Station("here", [0], SimpleNamespace(), "none")
     station.setup(SimpleNamespace(local_directory=str(tmp_path / "local"), name="w", address="a"))
     return station
 
