@@ -53,9 +53,12 @@ class Proc:
         os.close(file)
         return b"".join(parts)
 
-    def processes(self) -> list[int]:
-        """All processes that it shows."""
-        return [int(name) for name in os.listdir(self.folder) if name.isdigit()]
+    def processes(self) -> Iterator[int]:
+        """All processes that it shows; without end while new ones come faster than they are listed."""
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                if entry.name.isdigit():
+                    yield int(entry.name)
 
     def children(self, pid: int) -> list[int]:
         """Children of all threads of a process."""
@@ -123,7 +126,10 @@ def filled(folder: int) -> int:
 
 
 class Meter(Protocol):
-    """What adds up the use of a changing set of processes; ``peak`` is the greatest memory so far."""
+    """What adds up the use of a changing set of processes; ``peak`` is the greatest memory so far.
+
+    Processes that end while they are counted count, and so do those that have ended and that nobody has waited for.
+    """
 
     peak: float
 
@@ -148,15 +154,17 @@ class ProcMeter:
 
     def read(self, limit: float, most: int) -> Usage:
         """See `Meter`."""
-        found = ((pid, self.proc.state(pid)) for pid in self.members())
-        alive = dict(islice(((pid, state) for pid, state in found if state and state.alive), most + 1))
-        cpu_s = sum(state.cpu_s + state.waited_cpu_s for state in alive.values())
-        used = Usage(cpu_s=cpu_s, processes=len(alive))
-        if used.processes <= most:
-            used.memory = self._memory(alive, limit)
-        if used.processes == 1:
-            used.peak = self.proc.peak(*alive)
-        return used
+        members = list(islice(self.members(), most + 1))
+        if len(members) > most:
+            return Usage(processes=len(members))
+        states = {pid: state for pid in members if (state := self.proc.state(pid))}
+        alive = {pid: state for pid, state in states.items() if state.alive}
+        return Usage(
+            memory=self._memory(alive, limit),
+            peak=self.proc.peak(*alive) if len(alive) == 1 else 0.0,
+            cpu_s=sum(state.cpu_s + state.waited_cpu_s for state in states.values()),
+            processes=len(members),
+        )
 
     def _memory(self, alive: dict[int, State], limit: float) -> float:
         files = {file: size for pid in alive for file, size in self.proc.memory_files(pid).items()}
@@ -167,6 +175,8 @@ class ProcMeter:
         elif bound > limit or time.monotonic() >= self.next_look:
             began = time.monotonic()
             self.exact = self._exact(alive, files, in_files)
+            if self.exact > limit:  # what passed from one to another meanwhile has counted twice
+                self.exact = self._exact(alive, files, in_files)
             self.next_look = began + (PAUSE + 1) * (time.monotonic() - began)
         self.peak = max(self.peak, self.exact)
         return self.exact
@@ -174,9 +184,12 @@ class ProcMeter:
     def _exact(self, alive: dict[int, State], files: dict[File, int], in_files: int) -> float:
         device = None if self.shared is None else os.fstat(self.shared).st_dev
         total = in_files
-        for pid, state in alive.items():
+        for pid in alive:
             proportional = self.proc.proportional(pid)
-            total += state.resident if proportional is None else proportional
+            if proportional is None:  # it has ended meanwhile, or may not be looked into
+                state = self.proc.state(pid)
+                proportional = state.resident if state and state.alive else 0
+            total += proportional
             if in_files:
                 total -= self.proc.mapped(pid, lambda file: file in files or file[0] == device)
         return float(total)
@@ -192,13 +205,13 @@ class PortableMeter:
     def read(self, limit: float, most: int) -> Usage:
         """See `Meter`."""
         used = Usage()
-        for pid in self.members():
+        for pid in islice(self.members(), most + 1):
+            used.processes += 1
             with contextlib.suppress(psutil.Error):
                 process = psutil.Process(pid)
                 times = process.cpu_times()
                 used.cpu_s += times.user + times.system
                 used.memory += process.memory_full_info().uss
-                used.processes += 1
         self.peak = max(self.peak, used.memory)
         return used
 
