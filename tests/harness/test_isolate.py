@@ -1,0 +1,242 @@
+"""Isolation: what a run cannot reach, and what it still can."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from harness import isolate
+from harness.limits import Limits, Unable
+from harness.warden import Warden
+from tests.harness.test_posix import OBSTACLE, order_of
+
+pytestmark = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
+LIMITS = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=16.0)
+
+
+@pytest.fixture(scope="module")
+def warden():
+    with Warden("posix", "auto") as one:
+        yield one
+
+
+@pytest.fixture
+def sh(warden, tmp_path):
+    """Run lines of a shell; what they print."""
+
+    def sh(script: str) -> str:
+        outcome = warden.run(
+            order_of(tmp_path, command=("sh", "-c", f"exec 2>&1; {script}", "{instance}"), limits=LIMITS)
+        )
+        assert outcome.enforced["network"] == outcome.enforced["files"] == "hard"
+        return outcome.log
+
+    return sh
+
+
+@pytest.fixture
+def run(warden, tmp_path):
+    """Run the body of a Python solver."""
+    return lambda body: warden.run(order_of(tmp_path, body, limits=LIMITS))
+
+
+def test_nothing_outside_can_be_written(sh, tmp_path):
+    victim = tmp_path / "results.sqlite"
+    victim.write_text("precious")
+    for place in (Path.cwd(), Path.home(), Path("/"), Path("/etc"), Path("/var/tmp"), Path(__file__).parent):
+        assert re.search("[Rr]ead-only|Permission denied", sh(f"touch '{place}/shardmark-test'")), place
+    sh(f"echo spoiled > '{victim}'; rm -f '{victim}'; mv '{tmp_path}' /tmp/gone; chmod 777 '{victim}'")
+    assert victim.read_text() == "precious"
+
+
+def test_what_is_written_to_tmp_is_seen_by_the_run_and_forgotten(sh, tmp_path):
+    name = f"/tmp/shardmark-test-{os.getpid()}"
+    told = sh(f"echo x > {name} && cat {name}")
+    assert told in ("x\n", "") or "Read-only" in told
+    assert not Path(name).exists()
+    assert sh(f"ls {name}") != f"{name}\n"
+
+
+def test_its_instance_and_its_file_can_be_read_under_tmp(run, tmp_path):
+    assert "tmp" in str(tmp_path)
+    assert run("print(instance.nodes)").log == "2\n"
+
+
+def test_rights_cannot_be_taken_back(sh, run):
+    assert re.findall(r"Cap(?:Prm|Eff|Inh|Amb):\s+(\w+)", sh("cat /proc/self/status")) == ["0" * 16] * 4
+    outcome = run(
+        """
+        libc = ctypes.CDLL(None, use_errno=True)
+        print([libc.mount(None, path, None, 0x1000 | 0x20, None) for path in (b"/", b"/tmp", b"/proc")])
+        print([libc.umount2(path, 2) for path in (b"/proc", b"/dev", b"/tmp", b"/run")])
+        print(libc.unshare(0x10020000) or [libc.mount(None, b"/", None, 0x1000 | 0x20, None), libc.umount2(b"/dev", 2)])
+        try:
+            open("/etc/shardmark-test", "w")
+        except OSError as error:
+            print(error.strerror)
+        """
+    )
+    lines = outcome.log.splitlines()
+    assert lines[:2] == ["[-1, -1, -1]", "[-1, -1, -1, -1]"]
+    assert lines[2] in ("[-1, -1]", "-1")
+    assert lines[3] in ("Read-only file system", "Permission denied")
+
+
+def test_it_sees_and_reaches_no_process_but_its_own(run):
+    outcome = run(
+        """
+        print(os.getpid(), sorted(int(name) for name in os.listdir("/proc") if name.isdigit()))
+        for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGINT, signal.SIGTERM):
+            os.kill(1, number)
+        for path in ("environ", "mem", "maps", "auxv"):
+            try:
+                open(f"/proc/1/{path}", "rb").read(1)
+            except OSError as error:
+                print(error.strerror)
+        print(ctypes.CDLL(None).ptrace(16, 1, 0, 0))
+        run.report([0, 1])
+        """
+    )
+    assert outcome.stop == "exit"
+    assert outcome.log.splitlines() == ["2 [1, 2]", *["Permission denied"] * 4, "-1"]
+
+
+def test_killing_everything_it_may_leaves_the_warden_unharmed(run, warden):
+    first = run("print(os.getpid())")
+    before = warden.process.pid
+    outcome = run("os.kill(-1, signal.SIGKILL)\ntime.sleep(0.2)\nrun.report([0, 1])")
+    assert (first.stop, outcome.stop) == ("exit", "exit")
+    assert warden.process.pid == before
+
+
+def test_it_has_no_network(run):
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as abstract:
+        abstract.bind("\0shardmark-test")
+        abstract.listen()
+        outcome = run(
+            f"""
+            import socket
+            for family, address in (
+                (socket.AF_INET, ("127.0.0.1", {server.getsockname()[1]})),
+                (socket.AF_INET, ("192.0.2.1", 80)),
+                (socket.AF_UNIX, "\\0shardmark-test"),
+            ):
+                try:
+                    socket.socket(family).connect(address)
+                    print("connected")
+                except OSError as error:
+                    print(error.strerror)
+            """
+        )
+    assert set(outcome.log.splitlines()) <= {"Network is unreachable", "Connection refused"}
+
+
+def test_sockets_of_services_are_hidden(sh):
+    assert sh("ls -A /run").strip() == ""
+
+
+def test_devices_are_few(sh):
+    assert set(sh("ls /dev").split()) <= {*isolate.DEVICES, "fd", "shm", "stdin", "stdout", "stderr"}
+    assert sh("echo x > /dev/null; head -c 3 /dev/zero | wc -c; head -c 2 /dev/urandom | wc -c").split() == ["3", "2"]
+
+
+def test_the_system_cannot_be_told_anything(sh):
+    for name in ("sys/kernel/core_pattern", "self/oom_score_adj", "self/clear_refs"):
+        assert "Read-only" in sh(f"echo 0 > /proc/{name}")
+
+
+def test_multiprocessing_works(run):
+    outcome = run(
+        """
+        from multiprocessing import get_context, shared_memory
+        with get_context("fork").Pool(2) as pool:
+            print(pool.map(abs, [-1, -2]))
+        memory = shared_memory.SharedMemory(create=True, size=1 << 20)
+        memory.unlink()
+        print(memory.size, os.listdir("/dev/shm"))
+        """
+    )
+    assert outcome.log.splitlines() == ["[1, 2]", f"{1 << 20} []"]
+
+
+def test_shared_memory_that_nobody_maps_counts(run):
+    outcome = run("for i in range(5): open(f'/dev/shm/{i}', 'wb').write(b'x' * (150 << 20))\ntime.sleep(60)")
+    assert outcome.stop == "memory"
+
+
+def test_a_full_folder_is_too_much_output(run):
+    outcome = run("file = open('large', 'wb')\nwhile True: file.write(b'x' * (1 << 20))")
+    assert (outcome.stop, outcome.reason) == ("output", "wrote more than 16 MiB to its pipes and its folder")
+    outcome = run("file = open('/tmp/large', 'wb')\nos.unlink('/tmp/large')\nwhile True: file.write(b'x' * (1 << 20))")
+    assert outcome.stop == "output" or b"No space left on device" in outcome.messages[-1][1]
+
+
+def test_files_without_content_are_bounded(run):
+    outcome = run("for i in range(10**6): open(str(i), 'w').close()")
+    assert b"No space left on device" in outcome.messages[-1][1]
+
+
+def test_folders_that_are_hidden_but_needed_can_be_read(tmp_path):
+    hidden = Path("/dev/shm", f"shardmark-test-{os.getpid()}")
+    hidden.mkdir()
+    try:
+        with Warden("posix", "auto") as warden:
+            outcome = warden.run(order_of(hidden, "print(instance.nodes)\nopen(__file__, 'a')", limits=LIMITS))
+        assert outcome.log.startswith("2\n")
+        assert b"Read-only" in outcome.messages[-1][1]
+    finally:
+        for file in hidden.rglob("*.*"):
+            file.unlink()
+        subprocess.run(["rm", "-r", hidden], check=True)
+
+
+def test_mounts_become_read_only_one_by_one_where_the_system_is_older(monkeypatch, tmp_path):
+    monkeypatch.setattr(isolate, "MOUNT_SETATTR", 100_000)
+    assert one_thread(isolate.obstacle) == ""
+
+
+def test_without_an_overlay_the_folder_for_temporary_files_is_read_only(monkeypatch, tmp_path):
+    real = isolate._mount
+
+    def refuse(source, place, kind, *more):
+        if kind == "overlay":
+            raise PermissionError(1, "no overlay")
+        real(source, place, kind, *more)
+
+    monkeypatch.setattr(isolate, "_mount", refuse)
+    assert one_thread(isolate.obstacle) == ""
+
+
+def test_why_there_is_no_isolation_is_told(monkeypatch):
+    def refuse(*_):
+        raise PermissionError(1, "the system does not let us")
+
+    monkeypatch.setattr(isolate, "_furnish", refuse)
+    assert one_thread(isolate.obstacle) == "isolation: the system does not let us"
+    monkeypatch.setattr(isolate.prctl, "fork_into", refuse)
+    assert isolate.obstacle() == "isolation: the system does not let us"
+    with pytest.raises(Unable, match="does not let us"):
+        isolate.start(isolate.Room(Path(), 1, 1), lambda: None)
+
+
+def one_thread(ask):
+    """Ask in a process that has one thread, as `isolate.start` needs."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writer, ask().encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(pid, 0)
+    with os.fdopen(reader) as answer:
+        return answer.read()
+
+
+def test_a_test_of_these_has_one_thread():
+    assert threading.active_count() == 1

@@ -1,0 +1,166 @@
+"""What is read of processes: who they are and what they use, from a proc file system and without one."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import time
+
+import psutil
+import pytest
+
+from harness.memory import peak_bytes, resident_bytes
+from harness.tree import PortableMeter, Proc, ProcMeter, Tree, filled, written
+
+MIB = 1 << 20
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs the proc file system of Linux")
+
+
+@pytest.fixture
+def proc():
+    folder = os.open("/proc", os.O_RDONLY)
+    yield Proc(folder)
+    os.close(folder)
+
+
+@pytest.fixture
+def child():
+    """Fork processes that do something and then wait until the test is over."""
+    pids = []
+
+    def child(work=lambda: None):
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            kept = work()
+            os.write(writer, b"x")
+            time.sleep(60)
+            os._exit(bool(kept))
+        pids.append(pid)
+        os.close(writer)
+        os.read(reader, 1)
+        os.close(reader)
+        return pid
+
+    yield child
+    for pid in pids:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+@linux
+def test_a_state_agrees_with_what_psutil_finds(proc, child):
+    pid = child(lambda: bytearray(b"x") * (30 * MIB))
+    state, other = proc.state(pid), psutil.Process(pid)
+    assert state.alive
+    assert state.resident == pytest.approx(
+        other.memory_info().rss, rel=0.05
+    )
+    assert state.cpu_s == pytest.approx(sum(other.cpu_times()[:2]), abs=0.02)
+    assert proc.peak(pid) == peak_bytes(pid) >= 30 * MIB
+    assert proc.proportional(pid) == pytest.approx(other.memory_full_info().pss, rel=0.05)
+
+
+@linux
+def test_what_has_gone_reads_as_nothing(proc):
+    gone = 2**30
+    assert (proc.state(gone), proc.children(gone), proc.peak(gone), proc.proportional(gone)) == (None, [], 0, None)
+    assert (proc.memory_files(gone), proc.mapped(gone, bool)) == ({}, 0)
+
+
+@linux
+def test_a_process_that_has_ended_is_not_alive(proc):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert not proc.state(pid).alive
+    os.waitpid(pid, 0)
+
+
+@linux
+def test_a_name_cannot_lie_about_the_state(proc, child):
+    def rename():
+        with open("/proc/self/comm", "w") as file:
+            file.write("x) Z 1 2 3")
+
+    assert proc.state(child(rename)).alive
+
+
+@linux
+def test_children_of_all_threads_are_found(proc, child):
+    pid = child()
+    assert pid in proc.children(os.getpid())
+    assert pid in Tree().members()
+    assert os.getpid() in set(proc.processes())
+
+
+@linux
+def test_files_in_memory_are_found_mapped_or_not(proc):
+    number = os.memfd_create("file")
+    os.write(number, b"x" * (3 * MIB))
+    facts = os.fstat(number)
+    files = proc.memory_files(os.getpid())
+    assert files[facts.st_dev, facts.st_ino] == 3 * MIB
+    assert proc.mapped(os.getpid(), files.__contains__) == 0
+    with mmap.mmap(number, 3 * MIB) as content:
+        assert content[::4096].count(b"x") == 3 * MIB // 4096
+        assert proc.mapped(os.getpid(), files.__contains__) == 3 * MIB
+    os.close(number)
+
+
+@linux
+def test_shared_memory_counts_once(proc, child):
+    shared = mmap.mmap(-1, 64 * MIB)
+    shared.write(bytes(64 * MIB))
+    pids = [child(lambda: sum(shared[:: mmap.PAGESIZE])) for _ in range(4)]
+    meter = ProcMeter(proc, lambda: iter(pids))
+    used = meter.read(10.0 * MIB, 100)
+    assert used.processes == 4
+    assert 50 * MIB < used.memory < 150 * MIB
+    assert used.memory == meter.peak
+
+
+@linux
+def test_a_sum_that_decides_nothing_is_not_looked_for(proc, child, monkeypatch):
+    pids = [child(), child()]
+    meter = ProcMeter(proc, lambda: iter(pids))
+    used = meter.read(1e12, 100)
+    monkeypatch.setattr(meter, "_exact", lambda *_: pytest.fail("it was"))
+    meter.peak = 1e12
+    assert meter.read(1e12, 100).memory > used.memory
+
+
+@linux
+def test_more_processes_than_there_may_be_are_told_as_such(proc):
+    meter = ProcMeter(proc, lambda: iter(range(10**9)))
+    assert meter.read(1.0, 50).processes == 51
+
+
+def test_without_a_proc_file_system_psutil_is_asked(child):
+    pid = child(lambda: bytearray(b"x") * (30 * MIB))
+    used = PortableMeter(lambda: iter([pid, 2**22 - 1])).read(1.0, 10)
+    assert used.processes == 2
+    assert used.memory >= 30 * MIB
+
+
+def test_bytes_in_a_folder_are_added_up(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "one").write_bytes(b"x" * MIB)
+    (tmp_path / "two").write_bytes(b"x" * MIB)
+    (tmp_path / "link").symlink_to(sys.executable)
+    (tmp_path / "away").symlink_to("/usr")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    assert written(folder) == 2 * MIB
+    assert written(folder, 1) <= MIB
+    assert filled(folder) > 0
+    os.close(folder)
+
+
+def test_own_memory_is_told():
+    before = resident_bytes()
+    hoard = bytearray(b"x") * (50 * MIB)
+    assert resident_bytes() >= before + 45 * MIB
+    assert peak_bytes() >= resident_bytes() or sys.platform != "linux"
+    del hoard

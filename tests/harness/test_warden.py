@@ -1,0 +1,207 @@
+"""The warden process and its client: whoever of them ends, however, nothing is left and the next run is fine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import warden as module
+from harness.limits import Cancelled, Limits
+from harness.warden import Warden
+from tests.harness.test_posix import ISOLATION, order_of
+
+SLEEPS = "run.report([0, 0])\nif os.fork() == 0: os.setsid()\ntime.sleep(600)"
+LIMITS = Limits(timeout_s=60.0, memory_mib=512.0)
+
+
+@pytest.fixture(params=ISOLATION)
+def warden(request):
+    with Warden("posix", request.param) as one:
+        yield one
+
+
+@pytest.fixture
+def cancel():
+    return threading.Event()
+
+
+def under_way(warden: Warden, order, cancel=None) -> tuple[threading.Thread, list]:
+    """Begin a run in a thread and wait for its processes; the thread and what the run comes to."""
+    found: list = []
+
+    def run() -> None:
+        try:
+            found.append(warden.run(order, cancel))
+        except Cancelled as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(lambda: warden.process is not None and len(descendants(warden)) >= 2)
+    return thread, found
+
+
+def descendants(warden: Warden) -> list[psutil.Process]:
+    """All processes below a warden."""
+    try:
+        return psutil.Process(warden.process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def until(true, seconds: float = 20.0) -> None:
+    """Wait for something to become true."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
+
+
+def test_a_warden_that_is_killed_takes_its_run_with_it(warden, tmp_path):
+    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=LIMITS))
+    left, folder = descendants(warden), warden.folder
+    os.kill(warden.process.pid, signal.SIGKILL)
+    thread.join(30)
+    assert (found[0].stop, found[0].reason.split(" (")[0]) == ("lost", "the process that watched it ended")
+    until(lambda: gone(left))
+    assert not Path(folder).exists()
+    assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
+
+
+def test_a_warden_that_is_stopped_is_given_up(warden, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 1.0)
+    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=Limits(1.5, 512.0)))
+    left = descendants(warden)
+    os.kill(warden.process.pid, signal.SIGSTOP)
+    thread.join(30)
+    assert found[0].stop == "lost"
+    until(lambda: gone(left))
+    monkeypatch.undo()
+    assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
+
+
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
+def test_a_run_that_is_not_isolated_and_turns_on_its_warden_is_lost(tmp_path, monkeypatch, number):
+    monkeypatch.setattr(module, "GRACE_S", 1.0)
+    body = f"""
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                open({str(tmp_path / "daemon")!r}, "w").write(str(os.getpid()))
+                time.sleep(600)
+            os._exit(0)
+        os.wait()
+        time.sleep(0.2)
+        os.kill(os.getppid(), signal.{number})
+        time.sleep(600)
+    """
+    with Warden("posix", "none") as warden:
+        outcome = warden.run(order_of(tmp_path, body, limits=Limits(1.5, 512.0)))
+        assert outcome.stop == "lost"
+        daemon = int((tmp_path / "daemon").read_text())
+        until(lambda: not psutil.pid_exists(daemon) or psutil.Process(daemon).status() == psutil.STATUS_ZOMBIE)
+        monkeypatch.undo()
+        assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
+
+
+REFEREE = """
+import sys
+from harness.limits import Limits, Order
+from harness.warden import Warden
+import json
+fields = json.loads(sys.argv[2])
+order = Order(**{**fields, "limits": Limits(**fields["limits"]), "cpus": (), "command": ()})
+with Warden("posix", sys.argv[1]) as warden:
+    warden._start(1)
+    print(warden.folder, warden.process.pid, flush=True)
+    warden.run(order)
+"""
+
+
+@pytest.mark.parametrize("isolation", ISOLATION)
+def test_a_referee_that_is_killed_takes_everything_with_it(isolation, tmp_path):
+    order = order_of(tmp_path, SLEEPS, limits=LIMITS)
+    fields = json.dumps({**vars(order), "limits": vars(order.limits)})
+    command = [sys.executable, "-c", REFEREE, isolation, fields]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as referee:
+        folder, pid = referee.stdout.readline().split()
+        watcher = psutil.Process(int(pid))
+        until(lambda: len(watcher.children(recursive=True)) >= 2)
+        left = [watcher, *watcher.children(recursive=True)]
+        referee.kill()
+    until(lambda: gone(left))
+    assert not Path(folder).exists()
+
+
+def test_a_run_that_is_called_off_ends_at_once(warden, tmp_path, cancel):
+    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=LIMITS), cancel)
+    left, folder = descendants(warden), warden.folder
+    cancel.set()
+    thread.join(20)
+    assert isinstance(found[0], Cancelled)
+    assert gone(left)
+    assert not Path(folder).exists()
+
+
+def test_one_warden_does_many_runs_and_leaves_no_files(warden, tmp_path):
+    order = order_of(tmp_path, "open('note', 'w').write('x')\nrun.report([0, 1])")
+    pids = set()
+    for _ in range(5):
+        assert warden.run(order).stop == "exit"
+        pids.add(warden.process.pid)
+        assert [path.name for path in Path(warden.folder).iterdir()] in ([], ["scratch"])
+    assert len(pids) == 1
+
+
+def test_one_that_has_grown_is_replaced(warden, tmp_path):
+    order = order_of(tmp_path, "run.send('solution', 'x' * (40 << 20))", limits=LIMITS)
+    outcome = warden.run(order)
+    assert len(outcome.messages[0][1]) > 40 << 20
+    assert warden.process is None
+    assert warden.run(order_of(tmp_path, "run.report([0, 1])")).peak_mib < 60
+
+
+def test_another_number_of_cores_takes_another_warden(warden, tmp_path):
+    body = "print(os.environ['OMP_NUM_THREADS'], sys.flags.hash_randomization)"
+    assert warden.run(order_of(tmp_path, body)).log == "1 0\n"
+    assert warden.run(order_of(tmp_path, body, limits=Limits(20.0, 512.0, cores=2))).log == "2 0\n"
+
+
+def test_an_instance_that_has_gone_is_an_error_that_names_it(warden, tmp_path):
+    order = order_of(tmp_path, "run.report([0, 1])")
+    Path(order.instance).unlink()
+    outcome = warden.run(order)
+    text = outcome.reason + outcome.messages[-1][1].decode() if outcome.messages else outcome.reason
+    assert order.instance in text
+    assert "expected a file" in text or "No such file" in text
+
+
+def test_a_run_that_is_not_isolated_gets_its_own_copy_of_the_instance(tmp_path):
+    body = """
+        frame = sys._getframe()
+        while "job" not in frame.f_locals:
+            frame = frame.f_back
+        path = frame.f_locals["job"]["instance"]
+        open(path, "w").write("spoiled")
+        os.unlink(path)
+        run.report([0, 1])
+    """
+    order = order_of(tmp_path, body)
+    before = Path(order.instance).read_bytes()
+    with Warden("posix", "none") as warden:
+        outcome = warden.run(order)
+    assert (outcome.stop, outcome.enforced["files"], outcome.enforced["network"]) == ("exit", "none", "none")
+    assert Path(order.instance).read_bytes() == before

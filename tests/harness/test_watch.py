@@ -1,0 +1,193 @@
+"""The clock and the limits, on runs that are played: what is stamped, what is kept, when a run is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+
+import pytest
+
+from harness.limits import Cancelled, Limits
+from harness.protocol import encode
+from harness.watch import KEPT, LONGEST_S, Pipes, Usage, Watch
+
+LIMITS = Limits(timeout_s=5.0, memory_mib=100.0, processes=10, output_mib=1.0)
+MIB = 1 << 20
+
+
+class Played:
+    """A run that ends with ``status`` at its ``last`` look; ``looks`` are what it uses at each."""
+
+    def __init__(self, looks=(), status=0, last=3, at_end=None, bell=None):
+        self.looks, self.status, self.left = list(looks), status, last
+        self.at_end = at_end or Usage()
+        self.bell, self.over = bell, None
+        self.killed = 0
+
+    def ended(self):
+        self.left -= 1
+        return self.status if self.left < 0 else None
+
+    def usage(self):
+        return self.looks.pop(0) if self.looks else Usage()
+
+    def kill(self):
+        self.killed += 1
+        return self.at_end
+
+
+@pytest.fixture
+def pipes():
+    pipes = Pipes(external=False)
+    yield pipes
+    for end in (pipes.channel, pipes.stdout):
+        os.close(end)
+
+
+@pytest.fixture
+def control():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+@pytest.fixture
+def watch(pipes, control):
+    """Watch a played run to its end."""
+
+    def watch(run, limits=LIMITS):
+        with Watch(pipes, limits, time.monotonic(), control[1].fileno(), external=False) as one:
+            outcome = one.until_end(run)
+        assert run.killed == 1
+        return outcome
+
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("used", "stop", "reason"),
+    [
+        (Usage(memory=101 * MIB), "memory", "used 101 MiB, the limit is 100 MiB"),
+        (Usage(memory=50 * MIB, peak=102 * MIB), "memory", "used 102 MiB, the limit is 100 MiB"),
+        (Usage(out_of_memory=True), "memory", "used 0 MiB, the limit is 100 MiB"),
+        (Usage(cpu_s=6.5), "cpu", "used 6.5 s of CPU time, the limit is 6 s"),
+        (Usage(processes=11), "processes", "had 11 processes at once, the limit is 10"),
+        (Usage(written=MIB + 1), "output", "wrote more than 1 MiB to its pipes and its folder"),
+        (Usage(memory=100 * MIB, cpu_s=6.0, processes=10, written=MIB), "exit", ""),
+    ],
+)
+@pytest.mark.parametrize("at_end", [False, True], ids=["meanwhile", "at its end"])
+def test_every_limit_is_held(watch, used, stop, reason, at_end):
+    run = Played(at_end=used) if at_end else Played([used], last=1000 if stop != "exit" else 3)
+    outcome = watch(run)
+    assert (outcome.stop, outcome.reason) == (stop, reason)
+
+
+@pytest.mark.parametrize(
+    ("status", "stop", "reason"),
+    [
+        (0, "exit", ""),
+        (7, "crash", "ended with exit status 7"),
+        (-signal.SIGSEGV, "crash", "killed by SIGSEGV"),
+        (-40, "crash", "killed by signal 40"),
+    ],
+)
+def test_its_end_is_named(watch, status, stop, reason):
+    outcome = watch(Played(status=status))
+    assert (outcome.stop, outcome.reason) == (stop, reason)
+
+
+def test_a_crash_beyond_a_limit_is_a_broken_limit(watch):
+    assert watch(Played([Usage(), Usage(memory=200 * MIB)], status=-9, last=1)).stop == "memory"
+
+
+def test_peaks_and_times_never_fall(watch):
+    looks = [Usage(memory=30 * MIB, cpu_s=0.5), Usage(memory=10 * MIB, peak=40 * MIB, cpu_s=0.7)]
+    outcome = watch(Played(looks, last=50, at_end=Usage(peak=20 * MIB, cpu_s=0.6)))
+    assert (outcome.peak_mib, outcome.cpu_s) == (40, 0.7)
+
+
+def test_time_is_up_when_it_is_up(watch):
+    outcome = watch(Played(last=10**9), Limits(0.2, 100.0))
+    assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 0.2 s")
+    assert 0.2 <= outcome.wall_s < 1.0
+
+
+def test_a_run_that_is_found_to_have_ended_after_its_time_is_late(watch):
+    class Late(Played):
+        def ended(self):
+            time.sleep(0.3)
+            return 0
+
+    assert watch(Late(), Limits(0.2, 100.0)).stop == "timeout"
+
+
+def test_a_bell_wakes_it_at_once(watch):
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    began = time.monotonic()
+    outcome = watch(Played(last=1, bell=reader), Limits(20.0, 10**6))
+    assert outcome.stop == "exit"
+    assert time.monotonic() - began < 5
+    os.close(reader)
+    os.close(writer)
+
+
+def test_being_called_off_ends_the_run(watch, control):
+    run = Played(last=10**9)
+    control[0].close()
+    with pytest.raises(Cancelled):
+        watch(run)
+    assert run.killed == 1
+
+
+def test_messages_are_stamped_when_they_arrive(watch, pipes):
+    os.write(pipes.channel, encode("solution", [1]))
+    outcome = watch(Played())
+    ((arrival, payload),) = outcome.messages
+    assert json.loads(payload) == ["solution", [1]]
+    assert 0 < arrival <= outcome.wall_s
+
+
+def test_the_first_and_the_last_messages_are_kept(watch, pipes):
+    os.write(pipes.channel, b"".join(encode("bound", i) for i in range(3 * KEPT)))
+    outcome = watch(Played())
+    assert [json.loads(payload)[1] for _, payload in outcome.messages] == [*range(KEPT), *range(2 * KEPT, 3 * KEPT)]
+    assert outcome.log == f"\n(the referee kept the first and the last {KEPT} messages, {KEPT} between are lost)\n"
+
+
+def test_half_a_message_is_a_fault(watch, pipes):
+    os.write(pipes.channel, encode("bound", 1) + encode("bound", 2)[:-1])
+    outcome = watch(Played())
+    assert len(outcome.messages) == 1
+    assert outcome.fault == "stopped in the middle of a message"
+
+
+def test_of_what_is_printed_the_end_is_kept(watch, pipes):
+    os.write(pipes.stdout, b"a" * 40_000 + b"\xffend")
+    outcome = watch(Played(last=20))
+    assert outcome.log.endswith("a\ufffdend")
+    assert len(outcome.log) < 20_000
+
+
+def test_looks_become_rare_and_near_the_limit_frequent(pipes, control):
+    def pause(one, used=None, cost_s=0.0):
+        return one._next_look(cost_s, used or Usage()) - time.monotonic()
+
+    limits, number = Limits(60.0, 10_000.0), control[1].fileno()
+    with Watch(pipes, limits, time.monotonic() - 30, number, external=False) as one:
+        assert pause(one) == pytest.approx(LONGEST_S, abs=0.01)
+        assert pause(one, Usage(memory=9_990 * MIB)) < 0.01
+        assert pause(one, cost_s=1.0) > 2
+    with Watch(pipes_of(), limits, time.monotonic(), number, external=False) as one:
+        assert pause(one) < LONGEST_S
+
+
+def pipes_of() -> Pipes:
+    """Pipes whose ends of the run are closed."""
+    pipes = Pipes(external=True)
+    pipes.started()
+    return pipes
