@@ -69,7 +69,8 @@ def _clean_end() -> Iterator[None]:
     def interrupt(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heeded = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]  # as under nohup
+    before = {number: signal.signal(number, interrupt) for number in heeded}
     try:
         yield
     finally:

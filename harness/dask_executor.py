@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from harness.dask_worker import (
     CORES,
     Errand,
     Reply,
+    be_quiet,
     carry_out,
     code_version,
     come_to_rest,
@@ -53,7 +53,7 @@ class DaskExecutor:
     name = "dask"
 
     def __init__(self, scheduler: str, cores: int, parallel: int | None, say: Callable[[str], None]) -> None:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is said in one sentence
+        be_quiet()
         self.scheduler, self.cores, self.parallel, self.say = scheduler, cores, parallel, say
         self.topic = f"shardmark-{uuid4().hex}"
         self.numbers = itertools.count()

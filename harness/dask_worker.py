@@ -265,10 +265,16 @@ def serve(scheduler: str, station: Station, say: Callable[[str], None]) -> None:
 
     Raises InputError if the scheduler cannot be reached.
     """
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    be_quiet()
     pin(station.cpus)
     with dask.config.set(QUIET):
         asyncio.run(_serve(scheduler, station, say))
+
+
+def be_quiet() -> None:
+    """Keep Dask's own log away: what matters of it is said in one sentence."""
+    for name in ("distributed", "distributed.client"):  # the levels that it sets itself
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 async def _serve(scheduler: str, station: Station, say: Callable[[str], None]) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
 
-from harness.cpus import core_sets
-from harness.executors import LocalExecutor
+from harness.cpus import core_sets, usable_cpus
+from harness.executors import CoRunners, LocalExecutor
 from harness.limits import Limits
 from harness.run import Job, campaign
+from harness.show import Progress
 from harness.store import Store, exclusive
 from instances import InputError
 
@@ -106,6 +109,59 @@ def test_a_signal_ends_a_campaign_whose_runs_are_killed_and_keeps_what_is_done(s
     assert me.children(recursive=True) == []
     ((ended,),) = store.connection.execute("SELECT ended FROM campaigns")
     assert ended is not None
+
+
+def test_a_signal_that_is_ignored_stays_so(store, zoo, chain):
+    jobs = jobs_of(zoo, chain, "good", "silent")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        assert campaign(store, 1, jobs, LocalExecutor(1, 1), Told(lambda: os.kill(os.getpid(), signal.SIGHUP)))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert len(store.finished()) == 2
+
+
+def test_co_runners_are_the_most_beside_a_run_on_its_machine():
+    beside = CoRunners()
+    for run, host in (("a", ""), ("b", ""), ("elsewhere", "other"), ("c", "")):
+        beside.begin(run, host)
+    assert beside.end("b") == 2
+    beside.begin("d")
+    assert beside.end("c") == 2
+    assert beside.end("elsewhere") == 0
+    beside.begin("d", "other")  # lost, and begun again
+    assert (beside.end("a"), beside.end("d")) == (2, 0)
+    assert beside.end("never begun") == 0
+
+
+@pytest.mark.skipif(len(usable_cpus()) < 2, reason="two slots need two CPUs")
+def test_runs_beside_each_other_are_recorded_as_such(store, zoo, chain):
+    jobs = jobs_of(zoo, chain, "hangs", seeds=2, timeout=1.5)
+    assert campaign(store, 1, jobs, LocalExecutor(2, 1), None)
+    assert campaign(store, 1, jobs_of(zoo, chain, "good"), LocalExecutor(1, 1), None)
+    rows = store.connection.execute("SELECT solver, co_runners, host FROM runs ORDER BY solver DESC").fetchall()
+    assert rows == [("hangs", 1, ""), ("hangs", 1, ""), ("good", 0, "")]
+
+
+def test_a_slot_stays_off_the_cores_of_other_slots():
+    before, usable = os.sched_getaffinity(0), usable_cpus()
+    with closing(LocalExecutor(1, 1)) as executor:
+        assert executor.pool.submit(os.sched_getaffinity, 0).result() == set(usable)
+    with closing(LocalExecutor(len(usable), 1)) as executor:
+        pinned = executor.pool.submit(os.sched_getaffinity, 0).result()
+        assert len(pinned) == 1
+    assert os.sched_getaffinity(0) == before
+
+
+def test_progress_tells_how_far_a_campaign_is(store, zoo, chain, capsys):
+    jobs = jobs_of(zoo, chain, "good", "raises")
+    assert campaign(store, 1, jobs, LocalExecutor(1, 1), Progress(3, 1))
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first == "1 of 3 runs are there already"
+    assert re.fullmatch(
+        r"\[1/2\] pipeline chain good: cost 6 \(\d\.\d s; 1 running, \d+ s gone, about \d+ s left\)", second
+    )
+    assert re.fullmatch(r"\[2/2\] pipeline chain raises: error, cost 10: .* \(\d\.\d s; done after \d+ s\)", third)
 
 
 def test_the_command_line_resumes(tmp_path, chain):

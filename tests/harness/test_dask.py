@@ -145,6 +145,21 @@ def test_ctrl_c_kills_the_runs_elsewhere_and_keeps_what_is_done(cluster, chain, 
     assert worker.poll() is None
 
 
+def test_a_scheduler_that_goes_ends_workers_and_campaign(cluster, chain, tmp_path):
+    options = ["--instance", str(chain.path), "--solver", "quick", "--solver", "sleeps", "--timeout", "300"]
+    worker = cluster.worker("only")
+    campaign = cluster.campaign(tmp_path / "r", *options)
+    until(lambda: "[1/2]" in campaign.stderr.readline())
+    runs = until(lambda: runs_under(worker))
+    cluster.scheduler.kill()
+    status, _, errors = ended(campaign)
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "expected a scheduler that stays, it has gone; the same command goes on from here" in errors
+    assert table(tmp_path / "r", "SELECT solver, status FROM runs") == [("quick", "ok")]
+    assert ended(worker)[0] == 0
+    assert psutil.wait_procs(runs, timeout=10)[1] == []
+
+
 def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path):
     options = ["--instance", str(chain.path), "--solver", "quick"]
     for wrong in (["--limits", "posix"], ["--executor", "local"]):

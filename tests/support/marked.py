@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import psutil
 
 Found = TypeVar("Found")
 MARK = "SHARDMARK_TEST"
+LONGEST_S = 240.0
 
 
 class Marked:
@@ -26,11 +28,14 @@ class Marked:
         self.mark = uuid.uuid4().hex
         self.environment = {**os.environ, **settings, "TMPDIR": str(self.scratch), MARK: self.mark}
         self.started: list[subprocess.Popen[str]] = []
+        self.watchdogs: list[threading.Timer] = []
 
-    def start(self, *command: str, **given: Any) -> subprocess.Popen[str]:
+    def start(self, *command: str, longest_s: float = LONGEST_S, **given: Any) -> subprocess.Popen[str]:
         """Start ``python COMMAND``; ``given`` as for Popen."""
         process = subprocess.Popen([sys.executable, *command], env=self.environment, text=True, **given)
         self.started.append(process)
+        self.watchdogs.append(threading.Timer(longest_s, process.kill))  # whoever reads from it must not wait for ever
+        self.watchdogs[-1].start()
         return process
 
     def alive(self) -> list[psutil.Process]:
@@ -45,6 +50,8 @@ class Marked:
                 ended(process)
             until(lambda: not self.alive())
         finally:
+            for watchdog in self.watchdogs:
+                watchdog.cancel()
             for left in self.alive():
                 left.kill()
 

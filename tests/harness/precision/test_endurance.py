@@ -66,7 +66,7 @@ def test_ten_thousand_runs(tmp_path):
         write_json(tmp_path / f"{i}.json", {**document, "name": f"chain-{i}"})
         command += ["--instance", str(tmp_path / f"{i}.json")]
     marked = Marked(tmp_path)
-    process = marked.start(*command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process = marked.start(*command, longest_s=3600.0, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     harness, samples, began, done = psutil.Process(process.pid), [], time.monotonic(), 0
     for line in process.stderr:
         if line.startswith("["):
@@ -77,8 +77,9 @@ def test_ten_thousand_runs(tmp_path):
     marked.end()
     tell(samples)
     with closing(sqlite3.connect(tmp_path / "results" / "results.sqlite")) as database:
-        walls = [wall for (wall,) in database.execute("SELECT wall_s FROM runs WHERE status = 'ok' ORDER BY rowid")]
-    assert len(walls) == RUNS
+        walls = [wall for (wall,) in database.execute("SELECT wall_s FROM runs ORDER BY rowid")]
+        strange = database.execute("SELECT status, stop, reason, wall_s, log FROM runs WHERE status != 'ok'").fetchall()
+    assert (len(walls), strange) == (RUNS, [])
     slots = len(usable_cpus())
     thousands = [1000 * sum(walls[i : i + EVERY]) / EVERY for i in (0, RUNS - EVERY)]
     print("a run itself, mean of the first and of the last thousand: {:.1f} ms, {:.1f} ms".format(*thousands))
