@@ -11,7 +11,7 @@
 #define TOLERANCE 1e-9
 
 /* Moves between two looks at the temperature and at `stop`. */
-#define BREATH 1024
+#define BREATH 64
 
 /* Moves between two recounts. */
 #define RECOUNT (INT64_C(1) << 22)
@@ -88,6 +88,14 @@ static inline double added_energy(const struct annealer *annealer, int32_t from,
            energy(annealer, block[from].cost) - energy(annealer, block[to].cost);
 }
 
+/* Mostly an end of the window: some neighbour is there, unless it is the first or the last rank of all. */
+static int32_t draw_rank(struct annealer *annealer, int32_t low, int32_t high) {
+    const uint64_t bits = random_bits(&annealer->random);
+    if (bits % 4 == 0)
+        return low + random_below(&annealer->random, high - low + 1);
+    return bits >> 63 ? low : high;
+}
+
 static void step(struct annealer *annealer) {
     struct partition *partition = &annealer->partition;
     const int32_t v = random_below(&annealer->random, partition->problem->nodes);
@@ -95,10 +103,9 @@ static void step(struct annealer *annealer) {
     int32_t low, high;
     struct block leaves, joins;
     partition_window(partition, v, &low, &high);
-    if (low == high)
+    const int32_t rank = draw_rank(annealer, low, high);
+    if (rank == partition->rank[from])
         return;
-    int32_t rank = low + random_below(&annealer->random, high - low);
-    rank += rank >= partition->rank[from];
     const int32_t to = partition->at[rank];
     partition_preview(partition, v, to, &leaves, &joins);
     const double added = added_energy(annealer, from, &leaves, to, &joins);
@@ -163,7 +170,7 @@ static void step_limited(struct annealer *annealer) {
     const int32_t from = partition->home[v];
     int32_t low, high;
     partition_window(partition, v, &low, &high);
-    const int32_t to = partition->at[low + random_below(&annealer->random, high - low + 1)];
+    const int32_t to = partition->at[draw_rank(annealer, low, high)];
     if (to == from)
         step_within(annealer, v, from);
     else

@@ -91,6 +91,11 @@ class PipelineCore:
             "struct shard_pipeline *", (*scalars, *self._columns, float(instance.bandwidth), float(memory))
         )
 
+    @property
+    def anneal_mib(self) -> float:
+        """MiB that `anneal` takes, about: a count for each node and block."""
+        return 4.0 * self.instance.nodes * (self.blocks + 12) / 2**20
+
     def slice(self, order: ArrayLike, upper: float = math.inf) -> Slicing | None:
         """The best way to cut ``order``, shape (n,), into at most k blocks; None if none costs less than ``upper``.
 

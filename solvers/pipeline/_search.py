@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ TOLERANCE = 1e-9
 #: Nodes times rows of one call of the core: long enough to hide the call, short enough to stop in time.
 BATCH = 20_000
 
+#: Parts that a batch has for each core, so that none waits long for the others.
+PARTS = 4
+
 
 class Search:
     """The best slicing of any order seen so far, within a ``share`` of the time that is left.
@@ -29,6 +33,7 @@ class Search:
     ``cost``    its cost, infinite before the first
     ``order``   its order, shape (n,), int32
     ``target``  what a slicing must cost less than to be better
+    ``pool``    as many threads as the run has cores; the core computes without the interpreter lock
     """
 
     def __init__(self, instance: Instance, run: Run, share: float = 1.0) -> None:
@@ -37,13 +42,18 @@ class Search:
         self.cost = self.target = math.inf
         self.order = np.empty(0, dtype=np.int32)
         self.rows = max(1, BATCH // max(1, instance.nodes))
+        self.pool = ThreadPoolExecutor(run.cores)
         self._run = run
         self._deadline = time.monotonic() + share * run.remaining()
         self._slowest = 0.0
 
     def over(self) -> bool:
         """Whether nothing better exists (Lemma 3.3), or another batch like the slowest could pass the deadline."""
-        return self.optimal() or time.monotonic() + 2.0 * self._slowest >= self._deadline
+        return self.optimal() or self.remaining() == 0.0
+
+    def remaining(self) -> float:
+        """Seconds left for anything but another batch like the slowest, taken twice for safety."""
+        return max(0.0, self._deadline - time.monotonic() - 2.0 * self._slowest)
 
     def optimal(self) -> bool:
         """Whether the best slicing meets the bound of Lemma 3.3."""
@@ -52,7 +62,8 @@ class Search:
     def decode(self, priorities: Floats, upper: float) -> Floats:
         """Costs of a batch of priorities, shape (rows, n); infinite where not below ``upper``. Reports the best."""
         began = time.monotonic()
-        costs = self.core.decode(priorities, upper)
+        parts = np.array_split(priorities, min(PARTS * self._run.cores, len(priorities)))
+        costs = np.concatenate([*self.pool.map(lambda part: self.core.decode(part, upper), parts)])
         if costs.min() < self.target:
             self.offer(priorities[np.argmin(costs)])
         self._slowest = max(self._slowest, time.monotonic() - began)
@@ -60,7 +71,10 @@ class Search:
 
     def offer(self, priority: ArrayLike) -> None:
         """Slice the order of one vector of priorities, and report the slicing if it is better than all before."""
-        order = kahn(self.instance.graph, priority)
+        self.offer_order(kahn(self.instance.graph, priority))
+
+    def offer_order(self, order: Index) -> None:
+        """Slice a topological order, shape (n,), int32, and report the slicing if it is better than all before."""
         slicing = self.core.slice(order, self.target)
         if slicing is not None:
             self.order = order

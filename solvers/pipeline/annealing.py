@@ -1,0 +1,69 @@
+"""Simulated annealing of partitions, two chains at a time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import wait
+from dataclasses import replace
+
+import numpy as np
+
+from instances.pipeline import Instance
+from solvers.native import Annealing
+from solvers.pipeline._search import Search
+from solvers.registry import Run, solver
+
+#: Random orders that are sliced to begin with, after the first.
+SEEDS = 15
+
+#: The chains of the first round. Neither way to anneal is best for few and for many blocks: the squared excess evens
+#: out all blocks, the plain one over a close target works on the worst. Tuned on REGAL-style graphs.
+CHAINS = (
+    Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0008, margin=0.35, squared=True),
+    Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0005, margin=0.01, squared=False),
+)
+
+
+@solver(track="pipeline", source="this project; Kirkpatrick, Gelatt & Vecchi 1983")
+def annealing(instance: Instance, run: Run) -> None:
+    """Move nodes between blocks by simulated annealing, from the best slicing of a few random orders.
+
+    A round is two chains of moves, each with its own temperatures and its own penalty for blocks that cost more than a
+    target just below the best cost; the better result is sliced anew, and the next round begins with it. A round is
+    twice as long as the one before, the last one as long as time allows. With a memory limit nodes also move within
+    the execution order of their block.
+    """
+    search = Search(instance, run)
+    search.decode(run.rng.random((1, instance.nodes)), np.inf)
+    if not search.over():
+        search.decode(run.rng.random((SEEDS, instance.nodes)), search.target)
+    needed = len(CHAINS) * search.core.anneal_mib
+    if needed > 0.5 * run.memory:
+        print(f"{needed:.0f} MiB for two chains do not fit into {run.memory:.0f} MiB: orders only", file=sys.stderr)
+        return
+    moves = CHAINS[0].moves
+    while moves > 0 and not search.over():
+        began = time.monotonic()
+        _round(search, run, moves)
+        moves = _next(moves, time.monotonic() - began, search.remaining())
+
+
+def _round(search: Search, run: Run, moves: int) -> None:
+    """Run the chains from the best slicing; offer the better result."""
+    slicing = search.core.slice(search.order)
+    assert slicing is not None  # only a slicing below an upper limit can be missing
+    seeds = run.rng.integers(2**63, size=len(CHAINS)).tolist()
+    enough = search.instance.work_bound()
+    plans = [replace(c, moves=moves, seed=seed, enough=enough) for c, seed in zip(CHAINS, seeds, strict=True)]
+    stop = np.zeros(1, dtype=np.int32)
+    chains = [search.pool.submit(search.core.anneal, search.order, slicing.cut, plan, stop) for plan in plans]
+    wait(chains, timeout=search.remaining())
+    stop[0] = 1
+    order, _ = min((chain.result() for chain in chains), key=lambda result: result[1].cost)
+    search.offer_order(order)
+
+
+def _next(moves: int, took: float, left: float) -> int:
+    """Moves of the next round: twice as many, or what fits into the rest of the time if that is not much more."""
+    return 2 * moves if left > 4.0 * took else int(0.9 * moves * left / max(took, 1e-9))
