@@ -8,9 +8,9 @@ from pathlib import Path
 from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
-HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h", "anneal.h")
-INTERNAL = ("partition.h", "random.h")  # nothing in them is for Python
-SOURCES = ("kahn.c", "segment.c", "slice.c", "decode.c", "partition.c", "anneal.c")
+HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h", "anneal.h", "cheapest.h")
+INTERNAL = ("partition.h", "random.h", "flow.h")  # nothing in them is for Python
+SOURCES = ("kahn.c", "segment.c", "slice.c", "decode.c", "partition.c", "anneal.c", "flow.c", "cheapest.c")
 DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)/\* cffi: end \*/", re.DOTALL)
 
 # No contraction: the same segment must cost the same bits wherever it is computed. No -march: a wheel runs anywhere.

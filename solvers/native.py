@@ -21,6 +21,8 @@ except ImportError as error:
     ) from error
 
 Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 _REASONS = {
     lib.SHARD_CYCLE: "expected a graph without cycles",
@@ -142,6 +144,69 @@ class PipelineCore:
         return _shaped(np.ascontiguousarray(order, dtype=np.int32), (self.instance.nodes,))
 
 
+@dataclass(frozen=True)
+class Cheapest:
+    """What a search for the cheapest convex set found out, in the units of its `BlockCosts`.
+
+    ``cost``    of the set found; the limit if none was found
+    ``proved``  no set that was asked for costs less than this or the limit
+    ``member``  shape (n,), bool: the set found
+    ``cuts``    minimum cuts computed
+    """
+
+    cost: int
+    proved: int
+    member: NDArray[np.bool_]
+    cuts: int
+
+
+class BlockCosts:
+    """What convex sets of nodes cost, as integers that are never more than `scale` times Equation (3).
+
+    ``work``, ``size``  shape (n,), int64: of each node and of sending its tensor, together at most 2^50
+    ``below``           shape (n, words), uint64: bit w of row v says that w descends from v
+    ``above``           shape (n, words), uint64: bit w of row v says that v descends from w
+    ``pair``            shape (n, n), int64: a lower bound on the cost of a block with both nodes
+    """
+
+    def __init__(
+        self, graph: Graph, work: Longs, size: Longs, below: Words, above: Words, pair: Longs | None = None
+    ) -> None:
+        if min(work.min(initial=0), size.min(initial=0)) < 0 or int(work.sum()) + int(size.sum()) > 2**50:
+            raise ValueError("expected work and sizes of at most 2^50 together, none negative")
+        self.nodes = graph.nodes
+        words = (self.nodes, (self.nodes + 63) // 64)
+        columns: list[NDArray[Any]] = [*graph.out_csr, _shaped(work, (self.nodes,)), _shaped(size, (self.nodes,))]
+        columns += [_shaped(below, words), _shaped(above, words)]
+        self._columns = [_in(column) for column in columns]
+        self._columns += [ffi.NULL if pair is None else _in(_shaped(pair, (self.nodes, self.nodes)))]
+        self._blocks = ffi.new("struct shard_blocks *", (self.nodes, *self._columns))
+
+    def cheapest(
+        self,
+        weight: Longs,
+        need: int,
+        limit: int,
+        *,
+        cuts: int,
+        fixed: NDArray[np.int8] | None = None,
+        any_set: bool = False,
+    ) -> Cheapest:
+        """The cheapest convex set of weight ``need`` or more, or any such set, that costs less than ``limit``.
+
+        ``weight`` has shape (n,), int64, none negative, at most 2^50 in all; ``fixed`` has shape (n,): 1 for nodes of
+        the set, -1 for others, 0 where that is open. At most ``cuts`` minimum cuts are computed.
+        """
+        if weight.min(initial=0) < 0 or int(weight.sum()) > 2**50 or need < 1:
+            raise ValueError("expected weights of at most 2^50 together, none negative, and a need of at least 1")
+        member = np.zeros(self.nodes, dtype=np.int8)
+        fixed = np.zeros(self.nodes, dtype=np.int8) if fixed is None else _shaped(fixed, (self.nodes,))
+        spent, cost, proved = ffi.new("int64_t *", cuts), ffi.new("int64_t *"), ffi.new("int64_t *")
+        given = (_in(_shaped(weight, (self.nodes,))), need, _in(fixed), limit, any_set)
+        _check(lib.shard_cheapest(self._blocks, *given, spent, cost, proved, _out(member)))
+        return Cheapest(cost[0], proved[0], member.astype(bool), spent[0])
+
+
 def _floats(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     return _shaped(np.ascontiguousarray(values, dtype=np.float64), shape)
 
@@ -152,7 +217,13 @@ def _shaped(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return array
 
 
-_POINTER = {np.dtype(np.int32): "int32_t[]", np.dtype(np.int64): "int64_t[]", np.dtype(np.float64): "double[]"}
+_POINTER = {
+    np.dtype(np.int8): "int8_t[]",
+    np.dtype(np.int32): "int32_t[]",
+    np.dtype(np.int64): "int64_t[]",
+    np.dtype(np.uint64): "uint64_t[]",
+    np.dtype(np.float64): "double[]",
+}
 
 
 def _in(array: NDArray[Any]) -> Any:

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "anneal.h"
+#include "cheapest.h"
 #include "decode.h"
 #include "kahn.h"
 #include "segment.h"
@@ -441,8 +442,35 @@ static void check_long_chain(void) {
     free(column);
 }
 
+/* A chain 0 -> 1 -> 2 -> 3 of work 1 whose tensors have sizes 5, 1 and 5: both ends cost 1 + 5, the middle
+ * 2 + 5 + 5; 0 and 1 cost 2 + 1; 0 and 2 cannot go without 1. Every allocation fails once. */
+static void check_cheapest(void) {
+    const int64_t start[5] = {0, 1, 2, 3, 3}, work[4] = {1, 1, 1, 1}, size[4] = {5, 1, 5, 9};
+    const int32_t head[3] = {1, 2, 3};
+    const uint64_t below[4] = {14, 12, 8, 0}, above[4] = {0, 1, 3, 7};
+    const int64_t weight[3][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {1, 0, 1, 0}}, need[3] = {1, 1, 2};
+    const int64_t expected[3] = {3, 3, 4}; /* the last: all four */
+    const int8_t fixed[4] = {0};
+    const struct shard_blocks blocks = {4, start, head, work, size, below, above, NULL};
+    for (int i = 0; i < 3; i++) {
+        int status = SHARD_NO_MEMORY;
+        for (int allocations = 0; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
+            int64_t cuts = 1000, cost = -1, proved = -1;
+            int8_t member[4];
+            granted = allocations;
+            status =
+                shard_cheapest(&blocks, weight[i], need[i], fixed, 100, 0, &cuts, &cost, &proved, member);
+            granted = -1;
+            if (status == SHARD_OK)
+                CHECK(cost == expected[i] && proved == cost && (i < 2 || member[1]));
+        }
+        CHECK(status == SHARD_OK);
+    }
+}
+
 int main(void) {
     check_by_hand();
+    check_cheapest();
     check_random_graphs();
     check_refusals();
     check_no_memory();

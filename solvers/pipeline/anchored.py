@@ -1,0 +1,44 @@
+"""The cheapest block that can hold a node, for the node where that is most, as a lower bound."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.pipeline import Instance
+from solvers.pipeline._blocks import Blocks, fit
+from solvers.pipeline._mip import Bounds, search_first
+from solvers.registry import Run, bound
+
+#: Minimum cuts for a node at first; a node whose search was cut short has ten times as many in the next round.
+CUTS = 100
+
+
+@bound(track="pipeline", source="our own: minimum cuts over blocks that hold a node", deterministic=False)
+def anchored(instance: Instance, run: Run) -> None:
+    """Bound the cost by that of the cheapest convex set of nodes around the node where that is greatest.
+
+    Some block holds that node, and is convex because the quotient graph has no cycle. Ignores the overflow. Reports
+    the bound of Lemma 3.3 first, and the slicings of a short search, whose cost ends the search for sets.
+    """
+    bounds = Bounds(instance, run)
+    _, known = search_first(instance, run)
+    if fit(instance, run) and instance.nodes:
+        blocks = Blocks(instance, run)
+        anchor(blocks, blocks.units(known.slicing.cost), bounds, run)
+
+
+def anchor(blocks: Blocks, limit: int, bounds: Bounds, run: Run, rounds: int = 9) -> int:
+    """Raise the bounds by the nodes' cheapest sets, as far as ``limit``; return the bound, in the units of blocks."""
+    proved = np.zeros(blocks.nodes, dtype=np.int64)
+    open_ones = np.ones(blocks.nodes, dtype=bool)
+    for cuts in (CUTS * 10**power for power in range(rounds)):
+        for v in np.flatnonzero(open_ones):
+            if run.remaining() == 0.0:
+                return int(proved.max())
+            found = blocks.holding(int(v), limit, cuts)
+            proved[v] = max(proved[v], found.proved)
+            open_ones[v] = found.proved < found.cost
+            bounds.offer(blocks.bound(int(proved.max())))
+        if not open_ones.any() or proved.max() >= limit:
+            break
+    return int(proved.max())

@@ -1,0 +1,219 @@
+"""Searches for cheap convex sets against all subsets, one by one; the bounds that rest on them."""
+
+from __future__ import annotations
+
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.verify import verify
+from instances.graph import Graph
+from instances.pipeline import Instance
+from solvers.native import BlockCosts
+from solvers.pipeline._blocks import Blocks, descendants
+from solvers.pipeline.anchored import anchored
+from solvers.pipeline.reweighted import reweighted
+from solvers.registry import LocalRun
+
+METHODS = (anchored, reweighted)
+SAFETY = 1e-9
+
+
+def paths(graph: Graph) -> Any:
+    """Whether a path leads from one node to another, shape (n, n), bool: powers of the adjacency matrix."""
+    reach = np.zeros((graph.nodes, graph.nodes), dtype=np.int64)
+    reach[graph.tail, graph.head] = 1
+    for _ in range(graph.nodes):
+        reach = ((reach + reach @ reach) > 0).astype(np.int64)
+    return reach.astype(bool)
+
+
+def convex(reach: Any, members: Any) -> bool:
+    """Whether no node outside lies on a path between two members."""
+    return not (reach[members].any(axis=0) & reach[:, members].any(axis=1) & ~members).any()
+
+
+def cheapest(oracle: SimpleNamespace, instance: Instance, weight: Any, need: int, fixed: Any) -> float:
+    """Cost of the cheapest convex set that weighs enough; infinite if there is none."""
+    reach = paths(instance.graph)
+    costs = [np.inf]
+    for bits in product((False, True), repeat=instance.nodes):
+        members = np.array(bits)
+        fits = members[fixed > 0].all() and not members[fixed < 0].any()
+        if fits and weight[members].sum() >= need and convex(reach, members):
+            costs.append(oracle.block_cost(instance, np.flatnonzero(members).tolist()))
+    return min(costs)
+
+
+def paced(instance: Instance) -> Blocks:
+    """Blocks that know how long a cut takes: before that, a search may compute one."""
+    blocks = Blocks(instance, LocalRun(seconds=60))
+    blocks.cheapest(np.ones(instance.nodes, dtype=np.int64), 1, 2**50, cuts=1)
+    return blocks
+
+
+@pytest.mark.parametrize("any_set", [False, True])
+def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, any_set: bool) -> None:
+    rng = np.random.default_rng(21)
+    outcomes = set()
+    for _ in range(150):
+        instance = oracle.draw(rng, int(rng.integers(1, 9)), 3)
+        n, blocks = instance.nodes, paced(instance)
+        weight, fixed = rng.integers(0, 5, n), rng.choice([-1, 0, 0, 0, 0, 1], n).astype(np.int8)
+        need = max(1, int(rng.integers(0, weight.sum() + 2)))
+        optimum = cheapest(oracle, instance, weight, need, fixed)
+        limit = float(rng.choice([1e3, 1 + min(optimum, 999), min(optimum, 999) * (1 - 1e-6)]))
+        found = blocks.cheapest(weight, need, blocks.units(limit), cuts=10**6, fixed=fixed, any_set=any_set)
+        exists = optimum < limit
+        assert (found.cost < blocks.units(limit)) == exists
+        if not exists:
+            assert found.proved == blocks.units(limit)
+        else:
+            members = np.flatnonzero(found.member).tolist()
+            cost = oracle.block_cost(instance, members)
+            assert found.cost / blocks.scale == pytest.approx(cost, rel=SAFETY)
+            assert convex(paths(instance.graph), found.member)
+            assert weight[members].sum() >= need
+            assert any_set or cost == pytest.approx(optimum, rel=SAFETY)
+            assert found.proved <= optimum * blocks.scale * (1 + SAFETY)
+        outcomes.add((exists, found.cuts > 3))
+    assert len(outcomes) == 4
+
+
+def test_a_search_cut_short_proves_less(oracle: SimpleNamespace) -> None:
+    rng = np.random.default_rng(22)
+    shorter = 0
+    for _ in range(50):
+        instance = oracle.draw(rng, 12, 3, density=0.2)
+        blocks = paced(instance)
+        weight = rng.integers(1, 9, 12)
+        need = int(weight.sum()) // 2
+        whole = blocks.cheapest(weight, need, 2**50, cuts=10**6)
+        assert whole.proved == whole.cost
+        for cuts in (1, 2, 5):
+            short = blocks.cheapest(weight, need, 2**50, cuts=cuts)
+            assert short.proved <= whole.cost <= short.cost
+            shorter += short.proved < whole.cost
+    assert shorter > 20
+
+
+def test_pairs_bound_what_holds_both_and_change_no_result(oracle: SimpleNamespace) -> None:
+    rng = np.random.default_rng(23)
+    for _ in range(20):
+        instance = oracle.draw(rng, 10, 3, density=0.3)
+        blocks = paced(instance)
+        weight = rng.integers(1, 9, 10)
+        need = int(weight.sum()) // 3
+        before = blocks.cheapest(weight, need, 2**50, cuts=10**6)
+        blocks.tie_pairs(2**50)
+        limit = before.cost + 1
+        assert blocks.cheapest(weight, need, limit, cuts=10**6).cost == before.cost
+        assert blocks.cheapest(weight, need, before.cost, cuts=10**6).proved == before.cost
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 63, 64, 65, 130])
+def test_descendants_are_what_paths_lead_to(oracle: SimpleNamespace, nodes: int) -> None:
+    graph = oracle.draw(np.random.default_rng(nodes), nodes, 1, density=0.05).graph
+    for forwards, expected in ((True, paths(graph)), (False, paths(graph).T)):
+        rows = descendants(graph, forwards=forwards)
+        bits = np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little")[:, :nodes]
+        assert (bits == expected).all()
+
+
+def test_bad_arguments_are_refused(oracle: SimpleNamespace) -> None:
+    instance = oracle.make([(0, 1)], [1, 1], [1, 1], [0, 0], 2)
+    rows = [descendants(instance.graph, forwards=forwards) for forwards in (True, False)]
+    whole, large = np.ones(2, dtype=np.int64), np.full(2, 2**50)
+    with pytest.raises(ValueError, match=r"work and sizes of at most 2\^50"):
+        BlockCosts(instance.graph, large, whole, *rows)
+    with pytest.raises(ValueError, match=r"work and sizes of at most 2\^50"):
+        BlockCosts(instance.graph, whole, -whole, *rows)
+    costs = BlockCosts(instance.graph, whole, whole, *rows)
+    for weight, need in ((large, 1), (-whole, 1), (whole, 0)):
+        with pytest.raises(ValueError, match=r"weights of at most 2\^50"):
+            costs.cheapest(weight, need, 9, cuts=1)
+    with pytest.raises(ValueError, match=r"shape \(2,\), found \(3,\)"):
+        costs.cheapest(np.ones(3, dtype=np.int64), 1, 9, cuts=1)
+
+
+def test_the_anchored_bound_is_the_cheapest_block_around_some_node(oracle: SimpleNamespace) -> None:
+    rng = np.random.default_rng(24)
+    above_work = 0
+    for _ in range(30):
+        instance = oracle.draw(rng, 7, 7, density=0.4)
+        open_ones = np.zeros(7, dtype=np.int8)
+        nodes = (cheapest(oracle, instance, np.eye(7)[v], 1, open_ones) for v in range(7))
+        run = LocalRun(seconds=30)
+        anchored(instance, run)
+        assert run.bounds[-1] == pytest.approx(max(instance.work_bound(), *nodes), rel=SAFETY)
+        above_work += run.bounds[-1] > instance.work_bound()
+    assert above_work >= 10
+
+
+def test_the_reweighted_bound_is_above_the_others_of_its_kind(oracle: SimpleNamespace) -> None:
+    instance = oracle.draw(np.random.default_rng(25), 40, 6, density=0.06)
+    least = {method: LocalRun(seconds=5) for method in METHODS}
+    for method, run in least.items():
+        method(instance, run)
+    cost = verify(instance, least[reweighted].solutions[-1]).cost
+    assert least[anchored].bounds[-1] < least[reweighted].bounds[-1] <= cost * (1 + SAFETY)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bounds_are_at_most_the_optimum_of_all_partitions(oracle: SimpleNamespace, method: Any) -> None:
+    rng = np.random.default_rng(26)
+    tight = 0
+    for number in range(60):
+        nodes = 8 if number % 6 == 0 else int(rng.integers(0, 8))
+        instance = oracle.draw(rng, nodes, int(rng.integers(1, nodes + 2)))
+        run = LocalRun(seconds=10)
+        method(instance, run)
+        optimum = oracle.partition_optimum(instance)
+        assert run.bounds[-1] <= optimum
+        assert all(earlier < later for earlier, later in zip(run.bounds, run.bounds[1:], strict=False))
+        tight += run.bounds[-1] >= optimum * (1 - 1e-6)
+    assert tight >= 20
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("edges", "work", "output", "stages"),
+    [
+        ([], [], [], 2),
+        ([], [4], [1], 3),
+        ([(0, 1)], [0, 0], [0, 0], 2),
+        ([(0, 1)], [0, 0], [5, 5], 2),
+        ([(0, 1), (0, 2)], [1e-290, 1e-290, 1e-290], [1e-290, 0, 0], 2),
+        ([(0, 1), (1, 2)], [1e12, 1, 1e12], [1, 1e15, 1], 9),
+    ],
+)
+def test_degenerate_instances(
+    oracle: SimpleNamespace, method: Any, edges: Any, work: list[float], output: list[float], stages: int
+) -> None:
+    instance = oracle.make(edges, work, output, [0] * len(work), stages)
+    run = LocalRun(seconds=10)
+    method(instance, run)
+    assert instance.work_bound() <= run.bounds[-1] <= oracle.partition_optimum(instance)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_does_not_fit_is_left_at_the_simple_bound(
+    oracle: SimpleNamespace, method: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    instance = oracle.draw(np.random.default_rng(15), 300, 3, density=0.01)
+    run = LocalRun(seconds=10, memory=1.0)
+    method(instance, run)
+    assert run.bounds == [instance.work_bound()]
+    assert "do not fit into 1 MiB: not solved" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, method: Any) -> None:
+    instance = oracle.draw(np.random.default_rng(14), 90, 6, density=0.05)
+    for seconds in (0.05, 0.3, 1.0):
+        run = LocalRun(seconds=seconds)
+        method(instance, run)
+        assert instance.work_bound() <= run.bounds[-1] <= verify(instance, run.solutions[-1]).cost
