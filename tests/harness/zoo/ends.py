@@ -170,13 +170,3 @@ def reports_at_exit(instance, run):
     run.report([0, 0, 1, 1])
     reporter.start()
     return [0] * instance.nodes
-
-
-@solver(track="pipeline")
-def handles_sigterm(instance, run):
-    """Report something better whenever it is asked to end."""
-    run.report([0] * instance.nodes)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: run.report([0, 0, 1, 1]))
-    while True:
-        time.sleep(1)

@@ -148,12 +148,12 @@ def fills_its_folder(instance, run):
 
 @solver(track="pipeline")
 def one_large_file(instance, run):
-    """Write 600 MiB to one file, which has no name any more."""
+    """Write 200 MiB to one file, which has no name any more."""
     run.report([0] * instance.nodes)
-    with tempfile.TemporaryFile() as file:
-        for _ in range(600):
-            file.write(b"x" * MIB)
-        file.flush()
+    with tempfile.TemporaryFile(buffering=0) as file:
+        with contextlib.suppress(OSError):
+            for _ in range(200):
+                file.write(b"x" * MIB)
         time.sleep(60)
 
 

@@ -95,9 +95,9 @@ def process_storm(instance, run):
 
 @solver(track="pipeline")
 def doubling_storm(instance, run):
-    """Double the number of processes until there are 1,024."""
+    """Double the number of processes until there are 512."""
     run.report([0] * instance.nodes)
-    for _ in range(10):
+    for _ in range(9):
         os.fork()
     time.sleep(60)
 
@@ -282,17 +282,9 @@ def becomes_another_program(instance, run):
     os.execv("/bin/sh", ["sh", "-c", "echo replaced; exec sleep 0"])
 
 
-def is_open(number):
-    """Whether there is a file of that number."""
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
-
-
 @solver(track="pipeline")
 def lists_what_is_open(instance, run):
-    """Say which files it was handed: stdin, stdout, stderr and the referee's pipe are all there should be."""
-    print("open:", [number for number in range(4096) if is_open(number)])
+    """Say what it was handed: nothing to read, and pipes to write to, are all there should be."""
+    names = [f"/proc/self/fd/{number}" for number in range(4096)]
+    print("open:", *(os.readlink(name).split(":")[0] for name in names if os.path.exists(name)))
     run.report([0] * instance.nodes)

@@ -1,0 +1,534 @@
+"""The zoo: whatever a solver does, its run comes to the right row, and the next in the same warden is as ever.
+
+Each solver is a few lines in ``zoo/``; a `Case` says what becomes of it. Three referees hold them: backend ``posix``
+with isolation, without, and backend ``benchexec``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from harness import warden as wardens
+from harness.backends import choose
+from harness.cpus import usable_cpus
+from harness.discover import SolverInfo
+from harness.isolate import why_not
+from harness.limits import Limits
+from harness.run import Job, Problem, keep, perform
+from harness.score import tables
+from harness.store import FILE_NAME, Record, Store
+from harness.warden import Warden
+from instances import InputError
+from instances.jsonfile import write_json
+from tests.harness.conftest import CHAIN
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what the zoo does, it does to Linux")
+
+AMPLE = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=64.0)
+TIGHT = replace(AMPLE, memory_mib=300.0)
+POSIX, BARE, BENCHEXEC = ("posix", "auto"), ("posix", "none"), ("benchexec", "auto")
+
+
+def briefly(seconds: float = 1.0, **limits: float) -> Limits:
+    """Limits for a solver that would never end."""
+    return replace(AMPLE, timeout_s=seconds, **limits)
+
+
+# ---------------------------------------------------------------- what a run can harm, and who holds it
+
+
+class Place:
+    """What a run could harm: the instance, a results database, a server, folders, the processes of others."""
+
+    def __init__(self, folder: Path) -> None:
+        self.token = f"shardmark-zoo-{os.getpid()}-{folder.name}"
+        self.folder = folder / "kept"
+        self.scratch = folder / "scratch"
+        self.results = self.folder / "results"
+        self.problem = Problem("chain", self.folder / "instances" / "chain.json", "pipeline")
+        for made in (self.scratch, self.results, self.problem.path.parent):
+            made.mkdir(parents=True)
+        Store.open(self.results, create=True).close()
+        write_json(self.problem.path, CHAIN)
+        assert self.problem.content_hash
+        self.copy = shutil.copytree(self.folder, folder / "copy")
+        self.calls: list[bytes] = []
+
+    def restore(self) -> None:
+        """Make everything as it was."""
+        self.calls.clear()
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.copy, self.folder)
+
+    def harm(self) -> list[str]:
+        """What is no longer as it was."""
+        now, before = (files_in(folder) for folder in (self.folder, self.copy))
+        changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+        return [*changed, *(f"called with {call!r}" for call in self.calls)]
+
+    def remains(self) -> set[str]:
+        """What wardens and their runs have made and not cleared up: files, and processes with the token about them."""
+        found = {str(path) for path in self.scratch.rglob("*")}
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):  # it has ended, or is nobody's business
+                if self.token.encode() in path.read_bytes():
+                    found.add(f"process {path.parent.name}")
+        return found
+
+    def answer(self, server: socket.socket) -> None:
+        """Take every call and keep what it says, until the server is closed."""
+        while True:
+            try:
+                link, _ = server.accept()
+            except OSError:
+                return
+            with link:
+                self.calls.append(link.recv(100))
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, and what is in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """The place, of which solvers know by their environment."""
+    place = Place(tmp_path_factory.mktemp("place"))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as named,
+    ):
+        named.bind("\0" + place.token)
+        named.listen()
+        for end in (server, named):
+            threading.Thread(target=place.answer, args=(end,), daemon=True).start()
+        patch.setenv("ZOO_TOKEN", place.token)
+        patch.setenv("ZOO_PORT", str(server.getsockname()[1]))
+        patch.setenv("ZOO_INSTANCE", str(place.problem.path))
+        patch.setenv("ZOO_DATABASE", str(place.results / FILE_NAME))
+        patch.setenv("ZOO_PIDS", os.readlink("/proc/self/ns/pid"))
+        patch.setenv("ZOO_MOUNTS", os.readlink("/proc/self/ns/mnt"))
+        patch.setenv("TMPDIR", str(place.scratch))
+        patch.setattr(tempfile, "tempdir", None)
+        yield place
+
+
+class Referee:
+    """A backend, its isolation and one warden, in which all runs take place, on one CPU."""
+
+    def __init__(self, kind: tuple[str, str], zoo: dict[str, SolverInfo], place: Place) -> None:
+        self.kind = kind
+        self.zoo = zoo
+        self.place = place
+        self.warden = Warden(*kind)
+        self.first = self.run("witness")  # reads the modules that a run needs: the second is like those that follow
+        self.first = self.run("witness")
+
+    def run(self, name: str, limits: Limits = AMPLE) -> Record:
+        """One run; BenchExec is given more time, of which it needs some to start."""
+        time_s = limits.timeout_s * (2 if self.kind == BENCHEXEC else 1)
+        job = Job(self.zoo[name], self.place.problem, 0, replace(limits, timeout_s=time_s))
+        return perform(job, self.warden, usable_cpus()[:1])
+
+    def check_next(self) -> None:
+        """A run now is as it was at first, whatever ran before it."""
+        row, first = self.run("witness"), self.first
+        assert row.log == first.log
+        for name in ("stop", "status", "reason", "cost", "solution", "verified", "claimed", "enforced"):
+            assert getattr(row, name) == getattr(first, name), name
+        assert [(x.feasible, x.cost) for x in row.incumbents] == [(True, 10.0), (True, 6.0)]
+        assert row.peak_mib < 1.25 * first.peak_mib + 16
+        assert row.cpu_s < 2 * first.cpu_s + 0.5
+
+
+@pytest.fixture(scope="module")
+def referees(zoo: dict[str, SolverInfo], place: Place) -> Iterator[Callable[[tuple[str, str]], Referee]]:
+    """A referee of each kind, made when it is first asked for; skips where the machine does not permit it."""
+    made: dict[tuple[str, str], Referee] = {}
+    refused: dict[tuple[str, str], str] = {}
+
+    def referee(kind: tuple[str, str]) -> Referee:
+        if kind not in made and kind not in refused:
+            try:
+                choose(*kind)
+                made[kind] = Referee(kind, zoo, place)
+            except InputError as error:
+                refused[kind] = str(error)
+        if kind in refused:
+            pytest.skip(refused[kind])
+        return made[kind]
+
+    yield referee
+    for each in made.values():
+        each.warden.close()
+
+
+# ---------------------------------------------------------------- what becomes of whom
+
+
+@dataclass(frozen=True)
+class Case:
+    """A solver of the zoo and the row it must come to.
+
+    ``reason`` and ``log`` are regular expressions, for all of the one and some of the other. ``verified`` follows from
+    a ``cost``. ``harm`` is what the run did to its `Place`.
+    """
+
+    solver: str
+    stop: str
+    status: str
+    reason: str = ""
+    cost: float | None = None
+    limits: Limits = AMPLE
+    verified: str = ""
+    log: str = ""
+    harm: tuple[str, ...] = ()
+
+    def check(self, row: Record) -> None:
+        """Hold a row against what it must be."""
+        found = (row.stop, row.status, row.cost, row.verified)
+        verified = self.verified or ("nothing" if self.cost is None else "feasible")
+        assert found == (self.stop, self.status, self.cost, verified), (row.reason, row.log)
+        assert re.fullmatch(self.reason, row.reason), row.reason
+        assert re.search(self.log, row.log), row.log
+        assert row.cpu_s < 1.2 * row.cores * row.wall_s + 0.3
+
+
+LATE = r"killed at the time limit of [\d.]+ s"
+WORDLESS = "ended its process without a word that it was done"
+FULL = r"used \d+ MiB, the limit is [13]00 MiB"
+PLAIN = r"ValueError: reported a (solution|bound) that is not plain JSON: .* \(worker.py:\d+\)"
+
+ENDS = (
+    Case("segfaults", "crash", "crash", "killed by SIGSEGV"),
+    Case("segfaults-in-a-thread", "crash", "crash", "killed by SIGSEGV", 10.0),
+    Case("aborts", "crash", "crash", "killed by SIGABRT"),
+    Case("overflows-the-stack", "crash", "crash", "killed by SIGSEGV"),
+    Case("recurses", "error", "error", r"RecursionError: maximum recursion depth exceeded.*"),
+    Case("raises", "error", "error", r"RuntimeError: the oracle is silent \(zoo.py:\d+\)", 10.0),
+    Case("stray-bytes", "error", "error", r"ValueError: caf\ufffd \(zoo.py:\d+\)"),
+    Case("raises-the-unprintable", "crash", "crash", "ended with exit status 1", log="Unprintable"),
+    Case("raises-generator-exit", "crash", "crash", "ended with exit status 1", log="GeneratorExit"),
+    Case("interrupts", "crash", "crash", "ended with exit status 1", 10.0, log="KeyboardInterrupt"),
+    Case("leaves", "crash", "crash", WORDLESS),
+    Case("exits", "crash", "crash", "ended with exit status 3"),
+    Case("exits-with-zero", "crash", "crash", WORDLESS),
+    Case("exits-with-a-text", "crash", "crash", "ended with exit status 1"),
+    Case("becomes-another-program", "crash", "crash", WORDLESS, 10.0, log="replaced"),
+    Case("uses-up-its-time", "crash", "crash", "killed by SIG(XCPU|KILL)", 10.0),
+    Case("asks-for-alarms", "crash", "crash", "killed by SIGALRM", 10.0),
+    Case("is-done-and-dies", "crash", "crash", "killed by SIGKILL", 10.0),
+    Case("declines", "declined", "declined", "more than zero nodes"),
+    Case("declines-at-length", "declined", "declined", r"(no, thank you )+.*…"),
+    Case("reports-at-exit", "exit", "ok", cost=6.0),
+    Case("limits-itself", "exit", "ok", cost=10.0),
+    Case("silent", "exit", "none", "reported no solution"),
+    Case("broken-import", "import", "import", r"its file cannot be imported: ModuleNotFoundError: .*"),
+    Case("exits-at-import", "import", "import", r"its file .* ended the process while it .* \(exit status 7\)"),
+    Case("two-faced", "error", "error", r"RuntimeError: not today \(fails_in_a_run.py:\d+\)"),
+)
+
+HANGS = (
+    Case("sleeps-through-sigterm", "timeout", "timeout", LATE, 10.0, briefly()),
+    Case("hangs-in-c", "timeout", "timeout", LATE, None, briefly()),
+    Case("stops-itself", "timeout", "timeout", LATE, 10.0, briefly()),
+    Case("spins", "timeout", "timeout", LATE, None, briefly(cpu_s=5.0)),
+    Case("turns-the-clock-back", "timeout", "timeout", LATE, 10.0, briefly()),
+    Case("is-done-and-hangs", "timeout", "timeout", LATE, 10.0, briefly()),
+    Case("declines-and-hangs", "timeout", "timeout", LATE, None, briefly()),
+    Case("stuck", "timeout", "timeout", LATE, 10.0, briefly()),
+)
+
+NO_MESSAGE = "wrote bytes that are no message into the referee's pipe"
+NO_JSON = "a message was not JSON that can be read"
+
+MESSAGES = (
+    Case("breaks-pipe", "exit", "error", NO_MESSAGE, 10.0),
+    Case("wrong-magic", "exit", "error", NO_MESSAGE, 10.0),
+    Case("too-long-a-message", "exit", "error", NO_MESSAGE, 10.0),
+    Case("lets-a-child-write", "exit", "error", NO_MESSAGE, 10.0),
+    Case("wrong-checksum", "exit", "error", "sent a message whose checksum is wrong", 10.0),
+    Case("half-a-message", "exit", "error", "stopped in the middle of a message", 10.0),
+    Case("half-a-message-and-more", "exit", "error", "sent a message whose checksum is wrong", 10.0),
+    Case("promises-much", "exit", "error", "stopped in the middle of a message", 10.0),
+    Case("huge-message", "output", "output", "wrote more than 64 MiB.*", 10.0),
+    Case("million-incumbents", "exit", "ok", cost=6.0, log=r"the first and the last 500 messages, 999\d\d\d between"),
+    Case("floods", "exit", "ok", cost=6.0, log=r"the first and the last 500 messages, 1002 between"),
+    Case("raw-nan", "exit", "error", NO_JSON, 10.0),
+    Case("raw-infinite-bound", "exit", "error", NO_JSON, 10.0),
+    Case("million-digits", "exit", "error", NO_JSON, 10.0),
+    Case("odd-messages", "exit", "error", NO_JSON, 10.0),
+    Case("deep-nesting", "exit", "error", "sent a message of 100001 lists, .*", 10.0),
+    Case("done-twice", "exit", "ok", cost=6.0),
+    Case("forges-its-memory", "exit", "ok", cost=10.0),
+    Case("odd-done", "crash", "crash", WORDLESS, 10.0),
+    Case("long-error", "crash", "crash", WORDLESS, 10.0),
+    Case("closes-its-pipes", "crash", "crash", "ended with exit status 1"),
+    Case("loses-its-pipe", "crash", "crash", WORDLESS, 10.0),
+    Case("prints", "exit", "ok", cost=10.0, log=r"x\nthe end\n$"),
+    Case("prints-a-gigabyte", "output", "output", "wrote more than 64 MiB.*", 10.0),
+    Case("prints-bytes", "exit", "ok", cost=10.0),
+    Case("swaps-its-output", "exit", "ok", cost=10.0),
+)
+
+
+def malformed(solver: str, reason: str) -> Case:
+    """A report that is no solution at all."""
+    return Case(solver, "exit", "infeasible", reason, verified="malformed")
+
+
+def element(solver: str, found: str, place: str = "solution[0]") -> Case:
+    """A report of the right length with something in it that is no block number."""
+    return malformed(solver, re.escape(f"{place}: expected a block number from 0 to 1, found {found}"))
+
+
+NO_BOUND = "reported a bound that is no finite number"
+NO_COST = "claimed a cost that is no finite number"
+
+VALUES = (
+    malformed("wrong-length", "solution: expected 4 elements, one a node, found 3"),
+    malformed("too-many", "solution: expected 4 elements, one a node, found 10000"),
+    malformed("empty", "solution: expected 4 elements, one a node, found 0"),
+    malformed("lying-array", "solution: expected 4 elements, one a node, found 100000"),
+    malformed("nothing", "solution: expected a list of 4 integers, found null"),
+    malformed("text", "solution: expected a list of 4 integers, found '0011'"),
+    malformed("number", "solution: expected a list of 4 integers, found 6"),
+    malformed("wrong-keys", "solution: expected the keys block and order, found 'blocks'"),
+    malformed("more-keys", "solution: expected the keys block and order, found 'block', 'cost'"),
+    malformed("number-keys", "solution: expected the keys block and order, found '0', '1', '2', '3'"),
+    malformed("no-order", "order: expected every node once, node 1 is missing"),
+    malformed("nonsense", "solution: expected a list of 4 integers, found true"),
+    element("out-of-range", "2", "solution[2]"),
+    element("negative", "-1", "solution[2]"),
+    element("huge-integers", "an integer of 13288 bits"),
+    element("floats", "0.0"),
+    element("minus-zero", "-0.0"),
+    element("booleans", "false"),
+    element("strings", "'0'"),
+    element("nulls", "null"),
+    element("nested", "a list of 1"),
+    element("two-dimensional", "a list of 4"),
+    Case("cyclic", "exit", "infeasible", "block: expected no cycle among the blocks, .*", verified="infeasible"),
+    *(
+        Case(name, "error", "error", PLAIN)
+        for name in ("nan", "numpy-nan", "not-json", "bytes", "set", "complex", "generator", "endless")
+    ),
+    Case("too-many-digits", "error", "error", r"ValueError: reported a solution that is not plain JSON: .*digits.*"),
+    Case("lying-list", "exit", "ok", cost=6.0),
+    Case("first-good-then-bad", "exit", "ok", cost=10.0),
+    Case("changes-the-instance", "exit", "ok", cost=10.0),
+    Case("patches-json", "crash", "crash", WORDLESS, verified="infeasible"),
+    *(
+        Case(f"bound-{name}", "exit", "error", NO_BOUND)
+        for name in ("as-text", "as-bool", "as-list", "of-nothing", "beyond-floats")
+    ),
+    *(Case(name, "error", "error", PLAIN) for name in ("infinite-bound", "nan-bound")),
+    *(Case(name, "exit", "ok") for name in ("bounds", "bound-of-numpy", "negative-bound", "exact-bound")),
+    *(Case(f"claims-{name}", "exit", "ok", cost=10.0) for name in ("the-truth", "the-truth-in-integers", "too-much")),
+    *(
+        Case(
+            f"claims-{name}", "exit", "misclaim", f"claims the cost {re.escape(cost)} for a solution of cost 10.0", 10.0
+        )
+        for name, cost in (("too-little", "9.0"), ("zero", "-0.0"), ("minus-a-lot", "-1e+300"))
+    ),
+    *(Case(f"claims-{name}", "exit", "error", NO_COST) for name in ("beyond-floats", "in-words", "yes")),
+    Case("claims-nan", "error", "error", PLAIN),
+    Case("liar", "exit", "contradiction", "claims the lower bound 1000000000.0, but has a solution of cost 10.0", 10.0),
+    Case("optimist", "exit", "ok", cost=10.0),
+)
+
+MEMORY = (
+    Case("allocates", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("allocates-at-once", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("allocates-and-leaves", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("spike", "memory", "memory", FULL, None, TIGHT),
+    Case("hides-its-peak", "memory", "memory", FULL, None, TIGHT),
+    Case("child-allocates", "memory", "memory", FULL, None, TIGHT),
+    Case("children-allocate", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("orphan-allocates", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("shares-memory", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("memory-files", "memory", "memory", FULL, 10.0, replace(TIGHT, timeout_s=3.0)),
+    Case("shares-what-it-may", "exit", "ok", cost=10.0, limits=TIGHT, log=r"\[0, 0, 0, 0, 0, 0, 0, 0\]"),
+    Case("reserves-much", "exit", "ok", cost=10.0, limits=TIGHT),
+    Case("runs-out", "error", "error", "ran out of memory", 10.0, TIGHT),
+)
+
+PROCESSES = (
+    Case("daemonises", "exit", "ok", cost=10.0),
+    Case("leaves-a-program", "exit", "ok", cost=10.0),
+    Case("child-holds-the-pipes", "exit", "ok", cost=10.0),
+    Case("fork-and-both-report", "exit", "ok", cost=10.0),
+    Case("reads-stdin", "exit", "ok", cost=10.0),
+    Case("thread-storm", "exit", "ok", cost=10.0),
+    Case("lists-what-is-open", "exit", "ok", cost=10.0, log=r"^open:( pipe| /dev/null){3,5}$"),
+    Case("leaves-its-child-reporting", "crash", "crash", WORDLESS, 10.0),
+    Case("process-storm", "processes", "processes", r"had \d+ processes at once, the limit is 100", 10.0),
+    Case("doubling-storm", "processes", "processes", r"had \d+ processes at once, the limit is 100", 10.0),
+    Case("daemon-burns", "cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0, briefly(10.0, cpu_s=1.0)),
+    Case("children-burn", "cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0, briefly(10.0, cpu_s=1.0)),
+    Case("runs-threads", "exit", "ok", cost=10.0),
+    Case("takes-all-cores", "exit", "ok", cost=10.0),
+)
+
+ATTACKS = (
+    Case("patches-the-verifier", "exit", "infeasible", "block: expected no cycle .*", verified="infeasible"),
+    Case("patches-the-worker", "crash", "crash", WORDLESS),
+    Case("speaks-for-the-warden", "exit", "ok", cost=10.0),
+    Case("serves", "exit", "ok", cost=10.0, log="hello"),
+)
+
+FOLDERS = (
+    Case("uses-its-folder", "exit", "ok", cost=10.0, log=r"temporary files go to True\nfound \['notes/one.txt'\]"),
+    Case("deletes-its-folder", "exit", "ok", cost=10.0),
+    Case("locks-its-folder", "exit", "ok", cost=10.0),
+    Case("swaps-its-folder", "exit", "ok", cost=10.0),
+    Case("sparse-file", "exit", "ok", cost=10.0),
+    Case("many-files", "timeout", "timeout", LATE, 10.0, briefly()),
+    Case("fills-its-folder", "output", "output", "wrote more than 64 MiB to its pipes and its folder", 10.0),
+    Case("one-large-file", "output", "output", "wrote more than 64 MiB to its pipes and its folder", 10.0),
+)
+
+#: What only isolation holds.
+GUARDED = (
+    Case("opens-a-socket", "exit", "ok", cost=10.0, log="(refused|unreachable)\n.*refused"),
+    Case("rewrites-the-instance", "exit", "ok", cost=10.0),
+    Case("writes-to-the-database", "exit", "ok", cost=10.0),
+    Case("links-to-the-database", "exit", "ok", cost=10.0),
+    Case("remounts", "exit", "ok", cost=10.0),
+    Case("leaves-files-everywhere", "exit", "ok", cost=10.0),
+    Case("kills-everything", "exit", "ok", cost=10.0),
+    Case("kills-what-it-sees", "exit", "ok", cost=10.0),
+    Case("kills-its-parent", "exit", "ok", cost=10.0),
+    Case("stops-its-parent", "exit", "ok", cost=10.0),
+    Case("traces-its-parent", "exit", "ok", cost=10.0),
+    Case("writes-into-its-parent", "exit", "ok", cost=10.0),
+    Case("limits-its-parent", "exit", "ok", cost=10.0),
+)
+
+#: Without isolation a file that has no name is out of sight.
+OUT_OF_SIGHT = (Case("one-large-file", "timeout", "timeout", LATE, 10.0, briefly()),)
+#: With BenchExec the scratch folder lies in the memory that the run may use.
+IN_MEMORY = (Case("one-large-file", "memory", "memory", FULL, 10.0, replace(TIGHT, memory_mib=100.0)),)
+
+LOST = r"the process that watched it ended \(.*\)"
+
+DATABASE = tuple(f"results/{FILE_NAME}{suffix}" for suffix in ("", "-shm", "-wal"))
+#: What becomes of it without. The other four would harm more than what this test owns.
+UNGUARDED = (
+    Case("opens-a-socket", "exit", "ok", cost=10.0, harm=("called with b'the answer, please'",) * 2),
+    Case("rewrites-the-instance", "exit", "ok", cost=10.0, harm=("instances/chain.gz", "instances/chain.json")),
+    Case("writes-to-the-database", "exit", "ok", cost=10.0, harm=DATABASE),
+    Case("links-to-the-database", "exit", "ok", cost=10.0, harm=("results/results.sqlite",)),
+    Case("kills-its-parent", "lost", "lost", LOST),
+    Case("stops-its-parent", "lost", "lost", LOST, limits=briefly()),
+    Case("traces-its-parent", "lost", "lost", LOST, limits=briefly()),
+    Case("writes-into-its-parent", "lost", "lost", LOST, limits=briefly()),
+    Case("limits-its-parent", "lost", "lost", LOST),
+)
+
+
+#: What is tried without isolation and with BenchExec too.
+ELSEWHERE = (
+    *("segfaults", "sleeps-through-sigterm", "prints-a-gigabyte", "uses-its-folder", "fills-its-folder"),
+    *("swaps-its-folder", "one-large-file", "allocates-at-once", "child-allocates", "orphan-allocates"),
+    *("memory-files", "shares-what-it-may", "daemonises", "child-holds-the-pipes", "leaves-its-child-reporting"),
+    *("lists-what-is-open", "process-storm", "doubling-storm", "children-burn", "takes-all-cores"),
+)
+
+
+def need_isolation(referee: Referee) -> None:
+    """Skip where this machine does not permit it."""
+    if "none" in (referee.first.enforced["network"], referee.first.enforced["files"]):
+        pytest.skip(why_not() or "isolation could not be had")
+
+
+def cases() -> Iterator[object]:
+    """Every case with each referee that is to hold it; what a solver only says is the same to all of them."""
+    everything = (*ENDS, *HANGS, *MESSAGES, *VALUES, *MEMORY, *PROCESSES, *FOLDERS, *ATTACKS)
+    telling = tuple(case for case in everything if case.solver in ELSEWHERE)
+    for kind, rows in (
+        (POSIX, (*everything, *GUARDED)),
+        (BARE, (*telling, *UNGUARDED, *OUT_OF_SIGHT)),
+        (BENCHEXEC, (*telling, *GUARDED, *IN_MEMORY)),
+    ):
+        for case in {case.solver: case for case in rows}.values():
+            yield pytest.param(kind, case, id="-".join((*kind, case.solver)))
+
+
+@pytest.mark.parametrize(("kind", "case"), list(cases()))
+def test_each_comes_to_its_row_and_the_next_run_is_as_ever(
+    referees: Callable[[tuple[str, str]], Referee],
+    kind: tuple[str, str],
+    case: Case,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    referee = referees(kind)
+    if case in GUARDED:
+        need_isolation(referee)
+    if case.stop == "lost":
+        monkeypatch.setattr(wardens, "GRACE_S", 2.0)
+    before = place.remains()
+    row = referee.run(case.solver, case.limits)
+    harm, left = place.harm(), place.remains() - before
+    place.restore()
+    case.check(row)
+    referee.check_next()
+    if case.stop != "lost":  # then nobody was left to clear up
+        assert harm == list(case.harm)
+        assert not left
+
+
+def test_a_bound_above_the_optimum_counts_against_its_solver(
+    zoo: dict[str, SolverInfo], place: Place, tmp_path: Path
+) -> None:
+    store = Store.open(tmp_path, create=True)
+    number = store.add_campaign("2025-01-01T00:00:00+00:00", ["test"], "0", {})
+    with Warden() as warden:
+        for name in ("optimist", "good"):
+            job = Job(zoo[name], place.problem, 0, AMPLE)
+            keep(store, number, job, perform(job, warden))
+    scored = tables(store)
+    store.close()
+    assert scored.contradictions["solver"].to_list() == ["optimist"]
+    assert (scored.contradictions["bound"].to_list(), scored.contradictions["cost"].to_list()) == (["8.0"], ["6.0"])
+
+
+@pytest.mark.parametrize("name", ["process-storm", "allocates-at-once", "spins", "kills-everything"])
+def test_a_run_beside_it_is_as_ever(
+    referees: Callable[[tuple[str, str]], Referee], zoo: dict[str, SolverInfo], place: Place, name: str
+) -> None:
+    if len(usable_cpus()) < 2:
+        pytest.skip("two runs at once need two CPUs")
+    referee = referees(POSIX)
+    if name == "kills-everything":
+        need_isolation(referee)
+    job = Job(zoo["steady"], place.problem, 0, AMPLE)
+    rows: list[Record] = []
+    with Warden(*POSIX) as other:
+        beside = threading.Thread(target=lambda: rows.append(perform(job, other, usable_cpus()[1:2])))
+        beside.start()
+        times = 0
+        while beside.is_alive():
+            referee.run(name, briefly(memory_mib=300.0, cpu_s=5.0))
+            times += 1
+        beside.join()
+    (row,) = rows
+    assert times
+    assert (row.status, row.cost, row.solution) == ("ok", 6.0, [0, 0, 1, 1])
+    assert 1.0 <= row.cpu_s < 1.5
+    assert row.peak_mib < referee.first.peak_mib + 16
