@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,19 +76,26 @@ class Shape:
 
     ``blocks``      number of blocks in the program
     ``costed``      the blocks whose cost bounds the objective, numbered from 0
-    ``block``       shape (n,): a partition into these blocks, in topological order
+    ``block``       shape (n,): a partition into these blocks, in topological order, if one is known
     ``cost``        the greatest cost of a costed block of that partition; no solution of greater cost is wanted
     ``earliest``, ``latest``  shape (n,): the blocks that a node can be in, in a partition that costs less
-    ``least_work``  what the costed blocks must do at least each (Inequality 14)
+    ``least_work``  what the blocks of ``busy`` must do at least each (Inequality 14)
+    ``merged``      shape (len(costed),): how many blocks each costed one stands for, whose mean bounds the objective
+    ``dag``         whether the quotient graph must have no cycle (Inequality 8)
+    ``cut_io``      whether tensors that enter or leave a block cost anything
     """
 
     blocks: int
     costed: range
-    block: Index
+    block: Index | None
     cost: float
     earliest: Index
     latest: Index
     least_work: float = 0.0
+    busy: range = range(0)
+    merged: tuple[int, ...] = ()
+    dag: bool = True
+    cut_io: bool = True
 
 
 class Program:
@@ -151,9 +158,9 @@ class Program:
 
     def _add_edge(self, u: int, v: int) -> None:
         crossing = [before - after for before, after in zip(self.y[u], self.y[v], strict=True)]
-        for difference in crossing:
+        for difference in crossing if self.shape.dag else ():
             self._require(difference)
-        if self.instance.output_size[u] == 0:
+        if self.instance.output_size[u] == 0 or not self.shape.cut_io:
             return
         for b in self.shape.costed:
             begins, ends = crossing[b], crossing[b + 1]
@@ -174,12 +181,15 @@ class Program:
         sent = self.instance.output_size / self.instance.bandwidth * self.scale
         done = quicksum(float(w) * (row[b + 1] - row[b]) for w, row in zip(work, self.y, strict=True))
         moved = quicksum(float(sent[u]) * cut for u, cut in self.cut[b].items())
-        self.model.addCons(self.bottleneck >= done + moved)
-        if self.shape.least_work > 0:
+        merged = self.shape.merged[b - self.shape.costed.start] if self.shape.merged else 1
+        self.model.addCons(float(merged) * self.bottleneck >= done + moved)
+        if b in self.shape.busy and self.shape.least_work > 0:
             self.model.addCons(done >= self.shape.least_work * self.scale)
 
     def _add_solution(self) -> None:
         block = self.shape.block
+        if block is None:
+            return
         known = self.model.createSol()
         self.model.setSolVal(known, self.bottleneck, self.shape.cost * self.scale)
         for v, row in enumerate(self.y):
@@ -200,15 +210,27 @@ class Program:
     def lower_bound(self) -> float:
         """What SCIP has proved about the optimum by now, less what its floating-point arithmetic may owe.
 
-        Partitions that cost more than the known one are not in the program, so no bound exceeds its cost. While SCIP
+        Partitions that cost more than the known one are not in the program, so no bound exceeds its cost, and a program
+        without solutions (which leaves room for more than the tolerances) bounds the others by it. While SCIP
         frees a tree that a limit has cut short, it gives its primal bound as the dual one, which proves nothing.
         """
         model, status = self.model, self.model.getStatus()
         dual = model.getDualbound()
+        if status == "infeasible":
+            return self.shape.cost * (1 - RELATIVE_TOLERANCE)
         if status != "optimal" and dual >= model.getPrimalbound() * (1 - RELATIVE_TOLERANCE):
             return -math.inf
         owed = DUAL_TOLERANCE * (model.getNVars(transformed=False) + 1)
         return min(dual - owed, self.shape.cost * self.scale) * (1 - RELATIVE_TOLERANCE) / self.scale
+
+
+class Offers(Protocol):
+    """Whatever lower bounds are offered to."""
+
+    best: float
+
+    def offer(self, value: float, step: float = 0.0) -> None:
+        """Take note of ``value`` if it is better than the best so far by more than ``step`` of that."""
 
 
 class Bounds:
@@ -226,11 +248,12 @@ class Bounds:
             self._run.bound(value)
 
 
-def prove(instance: Instance, shape: Shape, search: Search, bounds: Bounds, run: Run) -> None:
-    """Solve a program until the deadline; report every bound that improves and every slicing that SCIP leads to."""
+def prove(instance: Instance, shape: Shape, search: Search, bounds: Offers, run: Run, share: float = 1.0) -> None:
+    """Solve a program for a ``share`` of the time left; offer every bound, and every slicing that SCIP leads to."""
     if shape.cost * (1 - TOLERANCE) <= bounds.best:
         return
-    began = run.remaining()
+    began = share * run.remaining()
+    spare = run.remaining() - began
     program = Program(instance, shape)
     if program.rows() * ROW_MIB > run.memory:
         print(f"{program.rows()} constraints do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr)
@@ -238,15 +261,16 @@ def prove(instance: Instance, shape: Shape, search: Search, bounds: Bounds, run:
         print(f"{program.rows()} constraints take too long to build: not solved", file=sys.stderr)
     else:
         model = program.model
-        freeing = 0.02 * began + 0.2 * (began - run.remaining())  # what was built must be freed in time
-        model.setParam("limits/time", max(0.0, run.remaining() - freeing))
+        left = run.remaining() - spare
+        freeing = 0.02 * began + 0.2 * (began - left)  # what was built must be freed in time
+        model.setParam("limits/time", max(0.0, left - freeing))
         model.setParam("limits/memory", 0.5 * run.memory)
         model.includeEventhdlr(_watcher(program, search, bounds), "progress", "reports bounds and slicings")
         model.optimize()
         bounds.offer(program.lower_bound())
 
 
-def _watcher(program: Program, search: Search, bounds: Bounds) -> Any:
+def _watcher(program: Program, search: Search, bounds: Offers) -> Any:
     from pyscipopt import SCIP_EVENTTYPE, Eventhdlr
 
     # Not DUALBOUNDIMPROVED: that also comes while SCIP frees a tree, at a restart or at its end, as nodes go.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from solvers.native import PipelineCore
 from solvers.pipeline._mip import Bounds, Program, search_first
 from solvers.pipeline._search import Search
 from solvers.pipeline.bottleneck import bottleneck
+from solvers.pipeline.bottleneck_guess import bottleneck_guess
 from solvers.pipeline.exact import _shape as shape
 from solvers.pipeline.exact import exact
 from solvers.pipeline.simple import simple
@@ -24,6 +26,8 @@ from solvers.registry import LocalRun
 SAFETY = 2e-6
 
 METHODS = (simple, bottleneck, exact)
+
+NO_DAG, NO_CUT_IO = partial(bottleneck, dag=False), partial(bottleneck, cut_io=False)
 
 
 def bound_by(method: Any, instance: Instance, **limits: Any) -> LocalRun:
@@ -56,6 +60,41 @@ def test_the_hierarchy_of_the_paper(oracle: SimpleNamespace) -> None:
     assert stronger >= 5
 
 
+def test_what_is_left_out_of_a_program_never_strengthens_it(oracle: SimpleNamespace) -> None:
+    rng = np.random.default_rng(19)
+    weaker = np.zeros(2)
+    for _ in range(10):
+        instance = oracle.draw(rng, 7, int(rng.integers(2, 5)), density=0.4)
+        without = [bound_by(method, instance).bounds[-1] for method in (NO_DAG, NO_CUT_IO)]
+        whole = bound_by(bottleneck, instance).bounds[-1]
+        guessed = bound_by(bottleneck_guess, instance).bounds[-1]
+        assert instance.work_bound() <= min(without)
+        assert max(without) <= whole * (1 + SAFETY)
+        assert whole <= guessed * (1 + SAFETY)
+        assert guessed <= oracle.partition_optimum(instance)
+        weaker += (without[1] < whole * (1 - SAFETY), whole < guessed * (1 - SAFETY))
+    assert weaker.min() >= 2
+
+
+def test_without_the_dag_a_block_may_leave_out_what_lies_between(oracle: SimpleNamespace) -> None:
+    """Nodes 0 and 2 without 1 would cost 10 for work, 6 and 1 for tensors; 1 and 3 cost 14, 6 and 1."""
+    edges = [(0, 1), (1, 2), (0, 2), (3, 1)]
+    instance = oracle.make(edges, [5, 9, 5, 5], [6, 1, 0, 50], [0] * 4, 3)
+    assert bound_by(NO_DAG, instance).bounds[-1] == pytest.approx(17, rel=SAFETY)
+    assert bound_by(bottleneck, instance).bounds[-1] == pytest.approx(21, rel=SAFETY)
+    assert bound_by(NO_CUT_IO, instance).bounds[-1] == pytest.approx(9, rel=SAFETY)
+
+
+def test_two_blocks_are_guessed_exactly(oracle: SimpleNamespace) -> None:
+    """As in the paper: with k = 2 nothing is merged."""
+    rng = np.random.default_rng(20)
+    for _ in range(10):
+        instance = oracle.draw(rng, 7, 2, density=0.3)
+        assert bound_by(bottleneck_guess, instance).bounds[-1] == pytest.approx(
+            oracle.partition_optimum(instance), rel=SAFETY
+        )
+
+
 def test_overflow_is_left_out(oracle: SimpleNamespace) -> None:
     instance = oracle.draw(np.random.default_rng(13), 7, 3, density=0.3)
     tight = replace(instance, memory=0.0)
@@ -67,7 +106,7 @@ def test_overflow_is_left_out(oracle: SimpleNamespace) -> None:
     assert known.slicing.cost == free.cost < search.cost
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, NO_DAG, NO_CUT_IO, bottleneck_guess])
 @pytest.mark.parametrize(
     ("edges", "work", "output", "stages"),
     [
@@ -91,7 +130,7 @@ def test_degenerate_instances(
         assert value >= optimum * (1 - SAFETY)
 
 
-@pytest.mark.parametrize("method", [bottleneck, exact])
+@pytest.mark.parametrize("method", [bottleneck, bottleneck_guess, exact])
 def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a bad first slicing, so that taking the cost of what is known for a bound would show."""
     instance = oracle.draw(np.random.default_rng(14), 90, 6, density=0.05)
@@ -138,7 +177,7 @@ def test_a_dual_bound_that_meets_the_primal_one_counts_only_at_the_end(
     assert program.lower_bound() <= expected
 
 
-@pytest.mark.parametrize("method", [bottleneck, exact])
+@pytest.mark.parametrize("method", [bottleneck, bottleneck_guess, exact])
 def test_what_does_not_fit_is_left_at_the_simple_bound(
     oracle: SimpleNamespace, method: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
