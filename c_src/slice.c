@@ -177,17 +177,23 @@ struct bracket {
     double
         below; /* no slicing costs less than this, and none but at this itself if it is a threshold tried */
     double above; /* a slicing that costs less than this is wanted */
-    double step;  /* how far above `below` to try next while no threshold has been met; 0: bisect */
+    double step;  /* how far to go next while all thresholds tried were met, or none was; it doubles */
+    bool met;     /* whether a threshold tried was met */
+    bool missed;  /* whether one was not */
 };
 
-/* The threshold to try next. Once the bracket is narrow every other try is just under `above`: not met, it
- * ends the search. */
+/* The threshold to try next: by growing steps until one is met and one is not, then by bisection. Once the
+ * bracket is narrow every other try is just under `above`: not met, it ends the search. */
 static double next_threshold(const struct bracket *bracket, bool met) {
     const double last = nextafter(bracket->above, -INFINITY);
     const double width = bracket->above - bracket->below;
-    const double next = bracket->below + (bracket->step > 0.0 ? bracket->step : 0.5 * width);
-    const bool narrow = bracket->step <= 0.0 && width < 0.01 * bracket->above;
-    return (narrow && !met) || next >= last || next <= bracket->below ? last : next;
+    const double middle = bracket->below + 0.5 * width;
+    if (!bracket->missed)
+        return fmin(fmax(bracket->above - bracket->step, bracket->below), last);
+    if (!bracket->met)
+        return fmin(bracket->below + bracket->step, last);
+    const bool narrow = width < 0.01 * bracket->above;
+    return (narrow && !met) || middle >= last || middle <= bracket->below ? last : middle;
 }
 
 /* No slicing costs less than the heaviest node or an even share of the work (Lemma 3.3). */
@@ -199,37 +205,64 @@ static double least_conceivable(const struct slicer *slicer) {
     return greatest * (1.0 - SLACK);
 }
 
-int slicer_slice(struct slicer *slicer, const struct shard_pipeline *problem, const int32_t *order,
-                 double upper, double *cost, int32_t *cut) {
-    const int status = segments_lay_out(&slicer->segments, problem, order);
-    if (status != SHARD_OK)
-        return status;
-    start(slicer);
+/* Cut into blocks of about even work, empty ones last; returns what a block costs on average, and the
+ * greatest cost in *cost. */
+static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
     const int32_t n = slicer->segments.nodes;
-    const double whole = segment_cost(&slicer->segments, 0, n);
-    struct bracket bracket = {.below = least_conceivable(slicer), .above = fmin(whole, upper)};
-    double threshold = nextafter(upper, -INFINITY);
-    *cost = INFINITY;
-    if (whole < upper) { /* one block will do, and says nothing about where the optimum is */
-        *cost = whole;
-        for (int32_t b = 0; cut && b <= slicer->stages; b++)
-            cut[b] = b == 0 ? 0 : n;
-        bracket.step = fmax(0.1 * bracket.below, whole / 1024.0);
-        threshold = next_threshold(&bracket, false);
+    double sum = 0.0;
+    int32_t left = 0, blocks = 0;
+    *cost = 0.0;
+    for (int32_t b = 1; b <= slicer->stages; b++) {
+        int32_t right = b == slicer->stages ? n : left;
+        while (right < n && slicer->work[right] < slicer->work[n] * b / slicer->stages)
+            right++;
+        const double block = segment_cost(&slicer->segments, left, right);
+        *cost = fmax(*cost, block);
+        sum += block;
+        if (cut && left < right)
+            cut[blocks++] = left;
+        left = right;
     }
+    for (; cut && blocks <= slicer->stages; blocks++)
+        cut[blocks] = blocks == 0 ? 0 : n;
+    return sum / slicer->stages;
+}
+
+/* Bring the bracket to a point, from a first threshold; `cost` and `cut` follow what is found. */
+static void close_in(struct slicer *slicer, struct bracket bracket, double threshold, double *cost,
+                     int32_t *cut) {
     while (bracket.below < bracket.above) {
         const bool met = meets(slicer, threshold);
         if (!met && threshold >= nextafter(bracket.above, -INFINITY))
             break;
         if (met) {
             *cost = bracket.above = take_slicing(slicer, cut);
-            bracket.step = 0.0;
+            bracket.met = true;
         } else {
             bracket.below = threshold;
-            bracket.step *= 2.0;
+            bracket.missed = true;
         }
         threshold = next_threshold(&bracket, met);
+        bracket.step *= 2.0;
     }
+}
+
+int slicer_slice(struct slicer *slicer, const struct shard_pipeline *problem, const int32_t *order,
+                 double upper, double *cost, int32_t *cut) {
+    const int status = segments_lay_out(&slicer->segments, problem, order);
+    if (status != SHARD_OK)
+        return status;
+    start(slicer);
+    struct bracket bracket = {.below = least_conceivable(slicer), .above = upper, .step = 0.02 * upper};
+    double threshold = nextafter(upper, -INFINITY);
+    *cost = INFINITY;
+    if (isinf(upper) && upper > 0.0) {
+        const double mean = cut_evenly(slicer, cost, cut);
+        bracket.above = *cost;
+        bracket.step = 0.02 * mean;
+        threshold = fmax(fmin(mean, nextafter(*cost, -INFINITY)), bracket.below);
+    }
+    close_in(slicer, bracket, threshold, cost, cut);
     return SHARD_OK;
 }
 

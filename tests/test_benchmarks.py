@@ -6,7 +6,11 @@ import math
 from typing import Any
 
 import benchmarks
+import numpy as np
 import pytest
+import yardstick
+
+from solvers.native import PipelineCore, kahn
 
 GROUPS = (benchmarks.Slicing, benchmarks.Reading, benchmarks.Verification, benchmarks.Overhead, benchmarks.Gaps)
 
@@ -43,3 +47,11 @@ def test_figure(group, name, params):
     figure = getattr(prepared(group, params), name)(*params)
     assert math.isfinite(figure)
     assert figure >= 0
+
+
+@pytest.mark.parametrize("stages", [1, 2, 7, 80])
+def test_the_yardstick_comes_to_the_same_value(stages):
+    instance = benchmarks.layered(80, stages)
+    order = kahn(instance.graph, np.random.default_rng(stages).random(80))
+    slicing = PipelineCore(instance).slice(order)
+    assert yardstick.algorithm1(instance, order) == pytest.approx(slicing.cost, rel=1e-12)
