@@ -12,6 +12,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import select
 import shutil
 import socket
@@ -33,9 +34,15 @@ from harness.limits import THREAD_VARIABLES, Cancelled, Limits, Order, Outcome, 
 from harness.memory import resident_bytes
 from instances.errors import InputError
 
+Message = tuple[dict[str, Any], list[bytes]]
 LENGTH = struct.Struct(">I")
 GRACE_S = 30.0  # beyond a run's limit, for a warden to answer
 MARK = "SHARDMARK_WARDEN"  # variable that a warden and its runs have in their environment: the warden's folder
+#: Variables of the environment that a run gets: where programs are, how texts are written, and the project's own.
+PASSED_ON = re.compile(
+    "PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_.+|PYTHON.+|VIRTUAL_ENV|LD_LIBRARY_PATH|DYLD_.+|SHARDMARK_.+"
+    "|XDG_RUNTIME_DIR|DBUS_SESSION_BUS_ADDRESS"  # by these two an ordinary user asks for control groups
+)
 GROWTH = 8 << 20  # bytes that a warden may grow: its forks begin with what it has, and that counts as theirs
 
 
@@ -61,11 +68,10 @@ class Warden:
         try:
             if self.process is None or self.cores != order.limits.cores:
                 self.close()
-                self._start(order.limits.cores)
+                self._start(order.limits.cores, cancel)
             assert self.socket is not None
             send(self.socket, asdict(order))
-            self._wait(self.socket, time.monotonic() + order.limits.timeout_s + GRACE_S, cancel)
-            answer, payloads = receive(self.socket)
+            answer, payloads = self._answer(self.socket, order.limits.timeout_s, cancel)
         except Unable as error:
             return Outcome("error", str(error), backend=self.backend)
         except (OSError, EOFError) as error:
@@ -95,17 +101,19 @@ class Warden:
 
     def _abandon(self) -> None:
         """End a warden that no longer answers, and what is left of its run: whatever has its folder's name."""
-        assert self.process is not None
+        if self.process is None:
+            return self.close()
         self.process.kill()
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 if process.environ().get(MARK) == self.folder and process.pid != os.getpid():
                     process.kill()
         self.process.wait()
-        self.close()
+        return self.close()
 
-    def _start(self, cores: int) -> None:
+    def _start(self, cores: int, cancel: threading.Event | None = None) -> None:
         self.socket, theirs = socket.socketpair()
+        self.socket.settimeout(GRACE_S)
         self.cores = cores
         self.folder = str(Path(tempfile.gettempdir(), f"shardmark-{uuid4().hex}"))
         with theirs:
@@ -117,23 +125,33 @@ class Warden:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        ready, _ = receive(self.socket)
+        ready, _ = self._answer(self.socket, 0.0, cancel)
         if ready["unable"]:
             self.close()
             raise Unable(ready["unable"])
 
-    def _wait(self, link: socket.socket, end: float, cancel: threading.Event | None) -> None:
-        """Wait for an answer; Cancelled if that is no longer wanted, TimeoutError if none comes."""
+    @staticmethod
+    def _answer(
+        link: socket.socket, seconds: float, cancel: threading.Event | None
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        """An answer that takes so many seconds; Cancelled if it is no longer wanted, TimeoutError if none comes."""
+        end = time.monotonic() + seconds + GRACE_S
         while not select.select([link], [], [], 0.1)[0]:
             if cancel is not None and cancel.is_set():
                 raise Cancelled
             if time.monotonic() > end:
                 raise TimeoutError("no answer")
+        return receive(link)
 
 
 def environment(cores: int) -> dict[str, str]:
-    """The environment of a warden and its runs, in which the text of a set has the same hash every time."""
-    given = dict(os.environ)
+    """The environment of a warden and its runs: nothing of the referee's that could be a secret.
+
+    What is named in ``SHARDMARK_ENVIRONMENT``, words apart by spaces, is passed on as well, such as the place of a
+    licence. The text of a set has the same hash in every run.
+    """
+    more = os.environ.get("SHARDMARK_ENVIRONMENT", "").split()
+    given = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name) or name in more}
     return given | dict.fromkeys(THREAD_VARIABLES, str(cores)) | {"PYTHONHASHSEED": "0"}
 
 
@@ -145,7 +163,7 @@ def send(link: socket.socket, header: Mapping[str, Any], payloads: tuple[bytes, 
         link.sendall(payload)
 
 
-def receive(link: socket.socket) -> tuple[dict[str, Any], list[bytes]]:
+def receive(link: socket.socket) -> Message:
     """Read one message; EOFError if the other side has gone."""
     header = json.loads(_exactly(link, LENGTH.unpack(_exactly(link, LENGTH.size))[0]))
     return header, [_exactly(link, size) for size in header.pop("sizes")]

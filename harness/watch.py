@@ -27,8 +27,8 @@ POLL_S = 0.02  # between two questions whether a run has ended, where nothing te
 PIPE_S = 0.005  # the longest that one pipe is read without a look at the clock
 PIPE_BYTES = 1 << 20  # of messages, for which a run need not wait
 
-SHORTEST_S, LONGEST_S = 0.002, 0.05  # between two looks at what a run uses
-FASTEST = 6 * 2**30  # bytes a second that a run can take
+SHORTEST_S, LONGEST_S = 0.001, 0.05  # between two looks at what a run uses
+FASTEST = 16 * 2**30  # bytes a second that a run can take, in huge pages and with several threads
 SHARE = 4  # times the CPU time of a look, until the next one: a run that slows looks down cannot put them off
 
 

@@ -34,7 +34,7 @@ def cancel():
     return threading.Event()
 
 
-def under_way(warden: Warden, order, cancel=None) -> tuple[threading.Thread, list]:
+def under_way(warden: Warden, order, cancel=None, wanted=2) -> tuple[threading.Thread, list]:
     """Begin a run in a thread and wait for its processes; the thread and what the run comes to."""
     found: list = []
 
@@ -46,7 +46,7 @@ def under_way(warden: Warden, order, cancel=None) -> tuple[threading.Thread, lis
 
     thread = threading.Thread(target=run)
     thread.start()
-    until(lambda: warden.process is not None and len(descendants(warden)) >= 2)
+    until(lambda: warden.process is not None and len(descendants(warden)) >= wanted)
     return thread, found
 
 
@@ -156,6 +156,14 @@ def test_a_run_that_is_called_off_ends_at_once(warden, tmp_path, cancel):
     assert not Path(folder).exists()
 
 
+def test_a_warden_that_is_stopped_while_it_starts_is_given_up(warden, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 0.5)
+    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=Limits(0.5, 512.0)), wanted=0)
+    os.kill(warden.process.pid, signal.SIGSTOP)
+    thread.join(30)
+    assert found[0].stop == "lost"
+
+
 def test_one_warden_does_many_runs_and_leaves_no_files(warden, tmp_path):
     order = order_of(tmp_path, "open('note', 'w').write('x')\nrun.report([0, 1])")
     pids = set()
@@ -205,3 +213,15 @@ def test_a_run_that_is_not_isolated_gets_its_own_copy_of_the_instance(tmp_path):
         outcome = warden.run(order)
     assert (outcome.stop, outcome.enforced["files"], outcome.enforced["network"]) == ("exit", "none", "none")
     assert Path(order.instance).read_bytes() == before
+
+
+def test_of_the_environment_only_what_it_needs_is_passed_on(warden, tmp_path, monkeypatch):
+    monkeypatch.setenv("API_KEY", "secret")
+    monkeypatch.setenv("LICENCE_FILE", "/a/place")
+    monkeypatch.setenv("SHARDMARK_ENVIRONMENT", "LICENCE_FILE")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    body = "print(*sorted(os.environ))\nprint(b'secret' in open('/proc/self/environ', 'rb').read())"
+    names, leaked = warden.run(order_of(tmp_path, body)).log.splitlines()
+    assert {"PATH", "LC_ALL", "LICENCE_FILE", "HOME", "TMPDIR", "OMP_NUM_THREADS"} <= set(names.split())
+    assert "API_KEY" not in names.split()
+    assert leaked == "False"

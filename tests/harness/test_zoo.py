@@ -116,6 +116,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         named.listen()
         for end in (server, named):
             threading.Thread(target=place.answer, args=(end,), daemon=True).start()
+        patch.setenv("SHARDMARK_ENVIRONMENT", "ZOO_TOKEN ZOO_PORT ZOO_INSTANCE ZOO_DATABASE ZOO_PIDS ZOO_MOUNTS")
         patch.setenv("ZOO_TOKEN", place.token)
         patch.setenv("ZOO_PORT", str(server.getsockname()[1]))
         patch.setenv("ZOO_INSTANCE", str(place.problem.path))
