@@ -1,4 +1,4 @@
-"""The mixed-integer programs of Archer et al. 2024, Section 3, solved by SCIP and turned into safe lower bounds.
+"""The mixed-integer programs of Archer et al. 2024, Section 3, solved by SCIP or HiGHS and turned into safe bounds.
 
 All of them ignore the overflow of Equation (2). It is never negative, so what bounds the cost without it from below
 bounds the cost with it too.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from instances.graph import Index
 from instances.pipeline import Instance
 from solvers.native import PipelineCore, Slicing
 from solvers.pipeline._genetic import evolve
+from solvers.pipeline._highs import highs
 from solvers.pipeline._search import TOLERANCE, Search, blocks
 from solvers.registry import Run
 
@@ -31,7 +32,7 @@ SEARCH_SHARE = 0.1
 #: The best cost known becomes about this in the program, far from SCIP's absolute tolerances of 1e-9 to 1e-6.
 SCALE = 1024.0
 
-#: SCIP accepts reduced costs that are off by this much; every variable but the objective's has a range of 1.
+#: SCIP and HiGHS accept reduced costs that are off by this much; every variable but the objective's has a range of 1.
 DUAL_TOLERANCE = 1e-7
 
 #: What every bound gives way besides: cuts, propagation and pruning work with relative tolerances up to 1e-6.
@@ -98,6 +99,19 @@ class Shape:
     cut_io: bool = True
 
 
+def _scip() -> tuple[Any, Callable[..., Any]]:
+    """A model of SCIP, and how to add terms up."""
+    from pyscipopt import SCIP_PARAMSETTING, Model, quicksum
+
+    model = Model()
+    model.hideOutput()
+    model.setPresolve(SCIP_PARAMSETTING.FAST)  # the full one can run for many times the limit
+    return model, quicksum
+
+
+ENGINES: dict[str, Callable[[], tuple[Any, Callable[..., Any]]]] = {"scip": _scip, "highs": highs}
+
+
 class Program:
     """Figure 3 with x eliminated in favour of y, over the blocks of a `Shape`.
 
@@ -106,16 +120,12 @@ class Program:
     c_ub >= d_(b-1) - d_b (v in b, u not) and c_ub >= d_b - d_(b-1) (u in b, v not).
     """
 
-    def __init__(self, instance: Instance, shape: Shape) -> None:
-        from pyscipopt import SCIP_PARAMSETTING, Model
-
+    def __init__(self, instance: Instance, shape: Shape, engine: str = "scip") -> None:
         self.instance = instance
         self.shape = shape
         # A power of two changes no mantissa.
         self.scale = 2.0 ** min(1000, round(math.log2(SCALE) - math.log2(shape.cost)))
-        self.model = Model()
-        self.model.hideOutput()
-        self.model.setPresolve(SCIP_PARAMSETTING.FAST)  # the full one can run for many times the limit
+        self.model, self._sum = ENGINES[engine]()
         least, greatest = instance.work_bound() * (1 - RELATIVE_TOLERANCE), shape.cost * (1 + RELATIVE_TOLERANCE)
         self.bottleneck = self.model.addVar(lb=least * self.scale, ub=greatest * self.scale, obj=1.0)
         self.y: list[list[Any]] = []
@@ -175,12 +185,10 @@ class Program:
         return self.cut[b][u]
 
     def _add_cost(self, b: int) -> None:
-        from pyscipopt import quicksum
-
         work = self.instance.work * self.scale
         sent = self.instance.output_size / self.instance.bandwidth * self.scale
-        done = quicksum(float(w) * (row[b + 1] - row[b]) for w, row in zip(work, self.y, strict=True))
-        moved = quicksum(float(sent[u]) * cut for u, cut in self.cut[b].items())
+        done = self._sum(float(w) * (row[b + 1] - row[b]) for w, row in zip(work, self.y, strict=True))
+        moved = self._sum(float(sent[u]) * cut for u, cut in self.cut[b].items())
         merged = self.shape.merged[b - self.shape.costed.start] if self.shape.merged else 1
         self.model.addCons(float(merged) * self.bottleneck >= done + moved)
         if b in self.shape.busy and self.shape.least_work > 0:
@@ -208,7 +216,7 @@ class Program:
         return np.array([sum(y if isinstance(y, float) else value(solution, y) for y in row) for row in self.y])
 
     def lower_bound(self) -> float:
-        """What SCIP has proved about the optimum by now, less what its floating-point arithmetic may owe.
+        """What the engine has proved about the optimum by now, less what its floating-point arithmetic may owe.
 
         Partitions that cost more than the known one are not in the program, so no bound exceeds its cost, and a program
         without solutions (which leaves room for more than the tolerances) bounds the others by it. While SCIP
@@ -248,13 +256,21 @@ class Bounds:
             self._run.bound(value)
 
 
-def prove(instance: Instance, shape: Shape, search: Search, bounds: Offers, run: Run, share: float = 1.0) -> None:
-    """Solve a program for a ``share`` of the time left; offer every bound, and every slicing that SCIP leads to."""
+def prove(
+    instance: Instance,
+    shape: Shape,
+    search: Search,
+    bounds: Offers,
+    run: Run,
+    share: float = 1.0,
+    engine: str = "scip",
+) -> None:
+    """Solve a program for a ``share`` of the time left; offer every bound, and every slicing that it leads to."""
     if shape.cost * (1 - TOLERANCE) <= bounds.best:
         return
     began = share * run.remaining()
     spare = run.remaining() - began
-    program = Program(instance, shape)
+    program = Program(instance, shape, engine)
     if program.rows() * ROW_MIB > run.memory:
         print(f"{program.rows()} constraints do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr)
     elif not program.build(run):
@@ -265,8 +281,11 @@ def prove(instance: Instance, shape: Shape, search: Search, bounds: Offers, run:
         freeing = 0.02 * began + 0.2 * (began - left)  # what was built must be freed in time
         model.setParam("limits/time", max(0.0, left - freeing))
         model.setParam("limits/memory", 0.5 * run.memory)
-        model.includeEventhdlr(_watcher(program, search, bounds), "progress", "reports bounds and slicings")
+        if engine == "scip":
+            model.includeEventhdlr(_watcher(program, search, bounds), "progress", "reports bounds and slicings")
         model.optimize()
+        if engine != "scip" and model.getNSols() > 0:
+            search.offer(program.priority(model.getBestSol()))
         bounds.offer(program.lower_bound())
 
 

@@ -27,6 +27,7 @@ SAFETY = 2e-6
 
 METHODS = (simple, bottleneck, exact)
 
+HIGHS = partial(exact, engine="highs")
 NO_DAG, NO_CUT_IO = partial(bottleneck, dag=False), partial(bottleneck, cut_io=False)
 
 
@@ -37,13 +38,16 @@ def bound_by(method: Any, instance: Instance, **limits: Any) -> LocalRun:
     return run
 
 
-def test_exact_equals_brute_force_over_all_acyclic_partitions(oracle: SimpleNamespace) -> None:
+@pytest.mark.parametrize(("method", "graphs"), [(exact, 100), (HIGHS, 50)])
+def test_exact_equals_brute_force_over_all_acyclic_partitions(
+    oracle: SimpleNamespace, method: Any, graphs: int
+) -> None:
     rng = np.random.default_rng(11)
-    for number in range(100):
+    for number in range(graphs):
         nodes = 8 if number % 5 == 0 else int(rng.integers(0, 8))
         instance = oracle.draw(rng, nodes, int(rng.integers(1, 5)))
         optimum = oracle.partition_optimum(instance)
-        run = bound_by(exact, instance)
+        run = bound_by(method, instance)
         assert optimum * (1 - SAFETY) <= run.bounds[-1] <= optimum
         assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum, rel=1e-9)
 
@@ -106,7 +110,7 @@ def test_overflow_is_left_out(oracle: SimpleNamespace) -> None:
     assert known.slicing.cost == free.cost < search.cost
 
 
-@pytest.mark.parametrize("method", [*METHODS, NO_DAG, NO_CUT_IO, bottleneck_guess])
+@pytest.mark.parametrize("method", [*METHODS, HIGHS, NO_DAG, NO_CUT_IO, bottleneck_guess])
 @pytest.mark.parametrize(
     ("edges", "work", "output", "stages"),
     [
@@ -126,11 +130,11 @@ def test_degenerate_instances(
     optimum = oracle.partition_optimum(instance)
     value = bound_by(method, instance).bounds[-1]
     assert value <= optimum
-    if method is exact:
+    if method in (exact, HIGHS):
         assert value >= optimum * (1 - SAFETY)
 
 
-@pytest.mark.parametrize("method", [bottleneck, bottleneck_guess, exact])
+@pytest.mark.parametrize("method", [bottleneck, bottleneck_guess, exact, HIGHS])
 def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a bad first slicing, so that taking the cost of what is known for a bound would show."""
     instance = oracle.draw(np.random.default_rng(14), 90, 6, density=0.05)
@@ -187,12 +191,13 @@ def test_what_does_not_fit_is_left_at_the_simple_bound(
     assert "do not fit into 0 MiB: not solved" in capsys.readouterr().err
 
 
-def test_scip_improves_the_slicing_that_it_starts_from(
-    oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("method", [exact, HIGHS])
+def test_the_engine_improves_the_slicing_that_it_starts_from(
+    oracle: SimpleNamespace, method: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = oracle.draw(np.random.default_rng(16), 20, 3, density=0.15)
     monkeypatch.setattr("solvers.pipeline._mip.evolve", lambda search, rng, **_: search.offer(np.zeros(instance.nodes)))
-    run = bound_by(exact, instance)
+    run = bound_by(method, instance)
     costs = [verify(instance, solution).cost for solution in run.solutions]
     assert len(costs) > 1
     assert costs[-1] == pytest.approx(run.bounds[-1], rel=SAFETY)
