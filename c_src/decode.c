@@ -32,13 +32,9 @@ static void release(struct workspace *workspace) {
     free(workspace->order);
 }
 
-static int decode(struct workspace *workspace, const struct shard_pipeline *problem, const double *priority,
-                  double upper, double *cost) {
-    const int status = kahn_sort(problem->nodes, problem->out_start, problem->out_head, workspace->indegree,
-                                 priority, workspace->waiting, workspace->heap, workspace->order);
-    if (status != SHARD_OK)
-        return status;
-    return slicer_slice(&workspace->slicer, problem, workspace->order, upper, cost, NULL);
+static int sort(struct workspace *workspace, const struct shard_pipeline *problem, const double *priority) {
+    return kahn_sort(problem->nodes, problem->out_start, problem->out_head, workspace->indegree, priority,
+                     workspace->waiting, workspace->heap, workspace->order);
 }
 
 int shard_decode(const struct shard_pipeline *problem, int32_t count, const double *priority, double upper,
@@ -50,8 +46,39 @@ int shard_decode(const struct shard_pipeline *problem, int32_t count, const doub
     if (status == SHARD_OK)
         kahn_indegree(problem->nodes, problem->out_start, problem->out_head, workspace.indegree);
     for (int32_t i = 0; status == SHARD_OK && i < count; i++) {
-        const double *row = priority + (int64_t)i * problem->nodes;
-        status = decode(&workspace, problem, row, upper, &cost[i]);
+        status = sort(&workspace, problem, priority + (int64_t)i * problem->nodes);
+        if (status == SHARD_OK)
+            status = slicer_slice(&workspace.slicer, problem, workspace.order, upper, &cost[i], NULL);
+    }
+    release(&workspace);
+    return status;
+}
+
+/* Length of the order in the workspace; `position` has room for one number a node. */
+static double length(const struct shard_pipeline *problem, const int32_t *order, int32_t *position,
+                     bool weighted) {
+    double sum = 0.0;
+    for (int32_t p = 0; p < problem->nodes; p++)
+        position[order[p]] = p;
+    for (int32_t u = 0; u < problem->nodes; u++) {
+        int64_t distance = 0;
+        for (int64_t e = problem->out_start[u]; e < problem->out_start[u + 1]; e++)
+            distance += position[problem->out_head[e]] - position[u];
+        sum += (double)distance * (weighted ? problem->output_size[u] / problem->bandwidth : 1.0);
+    }
+    return sum;
+}
+
+int shard_arrange(const struct shard_pipeline *problem, int32_t count, const double *priority,
+                  int32_t weighted, double *cost) {
+    struct workspace workspace;
+    int status = allocate(&workspace, problem);
+    if (status == SHARD_OK)
+        kahn_indegree(problem->nodes, problem->out_start, problem->out_head, workspace.indegree);
+    for (int32_t i = 0; status == SHARD_OK && i < count; i++) {
+        status = sort(&workspace, problem, priority + (int64_t)i * problem->nodes);
+        if (status == SHARD_OK) /* what waited for its producers does so no longer */
+            cost[i] = length(problem, workspace.order, workspace.waiting, weighted != 0);
     }
     release(&workspace);
     return status;

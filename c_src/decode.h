@@ -20,6 +20,17 @@
  * SHARD_NAN or SHARD_NO_MEMORY. */
 int shard_decode(const struct shard_pipeline *problem, int32_t count, const double *priority, double upper,
                  double *cost);
+
+/* Sort by each row of priorities and measure the order as a linear arrangement (Appendix C.1): the sum over
+ * all edges of the distance between their ends, weighted by the time that the tensor takes or not at all.
+ *
+ *   problem, count, priority  as above
+ *   weighted  in,  not 0: with weights
+ *   cost      out, count elements
+ *
+ * All memory is the caller's. Returns SHARD_OK, SHARD_CYCLE, SHARD_NAN or SHARD_NO_MEMORY. */
+int shard_arrange(const struct shard_pipeline *problem, int32_t count, const double *priority,
+                  int32_t weighted, double *cost);
 /* cffi: end */
 
 #endif

@@ -119,6 +119,18 @@ class PipelineCore:
         _check(lib.shard_decode(self._problem, rows, _in(keys), upper, _out(costs)))
         return costs
 
+    def arrange(self, priorities: ArrayLike, *, weighted: bool) -> Floats:
+        """Length of each row's Kahn order as a linear arrangement, shape (rows,): summed distances of the edges' ends.
+
+        ``weighted``: each times the time that the tensor takes. ``priorities`` has shape (rows, n) and holds no NaN,
+        else ValueError. Archer et al. 2024, Appendix C.1.
+        """
+        rows = np.shape(priorities)[0]
+        keys = _floats(priorities, (rows, self.instance.nodes))
+        lengths = np.empty(rows)
+        _check(lib.shard_arrange(self._problem, rows, _in(keys), weighted, _out(lengths)))
+        return lengths
+
     def anneal(self, order: ArrayLike, cut: ArrayLike, annealing: Annealing, stop: Index) -> tuple[Index, Slicing]:
         """An order and its slicing, better than those begun with or the same, found by moving nodes between blocks.
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from solvers.pipeline._search import Floats, Search
+
+Fitness = Callable[[Floats], Floats]
 
 #: Values from the ranges that Gonçalves and Resende (2011) recommend: the share of a generation that is kept, the
 #: share that is fresh, and the probability that a child takes a key from its elite parent.
@@ -13,24 +17,31 @@ MUTANTS = 0.2
 INHERIT = 0.7
 
 
-def evolve(search: Search, rng: np.random.Generator, population: int, generations: int) -> None:
+def evolve(
+    search: Search, rng: np.random.Generator, population: int, generations: int, fitness: Fitness | None = None
+) -> Floats:
     """Search ``population * generations`` vectors of node priorities at most; stops when ``search`` is over.
 
-    A vector that does not enter the elite breeds alike whatever it costs, so its cost is computed only as far as to
-    know that.
+    Returns the fittest vector, shape (n,). A vector costs what its order sliced costs, and the search reports the
+    best; or what ``fitness`` says of rows of vectors, and nothing is reported. Either way the generations are those of
+    the complete costs: a vector that does not enter the elite breeds alike whatever it costs, so the cost of its
+    slicing is computed only as far as to know that.
     """
     nodes = search.instance.nodes
     elite, mutants = max(1, round(ELITE * population)), round(MUTANTS * population)
     keys = rng.random((population, nodes))
-    costs = _costs(search, keys, np.empty(0), elite)
+    costs = fitness(keys) if fitness else _costs(search, keys, np.empty(0), elite)
     for _ in range(generations - 1):
         if search.over():
-            return
+            break
         best = np.argsort(costs, kind="stable")[:elite]
         children = _children(rng, keys[best], np.delete(keys, best, axis=0), population - elite - mutants)
         fresh = np.concatenate([rng.random((mutants, nodes)), children])
-        costs = np.concatenate([costs[best], _costs(search, fresh, costs[best], elite)])
+        known = costs[best]
+        costs = np.concatenate([known, fitness(fresh) if fitness else _costs(search, fresh, known, elite)])
         keys = np.concatenate([keys[best], fresh])
+    fittest: Floats = keys[np.argmin(costs)]
+    return fittest
 
 
 def _children(rng: np.random.Generator, elite: Floats, others: Floats, count: int) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -62,12 +63,26 @@ class Search:
     def decode(self, priorities: Floats, upper: float) -> Floats:
         """Costs of a batch of priorities, shape (rows, n); infinite where not below ``upper``. Reports the best."""
         began = time.monotonic()
-        parts = np.array_split(priorities, min(PARTS * self._run.cores, len(priorities)))
-        costs = np.concatenate([*self.pool.map(lambda part: self.core.decode(part, upper), parts)])
+        costs = self._batch(lambda rows: self.core.decode(rows, upper), priorities)
         if costs.min() < self.target:
             self.offer(priorities[np.argmin(costs)])
         self._slowest = max(self._slowest, time.monotonic() - began)
         return costs
+
+    def arrange(self, priorities: Floats, *, weighted: bool) -> Floats:
+        """Lengths of the orders of a batch of priorities, shape (rows, n), as linear arrangements; reports nothing."""
+        return self._batch(lambda rows: self.core.arrange(rows, weighted=weighted), priorities)
+
+    def _batch(self, function: Callable[[Floats], Floats], rows: Floats) -> Floats:
+        """What a function of the core says of each row, computed on all cores."""
+        parts = np.array_split(rows, min(PARTS * self._run.cores, len(rows)))
+        return np.concatenate([*self.pool.map(function, parts)])
+
+    def rehearse(self) -> None:
+        """Slice some order without reporting it, to know how long that takes."""
+        began = time.monotonic()
+        self.core.slice(self.instance.graph.topological_order)
+        self._slowest = max(self._slowest, time.monotonic() - began)
 
     def offer(self, priority: ArrayLike) -> None:
         """Slice the order of one vector of priorities, and report the slicing if it is better than all before."""

@@ -221,6 +221,19 @@ static void check_slicing(const struct graph *graph, const int32_t *order) {
           same(again, cost));
 }
 
+static void check_lengths(const struct graph *graph, const int32_t *order, double plain, double weighted) {
+    double sum = 0.0, weighted_sum = 0.0;
+    for (int32_t p = 0; p < graph->problem.nodes; p++) {
+        for (int32_t q = p + 1; q < graph->problem.nodes; q++) {
+            if (graph->readers[order[p]] >> order[q] & 1) {
+                sum += q - p;
+                weighted_sum += (q - p) * graph->output_size[order[p]] / graph->problem.bandwidth;
+            }
+        }
+    }
+    CHECK(same(plain, sum) && same(weighted, weighted_sum));
+}
+
 static void check_batch(struct graph *graph) {
     enum { ROWS = 3 };
     const int32_t n = graph->problem.nodes;
@@ -228,12 +241,16 @@ static void check_batch(struct graph *graph) {
     for (int32_t i = 0; i < ROWS * n; i++)
         rows[i] = draw(100) / 100.0;
     CHECK(shard_decode(&graph->problem, ROWS, rows, INFINITY, costs) == SHARD_OK);
+    double lengths[2][ROWS];
+    for (int32_t weighted = 0; weighted < 2; weighted++)
+        CHECK(shard_arrange(&graph->problem, ROWS, rows, weighted, lengths[weighted]) == SHARD_OK);
     for (int32_t i = 0; i < ROWS; i++) {
         int32_t order[MOST_NODES];
         memcpy(graph->priority, rows + i * n, sizeof(double) * (size_t)n);
         CHECK(sort(graph, order) == SHARD_OK);
         CHECK(shard_slice(&graph->problem, order, INFINITY, &cost, NULL) == SHARD_OK);
         CHECK(same(costs[i], cost));
+        check_lengths(graph, order, lengths[0][i], lengths[1][i]);
     }
 }
 
@@ -353,7 +370,7 @@ static void check_no_memory(void) {
     const struct shard_annealing annealing = {.moves = 10, .hot = 0.1, .cold = 0.1};
     const int32_t stop = 0;
     CHECK(shard_slice(&graph.problem, order, INFINITY, cost, cut) == SHARD_OK);
-    for (int call = 0; call < 5; call++) {
+    for (int call = 0; call < 6; call++) {
         int status = SHARD_NO_MEMORY;
         int allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
@@ -366,6 +383,8 @@ static void check_no_memory(void) {
                 status = shard_slice(&graph.problem, order, INFINITY, cost, cut);
             if (call == 3)
                 status = shard_decode(&graph.problem, 1, graph.priority, INFINITY, cost);
+            if (call == 5)
+                status = shard_arrange(&graph.problem, 1, graph.priority, 1, cost);
             if (call == 4)
                 status = shard_anneal(&graph.problem, &annealing, &stop, order, cut, cost);
         }

@@ -30,6 +30,8 @@ EVALUATIONS = {
     "random-10000": 10000,
     "brkga-100": 10 + 9 * 8,
     "brkga-10000": 100 + 99 * 80,
+    "mla": 100 + 99 * 80,
+    "mla-weighted": 100 + 99 * 80,
 }
 
 
@@ -46,7 +48,7 @@ def declared(file: str) -> dict[str, Solver]:
         registry._declared[:] = before
 
 
-SOLVERS = {**declared("random"), **declared("brkga")}
+SOLVERS = {**declared("random"), **declared("brkga"), **declared("mla")}
 
 
 def solve(name: str, instance: Instance, **limits: Any) -> LocalRun:
@@ -85,13 +87,18 @@ def test_decodes_as_many_vectors_as_its_name_says(
     name: str, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded = []
-    decode = Search.decode
+    decode, arrange = Search.decode, Search.arrange
 
     def count(search: Search, priorities: Any, upper: float) -> Any:
         decoded.append(len(priorities))
         return decode(search, priorities, upper)
 
+    def count_arranged(search: Search, priorities: Any, *, weighted: bool) -> Any:
+        decoded.append(len(priorities))
+        return arrange(search, priorities, weighted=weighted)
+
     monkeypatch.setattr(Search, "decode", count)
+    monkeypatch.setattr(Search, "arrange", count_arranged)
     solve(name, instance)
     assert sum(decoded) == EVALUATIONS[name]
 
@@ -128,6 +135,28 @@ def test_leaving_costs_above_the_elite_open_changes_nothing(
     monkeypatch.setattr(_genetic, "_costs", lambda search, keys, rivals, elite: search.decode(keys, np.inf))
     assert len(short) > 1
     assert evolved()[-1] == short[-1]
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_the_number_of_cores_changes_nothing(name: str, instance: Instance) -> None:
+    assert solve(name, instance, seed=3, cores=1).solutions == solve(name, instance, seed=3, cores=3).solutions
+
+
+def test_arrangements_get_shorter_than_at_random(oracle: SimpleNamespace) -> None:
+    graph = oracle.draw(np.random.default_rng(8), 40, 4, density=0.06)
+    for weighted in (False, True):
+        search = Search(graph, LocalRun(seconds=60))
+
+        def fitness(rows: Any, search: Search = search, weighted: bool = weighted) -> Any:
+            return search.arrange(rows, weighted=weighted)
+
+        rng = np.random.default_rng(1)
+        random = fitness(rng.random((2000, 40))).min()
+        assert fitness(evolve(search, rng, 50, 40, fitness)[None, :])[0] < random
+
+
+def test_one_order_is_sliced_for_an_arrangement(instance: Instance) -> None:
+    assert len(solve("mla", instance).solutions) == 1
 
 
 def test_children_take_most_keys_from_their_elite_parent() -> None:

@@ -1,0 +1,27 @@
+"""Minimum linear arrangement of the graph, sliced optimally: what a good order for another objective is worth."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from instances.pipeline import Instance
+from solvers.pipeline._genetic import evolve
+from solvers.pipeline._search import Search
+from solvers.registry import Run, solver
+
+
+@solver(
+    track="pipeline",
+    source="Archer et al. 2024, Appendix C.1",
+    variants={"mla": {"weighted": False}, "mla-weighted": {"weighted": True}},
+)
+def mla(instance: Instance, run: Run, *, weighted: bool) -> None:
+    """Evolve node priorities whose topological order keeps the ends of edges close; slice the best order.
+
+    The genetic algorithm is that of brkga-10000, 100 generations of 100. It makes the summed distances of the edges'
+    ends small, weighted by the time that the tensor takes or not; only the order that it ends with is sliced.
+    """
+    search = Search(instance, run)
+    search.rehearse()
+    fitness = partial(search.arrange, weighted=weighted)
+    search.offer(evolve(search, run.rng, population=100, generations=100, fitness=fitness))
