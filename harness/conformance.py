@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.backends import choose
 from harness.busy import BusyThreads
 from harness.compare import contradicts
 from harness.cpus import usable_cpus
@@ -67,7 +68,7 @@ def examine(info: SolverInfo, others: Sequence[SolverInfo], say: Callable[[str],
         return
     yield Finding(first, info.name, YES, info.file)
     yield from declares(info, others)
-    with Warden() as warden:
+    with choose().warden() as warden:
         trial = Trial(info, warden, say)
         yield from trial.solves()
         yield trial.repeats()

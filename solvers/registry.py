@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 import re
 import sys
@@ -16,9 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 FOLDER = Path(__file__).resolve().parent
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
@@ -188,7 +190,13 @@ def files_in(path: Path, suffix: str) -> list[Path]:
 
 def installed() -> list[str]:
     """Places of the modules that installed packages name as solvers, each once."""
-    return sorted({PACKAGE + entry.value for entry in importlib.metadata.entry_points(group=GROUP)})
+    return sorted({PACKAGE + entry.value for entry in _entries()})
+
+
+def _entries() -> EntryPoints:
+    from importlib.metadata import entry_points  # every run imports this module, and few need to look there
+
+    return entry_points(group=GROUP)
 
 
 def load(place: str) -> list[Solver]:
@@ -251,8 +259,7 @@ def source_hash(place: str | Path) -> str:
 
 def _package_hash(module: str) -> str:
     """SHA-256 of the version and the code of the package that a module belongs to; imports nothing."""
-    entries = importlib.metadata.entry_points(group=GROUP)
-    versions = {entry.dist.version for entry in entries if entry.value == module and entry.dist}
+    versions = {entry.dist.version for entry in _entries() if entry.value == module and entry.dist}
     spec = importlib.util.find_spec(module.split(".")[0])
     files: dict[str, Path] = {}
     for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
