@@ -25,6 +25,12 @@ ROUNDING = 1e-12
 #: Bytes for each pair of nodes: a lower bound, and with the cut's network and the master's rows about as much again.
 PAIR_BYTES = 16
 
+#: Share of the time that is left over at the end.
+RESERVE = 0.03
+
+#: Cuts that a search can go beyond what it was allowed.
+MOST_PROBES = 20
+
 #: Share of the time that bounds for pairs may take.
 PAIR_SHARE = 0.1
 
@@ -40,11 +46,16 @@ class Blocks:
         self.nodes = instance.nodes
         self.scale = _scale(float(instance.work.sum() + sent.sum()))
         self._run = run
+        self._reserve = RESERVE * run.remaining()
         self._graph = instance.graph
         self._columns = (_whole(instance.work, self.scale), _whole(sent, self.scale))
         self._reach = (descendants(self._graph, forwards=True), descendants(self._graph, forwards=False))
         self._costs = BlockCosts(self._graph, *self._columns, *self._reach)
         self._seconds = 0.0  # for a cut
+
+    def over(self) -> bool:
+        """Whether no time is left for another search."""
+        return self._run.remaining() <= self._reserve + MOST_PROBES * self._seconds
 
     def units(self, cost: float) -> int:
         """A cost as an integer, rounded down."""
@@ -66,7 +77,7 @@ class Blocks:
     ) -> Cheapest:
         """`BlockCosts.cheapest` with no more cuts than half of the time allows, by the pace of those before."""
         remaining = self._run.remaining()
-        affordable = 0.5 * remaining / self._seconds if self._seconds else 1
+        affordable = 0.5 * (remaining - self._reserve) / self._seconds if self._seconds else 1
         found = self._costs.cheapest(
             weight, need, limit, cuts=max(1, min(cuts, int(affordable))), fixed=fixed, any_set=any_set
         )
@@ -84,9 +95,9 @@ class Blocks:
         pair = np.zeros((self.nodes, self.nodes), dtype=np.int64)
         enough = (1 - PAIR_SHARE) * self._run.remaining()
         for u in range(self.nodes):
-            if self._run.remaining() < enough:
-                break
             for v in range(u):
+                if self._run.remaining() < enough:
+                    break
                 both = np.zeros(self.nodes, dtype=np.int64)
                 both[[u, v]] = 1
                 pair[u, v] = pair[v, u] = self.cheapest(both, 2, limit, cuts=1, fixed=both.astype(np.int8)).proved

@@ -24,16 +24,16 @@ def anchored(instance: Instance, run: Run) -> None:
     _, known = search_first(instance, run)
     if fit(instance, run) and instance.nodes:
         blocks = Blocks(instance, run)
-        anchor(blocks, blocks.units(known.slicing.cost), bounds, run)
+        anchor(blocks, blocks.units(known.slicing.cost), bounds)
 
 
-def anchor(blocks: Blocks, limit: int, bounds: Bounds, run: Run, rounds: int = 9) -> int:
+def anchor(blocks: Blocks, limit: int, bounds: Bounds, rounds: int = 9) -> int:
     """Raise the bounds by the nodes' cheapest sets, as far as ``limit``; return the bound, in the units of blocks."""
     proved = np.zeros(blocks.nodes, dtype=np.int64)
     open_ones = np.ones(blocks.nodes, dtype=bool)
     for cuts in (CUTS * 10**power for power in range(rounds)):
         for v in np.flatnonzero(open_ones):
-            if run.remaining() == 0.0:
+            if blocks.over():
                 return int(proved.max())
             found = blocks.holding(int(v), limit, cuts)
             proved[v] = max(proved[v], found.proved)

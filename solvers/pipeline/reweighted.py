@@ -50,7 +50,7 @@ def reweighted(instance: Instance, run: Run) -> None:
     if fit(instance, run) and instance.nodes and run.remaining() > 0:
         blocks = Blocks(instance, run)
         limit = blocks.units(known.slicing.cost)
-        proved = max(blocks.units(bounds.best), anchor(blocks, limit, bounds, run, rounds=1))
+        proved = max(blocks.units(bounds.best), anchor(blocks, limit, bounds, rounds=1))
         blocks.tie_pairs(limit)
         _ascend(Ascent(blocks, instance, run, proved, limit), bounds)
 
@@ -82,7 +82,7 @@ class Ascent:
 def _ascend(ascent: Ascent, bounds: Bounds) -> None:
     step = STEP * (ascent.limit - ascent.proved)
     finest = 1e-3 * step
-    while ascent.proved < ascent.limit and step > finest and ascent.run.remaining() > 0:
+    while ascent.proved < ascent.limit and step > finest and not ascent.blocks.over():
         known = len(ascent.sets)
         target = min(ascent.limit, ascent.proved + max(1, int(step)))
         if _prove(ascent, target):
@@ -117,12 +117,12 @@ def _candidates(ascent: Ascent, target: int) -> Iterator[Floats]:
     known = len(ascent.sets)
     if _heaviest(ascent.center, allowed) < 1:
         yield ascent.center
-    while reach < FARTHEST and ascent.run.remaining() > 0:
+    while reach < FARTHEST and not ascent.blocks.over():
         for members, _ in ascent.sets[known:]:
             allowed.append(members)
             master.add(members)
         known = len(ascent.sets)
-        weights, heaviest = master.solve(ascent.center, reach, ascent.run.remaining())
+        weights, heaviest = master.solve(ascent.center, reach, 0.5 * ascent.run.remaining())
         if weights is None or heaviest >= 1 - 1e-6:
             reach *= GROWTH
             continue
