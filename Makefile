@@ -13,7 +13,7 @@ COMMITS ?= 3
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup benchmark run leaderboard test lint format asv instances clean
+.PHONY: setup benchmark run leaderboard test measure lint format asv instances clean
 
 setup: $(VENV)/base
 
@@ -43,6 +43,10 @@ leaderboard: $(VENV)/base
 
 test: $(VENV)/extra-test
 	@$(BIN)/python -m pytest $(PYTEST)
+
+# How precisely limits hold, and what 10,000 runs cost: some minutes, on a machine that should do nothing else.
+measure: $(VENV)/extra-test
+	@$(BIN)/python -m pytest -s $(wildcard tests/harness/precision/measure_*.py) $(PYTEST)
 
 lint: $(VENV)/extra-lint
 	@$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""Limits are held and use is measured on every backend; how precisely, `precision/test_on_demand.py` measures."""
+"""Limits are held and use is measured on every backend; how precisely, `precision/measure_precision.py` measures."""
 
 from __future__ import annotations
 

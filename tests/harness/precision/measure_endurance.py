@@ -1,6 +1,6 @@
 """What the harness itself costs in a long campaign: 10,000 runs of a solver that does nothing.
 
-On demand, as the precision is: `pytest --benchmark-enable -s tests/harness/precision/test_endurance.py`, some minutes.
+`make measure` runs it, with the precision; some minutes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 
 import benchmarks
 import psutil
-import pytest
 from marked import Marked, ended
 
 from harness.cpus import usable_cpus
@@ -50,13 +49,6 @@ def sample(process: psutil.Process, runs: int, began: float) -> Sample:
     )
 
 
-@pytest.fixture
-def _on_demand(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("benchmark_enable"):
-        pytest.skip("a measurement of some minutes, asked for with --benchmark-enable")
-
-
-@pytest.mark.usefixtures("_on_demand")
 def test_ten_thousand_runs(tmp_path):
     document = json.loads(benchmarks.data_file("chain").read_text())
     command = ["-m", "harness", "run", "--results", str(tmp_path / "results"), "--limits", "posix", "--stages", "2"]

@@ -1,8 +1,7 @@
 """How precisely limits are held and use is measured, on both backends.
 
-A measurement of some five minutes, so only on demand, on a machine that does nothing else:
-`pytest --benchmark-enable -s tests/harness/precision`. What a run did beyond its
-limit is told by the run itself, not by the referee that is measured.
+`make measure` runs it, some five minutes, on a machine that should do nothing else. What a run did beyond its limit is
+told by the run itself, not by the referee that is measured.
 """
 
 from __future__ import annotations
@@ -27,12 +26,6 @@ WALL_S = 0.2
 MEMORY_MIB = 50.0  # or a tenth of the limit, whichever is more
 OWN_USE = 0.05
 OVERHEAD_S = {"posix": 0.060, "benchexec": 0.300}
-
-
-@pytest.fixture(autouse=True)
-def _on_demand(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("benchmark_enable"):
-        pytest.skip("a measurement of some minutes, asked for with --benchmark-enable")
 
 
 def greatest(word: str, outcome: Outcome) -> float:
