@@ -26,7 +26,7 @@ ROUNDING = 1e-12
 PAIR_BYTES = 16
 
 #: Share of the time that is left over at the end.
-RESERVE = 0.03
+RESERVE = 0.1
 
 #: Cuts that a search can go beyond what it was allowed.
 MOST_PROBES = 20
