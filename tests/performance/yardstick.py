@@ -75,11 +75,11 @@ def main() -> None:
         order = kahn(instance.graph, np.random.Generator(np.random.PCG64(1)).random(nodes))
         slicing = core.slice(order)
         assert slicing is not None
-        ours = seconds(lambda core=core, order=order: core.slice(order), 5)  # type: ignore[misc]
+        ours = seconds(lambda core=core, order=order: core.slice(order), 3 if nodes > 5000 else 20)  # type: ignore[misc]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         line = f"n={nodes:6d} k={stages:2d}  cost {slicing.cost:10.1f}  ours {ours:8.4f} s"
         if fits:
-            theirs = seconds(lambda i=instance, o=order: algorithm1(i, o), 3 if nodes < 2000 else 1)  # type: ignore[misc]
+            theirs = seconds(lambda i=instance, o=order: algorithm1(i, o), 20 if nodes < 2000 else 1)  # type: ignore[misc]
             assert math.isclose(algorithm1(instance, order), slicing.cost, rel_tol=1e-9)
             line += f"  yardstick {theirs:8.4f} s  ratio {theirs / ours:6.1f}"
         else:
