@@ -52,7 +52,7 @@ def main(graphs: int = 20, cores: int = 2) -> None:
             mean, better, worse = np.exp(np.log(ratio).mean()), (ratio < 1 - 1e-9).sum(), (ratio > 1 + 1e-9).sum()
             print(
                 f"costs from {costs_from}, k={stages:2d}: geometric mean {mean:.4f}, better {better}, "
-                f"as good {graphs - better - worse}, worse {worse}, greatest {ratio.max():.4f}, time {share.mean():.2f}",
+                f"as good {graphs - better - worse}, worse {worse}, most {ratio.max():.4f}, time {share.mean():.2f}",
                 flush=True,
             )
 
