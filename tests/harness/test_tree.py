@@ -54,9 +54,7 @@ def test_a_state_agrees_with_what_psutil_finds(proc, child):
     pid = child(lambda: bytearray(b"x") * (30 * MIB))
     state, other = proc.state(pid), psutil.Process(pid)
     assert state.alive
-    assert state.resident == pytest.approx(
-        other.memory_info().rss, rel=0.05
-    )
+    assert state.resident == pytest.approx(other.memory_info().rss, rel=0.05)
     assert state.cpu_s == pytest.approx(sum(other.cpu_times()[:2]), abs=0.02)
     assert proc.peak(pid) == peak_bytes(pid) >= 30 * MIB
     assert proc.proportional(pid) == pytest.approx(other.memory_full_info().pss, rel=0.05)
