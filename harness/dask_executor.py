@@ -59,6 +59,7 @@ class DaskExecutor:
         self.numbers = itertools.count()
         self.beside = CoRunners()
         self.workers: dict[str, dict[str, Any]] = {}  # by address, see `introduce`
+        self.looking = threading.Lock()
         self.strangers: set[str] = set()  # workers of another kind
         self.facts: dict[str, Mapping[str, Any]] = {}
         self.refused: dict[tuple[str, str], str] = {}  # why, by the hash of a solver and the address of a worker
@@ -98,6 +99,7 @@ class DaskExecutor:
 
     def disturbances(self, killed: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
         """What disturbed each machine that still has a worker."""
+        self._look()
         found: dict[str, dict[str, None]] = {}
         for address, sentences in self._ask(look_back, self.topic, dict(killed), workers=list(self.workers)).items():
             if isinstance(sentences, list):
@@ -130,19 +132,26 @@ class DaskExecutor:
         """Look again and again which workers there are."""
         stranded = False
         while not self.ending.wait(LOOK_S):
-            with suppress(OSError, TimeoutError, CancelledError, RuntimeError):
-                self._look()
+            self._look()
             if stranded != (self.capacity == 0) and not self.ending.is_set():
                 stranded = not stranded
                 self.say("no worker is left, waiting for one to come" if stranded else "there is a worker again")
 
     def _look(self) -> None:
-        there = set(self.client.nthreads())
-        for address in self.workers.keys() - there:
-            self.say(f"worker {self._name(address)} has gone")
-            del self.workers[address]
-        new = sorted(there - self.workers.keys() - self.strangers)
-        for address, answer in self._ask(introduce, self.topic, workers=new).items():
+        """See which workers have come and gone, unless the scheduler has."""
+        with self.looking:
+            try:
+                there = set(self.client.nthreads())
+            except (OSError, TimeoutError, CancelledError, RuntimeError):
+                return
+            for address in self.workers.keys() - there:
+                self.say(f"worker {self._name(address)} has gone")
+                del self.workers[address]
+            self._welcome(sorted(there - self.workers.keys() - self.strangers))
+
+    def _welcome(self, addresses: Sequence[str]) -> None:
+        """Take workers on that are of our kind."""
+        for address, answer in self._ask(introduce, self.topic, workers=addresses).items():
             if isinstance(answer, dict):
                 self.facts[answer["host"]] = answer.pop("facts")
                 self.workers[address] = answer
@@ -164,7 +173,7 @@ class DaskExecutor:
 
     def _send(self, job: Job, result: Future[Record], preferred: str = "") -> None:
         refused = {address for version, address in self.refused if version == job.solver.hash}
-        fit = [address for address in self.workers if address not in refused]
+        fit = [address for address in list(self.workers) if address not in refused]
         given = [preferred] if preferred else fit if refused else None
         task = self.client.submit(
             carry_out,
@@ -238,7 +247,7 @@ class DaskExecutor:
         if refused not in self.refused.values():
             self.say(refused)
         self.refused[job.solver.hash, worker] = refused
-        if all((job.solver.hash, address) in self.refused for address in self.workers):
+        if all((job.solver.hash, address) in self.refused for address in list(self.workers)):
             expected = f"expected a worker that can carry out {job.solver.name} ({refused})"
             raise InputError("scheduler", self.scheduler, expected)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -21,6 +22,7 @@ from instances import InputError
 
 FILE_NAME = "results.sqlite"
 LOCK_NAME = ".lock"
+LOCK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -111,11 +113,23 @@ def exclusive(folder: str | Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
     with lock:
+        if not _locked(lock.fileno()):
+            raise InputError(folder, "", "expected no other `shardmark run` at work in this folder")
+        yield
+
+
+def _locked(lock: int) -> bool:
+    """Take a lock; wait a moment for a campaign that was killed: what it was just starting still holds its files."""
+    end = time.monotonic() + LOCK_S
+    while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(folder, "", "expected no other `shardmark run` at work in this folder") from None
-        yield
+            if time.monotonic() > end:
+                return False
+            time.sleep(LOCK_S / 50)
+        else:
+            return True
 
 
 class Store:

@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from harness.discover import declared_in
@@ -19,7 +20,7 @@ from harness.store import Store, exclusive
 
 SOLVERS = ("quick", "fails", "limit")
 LIMITS = Limits(20.0, 512.0)
-LONGEST_S = 0.7  # until a kill; a warden starts in about a third of it
+LONGEST_S = 0.6  # until a kill; a warden starts in about a third of it
 STATEMENTS = 180  # of SQL, until a kill
 
 
@@ -46,6 +47,8 @@ def fork(results: str, jobs: list[Job], seconds: float = 0.0, statements: int = 
         status = 1
         try:
             status = resume(results, jobs, statements)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     if seconds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import os
 import re
 import signal
@@ -21,7 +22,7 @@ from harness.executors import CoRunners, LocalExecutor
 from harness.limits import Limits
 from harness.run import Job, campaign
 from harness.show import Progress
-from harness.store import Store, exclusive
+from harness.store import LOCK_NAME, Store, exclusive
 from instances import InputError
 
 
@@ -197,6 +198,14 @@ def test_one_campaign_at_a_time_in_a_folder(tmp_path):
         pass
     with exclusive(tmp_path):
         pass
+
+
+def test_a_lock_that_is_given_back_in_a_moment_is_waited_for(tmp_path):
+    with (tmp_path / LOCK_NAME).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        threading.Timer(0.2, fcntl.flock, (lock, fcntl.LOCK_UN)).start()
+        with exclusive(tmp_path):
+            pass
 
 
 def test_a_run_and_its_warden_die_with_their_referee(chain, tmp_path):

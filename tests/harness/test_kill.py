@@ -68,7 +68,7 @@ def test_the_command_goes_on_wherever_it_was_killed(marked, chain, tmp_path):
     chance = random.Random(0)
     command = ["-m", "harness", "run", "--instance", str(chain.path), "--quiet", "--timeout", "20", "--seeds", "3"]
     command += ["--solver", "quick", "--solver", "fails", "--solver-path", str(HERE / "campaign_solvers.py")]
-    for _ in range(6):
+    for _ in range(4):
         run = marked.start(*command, "--results", str(tmp_path / "disturbed"))
         time.sleep(chance.uniform(0.2, 2.5))
         run.kill()
