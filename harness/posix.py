@@ -109,7 +109,9 @@ class Isolated(Run):
         self.room = isolate.start(isolate.Room(launch.folder, files, int(self.memory), needed(launch)), launch.become)
         self.bell = self.room.link.fileno()
         self.proc = Proc(self.room.proc)
-        self.meter = ProcMeter(self.proc, lambda: (pid for pid in self.proc.processes() if pid != 1), self.room.shared)
+        self.meter = ProcMeter(
+            self.proc, lambda: (pid for pid in self.proc.processes() if pid != 1), (self.room.shared,)
+        )
 
     def ended(self) -> int | None:
         """See `Contained`."""

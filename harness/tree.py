@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import resource
 import signal
 import stat
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Protocol
 
 import psutil
@@ -21,6 +23,7 @@ from harness.watch import Usage
 
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 PAUSE = 20  # times what a thorough look at memory costs, until the next one
+LOOK_S = 0.1  # that each part of a look at memory may take; the next looks go on with what is left
 FEW = 8  # processes whose own peaks are looked at each time, those that began first
 File = tuple[int, int]  # device and number
 
@@ -41,8 +44,8 @@ class Proc:
     def __init__(self, folder: int) -> None:
         self.folder = folder
 
-    def read(self, path: str) -> bytes:
-        """A file's content, b"" if it cannot be read."""
+    def read(self, path: str, until: float = math.inf) -> bytes:
+        """A file's content, as far as it can be read by then in `time.monotonic`; b"" if it cannot be."""
         try:
             file = os.open(path, os.O_RDONLY, dir_fd=self.folder)
         except OSError:
@@ -51,6 +54,8 @@ class Proc:
         with contextlib.suppress(OSError):
             while part := os.read(file, 1 << 16):
                 parts.append(part)
+                if time.monotonic() > until:
+                    break
         os.close(file)
         return b"".join(parts)
 
@@ -86,25 +91,27 @@ class Proc:
         found = re.search(rb"^Pss:\s+(\d+) kB$", self.read(f"{pid}/smaps_rollup"), re.MULTILINE)
         return int(found[1]) * 1024 if found else None
 
-    def mapped(self, pid: int, of: Callable[[File], bool]) -> int:
-        """What in `proportional` is of certain files."""
-        size, counts = 0, False
-        for line in self.read(f"{pid}/smaps").splitlines():
-            if line[:4] == b"Pss:":
-                size += int(line.split()[1]) * 1024 * counts
+    def mapped(self, pid: int, of: Callable[[File], bool], until: float = math.inf) -> int:
+        """What in `proportional` is of certain files, and no copy of its own; as far as can be read by ``until``."""
+        size, in_file, counts = 0, 0, False
+        for line in self.read(f"{pid}/smaps", until).splitlines():
+            if counts and line[:4] == b"Pss:":
+                in_file = int(line.split()[1]) * 1024
+            elif counts and line[:10] == b"Anonymous:":  # pages of a private mapping that it has written to
+                size += max(0, in_file - int(line.split()[1]) * 1024)
             elif header := re.match(rb"[0-9a-f]+-[0-9a-f]+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) (\d+)", line):
                 counts = of((os.makedev(int(header[1], 16), int(header[2], 16)), int(header[3])))
         return size
 
-    def memory_files(self, pid: int) -> dict[File, int]:
-        """Files in memory without a name that a process holds open, and the bytes of each."""
-        found = {}
+    def memory_files(self, pid: int) -> Iterator[tuple[File, int] | None]:
+        """Files in memory without a name that a process holds open, and the bytes of each; None for each other."""
         for number in self.list(f"{pid}/fd"):
+            found = None
             with contextlib.suppress(OSError):
                 if os.readlink(f"{pid}/fd/{number}", dir_fd=self.folder).startswith("/memfd:"):
                     facts = os.stat(f"{pid}/fd/{number}", dir_fd=self.folder)
-                    found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
-        return found
+                    found = (facts.st_dev, facts.st_ino), facts.st_blocks * 512
+            yield found
 
     def list(self, path: str) -> list[str]:
         """Names in a folder."""
@@ -138,20 +145,49 @@ class Meter(Protocol):
         """What they use now; more than ``limit`` bytes is told exactly, more than ``most`` processes only as such."""
 
 
+class Holdings:
+    """The files in memory that processes hold open, looked for over several looks where there are very many."""
+
+    def __init__(self, proc: Proc) -> None:
+        self.proc = proc
+        self.known: dict[File, int] = {}
+        self.coming: dict[File, int] = {}
+        self.search: Iterator[tuple[File, int] | None] | None = None
+
+    def look(self, pids: Iterable[int]) -> dict[File, int]:
+        """Bytes of each file; those of an older look where time is over before all has been looked at again."""
+        until = time.monotonic() + LOOK_S
+        if self.search is None:
+            self.search = chain.from_iterable(map(self.proc.memory_files, list(pids)))
+        for found in self.search:
+            if found:
+                self.coming[found[0]] = found[1]
+            if time.monotonic() > until:
+                return self.known | self.coming
+        self.known, self.coming, self.search = self.coming, {}, None
+        return self.known
+
+
 @dataclass
 class ProcMeter:
-    """A meter that reads a proc file system; ``shared`` is their own file system in memory, an open folder.
+    """A meter that reads a proc file system; ``shared`` are their own file systems in memory, open folders.
 
     The sum of resident memory is quickly found and never too small, but counts what is shared again and again. The
-    exact sum is looked for only when that decides something: a new peak, or the limit.
+    exact sum is looked for only when that decides something: a new peak, or the limit. Where there is no time to look
+    at all processes again, what one has grown since counts as its own.
     """
 
     proc: Proc
     members: Callable[[], Iterable[int]]
-    shared: int | None = None
+    shared: tuple[int, ...] = ()
     peak: float = 0.0
     exact: float = 0.0
     next_look: float = field(default=0.0, repr=False)
+    own: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)  # exact and resident bytes, oldest first
+
+    def __post_init__(self) -> None:
+        self.holdings = Holdings(self.proc)
+        self.devices = {os.fstat(folder).st_dev for folder in self.shared}
 
     def read(self, limit: float, most: int) -> Usage:
         """See `Meter`."""
@@ -168,10 +204,10 @@ class ProcMeter:
         )
 
     def _memory(self, alive: dict[int, State], limit: float) -> float:
-        files = {file: size for pid in alive for file, size in self.proc.memory_files(pid).items()}
-        in_files = sum(files.values()) + (filled(self.shared) if self.shared is not None else 0)
+        files = self.holdings.look(alive)
+        in_files = sum(files.values()) + sum(map(filled, self.shared))
         bound = float(sum(state.resident for state in alive.values()) + in_files)
-        if (len(alive) == 1 and not in_files) or bound <= self.peak:
+        if not alive or (len(alive) == 1 and not in_files) or bound <= self.peak:
             self.exact = bound
         elif bound > limit or time.monotonic() >= self.next_look:
             began = time.monotonic()
@@ -183,17 +219,29 @@ class ProcMeter:
         return self.exact
 
     def _exact(self, alive: dict[int, State], files: dict[File, int], in_files: int) -> float:
-        device = None if self.shared is None else os.fstat(self.shared).st_dev
+        until = time.monotonic() + LOOK_S
+        self.own = {pid: found for pid, found in self.own.items() if pid in alive}
+        for pid in [*(alive.keys() - self.own.keys()), *self.own]:
+            self.own.pop(pid, None)
+            self.own[pid] = self._own(pid, files, in_files), alive[pid].resident
+            if time.monotonic() > until:
+                break
         total = in_files
-        for pid in alive:
-            proportional = self.proc.proportional(pid)
-            if proportional is None:  # it has ended meanwhile, or may not be looked into
-                state = self.proc.state(pid)
-                proportional = state.resident if state and state.alive else 0
-            total += proportional
-            if in_files:
-                total -= self.proc.mapped(pid, lambda file: file in files or file[0] == device)
+        for pid, state in alive.items():
+            size, resident = self.own.get(pid, (0, 0))
+            total += size + max(0, state.resident - resident)
         return float(total)
+
+    def _own(self, pid: int, files: dict[File, int], in_files: int) -> int:
+        """The part of a process in what all use, without files."""
+        proportional = self.proc.proportional(pid)
+        if proportional is None:  # it has ended meanwhile, or may not be looked into
+            state = self.proc.state(pid)
+            proportional = state.resident if state and state.alive else 0
+        if not in_files:
+            return proportional
+        until = time.monotonic() + LOOK_S
+        return proportional - self.proc.mapped(pid, lambda file: file in files or file[0] in self.devices, until)
 
 
 class PortableMeter:
@@ -286,14 +334,30 @@ class Tree:
 
 
 def written(folder: int, most: int = 10_000) -> int:
-    """Bytes of the files in a folder and below it, of the first ``most`` that are found; links are not followed."""
-    total, left = 0, most
-    for _, _, names, inside in os.fwalk(".", dir_fd=folder, onerror=None):
-        for name in names[:left]:
-            with contextlib.suppress(OSError):
-                facts = os.stat(name, dir_fd=inside, follow_symlinks=False)
-                total += facts.st_blocks * 512 if stat.S_ISREG(facts.st_mode) else 0
-        left -= len(names)
-        if left <= 0:
-            break
+    """Bytes of the files in a folder and below it, of the first ``most`` entries; links are not followed.
+
+    What lies so deep that the system takes no path so long is not found.
+    """
+    total, folders = 0, deque(["."])
+    while folders and most > 0:
+        place = folders.popleft()
+        with contextlib.suppress(OSError):  # it has gone, or is locked
+            for name, facts in _entries(place, folder, most):
+                most -= 1
+                if stat.S_ISDIR(facts.st_mode):
+                    folders.append(f"{place}/{name}")
+                elif stat.S_ISREG(facts.st_mode):
+                    total += facts.st_blocks * 512
     return total
+
+
+def _entries(place: str, folder: int, most: int) -> Iterator[tuple[str, os.stat_result]]:
+    """At most so many names and facts of what is in a place below an open folder."""
+    inside = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        with os.scandir(inside) as entries:
+            for entry in islice(entries, most):
+                with contextlib.suppress(OSError):
+                    yield entry.name, entry.stat(follow_symlinks=False)
+    finally:
+        os.close(inside)

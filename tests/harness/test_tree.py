@@ -6,12 +6,13 @@ import mmap
 import os
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
 from harness.memory import peak_bytes, resident_bytes
-from harness.tree import PortableMeter, Proc, ProcMeter, Tree, filled, written
+from harness.tree import Holdings, PortableMeter, Proc, ProcMeter, Tree, filled, written
 
 MIB = 1 << 20
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs the proc file system of Linux")
@@ -64,7 +65,7 @@ def test_a_state_agrees_with_what_psutil_finds(proc, child):
 def test_what_has_gone_reads_as_nothing(proc):
     gone = 2**30
     assert (proc.state(gone), proc.children(gone), proc.peak(gone), proc.proportional(gone)) == (None, [], 0, None)
-    assert (proc.memory_files(gone), proc.mapped(gone, bool)) == ({}, 0)
+    assert (list(proc.memory_files(gone)), proc.mapped(gone, bool)) == ([], 0)
 
 
 @linux
@@ -99,13 +100,58 @@ def test_files_in_memory_are_found_mapped_or_not(proc):
     number = os.memfd_create("file")
     os.write(number, b"x" * (3 * MIB))
     facts = os.fstat(number)
-    files = proc.memory_files(os.getpid())
+    files = dict(filter(None, proc.memory_files(os.getpid())))
     assert files[facts.st_dev, facts.st_ino] == 3 * MIB
     assert proc.mapped(os.getpid(), files.__contains__) == 0
     with mmap.mmap(number, 3 * MIB) as content:
         assert content[::4096].count(b"x") == 3 * MIB // 4096
         assert proc.mapped(os.getpid(), files.__contains__) == 3 * MIB
     os.close(number)
+
+
+@linux
+def test_a_copy_of_a_file_in_memory_is_no_part_of_the_file(proc):
+    number = os.memfd_create("file")
+    os.write(number, b"x" * (3 * MIB))
+    files = dict(filter(None, proc.memory_files(os.getpid())))
+    with mmap.mmap(number, 3 * MIB, mmap.MAP_PRIVATE) as content:
+        assert content[::4096].count(b"x") == 3 * MIB // 4096
+        assert proc.mapped(os.getpid(), files.__contains__) == 3 * MIB
+        content[: 2 * MIB] = bytes(2 * MIB)
+        assert proc.mapped(os.getpid(), files.__contains__) == MIB
+    os.close(number)
+
+
+@linux
+def test_a_look_at_many_open_files_is_continued_by_the_next(proc, monkeypatch):
+    monkeypatch.setattr("harness.tree.LOOK_S", -1.0)
+    files = [os.memfd_create(str(size)) for size in range(1, 4)]
+    for size, file in enumerate(files, 1):
+        os.write(file, b"x" * (size * MIB))
+    holdings, looks = Holdings(proc), []
+    while not looks or holdings.search is not None:
+        looks.append(sum(holdings.look([os.getpid()]).values()))
+    assert len(looks) > 3
+    assert looks == sorted(looks)
+    assert looks[-1] == 6 * MIB
+    os.close(files.pop())
+    while sum(holdings.look([os.getpid()]).values()) != 3 * MIB:
+        assert len(looks) < 1000
+        looks.append(0)
+    for file in files:
+        os.close(file)
+
+
+@linux
+def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, child, monkeypatch):
+    shared = mmap.mmap(-1, 64 * MIB)
+    shared.write(bytes(64 * MIB))
+    pids = [child(lambda: sum(shared[:: mmap.PAGESIZE])) for _ in range(4)]
+    monkeypatch.setattr("harness.tree.LOOK_S", -1.0)
+    meter = ProcMeter(proc, lambda: iter(pids))
+    sums = [meter.read(10.0 * MIB, 100).memory for _ in range(8)]
+    assert sums[0] > 150 * MIB
+    assert 50 * MIB < sums[-1] < 150 * MIB
 
 
 @linux
@@ -154,6 +200,23 @@ def test_bytes_in_a_folder_are_added_up(tmp_path):
     assert written(folder, 1) <= MIB
     assert filled(folder) > 0
     os.close(folder)
+
+
+def test_folders_are_entries_and_may_lie_deep(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in range(100):
+        os.mkdir(str(name))
+    Path("50", "file").write_bytes(b"x" * MIB)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    assert (written(folder, 101), written(folder, 100)) == (MIB, 0)
+    for _ in range(3000):
+        os.mkdir("d")
+        os.chdir("d")
+    assert written(folder) == MIB
+    os.close(folder)
+    for _ in range(3000):
+        os.chdir("..")
+        os.rmdir("d")
 
 
 def test_own_memory_is_told():
