@@ -6,6 +6,7 @@ Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad inp
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import keyword
 import os
@@ -28,7 +29,7 @@ from harness.discover import SolverInfo, discover, from_command
 from harness.executors import LocalExecutor
 from harness.limits import Limits
 from harness.run import Executor, Job, Problem, campaign, perform, utc_now
-from harness.show import Progress, pairs, table
+from harness.show import Progress, pairs, printable, table
 from harness.store import Record, Store, exclusive
 from harness.verify import verify
 from instances import InputError, catalog, save, tracks
@@ -43,12 +44,16 @@ DEFAULT_MEMORY_MIB = 4096.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     try:
+        _open_streams()
         with _clean_end():
-            options = parser().parse_args(arguments)
+            try:
+                options = parser().parse_args(arguments)
+            finally:
+                say("")  # help waits to be written
             status, answer = options.command(options)
             emit(answer, options.json)
     except InputError as error:
-        print(f"shardmark: {error}", file=sys.stderr)
+        print(f"shardmark: {printable(str(error))}", file=sys.stderr)
         return 2
     except sqlite3.Error as error:
         print(f"shardmark: results: expected a database that can be read and written ({error})", file=sys.stderr)
@@ -57,9 +62,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("shardmark: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 141
     return int(status)
+
+
+def _open_streams() -> None:
+    """Let output and errors take any text, whatever the terminal can show; InputError without an output."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 as long as the process
+    if sys.stdout is None:
+        raise InputError("standard output", "", "expected one that is open")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Let what waits to be written go nowhere, now and when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say(text: str) -> None:
+    """Write to the standard output at once; InputError if it takes no more, BrokenPipeError if nobody reads it."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        raise InputError("standard output", "", f"expected a place that can be written ({error.strerror})") from None
 
 
 @contextmanager
@@ -81,12 +114,11 @@ def _clean_end() -> Iterator[None]:
 def emit(answer: Any, as_json: bool) -> None:
     """Print an answer: one JSON value for machines, aligned columns for people."""
     if as_json:
-        print(json.dumps(answer, allow_nan=False))
+        say(f"{json.dumps(answer, allow_nan=False)}\n")
     elif isinstance(answer, list):
-        print(table(answer))
+        say(f"{table(answer)}\n")
     elif answer is not None:
-        print(pairs(answer))
-    sys.stdout.flush()
+        say(f"{pairs(answer)}\n")
 
 
 # ---------------------------------------------------------------- instances and solvers, by name
@@ -159,7 +191,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
     if options.output and row.solution is not None:
         write_json(options.output, row.solution)
     if row.log:
-        print(row.log, end="", file=sys.stderr)
+        print(printable(row.log, keep="\n\t"), end="", file=sys.stderr)
     bound, whose = known_bound(problem, row)
     return int(row.cost is None), {
         "instance": problem.id,
@@ -256,6 +288,7 @@ def run_info(options: argparse.Namespace) -> Answer:
 
 def run_run(options: argparse.Namespace) -> Answer:
     """The matrix of solvers, instances and seeds; resumes where it stopped."""
+    check_executor(options)
     jobs = matrix(options)
     with exclusive(options.results):
         store = Store.open(options.results, create=True)
@@ -271,17 +304,17 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
     todo = [
         job for job in jobs if (status := finished.get(job.id)) is None or (options.retry_failed and status != "ok")
     ]
-    say = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
+    progress = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
     about = utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs]
-    with closing(executor_of(options, todo, say.line)) as executor:
+    with closing(executor_of(options, todo, progress.line)) as executor:
         number = store.add_campaign(*about, executor=executor.name, jobs=executor.capacity)
-        complete = campaign(store, number, todo, executor, say)
+        complete = campaign(store, number, todo, executor, progress)
     done = store.finished()
     statuses = [done[job.id] for job in jobs if job.id in done]
     if not complete:
-        say.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done, the same command goes on from here")
+        progress.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done, the same command goes on from here")
     for name, disturbance in store.disturbances(number):
-        print(f"warning: {name or 'this machine'}: {disturbance}", file=sys.stderr)
+        print(printable(f"warning: {name or 'this machine'}: {disturbance}"), file=sys.stderr)
     return (0 if complete else 130), {
         "results": str(options.results),
         "runs": len(jobs),
@@ -291,23 +324,32 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
     }
 
 
-def executor_of(options: argparse.Namespace, jobs: Sequence[Job], say: Callable[[str], None]) -> Executor:
-    """What carries out the jobs of a campaign."""
-    cores = max((job.limits.cores for job in jobs), default=1)
+def check_executor(options: argparse.Namespace) -> None:
+    """InputError for options of an executor that do not go together, and an address that is none."""
     if (options.executor == "dask") != (options.scheduler is not None):
         raise InputError("run", "", "expected --executor dask and --scheduler ADDRESS together")
     if options.executor == "local":
-        backend = choose(options.limits, options.isolation)
-        say(f"limits: {backend}")
-        return LocalExecutor(options.jobs or 1, cores, backend.warden)
+        return
     if (options.limits, options.isolation) != ("auto", "auto"):
         raise InputError(
             "run", "--limits and --isolation", "expected them with `shardmark worker`, which holds the runs"
         )
     with _with_dask():
-        from harness.dask_executor import DaskExecutor
+        from harness.dask_worker import check_address
 
-    return DaskExecutor(options.scheduler, cores, options.jobs, say)
+    check_address(options.scheduler)
+
+
+def executor_of(options: argparse.Namespace, jobs: Sequence[Job], tell: Callable[[str], None]) -> Executor:
+    """What carries out the jobs of a campaign."""
+    cores = max((job.limits.cores for job in jobs), default=1)
+    if options.executor == "local":
+        backend = choose(options.limits, options.isolation)
+        tell(f"limits: {backend}")
+        return LocalExecutor(options.jobs or 1, cores, backend.warden)
+    from harness.dask_executor import DaskExecutor
+
+    return DaskExecutor(options.scheduler, cores, options.jobs, tell)
 
 
 @contextmanager
@@ -451,7 +493,7 @@ def run_submit(options: argparse.Namespace) -> Answer:
     status = int(any(finding.passed == "no" for finding in findings))
     if options.json:
         return status, rows
-    print(f"{table(rows)}\n\n{verdict(findings, options.file)}")
+    say(f"{table(rows)}\n\n{verdict(findings, options.file)}\n")
     return status, None
 
 

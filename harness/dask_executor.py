@@ -23,6 +23,7 @@ from harness.dask_worker import (
     Reply,
     be_quiet,
     carry_out,
+    check_address,
     code_version,
     come_to_rest,
     introduce,
@@ -273,6 +274,7 @@ class DaskExecutor:
 
 def connect(scheduler: str) -> Client:
     """A client of the scheduler; InputError if it cannot be reached."""
+    check_address(scheduler)
     try:
         return Client(scheduler, timeout=CONNECT_S, set_as_default=False, name="shardmark")
     except (OSError, TimeoutError, ValueError, TypeError) as error:

@@ -15,7 +15,8 @@ from typing import Any
 
 import dask
 from distributed import Reschedule, Worker, WorkerPlugin, get_worker
-from distributed.comm import get_address_host
+from distributed.comm import get_address_host, parse_address, parse_host_port
+from distributed.comm.registry import get_backend
 from distributed.utils import get_ip
 
 from harness import host
@@ -294,8 +295,21 @@ async def _serve(scheduler: str, station: Station, say: Callable[[str], None]) -
         task.cancel()
 
 
+def check_address(scheduler: str) -> None:
+    """InputError unless it is the address of a scheduler as Dask reads it, without a scheme one of TCP."""
+    try:
+        scheme, place = parse_address(scheduler)
+        get_backend(scheme)
+        machine, port = parse_host_port(place)
+        if not machine or not 0 < port < 1 << 16:
+            raise ValueError("no host, or no port from 1 to 65535")
+    except (ValueError, ImportError) as error:
+        raise InputError("scheduler", repr(scheduler), f"expected an address as tcp://HOST:8786 ({error})") from None
+
+
 async def connect(scheduler: str, station: Station) -> Worker:
     """A worker that the scheduler knows; it listens only where the scheduler can reach it."""
+    check_address(scheduler)
     expected = f"expected a Dask scheduler that answers within {CONNECT_S:g} s"
     try:
         worker = Worker(

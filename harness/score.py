@@ -13,9 +13,10 @@ current     of a run: what the newest campaign that names its solver, instance c
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +28,7 @@ import polars as pl
 from harness.compare import PROVEN, TOLERANCE, contradicts, proves
 from harness.store import Store
 from instances import TRACKS, InputError, track_module, tracks
+from instances.jsonfile import write_bytes
 
 __all__ = [
     "PROVEN",
@@ -170,11 +172,10 @@ def write_csv(frame: pl.DataFrame, path: str | Path) -> None:
     _write(path, frame.write_csv)
 
 
-def _write(path: str | Path, write: Any) -> None:
-    try:
-        write(path)
-    except OSError as error:
-        raise InputError(path, "", f"expected a file that can be written ({error})") from None
+def _write(path: str | Path, write: Callable[[io.BytesIO], object]) -> None:
+    content = io.BytesIO()
+    write(content)
+    write_bytes(path, content.getvalue())
 
 
 # ---------------------------------------------------------------- what counts

@@ -21,7 +21,14 @@ def text(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, list):
         return "; ".join(map(text, value)) or "-"
-    return str(value)
+    return printable(str(value))
+
+
+def printable(words: str, keep: str = "") -> str:
+    """Text with what a terminal would obey or cannot show escaped, as ``\\x1b``, but for the characters to ``keep``."""
+    if words.isprintable():
+        return words
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in words)
 
 
 def pairs(answer: Mapping[str, Any]) -> str:
@@ -63,7 +70,7 @@ class Progress:
     def line(self, words: str) -> None:
         """Say something, unless quiet."""
         if not self.quiet:
-            sys.stderr.write(f"{words}\n")  # in one piece, whoever else speaks
+            sys.stderr.write(f"{printable(words)}\n")  # in one piece, whoever else speaks
             sys.stderr.flush()
 
     def __call__(self, standing: Standing, job: Job, row: Record) -> None:

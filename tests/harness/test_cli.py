@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shlex
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -304,6 +306,35 @@ def test_a_pipe_that_closes_early_is_no_crash(graph):
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert "Traceback" not in result.stderr
     assert result.stdout
+
+
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("command", ["list suites", "list instances --json", "list --help"])
+def test_an_output_that_takes_nothing_is_a_sentence(where, command):
+    shell = ["bash", "-c", f"{sys.executable} -m harness {command} {where}"]
+    result = subprocess.run(shell, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr.startswith("shardmark: standard output: expected")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_terminal_that_cannot_show_a_name_gets_it_escaped(graph, tmp_path):
+    path = tmp_path / "gr\u00fc\x1b[31m.json"
+    path.write_bytes(graph.read_bytes())
+    solution = solution_file(tmp_path, [0, 0, 1, 1])
+    command = [sys.executable, "-m", "harness", "check", path, solution]
+    for encoding, name in (("ascii", r"gr\xfc\x1b[31m.json"), ("utf-8", "gr\u00fc\\x1b[31m.json")):
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        result = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout.splitlines()[0].split() == ["instance", name]
+
+
+def test_control_characters_of_a_log_are_escaped(graph):
+    program = shlex.quote(r"printf 'a\tb\033[2J\n' >&2; echo '[0,0,1,1]'")
+    result = shardmark("solve", graph, "--command", f"sh -c {program}")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == "a\tb\\x1b[2J\n"
 
 
 def test_every_command_has_help_with_an_example():

@@ -19,6 +19,7 @@ import pytest
 from marked import Marked, ended, until
 
 from harness import dask_executor, dask_worker
+from harness.cli import main
 from harness.cpus import Claims, usable_cpus
 from harness.dask_executor import DaskExecutor
 from harness.dask_worker import Errand, Lacking, Library, Refused, Station, code_version
@@ -178,11 +179,33 @@ def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path):
     assert "CPUs that no other worker of this scheduler has" in errors
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "tcp://127.0.0.1:1"])
-def test_a_scheduler_that_cannot_be_reached_is_one_sentence(monkeypatch, address):
+def test_a_scheduler_that_cannot_be_reached_is_one_sentence(monkeypatch):
     monkeypatch.setattr(dask_executor, "CONNECT_S", 0.3)
     with pytest.raises(InputError, match="expected a Dask scheduler that answers within"):
-        DaskExecutor(address, 1, None, print)
+        DaskExecutor("tcp://127.0.0.1:1", 1, None, print)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "nonsense",
+        "",
+        "127.0.0.1",
+        "tcp://127.0.0.1",
+        "http://127.0.0.1:18999",
+        "ftp://x:1",
+        "tcp://:1",
+        "tcp://x:99999",
+    ],
+)
+def test_what_is_no_address_is_one_sentence_and_leaves_no_folder(chain, tmp_path, capsys, address):
+    results = tmp_path / "results"
+    command = ["run", "--instance", str(chain.path), "--solver", "simple", "--results", str(results)]
+    assert main([*command, "--executor", "dask", "--scheduler", address]) == 2
+    error = capsys.readouterr().err
+    assert f"scheduler: {address!r}: expected an address as tcp://HOST:8786" in error
+    assert error.count("\n") == 1
+    assert not results.exists()
 
 
 def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, chain):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -502,8 +503,27 @@ def test_export(book: Book, tmp_path: Path, write: Callable[..., None], read: Ca
 
 
 def test_export_to_a_folder_that_is_not_there(book: Book, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected a file that can be written"):
+    with pytest.raises(InputError, match="expected a place that can be written"):
         write_csv(run_table(book.tables()), tmp_path / "none" / "runs.csv")
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_csv])
+def test_an_export_that_does_not_fit_leaves_the_old_file(
+    book: Book, tmp_path: Path, write: Callable[..., None]
+) -> None:
+    book.instance("x")
+    book.run("a", "x", 1)
+    frame, path = run_table(book.tables()), tmp_path / "runs"
+    path.write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))  # a full disk
+    try:
+        with pytest.raises(InputError, match="expected a place that can be written"):
+            write(frame, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith((".runs", "runs"))] == ["runs"]
+    assert path.read_text() == "old"
 
 
 def test_every_table_can_be_exported(book: Book, tmp_path: Path) -> None:
