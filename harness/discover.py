@@ -14,15 +14,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.warden import environment
 from instances import InputError, tracks
 from solvers import external
-from solvers.registry import PACKAGE, legal_name, solver_files, source_hash
+from solvers.registry import NAME, PACKAGE, legal_name, solver_files, source_hash
 
-IMPORT_TIMEOUT_S = 60.0
+IMPORT_TIMEOUT_S = 60.0  # for all files of the project, and for each other
+AT_ONCE = 2  # strangers' files that are imported at the same time
+MOST_BYTES = 1 << 20  # of what one process answers
+KINDS = ("solver", "bound")
 TRACK = re.compile(r"""(?:track\s*=\s*|@(?:solver|bound)\(\s*)["'](\w+)["']""")
 
 
@@ -55,9 +60,10 @@ def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:
     """
     given = _checked(paths)
     own = solver_files()
-    found, installed = _imported(map(str, own))  # in a process that no stranger's code has touched
-    strangers = [str(file) for file in solver_files(given) if file not in own]
-    found += _imported([*strangers, *installed])[0]
+    strangers = [file for file in solver_files(given) if file not in own]
+    found, installed = _imported(_versions(own), survey=True)  # in a process that no stranger's code has touched
+    for infos in _each_alone(_versions(strangers) | installed):
+        found += _without_clash(infos, found)
     found += [from_program(program) for file in external.toml_files(given) for program in external.read_toml(file)]
     return _unique(found)
 
@@ -67,7 +73,8 @@ def declared_in(path: str | Path) -> list[SolverInfo]:
     (file,) = _checked([path])
     if file.suffix == ".toml":
         return [from_program(program) for program in external.read_toml(file)]
-    return _imported([str(file)])[0]
+    (infos,) = _each_alone(_versions([file]))
+    return infos
 
 
 def from_program(program: external.Program) -> SolverInfo:
@@ -90,32 +97,49 @@ def _checked(paths: Iterable[str | Path]) -> list[Path]:
     return given
 
 
-def _imported(places: Iterable[str]) -> tuple[list[SolverInfo], list[str]]:
-    """What solver files and packages declare, and the places of all installed packages.
+def _versions(files: Iterable[Path]) -> dict[str, str]:
+    return {str(file): source_hash(file) for file in files}
 
-    A child that one of them takes down is followed by another for the rest.
+
+def _each_alone(versions: Mapping[str, str]) -> list[list[SolverInfo]]:
+    """What each of strangers' files and packages declares: it speaks for itself only, from a process of its own."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(lambda place: _imported({place: versions[place]})[0], versions))
+
+
+def _imported(versions: Mapping[str, str], *, survey: bool = False) -> tuple[list[SolverInfo], dict[str, str]]:
+    """What solver files and packages declare, and with ``survey`` the versions of all installed packages, by place.
+
+    ``versions`` has the hash of each place. A child that one of them takes down is followed by another for the rest.
     """
     found: list[SolverInfo] = []
-    installed: list[str] = []
-    left = list(places)
+    installed: dict[str, str] = {}
+    left = dict(versions)
     while left:
-        lines, error = _ask(left)
-        done = [line for line in lines if "end" in line]
-        for line in done:
-            found += _read(line)
-        installed = next((line["installed"] for line in lines if "installed" in line), installed)
-        left = left[len(done) :]
+        content, error = _ask(list(left), "survey" if survey else "list")
+        try:
+            answers = _answers(content)
+            installed = answers.pop(0)["installed"] if survey and answers else installed
+            declared = [_read(answer, place, left[place]) for answer, place in _paired(answers, left)]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            declared, error = [], "was imported, but what came back is no list of what it declares"
+        found += [info for infos in declared for info in infos]
+        for place in list(left)[: len(declared)]:
+            del left[place]
         if left:  # the one that was being imported took the process down
-            found += _broken(left.pop(0), error)
+            place = next(iter(left))
+            found += _broken(place, error, left.pop(place))
     return found, installed
 
 
-def _ask(places: Sequence[str]) -> tuple[list[dict[str, Any]], str]:
-    """Answers of one child process, and how it ended if it did not get through all places."""
-    command = [sys.executable, "-P", "-m", "harness.worker", "list", json.dumps(list(places))]
+def _ask(places: Sequence[str], action: str) -> tuple[bytes, str]:
+    """What one child process wrote, and how it ended if it did not get through all places."""
+    command = [sys.executable, "-P", "-m", "harness.worker", action, json.dumps(list(places))]
     null = subprocess.DEVNULL
     with tempfile.TemporaryFile() as answers:  # no pipe: what an import leaves behind could hold it open
-        child = subprocess.Popen(command, stdin=null, stdout=answers, stderr=null, start_new_session=True)
+        child = subprocess.Popen(
+            command, stdin=null, stdout=answers, stderr=null, env=environment(1), start_new_session=True
+        )
         try:
             status = child.wait(IMPORT_TIMEOUT_S)
             error = f"ended the process while it was imported (exit status {status})"
@@ -126,26 +150,86 @@ def _ask(places: Sequence[str]) -> tuple[list[dict[str, Any]], str]:
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         answers.seek(0)
-        return [json.loads(line) for line in answers if line.endswith(b"}\n")], error
+        return answers.read(MOST_BYTES + 1), error
 
 
-def _read(line: Mapping[str, Any]) -> list[SolverInfo]:
-    if "error" in line:
-        return _broken(line["end"], line["error"])
-    wrong = [s["track"] for s in line["solvers"] if s["track"] not in tracks()]
-    if wrong:
-        return _broken(line["end"], f"declares the track {wrong[0]!r}, expected one of {', '.join(tracks())}")
-    return [SolverInfo(**solver) for solver in line["solvers"]]
+def _answers(content: bytes) -> list[dict[str, Any]]:
+    """The whole lines of what a child wrote; ValueError or RecursionError for what is not JSON, or too much."""
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES} bytes")
+    return [json.loads(line) for line in content.split(b"\n")[:-1]]
 
 
-def _broken(place: str, error: str) -> list[SolverInfo]:
+def _paired(answers: Sequence[dict[str, Any]], places: Iterable[str]) -> list[tuple[dict[str, Any], str]]:
+    """Answers with their places; ValueError unless they came in the order in which they were asked for."""
+    pairs = list(zip(answers, places, strict=False))
+    if len(pairs) < len(answers) or any(answer["end"] != place for answer, place in pairs):
+        raise ValueError("an answer that was not asked for")
+    return pairs
+
+
+def _read(answer: Mapping[str, Any], place: str, version: str) -> list[SolverInfo]:
+    """What a place declares, nothing of it taken on trust; TypeError or KeyError if it is no answer."""
+    if "error" in answer:
+        return _broken(place, _printable(answer["error"]), version)
+    found: dict[tuple[str, str], SolverInfo] = {}
+    for declared in answer["solvers"]:
+        try:
+            info = _declared(declared, place, version)
+        except ValueError as error:
+            return _broken(place, str(error), version)
+        if found.setdefault((info.track, info.name), info) is not info:
+            return _broken(place, f"declares {info.name!r} twice", version)
+    return list(found.values())
+
+
+def _declared(solver: Mapping[str, Any], place: str, version: str) -> SolverInfo:
+    """One declaration; ValueError says what is wrong with it."""
+    words: dict[str, Any] = {key: _text(solver, key) for key in ("name", "track", "kind", "source", "description")}
+    if words["track"] not in tracks():
+        raise ValueError(f"declares the track {words['track']!r}, expected one of {', '.join(tracks())}")
+    if words["kind"] not in KINDS:
+        raise ValueError(f"declares the kind {words['kind']!r}, expected one of {', '.join(KINDS)}")
+    if not NAME.fullmatch(words["name"]):
+        raise ValueError(f"declares the name {words['name']!r}: expected lower-case letters, digits, dots and dashes")
+    params, deterministic = solver["params"], solver["deterministic"]
+    if not isinstance(params, dict) or not isinstance(deterministic, bool):
+        raise ValueError("declares something else than an object as params, or than true or false as deterministic")
+    # A text of JSON can hold half a character, and an infinite number, which no table takes.
+    plain = json.dumps(params, ensure_ascii=False, allow_nan=False).encode(errors="replace")
+    return SolverInfo(**words, file=place, hash=version, params=json.loads(plain), deterministic=deterministic)
+
+
+def _text(solver: Mapping[str, Any], key: str) -> str:
+    """A text of a declaration, fit for tables; ValueError if it is none."""
+    value = solver[key]
+    if not isinstance(value, str):
+        raise ValueError(f"declares a {key} that is no text")
+    return _printable(value)
+
+
+def _printable(text: str) -> str:
+    """A text as one line that every terminal and table takes."""
+    return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
+
+
+def _broken(place: str, error: str, version: str) -> list[SolverInfo]:
     """What fails declares nothing: a row in every track that the file's text or folder names, else in all."""
     path = Path(place)
     text = path.read_text(errors="replace") if path.is_file() else ""
     named = {path.parent.name, *TRACK.findall(text)} & set(tracks())
     name = legal_name(place.removeprefix(PACKAGE) if place.startswith(PACKAGE) else path.stem)
-    digest = source_hash(place)
-    return [SolverInfo(name, track, "solver", place, digest, error=error) for track in sorted(named or tracks())]
+    return [SolverInfo(name, track, "solver", place, version, error=error) for track in sorted(named or tracks())]
+
+
+def _without_clash(infos: list[SolverInfo], found: Sequence[SolverInfo]) -> list[SolverInfo]:
+    """What one place declares, or its error if it has taken a name of another."""
+    taken = {(other.track, other.name): other.file for other in found}
+    for info in infos:
+        if not info.error and (other := taken.get((info.track, info.name))):
+            error = f"solver name {info.name!r}: expected a name that {info.track} does not have yet ({other})"
+            return _broken(info.file, error, info.hash)
+    return infos
 
 
 def _unique(found: list[SolverInfo]) -> list[SolverInfo]:

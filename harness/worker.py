@@ -2,6 +2,7 @@
 
 ``python -m harness.worker run JOB``      one run; JOB is JSON, see `main`
 ``python -m harness.worker list PLACES``  what solver files and packages declare; a JSON list, the answer JSON lines
+``python -m harness.worker survey PLACES``  the same, and first the versions of all installed packages
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from harness.memory import peak_bytes
 from harness.protocol import encode
@@ -56,10 +57,9 @@ def main(arguments: list[str]) -> int:
     (name), ``file`` (path), ``seed``, ``cores``, ``memory`` and ``deadline``.
     """
     action, text = arguments
-    if action == "list":
-        list_places(json.loads(text))
-    else:
-        run_job(json.loads(text))
+    if action in ("list", "survey"):
+        list_places(json.loads(text), survey=action == "survey")
+    run_job(json.loads(text))
     return 0
 
 
@@ -113,23 +113,29 @@ def find_solver(job: dict[str, Any]) -> Callable[[Any, registry.Run], Any]:
     raise LookupError(f"{job['file']} no longer declares {job['solver']}")
 
 
-def list_places(places: list[str]) -> None:
-    """Import solver files and packages; print which packages there are, then for each place what it declares."""
+def list_places(places: list[str], *, survey: bool) -> NoReturn:
+    """Import solver files and packages; write what each declares, and before that with ``survey`` which packages are.
+
+    Ends the process at once: nothing that an import has set up runs any more.
+    """
+    process = os.getpid()
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a solver prints while it is imported is log
-    print(json.dumps({"installed": registry.installed()}), file=answer, flush=True)
+    if survey:
+        versions = {place: registry.source_hash(place) for place in registry.installed()}
+        print(json.dumps({"installed": versions}), file=answer, flush=True)
     for place in places:
         try:
-            found = [describe(solver, place) for solver in registry.load(place)]
-            line: dict[str, Any] = {"end": place, "solvers": found}
-            json.dumps(line)
+            line = json.dumps({"end": place, "solvers": [describe(s) for s in registry.load(place)]}, allow_nan=False)
         except Exception as error:
-            line = {"end": place, "error": one_line(error)}
-        print(json.dumps(line), file=answer, flush=True)
+            line = json.dumps({"end": place, "error": one_line(error)})
+        if os.getpid() == process:  # and no fork that the import has left
+            print(line, file=answer, flush=True)
+    os._exit(0)
 
 
-def describe(solver: registry.Solver, place: str) -> dict[str, Any]:
-    """A solver as plain JSON."""
+def describe(solver: registry.Solver) -> dict[str, Any]:
+    """What a solver declares, as plain JSON."""
     return {
         "name": solver.name,
         "track": solver.track,
@@ -138,8 +144,6 @@ def describe(solver: registry.Solver, place: str) -> dict[str, Any]:
         "description": solver.description,
         "params": dict(solver.params),
         "deterministic": solver.deterministic,
-        "file": place,
-        "hash": registry.source_hash(place),
     }
 
 

@@ -12,6 +12,7 @@ from harness.limits import Limits
 from harness.run import Job, perform
 from harness.warden import Warden
 from instances import InputError, tracks
+from solvers.registry import source_hash
 
 GOOD = '''
 from solvers.registry import solver
@@ -196,3 +197,84 @@ def test_a_program_cannot_take_the_name_of_another_solver(tmp_path):
 def test_a_file_of_another_kind_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match="expected a Python file, a TOML file or a folder of them"):
         discover([write(tmp_path, "solver.txt", "")])
+
+
+DECLARES = IMPORT + "import json, os, sys\n{}\n@solver(track='pipeline', name='mine'{})\ndef f(i, r):\n    {}\n"
+
+
+def written(folder: Path, first: str = "", declared: str = "", body: str = "...") -> list[SolverInfo]:
+    """What is found in a folder of this file and a good one."""
+    write(folder, "bad.py", DECLARES.format(first, declared, body))
+    write(folder, "v.py", GOOD)
+    infos = {info.name: info for info in found_in(folder)}
+    assert infos.pop("v-1").error == infos.pop("v-2").error == ""
+    return list(infos.values())
+
+
+def test_a_file_has_no_hand_in_what_another_declares(tmp_path):
+    forging = """
+from solvers import registry
+from harness import worker
+real = worker.describe
+registry.source_hash = lambda place: "0" * 64
+worker.describe = lambda solver: {**real(solver), "source": "forged", "hash": "0" * 64, "file": "elsewhere"}
+sys.modules["__main__"].describe = worker.describe
+"""
+    (mine,) = written(tmp_path, forging)
+    assert (mine.source, mine.file) == ("forged", str(tmp_path / "bad.py"))
+    others = [info for info in found_in(tmp_path) if info.name != "mine"]
+    assert {info.source for info in others} == {"x"}
+    assert {info.hash for info in [mine, *others]} == {source_hash(tmp_path / "v.py"), source_hash(tmp_path / "bad.py")}
+
+
+def test_a_fork_at_import_does_not_answer(tmp_path):
+    (mine,) = written(tmp_path, "os.fork()")
+    assert (mine.name, mine.error) == ("mine", "")
+
+
+WRITE = "for n in range(1, 20):\n    try: os.write(n, {!r})\n    except OSError: pass"
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"noise\n",
+        b"\xff\n",
+        b"1\n",
+        b"null\n",
+        b"{}\n",
+        b'{"end": "elsewhere", "solvers": []}\n',
+        b'{"end": 1, "error": 1}\n',
+        b"[" * 100_000 + b"\n",
+        b"x" * (1 << 21),
+    ],
+    ids=range(9),
+)
+def test_noise_among_the_answers_is_the_error_of_its_file(tmp_path, noise):
+    infos = written(tmp_path, WRITE.format(noise))
+    assert infos
+    assert all(info.name == "bad" and "what came back is no list" in info.error for info in infos)
+
+
+@pytest.mark.parametrize(
+    ("declared", "error"),
+    [
+        (", source={'a': 1}", "a source that is no text"),
+        (", deterministic=1", "true or false as deterministic"),
+        (", variants={'a': {'x': 1e999}}", "JSON compliant"),
+    ],
+)
+def test_a_declaration_of_the_wrong_kind_is_the_error_of_its_file(tmp_path, declared, error):
+    infos = written(tmp_path, declared=declared)
+    assert infos
+    assert all(info.name == "bad" and error in info.error for info in infos)
+
+
+def test_texts_are_made_fit_for_tables(tmp_path):
+    (mine,) = written(tmp_path, declared=r", source='a\x1b[2J\n b'", body=r'"Half \ud800."')
+    assert (mine.source, mine.description) == ("a?[2J b", "Half ?.")
+
+
+def test_parameters_are_made_fit_for_tables(tmp_path):
+    (mine,) = written(tmp_path, declared=r", variants={'mine': {'x': '\ud800', 'y': 2}}")
+    assert mine.params == {"x": "?", "y": 2}
