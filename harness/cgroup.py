@@ -26,7 +26,7 @@ from benchexec.container import DIR_HIDDEN, DIR_OVERLAY, DIR_READ_ONLY
 from benchexec.runexecutor import RunExecutor
 
 from harness import prctl
-from harness.limits import MEASURES, Order, Unable
+from harness.limits import MEASURES, THREAD_VARIABLES, Order, Unable
 from harness.memory import largest_bytes
 from harness.tree import written
 from harness.watch import Pipes, Usage
@@ -76,7 +76,7 @@ class Benchexec:
         channel = None if command else os.dup(pipes.channel)
         stdout, stderr = os.dup(pipes.stdout), os.dup(pipes.stderr)
         call = {
-            "args": ["/usr/bin/env", f"HOME={folder}", f"TMPDIR={folder}", *(command or worker_command(job))],
+            "args": ["/usr/bin/env", *surroundings(order, folder), *(command or worker_command(job))],
             "stdin": channel,
             "output_filename": f"/proc/self/fd/{stdout}",
             "error_filename": f"/proc/self/fd/{stderr}",
@@ -106,6 +106,11 @@ class Benchexec:
         """The first of what BenchExec complained about in a run."""
         self.log.seek(0)
         return self.log.readline().strip(" .\n")
+
+
+def surroundings(order: Order, folder: Path) -> list[str]:
+    """What a run finds in its environment that is not the warden's: its own folder and number of threads."""
+    return [f"HOME={folder}", f"TMPDIR={folder}", *(f"{name}={order.limits.cores}" for name in THREAD_VARIABLES)]
 
 
 def worker_command(job: Mapping[str, Any]) -> list[str]:

@@ -119,7 +119,7 @@ class Warden:
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "harness.warden", self.backend, self.isolation, str(theirs.fileno())],
-                env=environment(cores) | {MARK: self.folder},
+                env=environment(1 if self.backend == "benchexec" else cores) | {MARK: self.folder},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -147,11 +147,16 @@ class Warden:
 def environment(cores: int) -> dict[str, str]:
     """The environment of a warden and its runs: nothing of the referee's that could be a secret.
 
+    The number of cores is that of threads in the warden, which its forks inherit with the libraries it has loaded.
+    BenchExec clones the warden without the hooks of a fork: threads that a library believes to have would be waited
+    for in vain, so a warden of BenchExec's has one, and a run gets its own number when it begins.
+
     What is named in ``SHARDMARK_ENVIRONMENT``, words apart by spaces, is passed on as well, such as the place of a
     licence. The text of a set has the same hash in every run.
     """
     more = os.environ.get("SHARDMARK_ENVIRONMENT", "").split()
     given = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name) or name in more}
+    given = {"PATH": os.defpath} | given
     return given | dict.fromkeys(THREAD_VARIABLES, str(cores)) | {"PYTHONHASHSEED": "0"}
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from harness import backends
 from harness.backends import choose, described
 from harness.cli import main
-from harness.limits import MEASURES, Outcome
+from harness.limits import MEASURES, Limits, Outcome
 from instances import InputError
+from tests.harness.conftest import backend_here
+from tests.harness.test_posix import order_of
 
 HARD = dict.fromkeys(MEASURES, "hard")
 
@@ -61,6 +64,31 @@ def test_a_backend_that_cannot_measure_what_it_holds_is_none(monkeypatch):
     monkeypatch.setattr(backends, "trial", lambda name, isolation: Outcome("exit", peak_mib=0.0, enforced=HARD))
     with pytest.raises(InputError, match="do not tell the greatest memory of a run"):
         choose()
+
+
+@pytest.mark.parametrize("isolation", ["auto", "none"])
+@pytest.mark.parametrize("name", ["posix", "benchexec"])
+def test_a_run_computes_on_all_its_cores(name, isolation, tmp_path):
+    backend = backend_here(name, isolation)
+    if backend.isolation != isolation:
+        pytest.skip(backend.why)
+    cpus = tuple(sorted(os.sched_getaffinity(0))[:2]) if hasattr(os, "sched_getaffinity") else ()
+    if len(cpus) < 2:
+        pytest.skip("needs two cores")
+    body = """
+        import numpy
+        square = numpy.ones((600, 600))
+        print((square @ square).sum(), len(os.listdir("/proc/self/task")), os.environ["OPENBLAS_NUM_THREADS"])
+    """
+    with backend.warden() as warden:
+        for cores in (2, 1, 2):
+            outcome = warden.run(order_of(tmp_path, body, limits=Limits(20.0, 512.0, cores=cores), cpus=cpus[:cores]))
+            assert (outcome.stop, outcome.log) == ("exit", f"216000000.0 {cores} {cores}\n"), outcome.reason
+
+
+def test_without_any_environment_runs_are_held_as_ever(monkeypatch):
+    monkeypatch.delenv("PATH")
+    assert choose().why == ""
 
 
 def test_how_limits_are_held_is_one_line():
