@@ -14,12 +14,13 @@ from harness import isolate, prctl, worker
 from harness.launch import Launch
 from harness.limits import Order
 from harness.memory import largest_bytes
-from harness.tree import Proc, ProcMeter, Tree, filled, written
+from harness.tree import Proc, ProcMeter, Tree, filled, flatten, written
 from harness.watch import Pipes, Usage
 
 MIB = 1 << 20
 URGENT = -20  # the warden's priority, if it may: it does little, but that at once
 SPARE = 4 * MIB  # bytes above a limit on files, so that it can be seen to be broken
+OPEN = 4096  # files that a process may have open
 FORKED = 2 * MIB  # a program that seems to have used no more than this above a fork of the warden may have used less
 WATCHED = {"wall": "hard", "cpu": "polled", "memory": "polled", "processes": "polled", "output": "polled"}
 
@@ -106,11 +107,13 @@ class Isolated(Run):
     def __init__(self, launch: Launch, program: Program) -> None:
         super().__init__(launch, program)
         files = int(self.limits.output_mib * MIB) + SPARE
-        self.room = isolate.start(isolate.Room(launch.folder, files, int(self.memory), needed(launch)), launch.become)
+        self.room = isolate.start(
+            isolate.Room(launch.folder, files, int(self.memory), needed(launch)), lambda: become(launch)
+        )
         self.bell = self.room.link.fileno()
         self.proc = Proc(self.room.proc)
         self.meter = ProcMeter(
-            self.proc, lambda: (pid for pid in self.proc.processes() if pid != 1), (self.room.shared,)
+            self.proc, lambda: (pid for pid in self.proc.processes() if pid != 1), (self.room.shared, self.room.scratch)
         )
 
     def ended(self) -> int | None:
@@ -146,7 +149,7 @@ class Adopted(Run):
         self.meter = self.tree.meter()
         self.folder = os.open(launch.folder, os.O_RDONLY)
         self.of_fork = largest_bytes(resource.getrusage(resource.RUSAGE_SELF))
-        self.pid = _fork(launch.become)
+        self.pid = _fork(lambda: become(launch))
         self.bell = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
         self.status: int | None = None
 
@@ -168,12 +171,22 @@ class Adopted(Run):
         """See `Contained`."""
         self.tree.kill(self.pid)
         in_files = written(self.folder)
+        flatten(self.folder)
         self.tree.close()
         for number in (self.folder, self.program.pipe, self.bell):
             if number is not None:
                 os.close(number)
         peak = self.program.largest(self.tree.largest, self.of_fork, self.meter.peak)
         return Usage(peak=peak, cpu_s=self.tree.cpu_s, written=in_files)
+
+
+def become(launch: Launch) -> None:
+    """Turn a fork of the warden into the run, which inherits no keys; never returns."""
+    if sys.platform == "linux":
+        prctl.forget_keys()
+    soft, hard = (min(OPEN, limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    launch.become()
 
 
 def needed(launch: Launch) -> tuple[Path, ...]:

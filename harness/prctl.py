@@ -24,6 +24,9 @@ AFFINITY_CALLS = {
     "x86_64": (317, 0xC000003E, 203, 0x40000003, 241),
     "aarch64": (277, 0xC00000B7, 122, 0x40000028, 241),
 }
+#: Number of `keyctl` by machine.
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
+JOIN_SESSION_KEYRING = 1
 LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06  # instructions of the kernel's packet filter
 ALLOW, DO_NOTHING = 0x7FFF0000, 0x00050000
 NOT_X32 = 0xBFFFFFFF
@@ -65,6 +68,12 @@ def die_with_parent() -> None:
 def let_others_look(allowed: bool) -> None:
     """Whether processes of the same user may trace this one, read its memory and its environment."""
     prctl(DUMPABLE, allowed)
+
+
+def forget_keys() -> None:
+    """Leave the keys that the system keeps for this session; begin with none, where it keeps any."""
+    if platform.machine() in KEYCTL:
+        LIBC.syscall(KEYCTL[platform.machine()], JOIN_SESSION_KEYRING, None)
 
 
 def give_up_rights() -> None:

@@ -9,12 +9,14 @@ import re
 import resource
 import signal
 import stat
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import Protocol
+from uuid import uuid4
 
 import psutil
 
@@ -23,18 +25,20 @@ from harness.watch import Usage
 
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 PAUSE = 20  # times what a thorough look at memory costs, until the next one
-LOOK_S = 0.1  # that each part of a look at memory may take; the next looks go on with what is left
+LOOK_S = 0.1  # that a look at open files may take; the next looks go on with what is left
+EXACT_S = 0.5  # that an exact sum may take, also on a busy machine; what is left counts as it did, and what has grown
 FEW = 8  # processes whose own peaks are looked at each time, those that began first
 File = tuple[int, int]  # device and number
 
 
 @dataclass(frozen=True)
 class State:
-    """A process in ``/proc``: whether it is alive, CPU time, that of children it has waited for, resident bytes."""
+    """A process in ``/proc``: is it alive, CPU time, that of children it has waited for, threads, resident bytes."""
 
     alive: bool
     cpu_s: float
     waited_cpu_s: float
+    threads: int
     resident: int
 
 
@@ -79,7 +83,7 @@ class Proc:
         if not words:
             return None
         own, waited = sum(map(int, words[11:13])) * TICK_S, sum(map(int, words[13:15])) * TICK_S
-        return State(words[0] not in (b"Z", b"X"), own, waited, int(words[21]) * PAGE)
+        return State(words[0] not in (b"Z", b"X"), own, waited, int(words[17]), int(words[21]) * PAGE)
 
     def peak(self, pid: int) -> int:
         """Greatest resident bytes of a process since it began its program."""
@@ -201,6 +205,7 @@ class ProcMeter:
             peak=max((self.proc.peak(pid) for pid in islice(alive, FEW)), default=0.0),
             cpu_s=sum(state.cpu_s + state.waited_cpu_s for state in states.values()),
             processes=len(members),
+            threads=sum(state.threads for state in alive.values()),
         )
 
     def _memory(self, alive: dict[int, State], limit: float) -> float:
@@ -219,7 +224,7 @@ class ProcMeter:
         return self.exact
 
     def _exact(self, alive: dict[int, State], files: dict[File, int], in_files: int) -> float:
-        until = time.monotonic() + LOOK_S
+        until = time.monotonic() + EXACT_S
         self.own = {pid: found for pid, found in self.own.items() if pid in alive}
         for pid in [*(alive.keys() - self.own.keys()), *self.own]:
             self.own.pop(pid, None)
@@ -240,7 +245,7 @@ class ProcMeter:
             proportional = state.resident if state and state.alive else 0
         if not in_files:
             return proportional
-        until = time.monotonic() + LOOK_S
+        until = time.monotonic() + EXACT_S
         return proportional - self.proc.mapped(pid, lambda file: file in files or file[0] in self.devices, until)
 
 
@@ -349,6 +354,28 @@ def written(folder: int, most: int = 10_000) -> int:
                 elif stat.S_ISREG(facts.st_mode):
                     total += facts.st_blocks * 512
     return total
+
+
+def flatten(folder: int) -> None:
+    """Bring the folders below a folder up into it, so that whoever deletes it need not go deep; nobody may use it."""
+    mark, number = uuid4().hex, count()
+    waiting = deque(_folders(".", folder))
+    while waiting:
+        name = waiting.popleft()
+        for inner in _folders(name, folder):
+            lifted = f"{mark}-{next(number)}"
+            with contextlib.suppress(OSError):  # it stays where it is
+                os.chmod(f"{name}/{inner}", stat.S_IRWXU, dir_fd=folder)  # else it cannot be moved
+                os.rename(f"{name}/{inner}", lifted, src_dir_fd=folder, dst_dir_fd=folder)
+                waiting.append(lifted)
+
+
+def _folders(place: str, folder: int) -> list[str]:
+    """Names of the folders in a place below an open folder, none if they may not be known."""
+    try:
+        return [name for name, facts in _entries(place, folder, sys.maxsize) if stat.S_ISDIR(facts.st_mode)]
+    except OSError:
+        return []
 
 
 def _entries(place: str, folder: int, most: int) -> Iterator[tuple[str, os.stat_result]]:

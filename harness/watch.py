@@ -29,6 +29,7 @@ PIPE_BYTES = 1 << 20  # of messages, for which a run need not wait
 
 SHORTEST_S, LONGEST_S = 0.001, 0.05  # between two looks at what a run uses
 FASTEST = 16 * 2**30  # bytes a second that a run can take, in huge pages and with several threads
+THREADS = 4  # times as many as processes may be
 SHARE = 4  # times the CPU time of a look, until the next one: a run that slows looks down cannot put them off
 
 
@@ -36,6 +37,7 @@ SHARE = 4  # times the CPU time of a look, until the next one: a run that slows 
 class Usage:
     """What a run's processes use: bytes of memory now, greatest memory so far, seconds of CPU, how many there are.
 
+    ``threads`` is how many they have together, 0 where nobody counts them.
     ``written`` is bytes in the files of its scratch folder. ``out_of_memory``: the system itself ended the run, because
     it wanted more memory than it may use.
     """
@@ -44,6 +46,7 @@ class Usage:
     peak: float = 0.0
     cpu_s: float = 0.0
     processes: int = 0
+    threads: int = 0
     written: float = 0.0
     out_of_memory: bool = False
 
@@ -199,6 +202,8 @@ class Watch:
             self._stop("cpu", f"used {outcome.cpu_s:.1f} s of CPU time, the limit is {limits.cpu_limit_s:g} s")
         elif used.processes > limits.processes:
             self._stop("processes", f"had {used.processes} processes at once, the limit is {limits.processes}")
+        elif used.threads > THREADS * limits.processes:
+            self._stop("processes", f"had {used.threads} threads at once, the limit is {THREADS * limits.processes}")
         elif self.received + used.written > self.most:
             self._stop("output", f"wrote more than {limits.output_mib:g} MiB to its pipes and its folder")
 

@@ -55,6 +55,28 @@ def test_nothing_outside_can_be_written(sh, tmp_path):
     assert victim.read_text() == "precious"
 
 
+def test_its_folder_lies_in_the_memory_that_it_may_use(run):
+    outcome = run("open('file', 'wb').write(b'x' * (10 << 20))\ntime.sleep(0.3)")
+    assert outcome.stop == "exit", outcome.log
+    without = run("time.sleep(0.3)")
+    assert 8 < outcome.peak_mib - without.peak_mib < 20
+
+
+def test_a_file_in_its_folder_that_is_mapped_counts_once(run):
+    outcome = run(
+        """
+        file = open("file", "w+b")
+        file.truncate(14 << 20)
+        mapped = mmap.mmap(file.fileno(), 14 << 20)
+        for _ in range(14):
+            mapped.write(b"x" * (1 << 20))
+        time.sleep(0.3)
+        """
+    )
+    without = run("time.sleep(0.3)")
+    assert 12 < outcome.peak_mib - without.peak_mib < 20
+
+
 def test_what_is_written_to_tmp_is_seen_by_the_run_and_forgotten(sh, tmp_path):
     name = f"/tmp/shardmark-test-{os.getpid()}"
     told = sh(f"echo x > {name} && cat {name}")

@@ -317,6 +317,58 @@ def test_threads_are_no_processes(run):
     assert run(body).stop == "exit"
 
 
+def test_far_more_threads_than_processes_are_ended(run):
+    body = "for _ in range(900): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\ntime.sleep(60)"
+    outcome = run(body, limits=Limits(30.0, 512.0, processes=100))
+    assert outcome.stop == "processes"
+    assert re.fullmatch(r"had \d+ threads at once, the limit is 400", outcome.reason)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while True: os.memfd_create('x')",
+        "for _ in range(60):\n    if os.fork() == 0: break\nwhile True: os.dup(0)",
+        "while True:\n    os.mkdir('d'); os.chdir('d')",
+        "for name in range(10**9): os.mkdir(str(name))",
+    ],
+    ids=["files in memory", "open files", "deep folders", "folders"],
+)
+def test_what_is_slow_to_look_at_does_not_stop_the_clock(run, body):
+    limits = Limits(1.0, 512.0, processes=100)
+    body = f"try:\n{textwrap.indent(body, '    ')}\nexcept OSError:\n    time.sleep(60)"
+    outcome = run(body, limits=limits)
+    assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 1 s")
+    assert outcome.wall_s < 10
+
+
+def test_copies_of_a_file_in_memory_count(run):
+    outcome = run(
+        """
+        file = os.memfd_create("little")
+        os.truncate(file, 4 << 20)
+        kept = [mmap.mmap(file, 4 << 20, mmap.MAP_PRIVATE) for _ in range(250)]
+        for copy in kept:
+            copy.write(b"x" * (4 << 20))
+        time.sleep(60)
+        """
+    )
+    assert outcome.stop == "memory"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux keeps keys")
+def test_a_key_is_not_found_by_the_next_run(run):
+    body = """
+        libc = ctypes.CDLL(None, use_errno=True)
+        add_key, request_key = (217, 218) if os.uname().machine == "aarch64" else (248, 249)
+        print(libc.syscall({}) > 0, ctypes.get_errno())
+    """
+    made = run(body.format("add_key, b'user', b'shardmark-test', b'x', 1, -3"))
+    if made.log.split()[0] != "True":
+        pytest.skip(f"the system keeps no keys: error {made.log.split()[1]}")
+    assert run(body.format("request_key, b'user', b'shardmark-test', None, 0")).log.split()[0] == "False"
+
+
 @pytest.mark.parametrize("where", ["print('x' * 1000)", "os.write(2, b'x' * 1000)", "run.send('solution', 'x' * 1000)"])
 def test_a_flood_is_cut(run, where):
     outcome = run(f"while True:\n    {where}")

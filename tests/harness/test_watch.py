@@ -75,8 +75,9 @@ def watch(pipes, control):
         (Usage(out_of_memory=True), "memory", "used 0 MiB, the limit is 100 MiB"),
         (Usage(cpu_s=6.5), "cpu", "used 6.5 s of CPU time, the limit is 6 s"),
         (Usage(processes=11), "processes", "had 11 processes at once, the limit is 10"),
+        (Usage(processes=2, threads=41), "processes", "had 41 threads at once, the limit is 40"),
         (Usage(written=MIB + 1), "output", "wrote more than 1 MiB to its pipes and its folder"),
-        (Usage(memory=100 * MIB, cpu_s=6.0, processes=10, written=MIB), "exit", ""),
+        (Usage(memory=100 * MIB, cpu_s=6.0, processes=10, threads=40, written=MIB), "exit", ""),
     ],
 )
 @pytest.mark.parametrize("at_end", [False, True], ids=["meanwhile", "at its end"])
