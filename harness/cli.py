@@ -6,6 +6,7 @@ Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad inp
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import json
 import keyword
@@ -137,12 +138,16 @@ def find_problem(options: argparse.Namespace, reference: str | None = None) -> P
     return Problem(entry.id, path, entry.track, options_of_both, entry.published, timeout or entry.time_limit_s)
 
 
-def find_solver(infos: Sequence[SolverInfo], track: str, name: str) -> SolverInfo:
-    """The solver or bound of a track by its name; InputError for an unknown one or one that cannot be imported."""
+def find_solver(infos: Sequence[SolverInfo], track: str, name: str, kind: str | None = None) -> SolverInfo:
+    """The solver or bound of a track by its name; InputError for an unknown one or one that cannot be imported.
+
+    ``kind`` is what a caller of an unknown name is told of, None for both.
+    """
     names = {info.name: info for info in infos if info.track == track}
     if name not in names:
         near = catalog.near_miss(name, names)
-        raise InputError("solver", repr(name), f"expected one of {', '.join(sorted(names))}{near}")
+        offered = sorted(known for known, info in names.items() if kind in (None, info.kind))
+        raise InputError(kind or "solver", repr(name), f"expected one of {', '.join(offered)}{near}")
     info = names[name]
     if info.error:
         raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")
@@ -259,7 +264,7 @@ def run_check(options: argparse.Namespace) -> Answer:
 def run_bound(options: argparse.Namespace) -> Answer:
     """A lower bound, and whether it is proven to be the optimum."""
     problem = find_problem(options)
-    method = find_solver(discover(options.solver_path), problem.instance.track, options.method)
+    method = find_solver(discover(options.solver_path), problem.instance.track, options.method, "bound")
     row = run_one(options, problem, method)
     return int(row.lower_bound is None or row.status == "contradiction"), {
         "instance": problem.id,
@@ -476,7 +481,7 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
 
     folder = options.directory or (Path("solvers") / options.track if Path("solvers/registry.py").is_file() else Path())
     path = Path(folder) / f"{options.name.replace('-', '_')}.py"
-    if path.exists():
+    if os.path.exists(path):
         raise InputError(path, "", "expected a name that is still free")
     write_bytes(path, template(options.name, options.track).encode())
     return 0, {
@@ -591,10 +596,10 @@ def parser() -> argparse.ArgumentParser:
     sub = add("new-solver", run_new_solver, "my-idea --track pipeline")
     sub.add_argument("name", type=_solver_name, metavar="NAME")
     sub.add_argument("--track", required=True, choices=tracks())
-    sub.add_argument("--directory", type=Path, metavar="DIR", help="default: solvers/TRACK, or here")
+    sub.add_argument("--directory", type=_path, metavar="DIR", help="default: solvers/TRACK, or here")
 
     sub = add("submit", run_submit, "solvers/pipeline/my_idea.py")
-    sub.add_argument("file", metavar="FILE", help="a Python file, a TOML file of programs, or a program")
+    sub.add_argument("file", type=_path, metavar="FILE", help="a Python file, a TOML file of programs, or a program")
     sub.add_argument("--track", choices=tracks(), help="of a program; of a file, only its solvers of this track")
 
     sub = add("worker", run_worker, "--scheduler tcp://HOST:8786 --cores 4")
@@ -645,12 +650,17 @@ def _backend(sub: argparse.ArgumentParser) -> None:
 
 
 def _results(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
+    sub.add_argument("--results", type=_path, default=Path("results"), metavar="DIR", help="default: results")
 
 
 def _solver_path(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
-        "--solver-path", action="append", default=[], metavar="PATH", help="more solvers: a file or a folder"
+        "--solver-path",
+        action="append",
+        type=_path,
+        default=[],
+        metavar="PATH",
+        help="more solvers: a file or a folder",
     )
 
 
@@ -672,6 +682,17 @@ def _generate(sub: argparse.ArgumentParser) -> None:
             kind = type(default) if default is not None else float
             meaning = f"{MEANING[key].replace('%', '%%')} (default: {default})"
             member.add_argument(f"--{key.replace('_', '-')}", dest=key, type=kind, metavar="X", help=meaning)
+
+
+def _path(text: str) -> Path:
+    """A path that there may or may not be; one that the system cannot even look for is refused."""
+    try:
+        os.lstat(text)
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            found = text if len(text) < 100 else f"{text[:50]}... of {len(text)} characters"
+            raise argparse.ArgumentTypeError(f"expected a path ({error.strerror}), found {found!r}") from None
+    return Path(text)
 
 
 def _positive_int(text: str) -> int:
@@ -703,7 +724,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"expected a positive number, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a positive number below 1e9, found {text!r}")
     return value
 
 

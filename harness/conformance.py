@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -45,11 +46,12 @@ def submit(path: str | Path, track: str | None = None, say: Callable[[str], None
     """
     candidates = _candidates(Path(path), track)
     others = [info for info in discover() if Path(info.file) != Path(path).resolve()]
-    return [finding for info in candidates for finding in examine(info, others, say)]
+    findings = [finding for info in candidates for finding in examine(info, others, say)]
+    return list(dict.fromkeys(findings))  # a file that cannot be imported fails alike for every track
 
 
 def _candidates(path: Path, track: str | None) -> list[SolverInfo]:
-    if path.suffix not in (".py", ".toml") and path.is_file():
+    if path.suffix not in (".py", ".toml") and os.path.isfile(path):
         if track is None:
             raise InputError(path, "", "expected --track for a program, or a Python or TOML file that declares one")
         return [from_command(shlex.quote(str(path.resolve())), track)]

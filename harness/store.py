@@ -178,7 +178,7 @@ class Store:
         jobs: int = 1,
     ) -> int:
         """Record a call of ``shardmark run``, the referee's machine and the ids of all its runs; return its number."""
-        row = {"started": started, "command": json.dumps(list(command)), "version": version}
+        row = {"started": started, "command": _json(list(command)), "version": version}
         with self.transaction() as db:
             number = int(_insert(db, "campaigns", {**row, "executor": executor, "jobs": jobs}).lastrowid or 0)
             db.executemany("INSERT INTO matrix VALUES (?, ?)", [(number, run) for run in runs])
@@ -189,14 +189,14 @@ class Store:
         self, campaign: int, name: str, facts: Mapping[str, Any], disturbances: Sequence[str] | None = None
     ) -> None:
         """Record a machine of a campaign, or what is known of it by now; ``disturbances`` None if nobody has looked."""
-        found = None if disturbances is None else json.dumps(list(disturbances))
-        row = {"campaign": campaign, "name": name, "facts": json.dumps(dict(facts)), "disturbances": found}
+        found = None if disturbances is None else _json(list(disturbances))
+        row = {"campaign": campaign, "name": name, "facts": _json(dict(facts)), "disturbances": found}
         with self.transaction() as db:
             _insert(db, "hosts", row, key=("campaign", "name"))
 
     def end_campaign(self, campaign: int, ended: str, disturbances: Mapping[str, Sequence[str]]) -> None:
         """Record when a campaign ended, and what was found on each of its machines that was looked at, by name."""
-        found = [(json.dumps(list(words)), campaign, name) for name, words in disturbances.items()]
+        found = [(_json(list(words)), campaign, storable(name)) for name, words in disturbances.items()]
         with self.transaction() as db:
             db.execute("UPDATE campaigns SET ended = ? WHERE id = ?", (ended, campaign))
             db.executemany("UPDATE hosts SET disturbances = ? WHERE campaign = ? AND name = ?", found)
@@ -205,9 +205,9 @@ class Store:
         self, checksum: str, name: str, track: str, summary: Mapping[str, Any], published: Mapping[str, Any]
     ) -> None:
         """Record an instance, or what is known of it by now."""
-        facts = {"summary": json.dumps(dict(summary)), "published": json.dumps(dict(published))}
+        facts = {"summary": _json(dict(summary)), "published": _json(dict(published))}
         with self.transaction() as db:
-            row = {"checksum": checksum, "id": storable(name), "track": track, **facts}
+            row = {"checksum": checksum, "id": name, "track": track, **facts}
             _insert(db, "instances", row, key=("checksum",))
 
     def add_solver(
@@ -216,7 +216,7 @@ class Store:
         """Record a version of a solver."""
         row = {"hash": solver_hash, "track": track, "name": name, "kind": kind, "source": source}
         with self.transaction() as db:
-            facts = {"description": description, "params": json.dumps(params)}
+            facts = {"description": description, "params": _json(params)}
             _insert(db, "solvers", row | facts, key=("track", "name", "hash"))
 
     def add_run(self, campaign: int, run: Record) -> None:
@@ -296,8 +296,10 @@ def _columns(run: Record) -> dict[str, Any]:
     """What the database holds of a run, by column."""
     names = [f.name for f in fields(run) if f.name not in ("incumbents", "bounds")]
     return {name: getattr(run, name) for name in names} | {
-        **{name: storable(getattr(run, name)) for name in ("instance", "reason", "log")},
-        **{name: _json(getattr(run, name)) for name in ("enforced", "claimed")},
+        **{
+            name: None if (value := getattr(run, name)) is None else _json(dict(value))
+            for name in ("enforced", "claimed")
+        },
         "feasible": int(run.cost is not None),
         "cost": decimal(run.cost),
         "cost_float": as_float(run.cost),
@@ -307,8 +309,9 @@ def _columns(run: Record) -> dict[str, Any]:
     }
 
 
-def _json(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else json.dumps(dict(value))
+def _json(value: Any) -> str:
+    """JSON of any value; stray surrogates, which an escape would hide, are replaced."""
+    return storable(json.dumps(value, ensure_ascii=False))
 
 
 def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], key: Sequence[str] = ()) -> sqlite3.Cursor:
@@ -316,4 +319,5 @@ def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], key: Seq
     update = ", ".join(f"{name} = excluded.{name}" for name in row if name not in key)
     otherwise = f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {update}" if key else ""
     values = ", ".join(f":{name}" for name in row)
-    return db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values}){otherwise}", dict(row))
+    stored = {name: storable(value) if isinstance(value, str) else value for name, value in row.items()}
+    return db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values}){otherwise}", stored)

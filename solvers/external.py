@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -169,7 +170,7 @@ def _program(
     """A program whose words are looked up: files from ``folder``, a bare program name on the PATH."""
     program, error = _find_program(words[0], folder)
     command = [program, *(_find_file(word, folder) for word in words[1:])]
-    files = {word: Path(word) for word in command if Path(word).is_absolute() and Path(word).is_file()}
+    files = {word: Path(word) for word in command if os.path.isabs(word) and os.path.isfile(word)}
     about = {key: entry[key] for key in ("track", "source", "description", "deterministic") if key in entry}
     named = [files[word].name if word in files else word for word in command]  # wherever the files lie
     version = hash_of(((path.name, path) for path in files.values()), encode({**about, "command": named}).decode())
@@ -181,18 +182,15 @@ def _find_program(word: str, folder: Path) -> tuple[str, str]:
     if "/" not in word:
         found = shutil.which(word)
         return (str(Path(found).absolute()), "") if found else (word, f"there is no program {word!r} on the PATH")
-    path = (folder / Path(word).expanduser()).absolute()
-    if not path.is_file():
+    path = (folder / os.path.expanduser(word)).absolute()
+    if not os.path.isfile(path):  # also for a name that no file can have
         return str(path), f"there is no program {path}"
     return str(path), "" if shutil.which(path) else f"{path} is not executable"
 
 
 def _find_file(word: str, folder: Path) -> str:
     """An argument as a program in another folder needs it: absolute if it names a file, or says that it is a path."""
-    try:
-        names_one = bool(word) and (folder / word).is_file()
-    except OSError:
-        names_one = False  # too long for a name
+    names_one = bool(word) and os.path.isfile(folder / word)
     return str((folder / word).absolute()) if names_one or word.startswith(("./", "../")) else word
 
 
@@ -202,7 +200,7 @@ def from_command(command: str, track: str) -> Program:
     Its name is that of the first file that it names, else of the program. InputError for one that cannot be started.
     """
     words = _fill("command", repr(command), _words("command", repr(command), command), {})
-    mine = next((word for word in words if Path(_find_file(word, Path.cwd())).is_file()), words[0])
+    mine = next((word for word in words if os.path.isfile(_find_file(word, Path.cwd()))), words[0])
     entry = {"track": track, "description": command.strip()}
     program = _program(entry, legal_name(Path(mine).name), words, {}, Path(mine).absolute(), Path.cwd())
     if program.error:

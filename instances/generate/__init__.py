@@ -17,6 +17,8 @@ from instances.generate.draws import Draws
 __all__ = ["MEANING", "Family", "families"]
 
 Parameter = int | float | str | None
+#: Greatest values of integers that have a limit of their own; random graphs draw a number for every pair of nodes.
+MOST = {"nodes": 20_000}
 
 
 @dataclass(frozen=True)
@@ -46,20 +48,20 @@ class Family:
             if key not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
                 raise InputError(place, key, f"expected only the parameters {known}")
-            expected = _misfit(value, self.parameters[key])
+            expected = _misfit(value, self.parameters[key], MOST.get(key, 1_000_000))
             if expected:
                 raise InputError(place, key, f"{expected}, found {describe(value)}")
         instance = self.function(Draws(seed), **{**self.parameters, **given})
         return dataclasses.replace(instance, name=f"{self.name}-{seed}")
 
 
-def _misfit(value: Parameter, default: Parameter) -> str:
-    """What was expected of a value where ``default`` is usual; empty if the value will do."""
+def _misfit(value: Parameter, default: Parameter, most: int) -> str:
+    """What was expected of a value where ``default`` is usual, an integer at ``most``; empty if the value will do."""
     if isinstance(default, str):
         return "" if isinstance(value, str) else "expected a text"
     if isinstance(default, int):
         least = min(default, 1)
-        return "" if type(value) is int and value >= least else f"expected an integer, at least {least}"
+        return "" if type(value) is int and least <= value <= most else f"expected an integer from {least} to {most}"
     fits = value is default or (type(value) in (int, float) and 0 <= float(value or 0) < math.inf)
     return "" if fits else "expected a finite number, at least 0"
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.discover import discover
 from instances.jsonfile import read_json, write_json
 
 CONTEST_EXAMPLE = {
@@ -32,6 +33,9 @@ CONTEST_EXAMPLE = {
         "usage_limit": 50,
     }
 }
+
+
+LONG = "a" * 9000
 
 
 @dataclass(frozen=True)
@@ -251,7 +255,10 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
     [
         (["solve", "GRAPH", "--solver", "brkga-10"], "did you mean 'brkga-100'?"),
         (["solve", "nowhere.json", "--solver", "random-1"], "nowhere.json"),
-        (["solve", "GRAPH", "--solver", "random-1", "--timeout", "-1"], "expected a positive number, found '-1'"),
+        (
+            ["solve", "GRAPH", "--solver", "random-1", "--timeout", "-1"],
+            "expected a positive number below 1e9, found '-1'",
+        ),
         (["solve", "GRAPH", "--solver", "random-1", "--cores", "two"], "expected a whole number"),
         (["solve", "EXAMPLE", "--solver", "random", "--stages", "2"], "intraop has no stages"),
         (["solve", "EXAMPLE", "--solver", "brkga-100"], "expected one of"),
@@ -260,6 +267,16 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["check", "GRAPH", "GRAPH.txt"], "GRAPH.txt"),
         (["check", "EXAMPLE", "EXAMPLE", "--track", "pipeline"], "expected"),
         (["bound", "GRAPH", "--method", "random-1000000"], "expected one of"),
+        (["generate", "erdos-renyi", "--nodes", "9" * 11, "--output", "x"], "expected an integer from 1 to 20000"),
+        (["generate", "transformer", "--layers", "9" * 11, "--output", "x"], "expected an integer from 1 to 1000000"),
+        (["solve", "chain", "--command", LONG], "expected a program that can be started"),
+        (["solve", "chain", "--command", f"./{LONG}"], "expected a program that can be started"),
+        (["run", "--instance", "chain", "--command", LONG], "expected a program that can be started"),
+        (["submit", LONG], "File name too long"),
+        (["list", "solvers", "--solver-path", LONG], "File name too long"),
+        (["results", "--results", LONG], "File name too long"),
+        (["new-solver", LONG, "--track", "pipeline"], "File name too long"),
+        (["new-solver", "mine", "--track", "pipeline", "--directory", LONG], "File name too long"),
         (["run", "--suite", "quik"], "quick"),
         (["run", "--solver", "brkga-10"], "brkga-100"),
         (["run", "--jobs", "0"], "at least 1"),
@@ -287,6 +304,15 @@ def test_a_mistake_is_one_sentence_and_exit_2(arguments, sentence, graph, exampl
     assert sentence in result.stderr
     if result.stderr.startswith("shardmark: "):
         assert result.stderr.count("\n") == 1
+
+
+def test_an_unknown_bound_is_told_which_bounds_there_are(graph):
+    bounds = sorted(info.name for info in discover() if (info.track, info.kind) == ("pipeline", "bound"))
+    result = shardmark("bound", graph, "--method", "nope")
+    assert (result.returncode, result.stderr) == (
+        2,
+        f"shardmark: bound: 'nope': expected one of {', '.join(bounds)}\n",
+    )
 
 
 def test_an_output_that_cannot_be_written_is_a_sentence(graph, tmp_path):

@@ -132,6 +132,21 @@ def test_what_is_known_of_an_instance_grows(store):
     assert store.rows("instances")[1] == [("c", "i", "intraop", '{"nodes": 3}', '{"best_cost": "5"}')]
 
 
+def test_text_that_utf_8_cannot_hold_is_replaced(store):
+    stray, held = "a\udc80", "a?"
+    store.add_campaign(stray, [stray], stray, {"cpu": stray})
+    store.add_host(2, stray, {}, [stray])
+    store.end_campaign(2, "later", {stray: [stray]})
+    store.add_instance("d", stray, stray, {"x": stray}, {"source": stray})
+    store.add_solver("h", "intraop", stray, "solver", stray, stray, {"p": stray})
+    store.add_run(2, a_run(solver=stray, instance=stray, log=stray, reason=stray, host=stray, claimed={"end": stray}))
+    assert store.disturbances(2) == [(held, held)]
+    for table in ("campaigns", "hosts", "instances", "solvers", "runs"):
+        last = repr(store.rows(table)[1][-1])
+        assert held in last
+        assert "udc80" not in last
+
+
 def test_nothing_is_searched_row_by_row_to_store_a_run(store):
     said = []
     store.connection.set_trace_callback(said.append)

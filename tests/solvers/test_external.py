@@ -176,6 +176,9 @@ def test_a_command_is_named_after_its_file(folder, monkeypatch, command, name):
     ("command", "expected"),
     [
         ("./nowhere {instance}", "expected a program that can be started, there is no program"),
+        ("~nobody-of-that-name/solver", "expected a program that can be started, there is no program"),
+        (9000 * "a", "expected a program that can be started, there is no program"),
+        (f"./{9000 * 'a'}", "expected a program that can be started, there is no program"),
         ("", "expected a program and its arguments"),
         ("echo 'a", "expected a command as a shell reads it (No closing quotation)"),
         ("echo {what}", "expected only the placeholders"),
