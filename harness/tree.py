@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import re
@@ -346,13 +347,16 @@ def written(folder: int, most: int = 10_000) -> int:
     total, folders = 0, deque(["."])
     while folders and most > 0:
         place = folders.popleft()
-        with contextlib.suppress(OSError):  # it has gone, or is locked
+        try:
             for name, facts in _entries(place, folder, most):
                 most -= 1
                 if stat.S_ISDIR(facts.st_mode):
                     folders.append(f"{place}/{name}")
                 elif stat.S_ISREG(facts.st_mode):
                     total += facts.st_blocks * 512
+        except OSError as error:  # it has gone, or is locked
+            if error.errno == errno.EMFILE:  # somebody took our right to look
+                raise
     return total
 
 

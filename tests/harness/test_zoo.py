@@ -374,7 +374,7 @@ PROCESSES = (
     Case("child-holds-the-pipes", "exit", "ok", cost=10.0),
     Case("fork-and-both-report", "exit", "ok", cost=10.0),
     Case("reads-stdin", "exit", "ok", cost=10.0),
-    Case("thread-storm", "exit", "ok", cost=10.0),
+    Case("thread-storm", "exit", "ok", cost=10.0, limits=replace(AMPLE, processes=512)),
     Case("lists-what-is-open", "exit", "ok", cost=10.0, log=r"^open:( pipe| /dev/null){3,5}$"),
     Case("leaves-its-child-reporting", "crash", "crash", WORDLESS, 10.0),
     Case("process-storm", "processes", "processes", r"had \d+ processes at once, the limit is 100", 10.0),
