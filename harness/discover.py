@@ -116,7 +116,7 @@ def _imported(versions: Mapping[str, str], *, survey: bool = False) -> tuple[lis
     installed: dict[str, str] = {}
     left = dict(versions)
     while left:
-        content, error = _ask(list(left), "survey" if survey else "list")
+        content, error = _ask(list(left), survey)
         try:
             answers = _answers(content)
             installed = answers.pop(0)["installed"] if survey and answers else installed
@@ -132,13 +132,24 @@ def _imported(versions: Mapping[str, str], *, survey: bool = False) -> tuple[lis
     return found, installed
 
 
-def _ask(places: Sequence[str], action: str) -> tuple[bytes, str]:
-    """What one child process wrote, and how it ended if it did not get through all places."""
-    command = [sys.executable, "-P", "-m", "harness.worker", action, json.dumps(list(places))]
-    null = subprocess.DEVNULL
-    with tempfile.TemporaryFile() as answers:  # no pipe: what an import leaves behind could hold it open
+def _ask(places: Sequence[str], survey: bool) -> tuple[bytes, str]:
+    """What one child process wrote, and how it ended if it did not get through all places.
+
+    Without ``survey`` it is a stranger's one place, imported in isolation.
+    """
+    # A file, as what an import leaves behind could hold a pipe open.
+    with (
+        tempfile.TemporaryFile() as answers,
+        tempfile.TemporaryDirectory(prefix="shardmark-", ignore_cleanup_errors=True) as scratch,
+    ):
+        asked = ["harness.worker", "survey", json.dumps(places)] if survey else ["harness.listing", *places, scratch]
         child = subprocess.Popen(
-            command, stdin=null, stdout=answers, stderr=null, env=environment(1), start_new_session=True
+            [sys.executable, "-P", "-m", *asked],
+            stdin=subprocess.DEVNULL,
+            stdout=answers,
+            stderr=subprocess.DEVNULL,
+            env=environment(1),
+            start_new_session=True,
         )
         try:
             status = child.wait(IMPORT_TIMEOUT_S)

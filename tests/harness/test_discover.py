@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from uuid import uuid4
 
+import psutil
 import pytest
 
-from harness.discover import SolverInfo, discover
+from harness.discover import SolverInfo, declared_in, discover
+from harness.isolate import why_not
 from harness.limits import Limits
 from harness.run import Job, perform
 from harness.warden import Warden
@@ -278,3 +281,40 @@ def test_texts_are_made_fit_for_tables(tmp_path):
 def test_parameters_are_made_fit_for_tables(tmp_path):
     (mine,) = written(tmp_path, declared=r", variants={'mine': {'x': '\ud800', 'y': 2}}")
     assert mine.params == {"x": "?", "y": 2}
+
+
+REACHES = """
+import socket, subprocess, time
+try:
+    open({!r}, "w")
+except OSError:
+    pass
+try:
+    socket.create_connection(("192.0.2.1", 80), 5)
+except OSError as error:
+    network = error.strerror
+open("own", "w").write("x")
+later = "import time; time.sleep(3600) #" + {!r}
+subprocess.Popen([sys.executable, "-c", later], start_new_session=True)
+"""
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is isolation")
+def test_an_import_reaches_nothing_and_leaves_nothing(tmp_path):
+    mark = uuid4().hex
+    (mine,) = written(tmp_path, REACHES.format(str(tmp_path / "left"), mark), ", source=network")
+    assert (mine.error, mine.source) == ("", "Network is unreachable")
+    assert not (tmp_path / "left").exists()
+    assert not any(mark in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+
+
+def test_an_import_that_takes_too_long_is_the_error_of_its_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.discover.IMPORT_TIMEOUT_S", 1.0)
+    infos = declared_in(write(tmp_path, "bad.py", "import time; time.sleep(3600)"))
+    assert {(info.name, info.error) for info in infos} == {("bad", "was not imported within 1 s")}
+
+
+def test_an_import_that_a_signal_ends_is_the_error_of_its_file(tmp_path):
+    infos = written(tmp_path, "os.kill(os.getpid(), 9)")
+    assert all(info.error.startswith("ended the process while it was imported (exit status ") for info in infos)
+    assert infos
