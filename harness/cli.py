@@ -31,7 +31,7 @@ from harness.executors import LocalExecutor
 from harness.limits import Limits
 from harness.run import Executor, Job, Problem, campaign, perform, utc_now
 from harness.show import Progress, pairs, printable, table
-from harness.store import Record, Store, exclusive
+from harness.store import FILE_NAME, Record, Store, exclusive
 from harness.verify import verify
 from instances import InputError, catalog, save, tracks
 from instances.jsonfile import read_json, write_bytes, write_json
@@ -44,6 +44,7 @@ DEFAULT_MEMORY_MIB = 4096.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    database = "results"
     try:
         _open_streams()
         with _clean_end():
@@ -51,13 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options = parser().parse_args(arguments)
             finally:
                 say("")  # help waits to be written
+            database = str(getattr(options, "results", Path()) / FILE_NAME)
             status, answer = options.command(options)
             emit(answer, options.json)
     except InputError as error:
         print(f"shardmark: {printable(str(error))}", file=sys.stderr)
         return 2
     except sqlite3.Error as error:
-        print(f"shardmark: results: expected a database that can be read and written ({error})", file=sys.stderr)
+        expected = f"expected a database that can be read and written ({error})"
+        print(printable(f"shardmark: {database}: {expected}"), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("shardmark: interrupted", file=sys.stderr)
@@ -296,7 +299,7 @@ def run_run(options: argparse.Namespace) -> Answer:
     check_executor(options)
     jobs = matrix(options)
     with exclusive(options.results):
-        store = Store.open(options.results, create=True)
+        store = Store.open(options.results, create=True, tell=Progress(0, 0).line)
         try:
             return run_jobs(options, jobs, store)
         finally:

@@ -57,6 +57,12 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["best", "proven", "bound_trusted", "bound_best", "bound_proves"], pl.Boolean),
     **dict.fromkeys(["best_by", "bound_by"], pl.List(pl.String)),
 }
+#: Columns of the store that hold JSON, and of what kind.
+_JSON: Mapping[str, type] = {
+    **dict.fromkeys(["summary", "published", "params", "facts", "enforced", "claimed"], dict),
+    **dict.fromkeys(["command", "disturbances"], list),
+}
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?")
 #: The columns of `run_table` that fit a terminal.
 SHORT = ["track", "instance", "solver", "seed", "status", "cost", "score", "lower_bound", "certified", "gap", "wall_s"]
 _METHOD = ["track", "solver"]
@@ -187,7 +193,35 @@ def _frame(columns: Sequence[str], rows: Sequence[Sequence[Any]], **types: Any) 
 
 
 def _load(store: Store, table: str, **types: Any) -> pl.DataFrame:
-    return _frame(*store.rows(table), **types)
+    """A table of the store; InputError for the first value in it that is not what its column holds."""
+    columns, rows = store.rows(table)
+    for place, column in enumerate(columns):
+        expected, fits = _column(column, {**_TYPES, **types}.get(column))
+        for row in rows:
+            if row[place] is not None and not fits(row[place]):
+                where = f"{table} {columns[0]} {row[0]!r} {column}"
+                raise InputError(store.path, where, f"expected {expected}, found {row[place]!r}")
+    return _frame(columns, rows, **types)
+
+
+def _column(name: str, kind: Any) -> tuple[str, Callable[[Any], bool]]:
+    """What a column of the store holds, in words and as a check."""
+    if name in _JSON:
+        return f"JSON, a{'n object' if _JSON[name] is dict else ' list'}", lambda value: _is_json(value, _JSON[name])
+    if name in ("cost", "lower_bound", "value"):
+        return "a number as decimal text", lambda value: isinstance(value, str) and bool(_DECIMAL.fullmatch(value))
+    if kind == pl.Int64:
+        return "an integer", lambda value: isinstance(value, int)
+    if kind == pl.Float64:
+        return "a number", lambda value: isinstance(value, int | float)
+    return "a text", lambda value: isinstance(value, str)
+
+
+def _is_json(value: Any, kind: type) -> bool:
+    try:
+        return isinstance(value, str) and isinstance(json.loads(value), kind)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _reports(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import json
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -23,6 +23,9 @@ from instances import InputError
 FILE_NAME = "results.sqlite"
 LOCK_NAME = ".lock"
 LOCK_S = 1.0
+BUSY_S = 30.0  # how long a statement waits for whoever else holds the database, before anybody is told
+PATIENCE_S = 3600.0  # and all its tries together
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL)
 
 
 @dataclass(frozen=True)
@@ -135,20 +138,21 @@ def _locked(lock: int) -> bool:
 class Store:
     """The database of one results folder; open it with ``Store.open``."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+    def __init__(self, connection: sqlite3.Connection, path: Path, tell: Callable[[str], None]) -> None:
+        self.connection, self.path, self.tell = connection, path, tell
 
     @classmethod
-    def open(cls, folder: str | Path, *, create: bool = False) -> Store:
+    def open(cls, folder: str | Path, *, create: bool = False, tell: Callable[[str], None] = lambda _: None) -> Store:
         """Open the database of a folder, to read it, or with ``create`` to write, making it if there is none.
 
-        Raises InputError if there is nothing to read or it is not ours.
+        ``tell`` is told when another process keeps it from being written. Raises InputError if there is nothing to
+        read or it is not ours.
         """
         path = Path(folder) / FILE_NAME
         if not create and not path.is_file():
             raise InputError(folder, "", f"expected a results folder with {FILE_NAME}, run `shardmark run` first")
         try:
-            return cls(_open_to_write(path) if create else _open_to_read(path))
+            return cls(_open_to_write(path) if create else _open_to_read(path), path, tell)
         except sqlite3.Error as error:
             raise InputError(path, "", f"expected a results database that can be opened ({error})") from None
 
@@ -162,9 +166,25 @@ class Store:
         if self.connection.in_transaction:
             yield self.connection
             return
-        with self.connection:
-            self.connection.execute("BEGIN IMMEDIATE")
+        self._execute("BEGIN IMMEDIATE")
+        try:
             yield self.connection
+            self._execute("COMMIT")
+        except BaseException:
+            self.connection.rollback()
+            raise
+
+    def _execute(self, statement: str) -> None:
+        """Begin or end a transaction, again and again while another process holds the database: a run may be lost."""
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.connection.execute(statement)
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in BUSY or time.monotonic() > end:
+                    raise
+                self.tell(f"{self.path}: waiting for another process that holds it ({error})")
 
     def add_campaign(
         self,
@@ -246,7 +266,10 @@ class Store:
     def solution(self, run: str) -> Any:
         """The best solution of a run, or None."""
         row = self.connection.execute("SELECT solution FROM runs WHERE id = ?", (run,)).fetchone()
-        return None if row is None or row[0] is None else json.loads(zlib.decompress(row[0]))
+        try:
+            return None if row is None or row[0] is None else json.loads(zlib.decompress(row[0]))
+        except (zlib.error, ValueError, TypeError):
+            raise InputError(self.path, f"runs id {run!r} solution", "expected zlib of JSON") from None
 
     def rows(self, table: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Column names and all rows of a table, the solutions left out."""
@@ -256,7 +279,7 @@ class Store:
 
 def _open_to_write(path: Path) -> sqlite3.Connection:
     make_folder(path.parent)
-    connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
     with _closed_on_error(connection):
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
@@ -268,7 +291,7 @@ def _open_to_write(path: Path) -> sqlite3.Connection:
 def _open_to_read(path: Path) -> sqlite3.Connection:
     """A connection that leaves the file as it is: an older database is copied to memory and brought up to date."""
     address = f"file:{quote(str(path.resolve()))}"
-    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=30.0)
+    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_S)
     try:
         connection.execute("PRAGMA user_version")
     except sqlite3.OperationalError:  # a folder that cannot be written, not even the log beside the database

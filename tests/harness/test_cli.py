@@ -418,7 +418,7 @@ def test_a_damaged_database_is_a_sentence(graph, tmp_path):
     for command in (["results"], ["leaderboard", "--output", tmp_path / "site"]):
         result = shardmark(*command, "--results", results)
         assert result.returncode == 2
-        assert result.stderr.startswith("shardmark: results: expected a database")
+        assert result.stderr.startswith(f"shardmark: {path}: expected a database")
 
 
 def test_results_of_a_folder_that_cannot_be_written_can_be_read(graph, tmp_path):

@@ -526,6 +526,32 @@ def test_an_export_that_does_not_fit_leaves_the_old_file(
     assert path.read_text() == "old"
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "value", "expected"),
+    [
+        ("runs", "cost", "{broken", "a number as decimal text"),
+        ("runs", "cost", "1e999999999", "a number as decimal text"),
+        ("runs", "enforced", "{broken", "JSON, an object"),
+        ("runs", "seed", "{broken", "an integer"),
+        ("runs", "wall_s", "{broken", "a number"),
+        ("runs", "log", b"\xff", "a text"),
+        ("incumbents", "cost", "nan", "a number as decimal text"),
+        ("instances", "published", "[]", "JSON, an object"),
+        ("hosts", "disturbances", "{}", "JSON, a list"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_place(book: Book, table: str, column: str, value: Any, expected: str) -> None:
+    book.instance("x")
+    book.run("a", "x", 50)
+    book.store.connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    with pytest.raises(InputError) as caught:
+        book.tables()
+    assert caught.value.source.endswith("results.sqlite")
+    assert caught.value.place.startswith(f"{table} ")
+    assert caught.value.place.endswith(f" {column}")
+    assert caught.value.expected == f"expected {expected}, found {value!r}"
+
+
 def test_every_table_can_be_exported(book: Book, tmp_path: Path) -> None:
     book.instance("x")
     claimed = {"end": "done", "cost": "50", "lower_bound": "40", "solutions": 1, "bounds": 1}

@@ -132,6 +132,29 @@ def test_what_is_known_of_an_instance_grows(store):
     assert store.rows("instances")[1] == [("c", "i", "intraop", '{"nodes": 3}', '{"best_cost": "5"}')]
 
 
+def test_a_database_that_another_process_holds_is_waited_for(store, tmp_path, monkeypatch):
+    store.connection.execute("PRAGMA busy_timeout = 10")
+    said = []
+    with closing(sqlite3.connect(tmp_path / "results.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.tell = lambda words: (said.append(words), other.execute("ROLLBACK"))
+        store.add_run(1, a_run())
+        assert store.finished() == {"r1": "ok"}
+        assert said == [f"{tmp_path}/results.sqlite: waiting for another process that holds it (database is locked)"]
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr("harness.store.PATIENCE_S", 0.0)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            store.add_run(1, a_run(status="timeout"))
+    assert store.finished() == {"r1": "ok"}
+
+
+def test_a_solution_that_is_none_is_a_sentence(store):
+    store.add_run(1, a_run())
+    store.connection.execute("UPDATE runs SET solution = '{broken'")
+    with pytest.raises(InputError, match=r"results.sqlite: runs id 'r1' solution: expected zlib of JSON"):
+        store.solution("r1")
+
+
 def test_text_that_utf_8_cannot_hold_is_replaced(store):
     stray, held = "a\udc80", "a?"
     store.add_campaign(stray, [stray], stray, {"cpu": stray})
