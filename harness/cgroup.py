@@ -27,12 +27,13 @@ from benchexec.runexecutor import RunExecutor
 
 from harness import prctl
 from harness.limits import MEASURES, THREAD_VARIABLES, Order, Unable
-from harness.memory import largest_bytes
+from harness.memory import PAGE, largest_bytes
 from harness.tree import written
 from harness.watch import Pipes, Usage
 
 END_S = 30.0  # for BenchExec to clear up after a run
 CLEAR_S = 0.01  # what that takes as a rule
+CHARGE = 1 << 18  # bytes of memory that the system asks for at once, at most: so near to its limit nothing can begin
 FORKED = 1 << 21  # bytes: what is no greater than the warden by this may be its fork
 HELD = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
 
@@ -44,12 +45,21 @@ class Executor(RunExecutor):
     of a process, ``resident``. That may be of the fork with which the run began, so only what is greater counts.
     """
 
+    most = 0  # bytes that a control group has held at most, also of a run that could not be started
+
+    def _start_execution(self, *args: Any, cgroups: Cgroups, **call: Any) -> Any:
+        try:
+            return super()._start_execution(*args, cgroups=cgroups, **call)
+        except BaseException:
+            self.most = cgroups.read_max_mem_usage() or 0
+            raise
+
     def _get_cgroup_measurements(self, cgroups: Cgroups, ru_child: Any, result: dict[str, Any]) -> None:
         resident = largest_bytes(ru_child) if ru_child else 0
         fork = largest_bytes(resource.getrusage(resource.RUSAGE_SELF)) + FORKED
         result["resident"] = resident if resident > fork else 0
         result["cputime"] = cgroups.read_cputime()
-        result["memory"] = cgroups.read_max_mem_usage() or 0
+        result["memory"] = self.most = cgroups.read_max_mem_usage() or 0
         result["oom_kill_count"] = cgroups.read_oom_kill_count()
 
 
@@ -81,7 +91,7 @@ class Benchexec:
             "output_filename": f"/proc/self/fd/{stdout}",
             "error_filename": f"/proc/self/fd/{stderr}",
             "write_header": False,
-            "memlimit": int(order.limits.memory_mib * 2**20),
+            "memlimit": -int(-order.limits.memory_mib * 2**20 // PAGE) * PAGE,
             "cores": list(order.cpus) or None,
             "workingDir": str(folder),
         }
@@ -138,6 +148,7 @@ class Run:
         self.enforced = enforced
         self.complaint = complaint
         self.folder = call["workingDir"]
+        self.memory = call["memlimit"]
         self.result: dict[str, Any] = {}
         self.failure = ""
         self.process: int | None = None  # file descriptor of the run's first process
@@ -160,7 +171,10 @@ class Run:
             self.failure = self.failure or self.complaint() or "it does not say why"
 
     def ended(self) -> int | None:
-        """Exit status of the first process; None while it is not known. Unable if BenchExec could not start it."""
+        """Exit status of the first process; None while it is not known. Unable if BenchExec could not start it.
+
+        One that there was no memory to start counts as killed for that.
+        """
         if self.thread.is_alive():
             self._find()
             if self.over is None and self.process is not None and select.select([self.process], [], [], 0)[0]:
@@ -168,7 +182,7 @@ class Run:
             if self.over is not None:
                 self.thread.join(CLEAR_S)
             return None
-        if self.failure:
+        if self.failure and not self._full:
             raise Unable(f"BenchExec: {self.failure}")
         return self._status()
 
@@ -239,14 +253,28 @@ class Run:
         except OSError:  # the group is gone, and all processes with it
             return []
 
+    @property
+    def _full(self) -> bool:
+        """Whether the control group was as full as it may be."""
+        return 0 < self.memory < self.executor.most + CHARGE
+
     def _status(self) -> int:
+        if self.failure:
+            return -signal.SIGKILL
         code = self.result["exitcode"]
         return -code.signal if code.signal else code.value
 
     def _used(self) -> Usage:
-        """What BenchExec measured."""
-        if "exitcode" not in self.result:
+        """What BenchExec measured; one that was refused memory has used all that it may.
+
+        What is resident beyond the limit is not the run's alone: its control group has not held so much.
+        """
+        if self.thread.is_alive():
             return Usage()
-        refused = self.result.get("terminationreason") == "memory" and self._status() != 0
-        peak = max(self.result["memory"], self.result["resident"])
+        if self.failure:
+            return Usage(peak=max(self.executor.most, self.memory * self._full), out_of_memory=self._full)
+        status, resident = self._status(), self.result["resident"]
+        told = self.result.get("terminationreason") == "memory" and status != 0
+        refused = told or (self._full and status == -signal.SIGKILL)
+        peak = max(self.result["memory"], resident * (resident <= self.memory), self.memory * refused)
         return Usage(peak=peak, cpu_s=self.result["cputime"], out_of_memory=refused)

@@ -53,7 +53,8 @@ class Limits:
 
     def overused(self, peak_mib: float) -> str:
         """The reason of a run that used more memory than it may."""
-        return f"used {peak_mib:.0f} MiB, the limit is {self.memory_mib:.0f} MiB"
+        used, most = (f"{mib:.0f}" if mib >= 10 else f"{mib:.2g}" for mib in (peak_mib, self.memory_mib))
+        return f"used {used} MiB, the limit is {most} MiB"
 
 
 @dataclass(frozen=True)

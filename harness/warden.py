@@ -75,8 +75,9 @@ class Warden:
         except Unable as error:
             return Outcome("error", str(error), backend=self.backend)
         except (OSError, EOFError) as error:
+            what = "the process that watched it ended" if self.process else "no process to watch it could be started"
             self._abandon()
-            return Outcome("lost", f"the process that watched it ended ({error})", backend=self.backend)
+            return Outcome("lost", f"{what} ({error})", backend=self.backend)
         except BaseException:
             self.close()
             raise
@@ -97,19 +98,18 @@ class Warden:
             except subprocess.TimeoutExpired:
                 self._abandon()
         self.process = None
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
 
     def _abandon(self) -> None:
         """End a warden that no longer answers, and what is left of its run: whatever has its folder's name."""
-        if self.process is None:
-            return self.close()
-        self.process.kill()
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, OSError):
-                if process.environ().get(MARK) == self.folder and process.pid != os.getpid():
-                    process.kill()
-        self.process.wait()
-        return self.close()
+        if self.process is not None:
+            self.process.kill()
+            for process in psutil.process_iter():
+                with contextlib.suppress(psutil.Error, OSError):
+                    if process.environ().get(MARK) == self.folder and process.pid != os.getpid():
+                        process.kill()
+            self.process.wait()
+        self.close()
 
     def _start(self, cores: int, cancel: threading.Event | None = None) -> None:
         self.socket, theirs = socket.socketpair()
@@ -142,6 +142,15 @@ class Warden:
             if time.monotonic() > end:
                 raise TimeoutError("no answer")
         return receive(link)
+
+
+def remove(folder: str | Path) -> None:
+    """Delete a folder and what can be deleted in it, also where it is nested deeper than Python can follow."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        with contextlib.suppress(OSError):
+            subprocess.run(["rm", "-rf", "--", folder], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def environment(cores: int) -> dict[str, str]:
@@ -200,7 +209,7 @@ def main(arguments: list[str]) -> int:
         send(link, {"unable": str(error)})
         return 1
     finally:
-        shutil.rmtree(base, ignore_errors=True)
+        remove(base)
     return 0
 
 
@@ -251,6 +260,8 @@ def carry_out(order: Order, backend: Any, base: Path, control: int) -> Outcome:
             try:
                 job = job_of(order, instance, start + order.limits.timeout_s - order.limits.margin_s())
                 run = backend.start(order, job, command, scratch, pipes)
+            except (OSError, LookupError) as error:
+                raise Unable(f"{backend.name}: the run cannot be started ({error!r})") from None
             finally:
                 pipes.started()
             outcome = watch.until_end(run)
@@ -265,10 +276,13 @@ def places(base: Path, *, leaves_files: bool) -> Iterator[tuple[Path, Path]]:
         base.joinpath("scratch").mkdir(exist_ok=True)
         yield base, base / "scratch"
         return
-    with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as folder:
-        scratch = Path(folder, "scratch")
+    folder = Path(tempfile.mkdtemp(dir=base))
+    try:
+        scratch = folder / "scratch"
         scratch.mkdir()
-        yield Path(folder), scratch
+        yield folder, scratch
+    finally:
+        remove(folder)
 
 
 def prepare(order: Order, folder: Path, scratch: Path, backend: Any) -> tuple[list[str], Path]:

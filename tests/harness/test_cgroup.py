@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import sys
 import time
@@ -103,6 +104,25 @@ def test_time_that_clearing_up_takes_is_not_the_run_s(warden, order):
     outcome = warden.run(order("sh", "-c", "sleep 30 & exit 0"))
     assert (outcome.stop, outcome.reason) == ("exit", "")
     assert time.monotonic() - began - outcome.wall_s > 0.4
+
+
+@pytest.mark.parametrize("memory_mib", [0.001, 0.1, 1.0, 8.0])
+def test_a_run_that_there_is_no_memory_to_begin_ends_for_that(warden, order, zoo, memory_mib):
+    outcome = warden.run(order(solver="good", file=zoo["good"].file, memory_mib=memory_mib))
+    assert (outcome.stop, outcome.messages) == ("memory", [])
+    used, limit = re.fullmatch(r"used (\S+) MiB, the limit is (\S+) MiB", outcome.reason).groups()
+    assert float(limit) == memory_mib <= float(used)
+
+
+def test_libraries_that_others_have_loaded_break_no_limit(warden, order, zoo):
+    """They are in the resident memory of a run, but not in its control group, which holds what is its own."""
+    run = order(solver="good", file=zoo["good"].file, memory_mib=512.0)
+    warden.run(run)  # loads them
+    free = warden.run(run).peak_mib
+    for memory_mib in range(16, int(free)):
+        outcome = warden.run(order(solver="good", file=zoo["good"].file, memory_mib=float(memory_mib)))
+        assert outcome.stop == "memory" or outcome.peak_mib <= memory_mib
+        assert outcome.stop == "exit" or not any(decode(data).kind == "done" for _, data in outcome.messages)
 
 
 def test_memory_in_files_counts(warden, isolation, order):

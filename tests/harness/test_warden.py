@@ -164,6 +164,52 @@ def test_a_warden_that_is_stopped_while_it_starts_is_given_up(warden, tmp_path, 
     assert found[0].stop == "lost"
 
 
+def test_a_warden_that_cannot_be_started_loses_its_run(warden, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(module.subprocess, "Popen", refuse)
+    outcome = warden.run(order_of(tmp_path, "run.report([0, 1])"))
+    reason = "no process to watch it could be started ([Errno 11] Resource temporarily unavailable)"
+    assert (outcome.stop, outcome.reason) == ("lost", reason)
+    monkeypatch.undo()
+    assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
+
+
+def test_a_warden_that_does_not_start_is_called_off(warden, tmp_path, monkeypatch, cancel):
+    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=LIMITS), cancel, wanted=0)
+    os.kill(warden.process.pid, signal.SIGSTOP)
+    cancel.set()
+    monkeypatch.setattr(module, "GRACE_S", 0.5)
+    thread.join(20)
+    assert isinstance(found[0], Cancelled)
+
+
+def test_a_run_that_a_backend_fails_to_start_is_an_error_that_says_so(tmp_path):
+    class Failing:
+        name = "failing"
+        isolated = False
+
+        def start(self, *_):
+            raise KeyError("PATH")
+
+    control, other = os.pipe()
+    with pytest.raises(module.Unable, match=r"^failing: the run cannot be started \(KeyError\('PATH'\)\)$"):
+        module.carry_out(order_of(tmp_path), Failing(), tmp_path, control)
+    os.close(control)
+    os.close(other)
+
+
+def test_folders_nested_deeper_than_python_follows_are_deleted(tmp_path):
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    subprocess.run(
+        ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do mkdir d && cd d; i=$((i+1)); done"], cwd=deep, check=True
+    )
+    module.remove(deep)
+    assert not deep.exists()
+
+
 def test_one_warden_does_many_runs_and_leaves_no_files(warden, tmp_path):
     order = order_of(tmp_path, "open('note', 'w').write('x')\nrun.report([0, 1])")
     pids = set()
