@@ -235,14 +235,13 @@ class Run:
             with open(f"/proc/{first}/cgroup") as lines:
                 found = Cgroups.from_system(lines)
             # A process that has ended may be shown in a group of others, which are not ours to measure or to kill.
-            if found.MEMORY in found and self._group in Path(found[found.MEMORY]).parents:
+            if all(self._is_below(found, controller) for controller in (found.MEMORY, found.CPU)):
                 self.cgroups = found
                 self.scratch = os.open(f"/proc/{first}/root{self.folder}", os.O_RDONLY | os.O_DIRECTORY)
 
-    @property
-    def _group(self) -> Path:
-        """The control group in which BenchExec makes one for each run."""
-        return Path(self.executor.cgroups[self.executor.cgroups.MEMORY])
+    def _is_below(self, found: Cgroups, controller: str) -> bool:
+        """Whether the group that was found for a controller is one that BenchExec made for a run, below its own."""
+        return controller in found and Path(self.executor.cgroups[controller]) in Path(found[controller]).parents
 
     def _members(self) -> list[int]:
         """Processes of the run that are alive."""

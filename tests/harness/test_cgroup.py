@@ -125,17 +125,15 @@ def test_libraries_that_others_have_loaded_break_no_limit(warden, order, zoo):
         assert outcome.stop == "exit" or not any(decode(data).kind == "done" for _, data in outcome.messages)
 
 
-def test_memory_in_files_counts(warden, isolation, order):
-    if isolation == "none":
-        pytest.skip("its folder is on a disk")
+@pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # else its folder is on a disk
+def test_memory_in_files_counts(warden, order):
     fill = "open('x', 'wb').write(bytes(400 << 20))"
     outcome = warden.run(order(*python(fill), output_mib=1000.0))
     assert outcome.stop == "memory"
 
 
-def test_a_run_dies_with_its_warden(warden, isolation, order, monkeypatch):
-    if isolation == "none":
-        pytest.skip("without namespaces only its first process does")
+@pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # without namespaces only its first process does
+def test_a_run_dies_with_its_warden(warden, order, monkeypatch):
     monkeypatch.setattr(Warden, "_abandon", lambda _: None)  # as if the referee were killed with it
     token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
     with ThreadPoolExecutor(1) as pool:
