@@ -134,9 +134,9 @@ def test_a_campaign_says_once_how_its_runs_are_held(chain, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [
-        ("--cpu", "0", "expected a positive number, found '0'"),
+        ("--cpu", "0", "expected a positive number below 1e9, found '0'"),
         ("--processes", "1.5", "expected a whole number, at least 1, found '1.5'"),
-        ("--output-limit", "much", "expected a positive number, found 'much'"),
+        ("--output-limit", "much", "expected a positive number below 1e9, found 'much'"),
     ],
 )
 def test_limits_that_are_none_are_refused(chain, capsys, option, value, expected):
