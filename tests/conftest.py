@@ -13,9 +13,10 @@ import pytest
 hypothesis.settings.register_profile("shardmark", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("shardmark")
 
-# A shell starts what it puts into the background with Ctrl-C ignored, and so would be all programs under test.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# They must reach the programs under test: a shell ignores Ctrl-C for what it puts into the background, nohup SIGHUP.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
