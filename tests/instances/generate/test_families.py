@@ -51,10 +51,10 @@ def test_draws_are_the_same_on_every_machine():
 @pytest.mark.parametrize(
     ("name", "given", "sentence"),
     [
-        ("erdos-renyi", {"nodes": 0}, "generate erdos-renyi: nodes: expected an integer, at least 1, found 0"),
-        ("erdos-renyi", {"nodes": 5.5}, "nodes: expected an integer, at least 1, found 5.5"),
-        ("erdos-renyi", {"nodes": True}, "nodes: expected an integer, at least 1, found true"),
-        ("erdos-renyi", {"stages": 0}, "stages: expected an integer, at least 1, found 0"),
+        ("erdos-renyi", {"nodes": 0}, "generate erdos-renyi: nodes: expected an integer from 1 to 20000, found 0"),
+        ("erdos-renyi", {"nodes": 5.5}, "nodes: expected an integer from 1 to 20000, found 5.5"),
+        ("erdos-renyi", {"nodes": True}, "nodes: expected an integer from 1 to 20000, found true"),
+        ("erdos-renyi", {"stages": 0}, "stages: expected an integer from 1 to 1000000, found 0"),
         ("erdos-renyi", {"probability": -0.1}, "probability: expected a finite number, at least 0, found -0.1"),
         ("erdos-renyi", {"probability": float("nan")}, "probability: expected a finite number, at least 0, found nan"),
         ("erdos-renyi", {"probability": None}, "probability: expected a finite number, at least 0, found null"),
