@@ -155,7 +155,8 @@ def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, child, 
 
 
 @linux
-def test_shared_memory_counts_once(proc, child):
+def test_shared_memory_counts_once(monkeypatch, proc, child):
+    monkeypatch.setattr("harness.tree.EXACT_S", 60.0)  # the sum is tried here, not its haste
     shared = mmap.mmap(-1, 64 * MIB)
     shared.write(bytes(64 * MIB))
     pids = [child(lambda: sum(shared[:: mmap.PAGESIZE])) for _ in range(4)]
