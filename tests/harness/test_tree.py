@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -142,25 +143,40 @@ def test_a_look_at_many_open_files_is_continued_by_the_next(proc, monkeypatch):
         os.close(file)
 
 
+@pytest.fixture
+def sharing():
+    """Four processes that share 64 MiB with a parent, and are small besides: forks of the tests would not be."""
+    program = """
+import mmap, os, sys
+shared = mmap.mmap(-1, 64 << 20)
+shared.write(bytes(64 << 20))
+for _ in range(4):
+    if os.fork() == 0:
+        sum(shared[:: mmap.PAGESIZE])
+        os.write(1, b"%d\\n" % os.getpid())
+        sys.stdin.read()
+        os._exit(0)
+sys.stdin.read()
+"""
+    command = [sys.executable, "-S", "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        yield [int(parent.stdout.readline()) for _ in range(4)]
+        parent.stdin.close()
+
+
 @linux
-def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, child, monkeypatch):
-    shared = mmap.mmap(-1, 64 * MIB)
-    shared.write(bytes(64 * MIB))
-    pids = [child(lambda: sum(shared[:: mmap.PAGESIZE])) for _ in range(4)]
+def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, sharing, monkeypatch):
     monkeypatch.setattr("harness.tree.EXACT_S", -1.0)
-    meter = ProcMeter(proc, lambda: iter(pids))
+    meter = ProcMeter(proc, lambda: iter(sharing))
     sums = [meter.read(10.0 * MIB, 100).memory for _ in range(8)]
     assert sums[0] > 150 * MIB
     assert 50 * MIB < sums[-1] < 150 * MIB
 
 
 @linux
-def test_shared_memory_counts_once(monkeypatch, proc, child):
+def test_shared_memory_counts_once(monkeypatch, proc, sharing):
     monkeypatch.setattr("harness.tree.EXACT_S", 60.0)  # the sum is tried here, not its haste
-    shared = mmap.mmap(-1, 64 * MIB)
-    shared.write(bytes(64 * MIB))
-    pids = [child(lambda: sum(shared[:: mmap.PAGESIZE])) for _ in range(4)]
-    meter = ProcMeter(proc, lambda: iter(pids))
+    meter = ProcMeter(proc, lambda: iter(sharing))
     used = meter.read(10.0 * MIB, 100)
     assert used.processes == 4
     assert 50 * MIB < used.memory < 150 * MIB
