@@ -80,7 +80,7 @@ class Benchexec:
 
         `env` starts it, so that a program that does not exist ends as it does in a shell.
         """
-        executor = self._executor(folder)
+        executor = self._executor(folder, order.hidden)
         self.log.seek(0)
         self.log.truncate()
         channel = None if command else os.dup(pipes.channel)
@@ -98,12 +98,13 @@ class Benchexec:
         ends = [end for end in (channel, stdout, stderr) if end is not None]
         return Run(executor, call, ends, self._enforced(order), self._complaint)
 
-    def _executor(self, folder: Path) -> Executor:
-        """An executor for one run in a folder."""
+    def _executor(self, folder: Path, hidden: str) -> Executor:
+        """An executor for one run in a folder, to which another is hidden."""
         try:
             if not self.isolated:
                 return Executor(use_namespaces=False)
             modes = {"/": DIR_READ_ONLY, "/tmp": DIR_OVERLAY, "/run": DIR_HIDDEN, str(folder): DIR_HIDDEN}
+            modes |= dict.fromkeys(filter(os.path.isdir, [hidden]), DIR_HIDDEN)
             return Executor(dir_modes=modes, container_system_config=False)
         except SystemExit as end:
             raise Unable(f"BenchExec: {one_line(end)}") from None

@@ -15,7 +15,8 @@ import platform
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -402,11 +403,22 @@ def matrix(options: argparse.Namespace) -> list[Job]:
             if info.track != track:
                 continue
             seeds = range(options.seeds if info.kind == "solver" else 1)
-            for job in (Job(info, problem, seed, limits_of(options, problem)) for seed in seeds):
+            for job in (Job(info, problem, seed, limits_of(options, problem), options.results) for seed in seeds):
                 jobs.setdefault(job.id, job)  # an instance named twice is run once
     if not jobs:
         raise InputError("run", "", "expected at least one solver for the instances named")
+    keep_apart(options.results, jobs.values())
     return list(jobs.values())
+
+
+def keep_apart(results: Path, jobs: Collection[Job]) -> None:
+    """InputError if what runs need lies in the folder of results, which they do not see."""
+    needed = [Path(sys.prefix), Path(host.__file__), Path(tempfile.gettempdir())]
+    needed += [job.problem.path.absolute() for job in jobs]
+    needed += [Path(word) for job in jobs for word in (job.solver.file, *job.solver.command)]
+    for path in filter(Path.is_absolute, dict.fromkeys(needed)):
+        if path.resolve().is_relative_to(results.resolve()):
+            raise InputError(results, "--results", f"expected a folder that hides nothing from runs, {path} lies in it")
 
 
 def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[SolverInfo]:

@@ -47,13 +47,14 @@ SETUP_S = 30.0
 class Room:
     """What a run finds: its scratch folder, bytes for files there and in ``/tmp``, bytes for ``/dev/shm``.
 
-    ``needed`` are folders that it must be able to read, wherever they lie.
+    ``needed`` are folders that it must be able to read, wherever they lie. ``hidden`` are others that it finds empty.
     """
 
     scratch: Path
     scratch_bytes: int
     shared_bytes: int
     needed: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
 
 
 class Enclosed:
@@ -222,6 +223,8 @@ def _furnish(room: Room) -> list[int]:
         path.mkdir(parents=True, exist_ok=True)
         _mount(f"/proc/self/fd/{folder}", str(path), None, BIND | RECURSIVE)
     _furnish_scratch(room, overlay)
+    for path in filter(os.path.isdir, room.hidden):
+        _mount_tmpfs(str(path), SMALL, "0755")
     return [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (".", "/dev/shm")] + [os.open("/proc", os.O_RDONLY)]
 
 

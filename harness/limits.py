@@ -63,6 +63,7 @@ class Order:
 
     ``instance`` is a path and ``checksum`` the SHA-256 of its decompressed content. A Python solver has ``file`` and
     ``params``, an external one the ``command`` with its placeholders. ``cpus`` are the numbers of the CPUs to pin to.
+    ``hidden`` is a folder that an isolated run does not see, "" for none.
     """
 
     track: str
@@ -75,6 +76,7 @@ class Order:
     limits: Limits
     cpus: tuple[int, ...] = ()
     command: tuple[str, ...] = ()
+    hidden: str = ""
 
 
 @dataclass

@@ -107,9 +107,9 @@ class Isolated(Run):
     def __init__(self, launch: Launch, program: Program) -> None:
         super().__init__(launch, program)
         files = int(self.limits.output_mib * MIB) + SPARE
-        self.room = isolate.start(
-            isolate.Room(launch.folder, files, int(self.memory), needed(launch)), lambda: become(launch)
-        )
+        hidden = (Path(launch.order.hidden),) if launch.order.hidden else ()
+        room = isolate.Room(launch.folder, files, int(self.memory), needed(launch), hidden)
+        self.room = isolate.start(room, lambda: become(launch))
         self.bell = self.room.link.fileno()
         self.proc = Proc(self.room.proc)
         self.meter = ProcMeter(

@@ -76,12 +76,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Job:
-    """One cell of the matrix."""
+    """One cell of the matrix; ``hidden`` is a folder that an isolated run does not see, None for none."""
 
     solver: SolverInfo
     problem: Problem
     seed: int
     limits: Limits
+    hidden: Path | None = None
 
     @cached_property
     def id(self) -> str:
@@ -110,6 +111,7 @@ class Job:
             limits=self.limits,
             cpus=tuple(cpus),
             command=self.solver.command,
+            hidden="" if self.hidden is None else str(self.hidden.resolve()),
         )
 
 

@@ -16,7 +16,10 @@ import pytest
 
 from harness.cli import main
 from harness.discover import discover
+from harness.isolate import why_not
 from instances.jsonfile import read_json, write_json
+
+pytestmark = pytest.mark.usefixtures("posix_for_auto")
 
 CONTEST_EXAMPLE = {
     "problem": {
@@ -278,6 +281,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["new-solver", LONG, "--track", "pipeline"], "File name too long"),
         (["new-solver", "mine", "--track", "pipeline", "--directory", LONG], "File name too long"),
         (["run", "--suite", "quik"], "quick"),
+        (["run", "--instance", "EXAMPLE", "--results", "."], "expected a folder that hides nothing from runs"),
         (["run", "--solver", "brkga-10"], "brkga-100"),
         (["run", "--jobs", "0"], "at least 1"),
         (["results", "--results", "nowhere"], "run `shardmark run` first"),
@@ -429,3 +433,16 @@ def test_results_of_a_folder_that_cannot_be_written_can_be_read(graph, tmp_path)
     (copy / "results.sqlite").write_bytes((results / "results.sqlite").read_bytes())
     copy.chmod(0o555)
     assert len(answer("results", "--results", copy)) == 1
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is isolation")
+def test_a_run_does_not_see_the_results_of_others(graph, tmp_path):
+    results, ours = tmp_path / "results", tmp_path / "ours.py"
+    ours.write_text(f"""from pathlib import Path
+from solvers.registry import solver
+@solver(track="pipeline")
+def ours(instance, run):
+    run.report([0, 0, 1, 1] if list(Path({str(results)!r}).iterdir()) else [0, 0, 0, 0])
+""")
+    answer("run", "--instance", graph, "--solver", "ours", "--solver-path", ours, "--results", results)
+    assert [row["cost"] for row in answer("results", "--results", results)] == ["10.0"]
