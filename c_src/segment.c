@@ -13,84 +13,104 @@ int segments_allocate(struct segments *segments, const struct shard_pipeline *pr
         .bandwidth = problem->bandwidth,
         .memory = problem->memory,
         .at = malloc(n * sizeof *segments->at),
-        .open = malloc(m * sizeof *segments->open),
+        .input = malloc(m * sizeof *segments->input),
         .size = malloc(n * sizeof *segments->size),
         .param = malloc(n * sizeof *segments->param),
         .position = malloc(n * sizeof *segments->position),
-        .next_consumer = malloc(n * sizeof *segments->next_consumer),
+        .touched = malloc(n * sizeof *segments->touched),
+        .shared = malloc(n * sizeof *segments->shared),
         .latest = malloc(n * sizeof *segments->latest),
         .candidate = malloc(n * sizeof *segments->candidate),
         .drop = malloc(n * sizeof *segments->drop),
     };
-    const bool whole = segments->at && segments->open && segments->size && segments->param &&
-                       segments->position && segments->next_consumer && segments->latest &&
+    const bool whole = segments->at && segments->input && segments->size && segments->param &&
+                       segments->position && segments->touched && segments->shared && segments->latest &&
                        segments->candidate && segments->drop;
     return whole ? SHARD_OK : SHARD_NO_MEMORY;
 }
 
 void segments_free(struct segments *segments) {
     free(segments->at);
-    free(segments->open);
+    free(segments->input);
     free(segments->size);
     free(segments->param);
     free(segments->position);
-    free(segments->next_consumer);
+    free(segments->touched);
+    free(segments->shared);
     free(segments->latest);
     free(segments->candidate);
     free(segments->drop);
 }
 
-/* Fill segments->position; SHARD_BAD_ORDER unless `order` is a permutation. */
-static int invert(struct segments *segments, const int32_t *order) {
+/* Place the nodes; SHARD_BAD_ORDER unless `order` is a permutation. */
+static int place(struct segments *segments, const struct shard_pipeline *problem, const int32_t *order) {
     const int32_t n = segments->nodes;
     for (int32_t v = 0; v < n; v++)
         segments->position[v] = -1;
     for (int32_t p = 0; p < n; p++) {
-        if (order[p] < 0 || order[p] >= n || segments->position[order[p]] != -1)
+        const int32_t v = order[p];
+        if (v < 0 || v >= n || segments->position[v] != -1)
             return SHARD_BAD_ORDER;
-        segments->position[order[p]] = p;
+        segments->position[v] = p;
+        segments->touched[v] = p;
+        segments->at[p] = (struct segment_node){.work = problem->work[v], .first = n, .last = n};
+        segments->size[p] = problem->output_size[v];
+        segments->param[p] = problem->param_size[v];
+        segments->shared[p] = 0.0;
     }
     return SHARD_OK;
 }
 
-/* From the last position to the first, so that a producer's next consumer is the one seen last. */
-int segments_lay_out(struct segments *segments, const struct shard_pipeline *problem, const int32_t *order) {
+/* From the first position to the last: who consumed each tensor before. `later` is the size until it is
+ * known. */
+static int find_prior(struct segments *segments, const struct shard_pipeline *problem, const int32_t *order) {
     const int32_t n = segments->nodes;
-    int64_t open = problem->in_start[n];
-    if (invert(segments, order) != SHARD_OK)
-        return SHARD_BAD_ORDER;
-    for (int32_t v = 0; v < n; v++)
-        segments->next_consumer[v] = n;
-    for (int32_t p = 0; p < n; p++)
-        segments->at[p].last = n;
-    segments->at[n].open = open;
-    for (int32_t p = n - 1; p >= 0; p--) {
-        const int32_t v = order[p];
-        struct segment_node *node = &segments->at[p];
-        double closed = 0.0;
-        for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
+    int64_t inputs = 0;
+    for (int32_t p = 0; p < n; p++) {
+        segments->at[p].input = inputs;
+        for (int64_t e = problem->in_start[order[p]]; e < problem->in_start[order[p] + 1]; e++) {
             const int32_t u = problem->in_tail[e];
-            const int32_t next = segments->next_consumer[u];
-            const int32_t producer = segments->position[u];
+            const int32_t producer = segments->position[u], prior = segments->touched[u];
             if (producer >= p)
                 return SHARD_BAD_ORDER;
-            segments->next_consumer[u] = p;
-            if (next == n) {
-                segments->at[producer].last = p;
-                closed += problem->output_size[u];
-            } else {
-                segments->open[--open] = (struct segment_input){problem->output_size[u], producer, next};
-            }
+            segments->touched[u] = p;
+            segments->at[producer].last = p;
+            if (prior == producer)
+                segments->at[producer].first = p;
+            else
+                segments->input[inputs++] = (struct segment_input){problem->output_size[u], prior, producer};
         }
-        node->work = problem->work[v];
-        node->closed = closed;
-        node->open = open;
-        node->first = segments->next_consumer[v];
-        node->sent = node->first == n ? 0.0 : problem->output_size[v];
-        segments->size[p] = problem->output_size[v];
-        segments->param[p] = problem->param_size[v];
     }
+    segments->at[n].input = inputs;
     return SHARD_OK;
+}
+
+/* From the last position to the first: sizes of the tensors that two consume, those first that are consumed
+ * again last. They are only ever added, so no rounding error of a large one stays when it is gone. */
+static void add_up(struct segments *segments) {
+    for (int32_t p = segments->nodes - 1; p >= 0; p--) {
+        struct segment_node *node = &segments->at[p];
+        node->reread = segments->shared[p];
+        for (int64_t i = node->input; i < node[1].input; i++) {
+            struct segment_input *input = &segments->input[i];
+            const double size = input->later;
+            input->later = segments->shared[input->prior];
+            segments->shared[input->prior] += size;
+        }
+        if (node->last < segments->nodes) {
+            node->sent = segments->size[p];
+            segments->at[node->last].closed += segments->size[p];
+        }
+    }
+}
+
+int segments_lay_out(struct segments *segments, const struct shard_pipeline *problem, const int32_t *order) {
+    int status = place(segments, problem, order);
+    if (status == SHARD_OK)
+        status = find_prior(segments, problem, order);
+    if (status == SHARD_OK)
+        add_up(segments);
+    return status;
 }
 
 /* The peak. While the node at p executes, a tensor made before p is in memory if a node of [p, right) reads
@@ -151,12 +171,7 @@ void sweep_extend_limited(struct segments *segments, struct sweep *sweep) {
     const int32_t left = sweep->left;
     const struct segment_node *node = &segments->at[left];
     sweep->param += segments->param[left];
-    for (int64_t i = node->open; i < node[1].open; i++) {
-        if (segments->open[i].next < sweep->right)
-            continue;
-        sweep->inward += segments->open[i].size;
-        segments->latest[segments->open[i].producer] = left;
-    }
+    sweep->inward += segments->shared[left];
     const bool read_inside = node->first < sweep->right;
     const bool read_outside = node->sent > 0.0 && node->last >= sweep->right;
     if (read_inside && read_outside)
@@ -173,6 +188,8 @@ int shard_segment_costs(const struct shard_pipeline *problem, const int32_t *ord
     if (status == SHARD_OK)
         status = segments_lay_out(&segments, problem, order);
     if (status == SHARD_OK) {
+        for (int32_t r = 1; r <= right; r++)
+            segments_advance(&segments, r);
         struct sweep sweep = sweep_from(right);
         while (sweep.left > 0) {
             sweep_extend(&segments, &sweep, segments.limited);

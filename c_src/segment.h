@@ -2,8 +2,9 @@
  * without a table.
  *
  * A segment [left, right) holds the nodes at positions left .. right - 1 of an order. A sweep fixes `right`
- * and moves `left` down one position at a time; each step costs O(inputs of the node that joins), plus, with
- * a memory limit, amortised near-constant time for the peak. */
+ * and moves `left` down one position at a time in constant time, plus, with a memory limit, amortised
+ * near-constant time for the peak. For that the right ends must come one after another: each takes O(inputs
+ * of the node before it), so all sweeps together do that once an edge and not once an edge and sweep. */
 #ifndef SHARD_SEGMENT_H
 #define SHARD_SEGMENT_H
 
@@ -49,31 +50,35 @@ struct segment_node {
     double work;   /* of the node */
     double sent;   /* size of its tensor, 0 if nobody consumes it */
     double closed; /* summed sizes of the tensors that it is the last to consume */
-    int64_t open;  /* where its elements of segments.open begin; they end where the next position's begin */
+    double reread; /* summed sizes of the tensors that it consumes and a later node consumes too */
+    int64_t input; /* where its elements of segments.input begin; they end where the next position's begin */
     int32_t first; /* position of its first consumer; n if there is none */
     int32_t last;  /* position of its last consumer; n if there is none */
 };
 
-/* A tensor that a node consumes and a later node consumes too. */
+/* A tensor that a node consumes and an earlier node consumed too. */
 struct segment_input {
-    double size;
+    double later;     /* summed sizes of the tensors that the earlier node shares with nodes after this one */
+    int32_t prior;    /* position of that node, the last one before */
     int32_t producer; /* position */
-    int32_t next;     /* position of the next consumer */
 };
 
-/* One order of a problem, laid out by position, and the scratch of one sweep. */
+/* One order of a problem, laid out by position, the right end, and the scratch of one sweep. */
 struct segments {
     int32_t nodes;
-    bool limited;                      /* memory is finite */
-    double bandwidth;                  /* size per time */
-    double memory;                     /* of a block */
-    struct segment_node *at;           /* nodes + 1 elements, the last one only bounds `open` */
-    struct segment_input *open;        /* edges elements, not all of them used */
-    double *size;                      /* nodes elements: size of the tensor */
-    double *param;                     /* nodes elements */
-    int32_t *position, *next_consumer; /* nodes elements each, by node: scratch of segments_lay_out */
-    int32_t *latest, *candidate;       /* nodes and nodes + 1 elements: scratch of the peak */
-    double *drop;                      /* nodes elements: scratch of the peak */
+    bool limited;                /* memory is finite */
+    double bandwidth;            /* size per time */
+    double memory;               /* of a block */
+    struct segment_node *at;     /* nodes + 1 elements, the last one only bounds `input` */
+    struct segment_input *input; /* edges elements, not all of them used */
+    double *size;                /* nodes elements: size of the tensor */
+    double *param;               /* nodes elements */
+    int32_t *position, *touched; /* nodes elements each, by node: scratch of segments_lay_out */
+    double *shared;              /* nodes elements: what of `reread` is consumed from the right end on; known
+                                    left of it, like the next one */
+    int32_t *latest;             /* nodes elements: last consumer before the right end, else the first */
+    int32_t *candidate;          /* nodes + 1 elements: scratch of the peak */
+    double *drop;                /* nodes elements: scratch of the peak */
 };
 
 /* Allocate for a problem; SHARD_OK or SHARD_NO_MEMORY. segments_free is due in both cases. */
@@ -84,6 +89,18 @@ void segments_free(struct segments *segments);
 
 /* Lay out an order, in, problem->nodes elements: O(nodes + edges). SHARD_OK or SHARD_BAD_ORDER. */
 int segments_lay_out(struct segments *segments, const struct shard_pipeline *problem, const int32_t *order);
+
+/* Move the right end to a position, from the one before it. */
+static inline void segments_advance(struct segments *segments, int32_t right) {
+    const struct segment_node *node = &segments->at[right - 1];
+    segments->shared[right - 1] = node->reread;
+    segments->latest[right - 1] = node->first;
+    for (int64_t i = node[1].input; i-- > node->input;) { /* of two with one `prior` the first counts */
+        const struct segment_input *input = &segments->input[i];
+        segments->shared[input->prior] = input->later;
+        segments->latest[input->producer] = right - 1;
+    }
+}
 
 /* The segment [left, right) while left moves down. */
 struct sweep {
@@ -97,7 +114,7 @@ struct sweep {
     double peak;   /* greatest memory in use while one of the nodes executes */
 };
 
-/* The empty segment at `right`. */
+/* The empty segment at the right end. */
 static inline struct sweep sweep_from(int32_t right) {
     return (struct sweep){.right = right, .left = right};
 }
@@ -113,10 +130,7 @@ static inline void sweep_extend(struct segments *segments, struct sweep *sweep, 
     const struct segment_node *node = &segments->at[--sweep->left];
     sweep->work += node->work;
     sweep->closed += node->closed;
-    for (int64_t i = node->open; i < node[1].open; i++) {
-        if (segments->open[i].next >= sweep->right)
-            sweep->open += segments->open[i].size;
-    }
+    sweep->open += segments->shared[sweep->left];
     if (node->first >= sweep->right) {
         sweep->open += node->sent;
     } else if (node->last < sweep->right) {

@@ -24,9 +24,12 @@ int slicer_allocate(struct slicer *slicer, const struct shard_pipeline *problem)
         .most = malloc(n * sizeof *slicer->most),
         .from = malloc(n * sizeof *slicer->from),
         .most_from = malloc(n * sizeof *slicer->most_from),
+        .paid = malloc(n * sizeof *slicer->paid),
+        .most_paid = malloc(n * sizeof *slicer->most_paid),
     };
     const bool whole = slicer->work && slicer->param && slicer->ahead && slicer->behind && slicer->blocks &&
-                       slicer->least && slicer->most && slicer->from && slicer->most_from;
+                       slicer->least && slicer->most && slicer->from && slicer->most_from && slicer->paid &&
+                       slicer->most_paid;
     const int status = segments_allocate(&slicer->segments, problem);
     return whole ? status : SHARD_NO_MEMORY;
 }
@@ -42,6 +45,8 @@ void slicer_free(struct slicer *slicer) {
     free(slicer->most);
     free(slicer->from);
     free(slicer->most_from);
+    free(slicer->paid);
+    free(slicer->most_paid);
 }
 
 /* Forget the order before: nothing is known about any threshold. */
@@ -100,6 +105,7 @@ static inline int32_t fewest_at(struct slicer *slicer, int32_t right, double thr
         least = slicer->ahead[right];
     int32_t best = slicer->most[right];
     slicer->from[right] = slicer->most_from[right];
+    slicer->paid[right] = slicer->most_paid[right];
     if (least > allowed)
         return NEVER;
     if (best > allowed)
@@ -107,9 +113,11 @@ static inline int32_t fewest_at(struct slicer *slicer, int32_t right, double thr
     for (struct sweep sweep = sweep_from(right); sweep.left > 0 && best > least;) {
         sweep_extend(segments, &sweep, limited);
         const int32_t blocks = slicer->blocks[sweep.left] + 1;
-        if (blocks < best && sweep_cost(segments, &sweep, limited) <= threshold) {
+        const double cost = sweep_cost(segments, &sweep, limited);
+        if (blocks < best && cost <= threshold) {
             best = blocks;
             slicer->from[right] = sweep.left;
+            slicer->paid[right] = cost;
         }
         if (sweep_floor(segments, &sweep, limited) > threshold)
             break;
@@ -123,6 +131,7 @@ static inline bool meets_sweeping(struct slicer *slicer, double threshold, bool 
     int32_t r = 1;
     slicer->blocks[0] = 0;
     for (; r <= n && !too_heavy(slicer, reached, r, threshold); r++) {
+        segments_advance(&slicer->segments, r);
         slicer->blocks[r] = fewest_at(slicer, r, threshold, limited);
         if (slicer->blocks[r] != NEVER)
             reached = r;
@@ -144,16 +153,10 @@ static bool meets(struct slicer *slicer, double threshold) {
         } else if (slicer->blocks[r] != NEVER) {
             slicer->most[r] = slicer->blocks[r];
             slicer->most_from[r] = slicer->from[r];
+            slicer->most_paid[r] = slicer->paid[r];
         }
     }
     return met;
-}
-
-static double segment_cost(struct segments *segments, int32_t left, int32_t right) {
-    struct sweep sweep = sweep_from(right);
-    while (sweep.left > left)
-        sweep_extend(segments, &sweep, segments->limited);
-    return sweep_cost(segments, &sweep, segments->limited);
 }
 
 /* Greatest cost of a block of the slicing that `meets` has found; its cuts go to `cut` unless that is NULL.
@@ -165,7 +168,7 @@ static double take_slicing(struct slicer *slicer, int32_t *cut) {
     for (int32_t b = block; cut && b <= slicer->stages; b++)
         cut[b] = n;
     for (int32_t right = n; right > 0; right = slicer->from[right]) {
-        greatest = fmax(greatest, segment_cost(&slicer->segments, slicer->from[right], right));
+        greatest = fmax(greatest, slicer->paid[right]);
         if (cut)
             cut[--block] = slicer->from[right];
     }
@@ -205,6 +208,14 @@ static double least_conceivable(const struct slicer *slicer) {
     return greatest * (1.0 - SLACK);
 }
 
+/* Cost of the segment from a position to the right end. */
+static double segment_cost(struct segments *segments, int32_t left, int32_t right) {
+    struct sweep sweep = sweep_from(right);
+    while (sweep.left > left)
+        sweep_extend(segments, &sweep, segments->limited);
+    return sweep_cost(segments, &sweep, segments->limited);
+}
+
 /* Cut into blocks of about even work, empty ones last; returns what a block costs on average, and the
  * greatest cost in *cost. */
 static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
@@ -213,9 +224,10 @@ static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
     int32_t left = 0, blocks = 0;
     *cost = 0.0;
     for (int32_t b = 1; b <= slicer->stages; b++) {
-        int32_t right = b == slicer->stages ? n : left;
-        while (right < n && slicer->work[right] < slicer->work[n] * b / slicer->stages)
-            right++;
+        int32_t right = left;
+        while (right < n &&
+               (b == slicer->stages || slicer->work[right] < slicer->work[n] * b / slicer->stages))
+            segments_advance(&slicer->segments, ++right);
         const double block = segment_cost(&slicer->segments, left, right);
         *cost = fmax(*cost, block);
         sum += block;

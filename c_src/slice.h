@@ -40,6 +40,8 @@ struct slicer {
     int32_t *most;   /* n + 1 elements: at the greatest threshold not met, so at most this many above it */
     int32_t *from;   /* n + 1 elements: where the last of `blocks` segments begins */
     int32_t *most_from; /* n + 1 elements: where the last of `most` segments begins */
+    double *paid;       /* n + 1 elements: what the segment that begins at `from` costs */
+    double *most_paid;  /* n + 1 elements: what the segment that begins at `most_from` costs */
 };
 
 /* Allocate for a problem; SHARD_OK or SHARD_NO_MEMORY. slicer_free is due in both cases. */

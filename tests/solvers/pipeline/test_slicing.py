@@ -60,7 +60,7 @@ def test_every_segment_costs_what_the_definition_says(oracle: SimpleNamespace, l
 @pytest.mark.parametrize("stages", [2, 3, 7, 30, 119, 120, 500])
 def test_equals_the_dynamic_program_on_larger_graphs(oracle: SimpleNamespace, stages: int, limited: bool) -> None:
     rng = np.random.default_rng(stages)
-    for density in (0.005, 0.02, 0.1):
+    for density in (0.005, 0.02, 0.1, 0.6):
         whole = oracle.draw(rng, 120, stages, density=density, limited=limited)
         scale = rng.lognormal(0.0, 1.0, (3, whole.nodes))  # sums that no float holds exactly
         instance = Instance(
