@@ -41,8 +41,9 @@ run: $(VENV)/base
 leaderboard: $(VENV)/base
 	@$(BIN)/shardmark leaderboard --suite '$(SUITE)' --results '$(RESULTS)' --output '$(SITE)'
 
+# Files of tests beside each other; PYTEST="-n0 -x tests/harness" for one after another.
 test: $(VENV)/extra-test
-	@$(BIN)/python -m pytest $(PYTEST)
+	@$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile $(PYTEST)
 
 # How precisely limits hold, and what 10,000 runs cost: some minutes, on a machine that should do nothing else.
 measure: $(VENV)/extra-test

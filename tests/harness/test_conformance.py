@@ -13,6 +13,8 @@ from harness.conformance import Finding, submit, verdict
 from harness.new_solver import template
 from instances import InputError, tracks
 
+pytestmark = pytest.mark.usefixtures("posix_for_auto")
+
 HEAD = """
 import itertools, os, time
 import numpy as np

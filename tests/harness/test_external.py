@@ -18,6 +18,8 @@ from harness.store import Record
 from harness.warden import Warden
 from instances import InputError, catalog
 
+pytestmark = pytest.mark.usefixtures("posix_for_auto")
+
 HERE = Path(__file__).parent
 AMPLE = Limits(10.0, 512.0)
 
