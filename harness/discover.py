@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness import listing
 from harness.warden import environment
+from harness.worker import OUT_OF_MEMORY
 from instances import InputError, tracks
 from solvers import external
 from solvers.registry import NAME, PACKAGE, legal_name, solver_files, source_hash
@@ -27,6 +29,11 @@ from solvers.registry import NAME, PACKAGE, legal_name, solver_files, source_has
 IMPORT_TIMEOUT_S = 60.0  # for all files of the project, and for each other
 AT_ONCE = 2  # strangers' files that are imported at the same time
 MOST_BYTES = 1 << 20  # of what one process answers
+ENDS = {
+    listing.SPENT: f"used more than {listing.CPU_S} s of CPU time while it was imported",
+    listing.FULL: OUT_OF_MEMORY,
+}
+ENDS[-signal.SIGXCPU] = ENDS[listing.SPENT]  # without isolation
 KINDS = ("solver", "bound")
 TRACK = re.compile(r"""(?:track\s*=\s*|@(?:solver|bound)\(\s*)["'](\w+)["']""")
 
@@ -153,7 +160,7 @@ def _ask(places: Sequence[str], survey: bool) -> tuple[bytes, str]:
         )
         try:
             status = child.wait(IMPORT_TIMEOUT_S)
-            error = f"ended the process while it was imported (exit status {status})"
+            error = ENDS.get(status, f"ended the process while it was imported (exit status {status})")
         except subprocess.TimeoutExpired:
             error = f"was not imported within {IMPORT_TIMEOUT_S:g} s"
         finally:

@@ -18,7 +18,7 @@ from typing import Any
 from harness import worker
 from harness.limits import THREAD_VARIABLES, Order
 from harness.prctl import keep_cores
-from harness.signals import MOST_FILES, reset_signals
+from harness.signals import MOST_FILES, lower_limit, reset_signals
 from harness.watch import Pipes
 
 CHANNEL = 3  # number of the message pipe in a run
@@ -83,8 +83,10 @@ class Launch:
     def _limit(self) -> None:
         """Limits that the system holds. None on addresses: honest programs reserve many more than they use."""
         limits = self.order.limits
-        _lower(resource.RLIMIT_CORE, 0)
-        _lower(resource.RLIMIT_FSIZE, int(max(limits.output_mib, limits.memory_mib) * MIB))  # shared memory is a file
+        lower_limit(resource.RLIMIT_CORE, 0)
+        lower_limit(
+            resource.RLIMIT_FSIZE, int(max(limits.output_mib, limits.memory_mib) * MIB)
+        )  # shared memory is a file
         os.setpriority(os.PRIO_PROCESS, 0, self.nice)
         if self.order.cpus and hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, self.order.cpus)
@@ -109,13 +111,6 @@ class Launch:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         worker.run_job({**self.job, "channel": CHANNEL})
-
-
-def _lower(name: int, value: int) -> None:
-    """Lower a limit of the system's, for good."""
-    _, hard = resource.getrlimit(name)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(name, (value, value))
 
 
 def _status_of(end: SystemExit) -> int:

@@ -2,6 +2,7 @@
 
 ``python -m harness.listing PLACE FOLDER`` is ``python -m harness.worker list`` for one place, isolated as a run is: no
 network, no files to write but in memory, no process that outlives it. FOLDER is empty, and becomes its scratch folder.
+Each process is held to limits of CPU time and memory; isolated, all processes of the import together to that of memory.
 """
 
 from __future__ import annotations
@@ -10,33 +11,57 @@ import json
 import os
 import resource
 import select
+import signal
 import site
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from harness import isolate
-from harness.signals import reset_signals
+from harness.limits import Unable
+from harness.signals import lower_limit, reset_signals
 
 SPACE = 64 << 20  # bytes for files, in memory
+MEMORY = 4 << 30  # bytes
+PROCESSES = 512
+CPU_S = 60
+LOOK_S = 0.05
+SPENT, FULL = 128 + signal.SIGXCPU, 120  # exit status of an import that has used up its CPU time, its memory
 
 
 def main(arguments: list[str]) -> int:
     """List what a place declares; the exit status is that of the process which imports it, 128 + N after signal N."""
     place, scratch = arguments
-    if isolate.obstacle():
-        become(place, scratch)
     room = isolate.Room(Path(scratch), SPACE, SPACE, needed(place))
-    imported = isolate.start(room, lambda: become(place, scratch))
+    try:
+        imported = isolate.start(room, lambda: become(place, scratch))
+    except Unable:
+        become(place, scratch)
+    return watched(imported)
+
+
+def watched(imported: isolate.Enclosed) -> int:
+    """The exit status of an import, once it has ended or uses too much memory."""
+    from harness.tree import Proc, ProcMeter  # with NumPy, which starts threads: not before the fork
+
+    proc = Proc(imported.proc)
+    of_run = (imported.shared, imported.scratch)
+    meter = ProcMeter(proc, lambda: (pid for pid in proc.processes() if pid != 1), of_run)
     while (status := imported.ended()) is None:
-        select.select([imported.link], [], [])
+        used = meter.read(MEMORY, PROCESSES)
+        if used.memory > MEMORY or used.processes > PROCESSES:
+            return FULL
+        select.select([imported.link], [], [], LOOK_S)
     return status if status >= 0 else 128 - status
 
 
-def become(place: str, scratch: str) -> None:
+def become(place: str, scratch: str) -> NoReturn:
     """Turn this process into the one that imports."""
     reset_signals()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (SPACE, SPACE))
+    lower_limit(resource.RLIMIT_CORE, 0)
+    lower_limit(resource.RLIMIT_FSIZE, SPACE)
+    lower_limit(resource.RLIMIT_DATA, MEMORY)
+    lower_limit(resource.RLIMIT_CPU, CPU_S)
     os.chdir(scratch)
     own = {"HOME": scratch, "TMPDIR": scratch, "PYTHONUSERBASE": site.getuserbase()}  # packages stay those of the user
     command = [sys.executable, "-P", "-m", "harness.worker", "list", json.dumps([place])]

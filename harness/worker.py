@@ -23,6 +23,8 @@ from instances import InputError, parse, track_module, tracks
 from instances.jsonfile import read_bytes
 from solvers import registry
 
+OUT_OF_MEMORY = "needs more memory than an import may use"
+
 
 class PipeRun(registry.Run):
     """A run whose reports travel to the referee."""
@@ -127,6 +129,8 @@ def list_places(places: list[str], *, survey: bool) -> NoReturn:
     for place in places:
         try:
             line = json.dumps({"end": place, "solvers": [describe(s) for s in registry.load(place)]}, allow_nan=False)
+        except MemoryError:
+            line = json.dumps({"end": place, "error": OUT_OF_MEMORY})
         except Exception as error:
             line = json.dumps({"end": place, "error": one_line(error)})
         if os.getpid() == process:  # and no fork that the import has left

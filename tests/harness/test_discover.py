@@ -318,3 +318,16 @@ def test_an_import_that_a_signal_ends_is_the_error_of_its_file(tmp_path):
     infos = written(tmp_path, "os.kill(os.getpid(), 9)")
     assert all(info.error.startswith("ended the process while it was imported (exit status ") for info in infos)
     assert infos
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("x = bytearray(5 << 30)", "needs more memory than an import may use"),
+        ("os.kill(os.getpid(), signal.SIGXCPU)", "used more than 60 s of CPU time while it was imported"),
+    ],
+    ids=["memory", "CPU time"],
+)
+def test_an_import_beyond_its_limits_is_the_error_of_its_file(tmp_path, body, error):
+    infos = declared_in(write(tmp_path, "bad.py", f"import os, signal\n{body}"))
+    assert {info.error for info in infos} == {error}

@@ -1,0 +1,72 @@
+"""What a stranger's import may use, isolated and not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import isolate, listing
+
+OBSTACLE = isolate.why_not()
+ISOLATED = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
+#: The program, with limits that are soon reached; it cannot isolate if there is a third argument.
+PROGRAM = """
+import sys
+from harness import isolate, limits, listing
+
+def unable(*_):
+    raise limits.Unable("the system does not let us")
+
+listing.MEMORY, listing.PROCESSES = 256 << 20, 20
+if sys.argv[3:]:
+    isolate.start = unable
+sys.exit(listing.main(sys.argv[1:3]))
+"""
+SOLVER = """
+import os, resource, time
+from solvers.registry import solver
+{}
+@solver(track="pipeline", source=str({}))
+def f(instance, run): ...
+"""
+
+
+def listed(folder: Path, body: str, said: str, *more: str) -> tuple[int, list[dict]]:
+    """Exit status and answers of a listing of a file that does something, and says something."""
+    file, scratch = folder / "f.py", folder / "scratch"
+    file.write_text(SOLVER.format(body, said))
+    scratch.mkdir()
+    command = [sys.executable, "-P", "-c", PROGRAM, str(file), str(scratch), *more]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("more", [pytest.param((), marks=ISOLATED, id="isolated"), pytest.param(("none",), id="not")])
+def test_an_import_finds_its_limits(tmp_path, more):
+    names = ("RLIMIT_DATA", "RLIMIT_CPU", "RLIMIT_CORE", "RLIMIT_FSIZE")
+    said = f"[resource.getrlimit(getattr(resource, name))[1] for name in {names}]"
+    status, [answer] = listed(tmp_path, "", said, *more)
+    assert status == 0
+    assert answer["solvers"][0]["source"] == str([256 << 20, listing.CPU_S, 0, listing.SPACE])
+
+
+@ISOLATED
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for _ in range(4):\n    if os.fork() == 0:\n        x = bytearray(b'x') * (90 << 20)\n        time.sleep(60)",
+        "for _ in range(40):\n    if os.fork() == 0: time.sleep(60)",
+    ],
+    ids=["memory", "processes"],
+)
+def test_what_all_processes_of_an_import_use_is_limited(tmp_path, body):
+    assert listed(tmp_path, f"{body}\ntime.sleep(60)", "0") == (listing.FULL, [])
+
+
+def test_where_it_cannot_be_isolated_it_is_imported_all_the_same(tmp_path):
+    status, [answer] = listed(tmp_path, "", "os.getpid() > 2", "none")
+    assert (status, answer["solvers"][0]["source"]) == (0, "True")
