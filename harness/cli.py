@@ -490,6 +490,16 @@ def run_generate(options: argparse.Namespace) -> Answer:
     return 0, {"output": str(options.output), **instance.summary()}
 
 
+def run_import(options: argparse.Namespace) -> Answer:
+    """A new instance from a file of another program."""
+    from instances.importers import importers
+
+    importer = importers()[options.importer]
+    instance = importer.read(options.file, **{name: getattr(options, name) for name in importer.OPTIONS})
+    save(instance, options.output)
+    return 0, {"output": str(options.output), **instance.summary()}
+
+
 def run_new_solver(options: argparse.Namespace) -> Answer:
     """A solver file to start from."""
     from harness.new_solver import template
@@ -608,6 +618,8 @@ def parser() -> argparse.ArgumentParser:
 
     _generate(add("generate", run_generate, "watts-strogatz --seed 1 --nodes 150 --output graph.json"))
 
+    _import(add("import", run_import, "cost-graph graph.pbtxt --stages 8 --output graph.json"))
+
     sub = add("new-solver", run_new_solver, "my-idea --track pipeline")
     sub.add_argument("name", type=_solver_name, metavar="NAME")
     sub.add_argument("--track", required=True, choices=tracks())
@@ -697,6 +709,33 @@ def _generate(sub: argparse.ArgumentParser) -> None:
             kind = type(default) if default is not None else float
             meaning = f"{MEANING[key].replace('%', '%%')} (default: {default})"
             member.add_argument(f"--{key.replace('_', '-')}", dest=key, type=kind, metavar="X", help=meaning)
+
+
+def _import(sub: argparse.ArgumentParser) -> None:
+    from instances.importers import importers
+
+    members = sub.add_subparsers(dest="importer", metavar="FORMAT", required=True)
+    for name, importer in importers().items():
+        about = " ".join((importer.__doc__ or "").split("\n\n")[0].split())
+        member = members.add_parser(
+            name,
+            help=f"{importer.TRACK}: {about}",
+            description=importer.__doc__,
+            epilog=f"example: shardmark import {name} FILE --stages 8 --output graph.json",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        member.add_argument("file", type=_path, metavar="FILE", help="plain or gzip")
+        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzip if it ends in .gz")
+        member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
+        for key, option in importer.OPTIONS.items():
+            member.add_argument(
+                f"--{key.replace('_', '-')}",
+                type=option.kind,
+                metavar=None if option.choices else "X",
+                choices=option.choices or None,
+                default=option.default,
+                help=option.meaning,
+            )
 
 
 def _path(text: str) -> Path:

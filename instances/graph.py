@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -21,15 +22,17 @@ class Graph:
     """A directed acyclic graph on nodes ``0..nodes-1``.
 
     ``tail``, ``head``: shape (edges,), kept as int32; edge e goes from ``tail[e]`` to ``head[e]``, in file order.
-    Construction checks index ranges, repeated edges and cycles, and raises InputError with the place.
+    Construction checks index ranges, repeated edges and cycles, and raises InputError with the place; ``names``, if
+    given, are what it calls the nodes of a cycle.
     """
 
     nodes: int
     tail: Ints | Index
     head: Ints | Index
     source: str = field(default="graph", repr=False)
+    names: InitVar[Sequence[str] | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, names: Sequence[str] | None) -> None:
         if self.tail.shape != self.head.shape:
             raise InputError(self.source, "edges", "expected as many tails as heads")
         for name, column in (("tail", self.tail), ("head", self.head)):
@@ -44,7 +47,7 @@ class Graph:
         object.__setattr__(self, "tail", frozen(np.ascontiguousarray(self.tail, dtype=np.int32)))
         object.__setattr__(self, "head", frozen(np.ascontiguousarray(self.head, dtype=np.int32)))
         self._refuse_repeated()
-        self._refuse_cycle()
+        self._refuse_cycle(names or range(self.nodes))
 
     def _refuse_repeated(self) -> None:
         key = self.tail.astype(np.int64) * self.nodes + self.head
@@ -55,11 +58,11 @@ class Graph:
             pair = f"[{self.tail[at]}, {self.head[at]}]"
             raise InputError(self.source, f"edges[{at}]", f"expected every edge once, found {pair} again")
 
-    def _refuse_cycle(self) -> None:
+    def _refuse_cycle(self, names: Sequence[object]) -> None:
         if len(self.topological_order) < self.nodes:
             cycle = find_cycle(self.nodes, self.tail, self.head)
             first = int(np.argmax((self.tail == cycle[0]) & (self.head == cycle[1])))
-            shown = " -> ".join(map(str, cycle if len(cycle) <= 8 else [*cycle[:7], "..."]))
+            shown = " -> ".join([str(names[node]) for node in cycle[:8]] + ["..."] * (len(cycle) > 8))
             raise InputError(self.source, f"edges[{first}]", f"expected a graph without cycles, found {shown}")
 
     @property
@@ -70,17 +73,12 @@ class Graph:
     @cached_property
     def out_csr(self) -> tuple[Ints, Index]:
         """``(start, head)``: the consumers of node v are ``head[start[v]:start[v + 1]]``, in file order."""
-        return self._csr(self.tail, self.head)
+        return csr(self.nodes, self.tail, self.head)
 
     @cached_property
     def in_csr(self) -> tuple[Ints, Index]:
         """``(start, tail)``: the producers that node v reads from are ``tail[start[v]:start[v + 1]]``."""
-        return self._csr(self.head, self.tail)
-
-    def _csr(self, key: Ints | Index, value: Ints | Index) -> tuple[Ints, Index]:
-        start = np.zeros(self.nodes + 1, dtype=np.int64)
-        np.cumsum(np.bincount(key, minlength=self.nodes), out=start[1:])
-        return frozen(start), frozen(value[np.argsort(key, kind="stable")])
+        return csr(self.nodes, self.head, self.tail)
 
     def successors(self, node: int) -> Index:
         """Nodes that consume what ``node`` produces."""
@@ -110,27 +108,32 @@ class Graph:
         return frozen(np.array(order, dtype=np.int32))
 
 
+def csr(nodes: int, key: NDArray[Any], value: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
+    """``(start, sorted)``: the values whose key is v are ``sorted[start[v]:start[v + 1]]``, in the order given."""
+    start = np.zeros(nodes + 1, dtype=np.int64)
+    np.cumsum(np.bincount(key, minlength=nodes), out=start[1:])
+    return frozen(start), frozen(value[np.argsort(key, kind="stable")])
+
+
 def find_cycle(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> list[int]:
     """Nodes of one cycle among the edges ``tail[e] -> head[e]``, the first repeated at the end; empty if none.
 
     ``tail``, ``head``: shape (edges,), any integer type; edges may repeat.
     """
-    producers: list[set[int]] = [set() for _ in range(nodes)]
-    consumers: list[set[int]] = [set() for _ in range(nodes)]
-    for u, v in zip(tail.tolist(), head.tolist(), strict=True):
-        producers[v].add(u)
-        consumers[u].add(v)
-    ready = [v for v in range(nodes) if not producers[v]]
+    first, heads = (column.tolist() for column in csr(nodes, tail, head))
+    waiting = np.bincount(head, minlength=nodes).tolist()
+    ready = [v for v in range(nodes) if not waiting[v]]
     while ready:  # what remains after taking away every node without producers, again and again, has a cycle
         node = ready.pop()
-        for w in consumers[node]:
-            producers[w].discard(node)
-            if not producers[w]:
+        for w in heads[first[node] : first[node + 1]]:
+            waiting[w] -= 1
+            if not waiting[w]:
                 ready.append(w)
-    start = next((v for v in range(nodes) if producers[v]), None)
+    start, tails = csr(nodes, head, tail)
+    node = next((v for v in range(nodes) if waiting[v]), -1)
     path: dict[int, None] = {}
-    while start is not None and start not in path:
-        path[start] = None
-        start = min(producers[start])
-    around = list(path)[list(path).index(start) :] if start is not None else []
+    while node >= 0 and node not in path:
+        path[node] = None
+        node = min(u for u in tails[start[node] : start[node + 1]].tolist() if waiting[u])
+    around = list(path)[list(path).index(node) :] if node >= 0 else []
     return [*around[:1], *reversed(around)]

@@ -23,14 +23,16 @@ GZIP_MAGIC = b"\x1f\x8b"
 LARGEST = 2 << 30  # bytes of a file; the largest of the contest has 1.3 GiB
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> bytes:
     """Return the file's content, decompressed if it is gzip (told by its first bytes, not by its name).
 
-    More than `LARGEST` bytes, before or after, are refused: no instance is so large, but a device or a bomb is.
+    More than ``largest`` bytes (by default `LARGEST`), before or after, are refused: no instance is so large, but a
+    device or a bomb is.
     """
+    most = LARGEST if largest is None else largest
     try:
         with Path(path).open("rb") as stream:
-            content = stream.read(LARGEST + 1)
+            content = stream.read(most + 1)
     except FileNotFoundError:
         raise InputError(path, "", "expected a file, there is none of that name") from None
     except IsADirectoryError:
@@ -40,11 +42,11 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     if content[:2] == GZIP_MAGIC:
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacked:
-                content = unpacked.read(LARGEST + 1)
+                content = unpacked.read(most + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(path, "gzip stream", f"expected complete gzip data ({error})") from None
-    if len(content) > LARGEST:
-        raise InputError(path, "", f"expected at most {LARGEST} bytes, compressed or not")
+    if len(content) > most:
+        raise InputError(path, "", f"expected at most {most} bytes, compressed or not")
     return content
 
 
@@ -74,7 +76,7 @@ def parse_json(text: str, source: str | os.PathLike[str]) -> Any:
         raise InputError(source, _position(text, "NaN|-?Infinity"), f"expected a finite number, found {found}")
 
     try:
-        with _collector_paused():
+        with collector_paused():
             return json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
     except InputError:
         raise
@@ -90,12 +92,16 @@ def parse_json(text: str, source: str | os.PathLike[str]) -> Any:
 def _position(text: str, pattern: str) -> str:
     """Line and column of the first match of ``pattern`` outside the strings of a JSON text."""
     tokens = re.finditer(rf'"(?:[^"\\]|\\.)*"|({pattern})', text)
-    at = next(token.start() for token in tokens if token[1])
+    return line_and_column(text, next(token.start() for token in tokens if token[1]))
+
+
+def line_and_column(text: str, at: int) -> str:
+    """The place of a character of a text in words, counted from 1."""
     return f"line {text.count(chr(10), 0, at) + 1} column {at - text.rfind(chr(10), 0, at)}"
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Keep the cycle collector from walking a growing tree of lists again and again: it doubles the parsing time."""
     enabled = gc.isenabled()
     gc.disable()

@@ -20,6 +20,7 @@ from instances.columns import (
 )
 from instances.errors import InputError
 from instances.graph import Graph
+from instances.importers import placement
 from instances.jsonfile import require_keys
 
 FORMAT = "shardmark/pipeline/1"
@@ -116,8 +117,10 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     """Build an instance from the columnar JSON; ``stages`` overrides the number in the file.
 
     Where the file says nothing, bandwidth is 1, memory unlimited, and nodes have no parameters and are named by
-    their numbers.
+    their numbers. A graph of the placement paper is read as `instances.importers.placement` says.
     """
+    if placement.recognises(document):
+        document = {"format": FORMAT, **placement.as_pipeline(document, source)}
     require_keys(
         document,
         source,
@@ -133,10 +136,11 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     output = require_list(nodes["output_size"], source, "nodes.output_size", n)
     params = require_list(nodes.get("param_size", [0] * n), source, "nodes.param_size", n)
     memory = document.get("memory")
+    names = _names(nodes.get("name"), n, source)
     return Instance(
         name=require_text(document.get("name", "pipeline"), source, "name"),
-        graph=_graph(document["edges"], n, source),
-        node_names=_names(nodes.get("name"), n, source),
+        graph=_graph(document["edges"], names, source),
+        node_names=names,
         work=work,
         output_size=float_column(output, source, "nodes.output_size"),
         param_size=float_column(params, source, "nodes.param_size"),
@@ -147,12 +151,12 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     )
 
 
-def _graph(edges: Any, n: int, source: str) -> Graph:
+def _graph(edges: Any, names: tuple[str, ...], source: str) -> Graph:
     start, flat = ragged_ints(require_list(edges, source, "edges"), source, "edges")
     odd = np.diff(start) != 2
     if odd.any():
         raise InputError(source, f"edges[{int(np.argmax(odd))}]", "expected a pair [tail, head]")
-    return Graph(n, flat[0::2], flat[1::2], source=source)
+    return Graph(len(names), flat[0::2], flat[1::2], source, names)
 
 
 def _names(names: Any, n: int, source: str) -> tuple[str, ...]:

@@ -1,0 +1,122 @@
+"""TensorFlow's cost graphs (CostGraphDef) written as text, the format of the data set of REGAL (Paliwal et al. 2020).
+
+What becomes of the fields of tensorflow/core/framework/cost_graph.proto:
+
+``id``, ``input_info``  an edge from the node of every input. Several outputs of a node are several tensors: with
+                        ``tensors="every"`` helper nodes after the file's own carry them (see ``_tensors``), so that
+                        each counts once a cut and block; with ``"first"`` a node has only its output 0, whatever is
+                        read, as "Practical Performance Guarantees for Pipelined DNN Inference" took this data set
+                        (Archer et al. 2024, Appendix C.2)
+``control_input``       the node executes after that one; nothing is sent, which may take a helper node too
+``compute_cost``        work, in microseconds where TensorFlow measured it
+``output_info.size``    size of the tensor in bytes; an output that nothing reads is left out. An alias of an input
+                        has a size like any other: between blocks it has to be sent all the same
+``persistent_memory_size``  size of the parameters, with the older fields for host and device
+the rest                dropped: device, temporary memory, analytical times, shapes and types. Nodes without any cost
+                        such as ``_SOURCE`` stay, so that node i of a solution is node i of the file
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from instances import pipeline
+from instances.errors import InputError
+from instances.importers import Option
+from instances.importers._tensors import Operation, Tensor, one_tensor_each
+from instances.importers._text_proto import AT, SKIPPED, Message, Schema, parse
+from instances.jsonfile import collector_paused, decode, line_and_column, read_bytes
+
+TRACK = "pipeline"
+OPTIONS: Mapping[str, Option] = {
+    "stages": Option(int, "blocks to partition into"),
+    "bandwidth": Option(float, "bytes that blocks exchange in a unit of compute_cost (default: 1)", 1.0),
+    "memory": Option(float, "fast memory of a block in bytes (default: unlimited)"),
+    "tensors": Option(str, "outputs of a node that count (default: every)", "every", ("every", "first")),
+}
+LARGEST = 256 << 20  # bytes of a file; reading takes 15 times as much memory
+
+_OUTPUT: Schema = {"size": int, "alias_input_port": int, "shape": SKIPPED, "dtype": SKIPPED}
+_PARAMS = ("persistent_memory_size", "host_persistent_memory_size", "device_persistent_memory_size")
+_NODE: Schema = {
+    "name": str,
+    "id": int,
+    "input_info": [{"preceding_node": int, "preceding_port": int}],
+    "output_info": [_OUTPUT],
+    "control_input": [int],
+    "compute_cost": int,
+    **dict.fromkeys(_PARAMS, int),
+    **dict.fromkeys(("device", "is_final", "inaccurate", "compute_time", "memory_time"), SKIPPED),
+    **dict.fromkeys(("temporary_memory_size", "host_temp_memory_size", "device_temp_memory_size"), SKIPPED),
+}
+_GRAPH: Schema = {"node": [_NODE], "cost": SKIPPED}
+
+
+def read(path: Path, *, stages: int | None, bandwidth: float, memory: float | None, tensors: str) -> pipeline.Instance:
+    """The pipeline of a file, plain or gzip; InputError with line and column for what is no cost graph."""
+    with collector_paused():
+        reader = _Reader(decode(read_bytes(path, LARGEST), path), str(path))
+        document = {
+            "format": pipeline.FORMAT,
+            "name": path.name.split(".")[0],
+            "bandwidth": bandwidth,
+            "memory": memory,
+            **one_tensor_each(reader.operations(first_only=tensors == "first")),
+        }
+        return pipeline.parse(document, str(path), stages)
+
+
+class _Reader:
+    """The nodes of a cost graph, and the number of each by its id."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._text, self._source = text, source
+        self._nodes: list[Message] = parse(text, source, _GRAPH).get("node", [])
+        self._number: dict[int, int] = {}
+        for number, node in enumerate(self._nodes):
+            if self._number.setdefault(node.get("id", 0), number) != number:
+                raise self._error(node, f"expected every id once, found {node.get('id', 0)} again")
+
+    def operations(self, *, first_only: bool) -> list[Operation]:
+        """What the nodes are, in their order in the file, each tensor with the numbers of its readers."""
+        made = [self._operation(node, first_only) for node in self._nodes]
+        for number, node in enumerate(self._nodes):
+            for entry in node.get("input_info", ()):
+                producer = made[self._find(entry, entry.get("preceding_node", 0))]
+                port = entry.get("preceding_port", 0)
+                outputs = len(self._nodes[self._number[entry.get("preceding_node", 0)]].get("output_info", ()))
+                if not 0 <= port < outputs:
+                    found = f"found {port} of {producer.name!r}, which has {outputs}"
+                    raise self._error(entry, f"expected an output's number as preceding_port, {found}")
+                producer.tensors[0 if first_only else port].readers.append(number)
+            for other in node.get("control_input", ()):
+                made[self._find(node, other)].followers.append(number)
+        return made
+
+    def _operation(self, node: Message, first_only: bool) -> Operation:
+        name = node.get("name", "")
+        outputs = node.get("output_info", [])[: 1 if first_only else None]
+        return Operation(
+            name,
+            self._sum(node, ("compute_cost",)),
+            self._sum(node, _PARAMS),
+            [Tensor(f"{name}:{port}", self._sum(output, ("size",))) for port, output in enumerate(outputs)],
+        )
+
+    def _sum(self, message: Message, fields: Iterable[str]) -> int:
+        """The sum of fields that have to be at least 0."""
+        values = {field: message.get(field, 0) for field in fields}
+        for field, value in values.items():
+            if value < 0:
+                raise self._error(message, f"expected a known {field}, at least 0, found {value}")
+        return sum(values.values())
+
+    def _find(self, message: Message, identity: int) -> int:
+        """The number of the node that a message names by its id."""
+        if identity not in self._number:
+            raise self._error(message, f"expected the id of a node, found {identity}")
+        return self._number[identity]
+
+    def _error(self, message: Message, expected: str) -> InputError:
+        return InputError(self._source, line_and_column(self._text, message[AT]), expected)

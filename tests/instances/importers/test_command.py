@@ -1,0 +1,75 @@
+"""The command ``shardmark import``: what it offers comes from the importers, what it writes is an instance."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+
+import pytest
+
+from harness.cli import main
+from instances import load, track_module
+from instances.importers import Option, importers
+
+GRAPH = 'node { name: "a" output_info { size: 3 } compute_cost: 2 }\nnode { name: "b" id: 1 input_info { } }\n'
+
+
+def test_every_module_without_an_underscore_is_an_importer():
+    assert {"cost-graph", "placement"} <= importers().keys()
+    for module in importers().values():
+        assert isinstance(module, ModuleType)
+        assert track_module(module.TRACK)
+        assert all(isinstance(option, Option) for option in module.OPTIONS.values())
+        assert callable(module.read)
+
+
+@pytest.mark.parametrize("name", importers())
+def test_help_names_every_option_and_has_an_example(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["import", name, "--help"])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert f"example: shardmark import {name} FILE" in shown
+    for option in importers()[name].OPTIONS:
+        assert f"--{option}" in shown
+
+
+def test_an_imported_file_is_an_instance(tmp_path, capsys):
+    (tmp_path / "graph.pbtxt").write_text(GRAPH)
+    output = tmp_path / "graph.json.gz"
+    arguments = ["import", "cost-graph", str(tmp_path / "graph.pbtxt"), "--stages", "2", "--bandwidth", "4"]
+    assert main([*arguments, "--output", str(output), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["output"], facts["track"], facts["nodes"], facts["edges"]) == (str(output), "pipeline", 2, 1)
+    instance = load(output)
+    assert (instance.stages, instance.bandwidth, instance.node_names) == (2, 4.0, ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["cost-graph", "FILE", "--output", "OUT"], "expected a number of stages in the file or with --stages K"),
+        (["cost-graph", "nowhere.pbtxt", "--stages", "2", "--output", "OUT"], "expected a file, there is none"),
+        (["cost-graph", "FILE", "--stages", "two", "--output", "OUT"], "invalid int value: 'two'"),
+        (["cost-graph", "FILE", "--stages", "0", "--output", "OUT"], "stages: expected 1 to 2147483647, found 0"),
+        (["cost-graph", "FILE", "--stages", "2", "--bandwidth", "0", "--output", "OUT"], "expected a positive number"),
+        (["cost-graph", "FILE", "--tensors", "some", "--output", "OUT"], "invalid choice: 'some'"),
+        (["cost-graph", "FILE", "--stages", "2"], "--output"),
+        (["placement", "FILE", "--output", "OUT"], "line 1 column 1: expected JSON"),
+        (["onnx", "FILE", "--output", "OUT"], "invalid choice: 'onnx'"),
+        ([], "FORMAT"),
+    ],
+    ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_sentence_and_exit_2(arguments, sentence, tmp_path, capsys):
+    (tmp_path / "graph.pbtxt").write_text(GRAPH)
+    places = {"FILE": str(tmp_path / "graph.pbtxt"), "OUT": str(tmp_path / "out.json")}
+    try:
+        status = main(["import", *(places.get(word, word) for word in arguments)])
+    except SystemExit as ended:
+        status = ended.code
+    error = capsys.readouterr().err
+    assert status == 2
+    assert sentence in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "out.json").exists()
