@@ -16,11 +16,11 @@ import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from harness import host
 from harness.backends import ISOLATION, LIMITS, choose, described
@@ -31,11 +31,14 @@ from harness.discover import SolverInfo, discover, from_command
 from harness.executors import LocalExecutor
 from harness.limits import Limits
 from harness.run import Executor, Job, Problem, campaign, perform, utc_now
-from harness.show import Progress, pairs, printable, table
+from harness.show import Progress, pairs, printable, report, table
 from harness.store import FILE_NAME, Record, Store, exclusive
 from harness.verify import verify
 from instances import InputError, catalog, save, tracks
 from instances.jsonfile import read_json, write_bytes, write_json
+
+if TYPE_CHECKING:
+    from harness.reproduce import Cell
 
 Answer = tuple[int, Any]  # exit status, and what is printed: an object or a list of objects
 
@@ -468,6 +471,55 @@ def run_leaderboard(options: argparse.Namespace) -> Answer:
     return 0, {"index": str(index)}
 
 
+def run_reproduce(options: argparse.Namespace) -> Answer:
+    """A paper's tables or figures, ours beside the published ones."""
+    from harness import reproduce
+    from leaderboard.reproduction import write
+
+    chosen = reproduce.reproductions()[options.name]
+    settings = reproduce.Settings(**{key: getattr(options, key) for key in asked_for(chosen.DEFAULTS)})
+    options.jobs = options.jobs or max(1, len(usable_cpus()) // options.cores)
+    status, answer = run_cells(options, chosen.plan(settings, options.results / "instances"), settings.seed)
+    if status:
+        return status, answer
+    found = chosen.report(settings, answer)
+    held = f"{host.facts()['cpu']}; {options.cores} of its cores and {options.memory:g} MiB a run"
+    found = replace(found, facts={**found.facts, "Machine": f"{held}, {options.jobs} at once"})
+    page = write(found, options.output)
+    if options.json:
+        return 0, {**asdict(found), "page": str(page)}
+    say(f"{report(found)}\n\npage: {page}\n")
+    return 0, None
+
+
+def run_cells(options: argparse.Namespace, cells: Sequence[Cell], seed: int) -> Answer:
+    """Do what is missing of the runs that a reproduction needs; their outcomes, unless it was interrupted."""
+    from harness import score
+    from harness.reproduce import finished
+
+    infos = discover()
+    asked: dict[str, Cell] = {}
+    jobs = []
+    for cell in cells:
+        solver = find_solver(infos, cell.problem.track or cell.problem.instance.track, cell.method)
+        jobs.append(Job(solver, cell.problem, seed, Limits(cell.timeout_s, options.memory, options.cores)))
+        asked[jobs[-1].id] = cell
+    with exclusive(options.results):
+        store = Store.open(options.results, create=True, tell=Progress(0, 0).line)
+        try:
+            status, counts = run_jobs(options, jobs, store)
+            if status:
+                return status, counts
+            return 0, finished(asked, score.tables(store, {cell.problem.id for cell in cells}))
+        finally:
+            store.close()
+
+
+def asked_for(defaults: Any) -> dict[str, Any]:
+    """The settings that a reproduction has options for, with their defaults."""
+    return {key: value for key, value in vars(defaults).items() if value is not None}
+
+
 def run_fetch(options: argparse.Namespace) -> Answer:
     """Public instances into the cache, checksums verified."""
     from instances.fetch import fetch
@@ -612,6 +664,8 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--output", type=Path, default=Path("site"), metavar="DIR", help="default: site")
     sub.add_argument("--suite", metavar="NAME", help="only the instances of a suite (default: all that were run)")
 
+    _reproduce(add("reproduce", run_reproduce, "pipeline-bounds --graphs 8 --timeout 10 --bound-timeout 60"))
+
     sub = add("fetch", run_fetch, "contest --mirror DIR")
     sub.add_argument("suite", nargs="*", metavar="SUITE", help="a suite or an id (default: contest)")
     sub.add_argument("--mirror", metavar="DIR", help="a local copy, OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)")
@@ -691,6 +745,32 @@ def _solver_path(sub: argparse.ArgumentParser) -> None:
     )
 
 
+def _reproduce(sub: argparse.ArgumentParser) -> None:
+    from harness.reproduce import reproductions
+
+    members = sub.add_subparsers(dest="name", metavar="NAME", required=True)
+    for name, module in reproductions().items():
+        about = " ".join((module.__doc__ or "").split("\n\n")[0].split())
+        example = f"example: shardmark reproduce {name}"
+        member = members.add_parser(name, help=about, description=about, epilog=example)
+        for key, default in asked_for(module.DEFAULTS).items():
+            kind, placeholder, meaning = SETTINGS[key]
+            shown = ",".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
+            flag, words = f"--{key.replace('_', '-')}", f"{meaning} (default: {shown})"
+            member.add_argument(flag, type=kind, default=default, metavar=placeholder, help=words)
+        member.add_argument("--cores", type=_positive_int, default=1, metavar="N", help="of a run (default: 1)")
+        member.add_argument("--jobs", type=_positive_int, metavar="N", help="runs at once (default: as many as fit)")
+        member.add_argument("--memory", type=_seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help="of a run")
+        member.add_argument(
+            "--results", type=_path, default=Path("results/reproduce"), metavar="DIR", help="its graphs and runs"
+        )
+        member.add_argument("--output", type=Path, default=Path("site"), metavar="DIR", help="site (default: site)")
+        member.add_argument("--quiet", action="store_true", help="no progress")
+        member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
+        member.set_defaults(executor="local", retry_failed=False)
+        _backend(member)
+
+
 def _generate(sub: argparse.ArgumentParser) -> None:
     from instances.generate import MEANING, families
 
@@ -766,6 +846,19 @@ def _numbers(text: str) -> list[int]:
     return sorted(found)
 
 
+def _stages(text: str) -> tuple[int, ...]:
+    numbers = _numbers(text)
+    if numbers[0] < 1:
+        raise argparse.ArgumentTypeError(f"expected numbers of stages, at least 1, found {text!r}")
+    return tuple(numbers)
+
+
+def _costs(text: str) -> str:
+    if text not in ("all", "own"):
+        raise argparse.ArgumentTypeError(f"expected all or own, found {text!r}")
+    return text
+
+
 def _natural(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"expected a whole number, at least 0, found {text!r}")
@@ -790,6 +883,19 @@ def _solver_name(text: str) -> str:
         expected = "expected lower-case letters, digits and dashes that make a name for a Python function"
         raise argparse.ArgumentTypeError(f"{expected}, found {text!r}")
     return text
+
+
+#: How each setting of a reproduction is read, and what it means.
+SETTINGS: Mapping[str, tuple[Callable[[str], Any], str, str]] = {
+    "seed": (_natural, "N", "of the sample and of every run"),
+    "graphs": (_natural, "N", "random graphs in the sample"),
+    "models": (_natural, "N", "model graphs in the sample"),
+    "costs_from": (_costs, "X", "tensors whose sizes a node's cost has a random fraction of: all, or its own"),
+    "instance": (str, "INSTANCE", "a file, or an id from `shardmark list instances`"),
+    "stages": (_stages, "LIST", "numbers of stages, as 2,4,8"),
+    "timeout": (_seconds, "S", "seconds that a search has for a partition"),
+    "bound_timeout": (_seconds, "S", "seconds that a method has for a lower bound"),
+}
 
 
 if __name__ == "__main__":

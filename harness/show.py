@@ -7,18 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harness.report import Report
     from harness.run import Job, Standing
     from harness.store import Record
 
 
-def text(value: Any) -> str:
-    """A value in a table: nothing for None, words for truth, six digits for a float, all digits for an int."""
+def text(value: Any, digits: int | None = None) -> str:
+    """A value in a table: nothing for None, words for truth, all digits for an int; of a float ``digits`` after the
+    point, or six in all."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.6g}" if digits is None else f"{value:.{digits}f}"
     if isinstance(value, list):
         return "; ".join(map(text, value)) or "-"
     return printable(str(value))
@@ -37,12 +39,15 @@ def pairs(answer: Mapping[str, Any]) -> str:
     return "\n".join(f"{key:<{width}}  {text(value)}" for key, value in answer.items())
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A list of objects as aligned columns, numbers to the right; the last column is not padded."""
+def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None = None) -> str:
+    """A list of objects as aligned columns, numbers to the right; the last column is not padded.
+
+    ``decimals`` has the digits after the point of the floats in a column, by its name; see `text`.
+    """
     if not rows:
         return "(none)"
     names = list(rows[0])
-    cells = [[text(row[name]) for name in names] for row in rows]
+    cells = [[text(row[name], (decimals or {}).get(name)) for name in names] for row in rows]
     right = [all(isinstance(row[name], int | float) or row[name] is None for row in rows) for name in names]
     widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
 
@@ -50,6 +55,18 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         return "  ".join(f"{c:>{w}}" if r else f"{c:<{w}}" for c, w, r in zip(row, widths, right, strict=True)).rstrip()
 
     return "\n".join(map(line, [names, *cells]))
+
+
+def report(found: Report) -> str:
+    """What a reproduction says, its pictures left out."""
+    parts = [f"{found.title}\n{found.about}", pairs(found.facts)]
+    for section in found.sections:
+        parts += ["\n".join([f"== {section.title}", *section.words])]
+        parts += [
+            f"{x.title}\n{table(x.rows, x.decimals)}{f'{chr(10)}{x.note}' if x.note else ''}" for x in section.tables
+        ]
+    parts += [f"note: {printable(note)}" for note in found.notes]
+    return "\n\n".join(parts)
 
 
 def duration(seconds: float) -> str:

@@ -14,30 +14,44 @@ from leaderboard.pages import Site
 STATIC = Path(__file__).resolve().parent / "static"
 MARKER = ".shardmark-site"  # a folder with this file in it is ours to replace
 ASV = "asv"  # a folder of the site that somebody else writes: kept, and linked to
+REPRODUCE = "reproduce"  # a folder of the site whose pages `leaderboard.reproduction` writes: kept, and listed
 
 
 def build(tables: Tables, output: Path) -> Path:
     """Write the site into the folder ``output`` and return the path of its first page.
 
     The folder is replaced as a whole once everything is written, so a build that fails leaves the old site; its
-    ``asv`` folder is kept. Raises InputError for a folder that holds anything else, or cannot be written.
+    ``asv`` folder and its reproductions are kept. Raises InputError for a folder that holds anything else, or cannot
+    be written.
     """
     output = Path(output).resolve()
-    if output.exists() and not _ours(output):
+    if output.exists() and not ours(output):
         raise InputError(output, "", "expected a folder that is empty or holds an earlier leaderboard")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as holder:
             new = Path(holder) / "new"
-            _write(new, Site(tables, asv=(output / ASV / "index.html").is_file()).pages())
+            site = Site(tables, reproductions(output), asv=(output / ASV / "index.html").is_file())
+            _write(new, site.pages())
             _swap(new, output, Path(holder) / "old")
     except OSError as error:
         raise InputError(output, "", f"expected a folder that can be written ({error})") from None
     return output / "index.html"
 
 
-def _ours(folder: Path) -> bool:
+def ours(folder: Path) -> bool:
+    """Whether a site may be written into a folder that is there."""
     return folder.is_dir() and ((folder / MARKER).is_file() or {p.name for p in folder.iterdir()} <= {ASV})
+
+
+def reproductions(folder: Path) -> list[str]:
+    """Names of the reproductions that a site has pages of."""
+    return sorted(page.stem for page in (folder / REPRODUCE).glob("*.html") if page.name != "index.html")
+
+
+def mark(folder: Path) -> None:
+    """Mark a folder as ours to replace."""
+    (folder / MARKER).write_text("Made by shardmark; the next build replaces this folder.\n", encoding="utf-8")
 
 
 def _write(folder: Path, pages: Iterable[tuple[str, str]]) -> None:
@@ -47,7 +61,7 @@ def _write(folder: Path, pages: Iterable[tuple[str, str]]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(page, encoding="utf-8")
     shutil.copytree(STATIC, folder / "static", ignore=shutil.ignore_patterns("preview.png"))  # a picture of the site
-    (folder / MARKER).write_text("Made by shardmark; the next build replaces this folder.\n", encoding="utf-8")
+    mark(folder)
 
 
 def _swap(new: Path, output: Path, old: Path) -> None:
@@ -55,13 +69,19 @@ def _swap(new: Path, output: Path, old: Path) -> None:
     if not output.exists():
         os.rename(new, output)
         return
+    kept = [ASV, *(f"{REPRODUCE}/{name}.html" for name in reproductions(output))]
     os.rename(output, old)
     try:
-        if (old / ASV).exists():
-            os.rename(old / ASV, new / ASV)
+        _move(kept, old, new)
         os.rename(new, output)
     except OSError:
-        if (new / ASV).exists():
-            os.rename(new / ASV, old / ASV)
+        _move(kept, new, old)
         os.rename(old, output)
         raise
+
+
+def _move(names: Iterable[str], source: Path, target: Path) -> None:
+    """Move what is there of some files and folders."""
+    for name in names:
+        if (source / name).exists():
+            os.rename(source / name, target / name)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 from markupsafe import Markup, escape
 
@@ -118,7 +118,7 @@ class Bar:
     """A row of a ranking: a dot at ``value``, and a bar down to ``floor``, what is certified, if that is known."""
 
     name: str
-    href: str
+    href: str | None
     value: float
     floor: float | None
     words: str
@@ -172,7 +172,8 @@ def _bar(bar: Bar, x: Callable[[float], float], y: float, left: int, width: int,
 class Curve:
     """A value that holds from each point's x to the next one's, and from the last one's to ``until``.
 
-    ``label`` is drawn at its end unless it is empty; ``style`` is a class of the style sheet.
+    ``label`` is drawn at its end unless it is empty; ``style`` is a class of the style sheet. The ``shape`` can also
+    be "line", whose points are joined, or "dots", which have a legend and no label.
     """
 
     title: str
@@ -181,6 +182,7 @@ class Curve:
     style: str
     label: str = ""
     marks: bool = False
+    shape: str = "steps"
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,9 @@ def curves(
     parts += [_rule(rule, x, at) for rule in rules]
     parts += [_curve(line, at) for line in reversed(lines)]
     if wide:
-        parts += _labels([line for line in lines if line.label], at, left + inner, top, top + tall)
+        parts += _labels(
+            [line for line in lines if line.label and line.shape != "dots"], at, left + inner, top, top + tall
+        )
     return _svg(width, height, f"{y_axis}, over {x_axis}; {len(lines)} curves", parts)
 
 
@@ -263,10 +267,16 @@ def _rule(rule: Rule, x: Scale, at: At) -> Markup:
 def _curve(line: Curve, at: At) -> Markup:
     if not line.points:
         return Markup("")
+    if line.shape == "dots":
+        dots = [tag("circle", cx=a, cy=b, r=3.5) for a, b in starmap(at, line.points)]
+        return tag("g", tooltip(line.title), *dots, class_=f"series {line.style} dots")
     places = [at(*point) for point in thin(line.points)]
     path = [f"M{places[0][0]:.1f} {places[0][1]:.1f}"]
-    path += [f"H{b[0]:.1f}V{b[1]:.1f}" for _, b in pairwise(places)]
-    path.append(f"H{max(at(line.until, line.points[-1][1])[0], places[-1][0]):.1f}")
+    if line.shape == "line":
+        path += [f"L{a:.1f} {b:.1f}" for a, b in places[1:]]
+    else:
+        path += [f"H{b[0]:.1f}V{b[1]:.1f}" for _, b in pairwise(places)]
+        path.append(f"H{max(at(line.until, line.points[-1][1])[0], places[-1][0]):.1f}")
     marks = [tag("circle", cx=a, cy=b, r=2.5) for a, b in places] if line.marks and len(places) <= 24 else []
     parts = [tooltip(line.title), tag("path", d="".join(path)), *marks]
     return tag("g", *parts, class_=f"series {line.style}")
@@ -284,7 +294,7 @@ def _labels(lines: Sequence[Curve], at: At, right: float, top: float, foot: floa
     labels = []
     for line, (x, y), height in zip([line for line in lines if line.points], ends, wanted, strict=True):
         lead = tag("path", d=f"M{x:.1f} {y:.1f}L{right + 10:.1f} {height:.1f}H{right + 14:.1f}", class_="lead")
-        words = text(shorten(line.label, 15), right + 18, height + 4, class_="label")
+        words = text(shorten(line.label, 16), right + 18, height + 4, class_="label")
         labels.append(tag("g", tooltip(line.title), lead, words, class_=f"series {line.style}"))
     return labels
 
@@ -315,11 +325,13 @@ def responsive(draw: Callable[[int], Markup], wide: int = WIDE) -> Markup:
 def legend(lines: Iterable[Curve]) -> Markup:
     """Names beside strokes in their colours; the style sheet shows it where curves carry no names."""
     items = []
+    dots = False
     for line in lines:
         if line.label:
-            stroke = tag("path", d="M0 6H22")
+            dots |= line.shape == "dots"
+            stroke = tag("circle", cx=11, cy=6, r=4) if line.shape == "dots" else tag("path", d="M0 6H22")
             sample = tag(
                 "svg", tag("g", stroke, class_=f"series {line.style}"), viewBox="0 0 22 12", width=22, height=12
             )
             items.append(tag("li", sample, escape(printable(line.label))))
-    return tag("ul", *items, class_="legend") if items else Markup("")
+    return tag("ul", *items, class_="legend always" if dots else "legend") if items else Markup("")

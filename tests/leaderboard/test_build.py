@@ -83,7 +83,7 @@ def test_pages_say_what_they_said(pages: dict[str, ET.Element]) -> None:
 
 def test_there_is_a_page_for_everything(pages: dict[str, ET.Element], scored: Tables) -> None:
     methods = scored.solvers.height + scored.bounds.height
-    assert len(pages) == 3 + len(scored.tracks) + methods + scored.instances.height
+    assert len(pages) == 4 + len(scored.tracks) + methods + scored.instances.height
     assert all(len(list(page.iter("h1"))) == 1 for page in pages.values())
 
 

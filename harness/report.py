@@ -1,0 +1,112 @@
+"""What a reproduction says: statements, tables and pictures, the same for the screen and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Whose figures a row or a line shows.
+HERE, PAPER = "here", "paper"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that share their keys, which are the headings; None is shown as a dash.
+
+    Floats have ``digits`` digits after the point, one in the columns that are ``coarse``.
+    """
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    digits: int = 4
+    note: str = ""
+    coarse: Sequence[str] = ()
+
+    @property
+    def decimals(self) -> dict[str, int]:
+        """Digits after the point, by column."""
+        return {name: 1 if name in self.coarse else self.digits for row in self.rows[:1] for name in row}
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points (x, y), joined or not; ``colour`` from 1, 0 for a neutral one; ``published`` ones are drawn apart."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: int
+    published: bool = False
+    joined: bool = True
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Words for an axis; ``at`` has the values that get a label, round ones if empty.
+
+    ``span`` is what it covers, None: all points.
+    """
+
+    words: str
+    logarithmic: bool = False
+    at: Sequence[float] = ()
+    unit: str = ""
+    span: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Lines or points on two axes; ``rules`` are horizontal lines of reference, with words."""
+
+    title: str
+    caption: str
+    x: Axis
+    y: Axis
+    lines: Sequence[Line]
+    rules: Sequence[tuple[float, str]] = ()
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """What is proved of an optimum by a step: it lies from ``low`` to 1."""
+
+    name: str
+    low: float
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Brackets that close in on an optimum."""
+
+    title: str
+    caption: str
+    axis: str
+    brackets: Sequence[Bracket]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report under a heading of its own."""
+
+    title: str
+    words: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Plot | Ladder] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a reproduction found.
+
+    ``facts`` states what the figures rest on: sample, seed, limits, machine. ``notes`` says what keeps them from
+    being compared with the published ones without a second thought, ``sources`` (words, address) where those stand.
+    """
+
+    name: str
+    title: str
+    about: str
+    facts: Mapping[str, str]
+    sections: Sequence[Section]
+    notes: Sequence[str] = ()
+    sources: Sequence[tuple[str, str]] = field(default=())

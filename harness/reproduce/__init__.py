@@ -1,0 +1,138 @@
+"""Reproductions of published tables and figures: ours beside theirs. A module of this folder is one, under its name.
+
+Nothing outside has to change when one is added; modules whose names begin with an underscore are shared by several,
+published figures lie beside them as TOML. A reproduction offers three names:
+
+``DEFAULTS``                its `Settings`; it has no option for what is None in them
+``plan(settings, folder)``  the runs that it needs, as `Cell`s; what it has to generate is written to the folder
+``report(settings, runs)``  what they found beside what is published, a `harness.report.Report`
+
+The runs go through the referee like all others: a campaign that resumes, verified, in a results folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.report import Report
+from harness.run import Problem
+
+if TYPE_CHECKING:
+    from harness.score import Tables
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a reproduction is asked for; None: it has no such option.
+
+    ``seed``           of the sample and of every run
+    ``graphs``         random graphs in the sample
+    ``models``         model graphs in the sample
+    ``costs_from``     how the costs of random graphs are drawn, see `instances.generate.random_graphs`
+    ``instance``       the one instance that it is about, a file or an id of the catalog
+    ``stages``         numbers of stages
+    ``timeout``        seconds of wall time that a search has for a solution
+    ``bound_timeout``  seconds of wall time that a method has for a lower bound
+    """
+
+    seed: int = 0
+    graphs: int | None = None
+    models: int | None = None
+    costs_from: str | None = None
+    instance: str | None = None
+    stages: tuple[int, ...] | None = None
+    timeout: float | None = None
+    bound_timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run that a reproduction needs; ``about`` is whatever it knows the run by."""
+
+    problem: Problem
+    method: str
+    timeout_s: float
+    about: Any = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a cell; None for what was not found.
+
+    ``cost``   least verified cost, found ``cost_s`` seconds after the start
+    ``bound``  greatest lower bound, found ``bound_s`` seconds after the start; None if a cost contradicts it
+    """
+
+    cell: Cell
+    status: str
+    reason: str
+    wall_s: float
+    cost: float | None
+    cost_s: float | None
+    bound: float | None
+    bound_s: float | None
+    contradicted: bool
+
+
+class Reproduction(Protocol):
+    """What a module of this folder offers."""
+
+    DEFAULTS: Settings
+    __doc__: str | None
+
+    def plan(self, settings: Settings, folder: Path) -> list[Cell]: ...
+
+    def report(self, settings: Settings, runs: list[Run]) -> Report: ...
+
+
+def reproductions() -> dict[str, Reproduction]:
+    """All of them, by the names that the command line has for them."""
+    found = (module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return {name.replace("_", "-"): _module(name) for name in found}
+
+
+def _module(name: str) -> Reproduction:
+    module: Any = importlib.import_module(f"{__name__}.{name}")
+    found: Reproduction = module
+    return found
+
+
+def finished(cells: Mapping[str, Cell], tables: Tables) -> list[Run]:
+    """What came of cells, by the ids of their runs; one that is not in the tables is left out."""
+    return [
+        Run(
+            cell=cells[row["id"]],
+            status=row["status"],
+            reason=row["reason"],
+            wall_s=row["wall_s"],
+            cost=row["cost_float"],
+            cost_s=row["time_to_best_s"],
+            bound=row["lower_bound_float"] if row["bound_trusted"] else None,
+            bound_s=row["time_to_bound_s"],
+            contradicted=row["lower_bound"] is not None and not row["bound_trusted"],
+        )
+        for row in tables.runs.iter_rows(named=True)
+        if row["id"] in cells
+    ]
+
+
+def failures(runs: Iterable[Run]) -> list[str]:
+    """A sentence for each way in which methods failed, and for every bound that a cost contradicts."""
+    counts: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        if run.status not in ("ok", "timeout"):
+            counts.setdefault((run.cell.method, run.status), []).append(run)
+    words = [
+        f"{method}: {len(which)} of its runs ended as {status}, the first because: {which[0].reason}."
+        for (method, status), which in counts.items()
+    ]
+    return words + [
+        f"{run.cell.method} on {run.cell.problem.id}: its bound is above a verified cost and counts nowhere."
+        for run in runs
+        if run.contradicted
+    ]

@@ -1,0 +1,169 @@
+"""Pages of reproductions: a paper's tables and figures beside ours, in a folder of the site that later builds keep."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from harness.report import PAPER, Axis, Ladder, Line, Plot, Report, Table
+from leaderboard import charts
+from leaderboard.build import MARKER, REPRODUCE, STATIC, InputError, mark, ours, reproductions
+from leaderboard.charts import Bar, Curve, Rule, Scale
+from leaderboard.pages import environment
+
+
+def write(report: Report, output: Path) -> Path:
+    """Write the page of a report into the site in ``output``, which may hold nothing else yet; return its path.
+
+    Raises InputError for a folder that holds anything but a site, or cannot be written.
+    """
+    output = Path(output).resolve()
+    if output.exists() and not ours(output):
+        raise InputError(output, "", "expected a folder that is empty or holds an earlier leaderboard")
+    page = output / REPRODUCE / f"{report.name}.html"
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        if not (output / MARKER).exists():
+            shutil.copytree(STATIC, output / "static", ignore=shutil.ignore_patterns("preview.png"))
+            mark(output)
+        there = (output / "index.html").is_file()
+        _replace(page, render(report, leaderboard=there))
+        _replace(page.with_name("index.html"), render_list(reproductions(output), leaderboard=there))
+    except OSError as error:
+        raise InputError(output, "", f"expected a folder that can be written ({error})") from None
+    return page
+
+
+def _replace(path: Path, content: str) -> None:
+    """Write a file whole or not at all."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+        file.write(content)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+
+
+def render(report: Report, *, leaderboard: bool) -> str:
+    """The page of a report; ``leaderboard`` says whether there is one to link to."""
+    template = environment().get_template("reproduction.html")
+    sections = [(section, [grid(x) for x in section.tables], figures(section.pictures)) for section in report.sections]
+    return template.render(root="../", report=report, sections=sections, leaderboard=leaderboard)
+
+
+def render_list(names: Sequence[str], *, leaderboard: bool) -> str:
+    """The page that lists them all."""
+    template = environment().get_template("reproductions.html")
+    return template.render(root="../", names=names, leaderboard=leaderboard)
+
+
+# ---------------------------------------------------------------- tables
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a table shows; ``key`` is what a number is sorted by, None for words."""
+
+    shown: str
+    key: str | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table as the page shows it: headings with whether numbers stand below, rows with whether they are published."""
+
+    title: str
+    note: str
+    headings: Sequence[tuple[str, bool]]
+    rows: Sequence[tuple[bool, Sequence[Cell]]]
+
+
+def grid(table: Table) -> Grid:
+    """The cells of a table."""
+    names = list(table.rows[0]) if table.rows else []
+    numeric = {name: all(not isinstance(row[name], str) for row in table.rows) for name in names}
+    decimals = table.decimals
+    rows = [
+        (PAPER in row.values(), [_cell(row[name], numeric[name], decimals[name]) for name in names])
+        for row in table.rows
+    ]
+    return Grid(table.title, table.note, list(numeric.items()), rows)
+
+
+def _cell(value: Any, numeric: bool, digits: int) -> Cell:
+    if value is None:
+        return Cell("–", "" if numeric else None)
+    if isinstance(value, float):
+        return Cell(f"{value:,.{digits}f}", repr(value))
+    return Cell(f"{value:,}", str(value)) if numeric else Cell(value, None)
+
+
+# ---------------------------------------------------------------- pictures
+
+
+def figures(pictures: Sequence[Plot | Ladder]) -> list[tuple[Plot | Ladder, Markup]]:
+    """Pictures with their drawings; several of a section stand beside each other."""
+    wide = charts.HALF if len(pictures) > 1 else charts.WIDE
+    return [(x, ladder(x, wide) if isinstance(x, Ladder) else plot(x, wide)) for x in pictures]
+
+
+def ladder(picture: Ladder, wide: int) -> Markup:
+    """A bar a bracket, from what is proved up to 1."""
+    bars = [
+        Bar(
+            name=bracket.name,
+            href=None,
+            value=1.0,
+            floor=bracket.low,
+            words=f"{bracket.low:.4f}",
+            title=f"{bracket.name}: the optimum lies from {bracket.low:.4f} to 1",
+            style="s0" if bracket.published else "s1",
+        )
+        for bracket in picture.brackets
+    ]
+    return charts.responsive(lambda width: charts.ranking(bars, width, picture.axis), wide)
+
+
+def plot(picture: Plot, wide: int) -> Markup:
+    """Lines or points on the axes of the picture."""
+    x = _scale(picture.x, [a for line in picture.lines for a, _ in line.points])
+    y = _scale(
+        picture.y, [*(b for line in picture.lines for _, b in line.points), *(value for value, _ in picture.rules)]
+    )
+    lines = [_curve(line, x.high) for line in picture.lines if line.points]
+    rules = [Rule(value, words, f"{words}: {value:.3g}{picture.y.unit}") for value, words in picture.rules]
+
+    def draw(width: int) -> Markup:
+        size = width, 420 if width == charts.WIDE else 330
+        return charts.curves(lines, x, y, size, (picture.x.words, picture.y.words), rules=rules)
+
+    return charts.responsive(draw, wide) + charts.legend(lines)
+
+
+def _curve(line: Line, until: float) -> Curve:
+    shape = "line" if line.joined else "dots"
+    style = f"s{line.colour}{' published' if line.published else ''}"
+    return Curve(line.name, line.points, until, style, "" if line.published else line.name, True, shape)
+
+
+def _scale(axis: Axis, values: Sequence[float]) -> Scale:
+    """A scale that covers the values, or the span that the axis asks for."""
+    if axis.at:
+        return Scale(
+            min(axis.at), max(axis.at), math.log10 if axis.logarithmic else float, [(v, f"{v:g}") for v in axis.at]
+        )
+    low, high = axis.span or (min(values, default=0.0), max(values, default=1.0))
+
+    def label(value: float) -> str:
+        return f"{value:g}{axis.unit}"
+
+    if axis.logarithmic:
+        return charts.logarithmic(low * 0.95, high * 1.05, label)
+    margin = 0.04 * (high - low) or 1.0
+    return charts.linear(low - margin, high + margin, label)
