@@ -201,17 +201,21 @@ class Run:
             )
         return Usage()
 
+    def strike(self) -> None:
+        """See `Contained`."""
+        for member in self._members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member, signal.SIGKILL)
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.process, signal.SIGKILL)
+
     def kill(self) -> Usage:
         """End all processes, wait until all is cleared up, and say what was used."""
         end = time.monotonic() + END_S
         while self.thread.is_alive():
             self._find()
-            for member in self._members():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(member, signal.SIGKILL)
-            if self.process is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self.process, signal.SIGKILL)
+            self.strike()
             self.thread.join(0.005)
             if time.monotonic() > end:
                 raise Unable("BenchExec: a run cannot be ended")

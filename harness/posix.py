@@ -113,7 +113,10 @@ class Isolated(Run):
         self.bell = self.room.link.fileno()
         self.proc = Proc(self.room.proc)
         self.meter = ProcMeter(
-            self.proc, lambda: (pid for pid in self.proc.processes() if pid != 1), (self.room.shared, self.room.scratch)
+            self.proc,
+            lambda: (pid for pid in self.proc.processes() if pid != 1),
+            (self.room.shared, self.room.scratch),
+            lambda: state.waited_cpu_s if (state := self.proc.state(1)) else 0.0,  # of orphans
         )
 
     def ended(self) -> int | None:
@@ -125,19 +128,24 @@ class Isolated(Run):
         if not self.program.began():
             return Usage()
         used = self.meter.read(self.memory, self.limits.processes)
-        used.cpu_s += state.waited_cpu_s if (state := self.proc.state(1)) else 0.0  # of orphans
         used.written = filled(self.room.scratch)
         return used
 
-    def kill(self) -> Usage:
+    def strike(self) -> None:
         """See `Contained`."""
+        self.room.kill()
+
+    def kill(self) -> Usage:
+        """See `Contained`. Nobody waits for whom process 1 takes with it: their CPU time is what a look finds."""
         in_files = filled(self.room.scratch)
+        seen_s = self.meter.cpu_s(self.limits.processes) if self.program.began() else 0.0
         self.room.kill()
         _, _, used = os.wait4(self.room.init, 0)
         self.room.close()
         os.close(self.program.pipe)
         peak = self.program.largest(largest_bytes(used), self.room.setup_peak, self.meter.peak)
-        return Usage(peak=peak, cpu_s=used.ru_utime + used.ru_stime - self.room.setup_cpu_s, written=in_files)
+        cpu_s = max(seen_s, used.ru_utime + used.ru_stime - self.room.setup_cpu_s)
+        return Usage(peak=peak, cpu_s=cpu_s, written=in_files)
 
 
 class Adopted(Run):
@@ -163,9 +171,12 @@ class Adopted(Run):
         if not self.program.began():
             return Usage()
         used = self.meter.read(self.memory, self.limits.processes)
-        used.cpu_s += self.tree.cpu_s
         used.written = written(self.folder)
         return used
+
+    def strike(self) -> None:
+        """See `Contained`."""
+        self.tree.strike(self.pid)
 
     def kill(self) -> Usage:
         """See `Contained`."""

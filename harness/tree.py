@@ -177,6 +177,9 @@ class Holdings:
 class ProcMeter:
     """A meter that reads a proc file system; ``shared`` are their own file systems in memory, open folders.
 
+    ``waited`` is the CPU time of those that have ended and that somebody else has waited for. Whose parent ignores the
+    end of its children, nobody waits for: what was seen of them is added up as well, and the greater sum is the truth.
+
     The sum of resident memory is quickly found and never too small, but counts what is shared again and again. The
     exact sum is looked for only when that decides something: a new peak, or the limit. Where there is no time to look
     at all processes again, what one has grown since counts as its own.
@@ -185,10 +188,13 @@ class ProcMeter:
     proc: Proc
     members: Callable[[], Iterable[int]]
     shared: tuple[int, ...] = ()
+    waited: Callable[[], float] = float
     peak: float = 0.0
     exact: float = 0.0
     next_look: float = field(default=0.0, repr=False)
     own: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)  # exact and resident bytes, oldest first
+    seen: dict[int, float] = field(default_factory=dict, repr=False)  # CPU time of each, without children
+    gone_s: float = 0.0  # and what was seen of those that have gone
 
     def __post_init__(self) -> None:
         self.holdings = Holdings(self.proc)
@@ -204,10 +210,22 @@ class ProcMeter:
         return Usage(
             memory=self._memory(alive, limit),
             peak=max((self.proc.peak(pid) for pid in islice(alive, FEW)), default=0.0),
-            cpu_s=sum(state.cpu_s + state.waited_cpu_s for state in states.values()),
+            cpu_s=self._cpu_s(states),
             processes=len(members),
             threads=sum(state.threads for state in alive.values()),
         )
+
+    def cpu_s(self, most: int) -> float:
+        """CPU time up to now; of the first ``most`` processes and all that have gone."""
+        members = islice(self.members(), most)
+        return self._cpu_s({pid: state for pid in members if (state := self.proc.state(pid))})
+
+    def _cpu_s(self, states: dict[int, State]) -> float:
+        now = {pid: state.cpu_s for pid, state in states.items()}
+        self.gone_s += sum(seen for pid, seen in self.seen.items() if now.get(pid, 0.0) < seen)  # less: another process
+        self.seen = now
+        told = sum(state.cpu_s + state.waited_cpu_s for state in states.values()) + self.waited()
+        return max(told, sum(now.values()) + self.gone_s)
 
     def _memory(self, alive: dict[int, State], limit: float) -> float:
         files = self.holdings.look(alive)
@@ -229,7 +247,7 @@ class ProcMeter:
         self.own = {pid: found for pid, found in self.own.items() if pid in alive}
         for pid in [*(alive.keys() - self.own.keys()), *self.own]:
             self.own.pop(pid, None)
-            self.own[pid] = self._own(pid, files, in_files), alive[pid].resident
+            self.own[pid] = self._own(pid, files, in_files, until), alive[pid].resident
             if time.monotonic() > until:
                 break
         total = in_files
@@ -238,7 +256,7 @@ class ProcMeter:
             total += size + max(0, state.resident - resident)
         return float(total)
 
-    def _own(self, pid: int, files: dict[File, int], in_files: int) -> int:
+    def _own(self, pid: int, files: dict[File, int], in_files: int, until: float) -> int:
         """The part of a process in what all use, without files."""
         proportional = self.proc.proportional(pid)
         if proportional is None:  # it has ended meanwhile, or may not be looked into
@@ -246,20 +264,20 @@ class ProcMeter:
             proportional = state.resident if state and state.alive else 0
         if not in_files:
             return proportional
-        until = time.monotonic() + EXACT_S
         return proportional - self.proc.mapped(pid, lambda file: file in files or file[0] in self.devices, until)
 
 
 class PortableMeter:
     """A meter that asks psutil, where there is no proc file system."""
 
-    def __init__(self, members: Callable[[], Iterable[int]]) -> None:
+    def __init__(self, members: Callable[[], Iterable[int]], waited: Callable[[], float] = float) -> None:
         self.members = members
+        self.waited = waited
         self.peak = 0.0
 
     def read(self, limit: float, most: int) -> Usage:
         """See `Meter`."""
-        used = Usage()
+        used = Usage(cpu_s=self.waited())
         for pid in islice(self.members(), most + 1):
             used.processes += 1
             with contextlib.suppress(psutil.Error):
@@ -292,7 +310,9 @@ class Tree:
 
     def meter(self) -> Meter:
         """What adds up the use of those that have not ended."""
-        return PortableMeter(self.members) if self.proc is None else ProcMeter(self.proc, self.members)
+        if self.proc is None:
+            return PortableMeter(self.members, lambda: self.cpu_s)
+        return ProcMeter(self.proc, self.members, waited=lambda: self.cpu_s)
 
     def members(self) -> Iterator[int]:
         """Every descendant, parents before children."""
@@ -316,18 +336,22 @@ class Tree:
                 self._add(found[2])
         return ended
 
+    def strike(self, group: int) -> None:
+        """Kill everything that there is now; ``group`` first, which is killed at once."""
+        with contextlib.suppress(OSError):
+            os.killpg(group, signal.SIGKILL)
+        for pid in self.members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def kill(self, group: int) -> None:
-        """Kill everything, wait for it, and again until nothing is left; ``group`` first, which is killed at once.
+        """Kill everything, wait for it, and again until nothing is left, see `strike`.
 
         A process that has been killed starts no other, and whom it leaves behind becomes a child of this process: of
         those that start others faster than they are killed, fewer are left each time.
         """
-        with contextlib.suppress(OSError):
-            os.killpg(group, signal.SIGKILL)
         while True:
-            for pid in self.members():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            self.strike(group)
             try:
                 self._add(os.wait4(-1, 0)[2])
             except ChildProcessError:

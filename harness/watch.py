@@ -11,6 +11,7 @@ import math
 import os
 import selectors
 import signal
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ PIPE_BYTES = 1 << 20  # of messages, for which a run need not wait
 SHORTEST_S, LONGEST_S = 0.001, 0.05  # between two looks at what a run uses
 FASTEST = 16 * 2**30  # bytes a second that a run can take, in huge pages and with several threads
 THREADS = 4  # times as many as processes may be
+LATE_S = 0.05  # after the time limit, until a run is killed whatever a look at it still does
 SHARE = 4  # times the CPU time of a look, until the next one: a run that slows looks down cannot put them off
 
 
@@ -67,6 +69,9 @@ class Contained(Protocol):
 
     def usage(self) -> Usage:
         """What all processes of the run use."""
+
+    def strike(self) -> None:
+        """Kill the processes of the run from another thread, without waiting for them; `kill` follows."""
 
     def kill(self) -> Usage:
         """End all processes of the run, wait for them, and return what they used in all."""
@@ -110,6 +115,7 @@ class Watch:
         self.bell: int | None = None
         self.told = False  # whether the bell will tell of the end
         self.last_stamp = math.inf  # what is read after the run's end was written before it
+        self.struck = math.inf  # when the run was killed during a look at it
         self.pipes = pipes
         self.control = control
         self.selector = selectors.DefaultSelector()
@@ -131,15 +137,26 @@ class Watch:
         self.pipes.close()
 
     def until_end(self, run: Contained) -> Outcome:
-        """Wait for the run's end or bring it about; raises Cancelled when the run is called off."""
+        """Wait for the run's end or bring it about; raises Cancelled when the run is called off.
+
+        A run can make looks at it take long, so another thread keeps the clock meanwhile.
+        """
+        late = threading.Timer(self.start + self.limits.timeout_s + LATE_S - time.monotonic(), self._strike, [run])
+        late.start()
         try:
             self.outcome.wall_s = self.last_stamp = self._hold(run) - self.start
         finally:
+            late.cancel()
+            late.join()
             used = run.kill()
         self._read(0.0, math.inf)  # nobody is left to write more
         self.frames.close()
         self._account(used)
         return self._finish()
+
+    def _strike(self, run: Contained) -> None:
+        self.struck = time.monotonic()
+        run.strike()
 
     def _hold(self, run: Contained) -> float:
         """Let the run go on until it ends or breaks a limit; the time at which it did."""
@@ -149,7 +166,7 @@ class Watch:
             now = time.monotonic()
             if now >= end and run.over is None:
                 self._stop("timeout", self._too_late)
-                return now
+                return min(now, self.struck)
             if now >= next_look or self.received > self.most:
                 began = time.thread_time()
                 used = run.usage()
@@ -158,7 +175,7 @@ class Watch:
                     return now
                 next_look = self._next_look(time.thread_time() - began, used)
             self._wait(run, min(next_look, end))
-        over = run.over or time.monotonic()
+        over = min(run.over or time.monotonic(), self.struck)
         self._account(run.usage())
         if self.outcome.stop == "exit" and over > end:
             self._stop("timeout", self._too_late)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness import isolate
 from harness.limits import Limits, Order, Outcome
+from harness.posix import Isolated, Program
 from harness.warden import Warden
 from instances.jsonfile import sha256
 
@@ -444,6 +448,38 @@ def test_cpu_time_of_orphans_counts(run):
         """
     )
     assert 0.4 <= outcome.cpu_s < 1.5
+
+
+def test_cpu_time_of_children_whose_end_is_ignored_counts(run):
+    outcome = run(
+        """
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        for _ in range(3):
+            if os.fork() == 0:
+                while time.process_time() < 0.2:
+                    pass
+                os._exit(0)
+            with __import__("contextlib").suppress(ChildProcessError):
+                os.wait()
+        """
+    )
+    assert 0.3 < outcome.cpu_s < 0.7
+
+
+@pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
+def test_a_look_is_taken_just_before_a_kill(tmp_path):
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    run = object.__new__(Isolated)
+    run.limits = AMPLE
+    run.program = Program(os.open(os.devnull, os.O_RDONLY), external=False)
+    run.meter = SimpleNamespace(cpu_s=lambda most: 7.0, peak=0.0)
+    room = {"init": pid, "scratch": os.open(tmp_path, os.O_RDONLY), "setup_cpu_s": 0.0, "setup_peak": 0}
+    run.room = SimpleNamespace(**room, kill=lambda: os.kill(pid, signal.SIGKILL), close=lambda: None)
+    assert run.kill().cpu_s == 7.0
+    os.close(run.room.scratch)
 
 
 def test_memory_of_the_warden_is_not_the_runs(run):

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from harness.memory import peak_bytes, resident_bytes
-from harness.tree import Holdings, PortableMeter, Proc, ProcMeter, Tree, filled, flatten, written
+from harness.tree import Holdings, PortableMeter, Proc, ProcMeter, State, Tree, filled, flatten, written
 
 MIB = 1 << 20
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs the proc file system of Linux")
@@ -197,6 +197,20 @@ def test_a_sum_that_decides_nothing_is_not_looked_for(proc, child, monkeypatch):
 def test_more_processes_than_there_may_be_are_told_as_such(proc):
     meter = ProcMeter(proc, lambda: iter(range(10**9)))
     assert meter.read(1.0, 50).processes == 51
+
+
+@linux
+def test_cpu_time_of_those_that_nobody_waits_for_is_added_up(proc, monkeypatch):
+    states = {1: State(True, 1.0, 0.0, 1, 0), 2: State(True, 2.0, 0.0, 1, 0)}
+    monkeypatch.setattr(proc, "state", states.get)
+    meter = ProcMeter(proc, lambda: iter(list(states)), waited=lambda: 0.5)
+    assert meter.cpu_s(10) == 3.5
+    del states[2]
+    assert meter.cpu_s(10) == 3.0
+    states[1] = State(True, 1.0, 2.25, 1, 0)  # somebody has waited for it after all
+    assert meter.cpu_s(10) == 3.75
+    states[1], states[2] = State(True, 2.0, 0.0, 1, 0), State(True, 0.25, 0.0, 1, 0)  # the number is another's now
+    assert meter.cpu_s(10) == 4.25
 
 
 def test_without_a_proc_file_system_psutil_is_asked(child):

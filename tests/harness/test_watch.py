@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 
 import pytest
@@ -26,6 +27,7 @@ class Played:
         self.at_end = at_end or Usage()
         self.bell, self.over = bell, None
         self.killed = 0
+        self.struck = threading.Event()
 
     def ended(self):
         self.left -= 1
@@ -33,6 +35,9 @@ class Played:
 
     def usage(self):
         return self.looks.pop(0) if self.looks else Usage()
+
+    def strike(self):
+        self.struck.set()
 
     def kill(self):
         self.killed += 1
@@ -65,6 +70,26 @@ def watch(pipes, control):
         return outcome
 
     return watch
+
+
+def test_a_look_that_takes_long_does_not_hold_up_the_end(watch):
+    class Slow(Played):
+        def usage(self):
+            self.left = 0 if self.struck.wait(60) else 1000
+            return Usage()
+
+    run = Slow(status=-signal.SIGKILL, last=1000)
+    outcome = watch(run, Limits(0.1, 100.0))
+    assert run.struck.is_set()
+    assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 0.1 s")
+    assert outcome.wall_s < 50
+
+
+def test_a_run_that_ends_in_time_is_not_struck(watch):
+    run = Played()
+    assert watch(run, Limits(0.05, 100.0)).stop == "exit"
+    time.sleep(0.15)
+    assert not run.struck.is_set()
 
 
 @pytest.mark.parametrize(
