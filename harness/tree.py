@@ -49,8 +49,8 @@ class Proc:
     def __init__(self, folder: int) -> None:
         self.folder = folder
 
-    def read(self, path: str, until: float = math.inf) -> bytes:
-        """A file's content, as far as it can be read by then in `time.monotonic`; b"" if it cannot be."""
+    def read(self, path: str) -> bytes:
+        """A file's content; b"" if it cannot be read."""
         try:
             file = os.open(path, os.O_RDONLY, dir_fd=self.folder)
         except OSError:
@@ -59,10 +59,13 @@ class Proc:
         with contextlib.suppress(OSError):
             while part := os.read(file, 1 << 16):
                 parts.append(part)
-                if time.monotonic() > until:
-                    break
         os.close(file)
         return b"".join(parts)
+
+    def lines(self, path: str) -> Iterator[bytes]:
+        """A file's lines, read a few at a time; none if it cannot be read."""
+        with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY, dir_fd=self.folder), "rb") as lines:
+            yield from lines
 
     def processes(self) -> Iterator[int]:
         """All processes that it shows; without end while new ones come faster than they are listed."""
@@ -97,14 +100,19 @@ class Proc:
         return int(found[1]) * 1024 if found else None
 
     def mapped(self, pid: int, of: Callable[[File], bool], until: float = math.inf) -> int:
-        """What in `proportional` is of certain files, and no copy of its own; as far as can be read by ``until``."""
+        """What in `proportional` is of certain files, and no copy of its own.
+
+        Of a process with very many mappings only those that are read until a time of `time.monotonic`.
+        """
         size, in_file, counts = 0, 0, False
-        for line in self.read(f"{pid}/smaps", until).splitlines():
+        for line in self.lines(f"{pid}/smaps"):
             if counts and line[:4] == b"Pss:":
                 in_file = int(line.split()[1]) * 1024
             elif counts and line[:10] == b"Anonymous:":  # pages of a private mapping that it has written to
                 size += max(0, in_file - int(line.split()[1]) * 1024)
             elif header := re.match(rb"[0-9a-f]+-[0-9a-f]+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) (\d+)", line):
+                if time.monotonic() > until:
+                    break
                 counts = of((os.makedev(int(header[1], 16), int(header[2], 16)), int(header[3])))
         return size
 
