@@ -73,6 +73,7 @@ MEANING: Mapping[str, str] = {
     "between": "probability of an edge between two groups",
     "blocks": "groups of nodes",
     "classes": "classes that the network tells apart",
+    "cost_spread": "standard deviation of the random fraction that adds to a node's cost",
     "costs_from": "sizes of which a random fraction adds to a node's cost: all (of all tensors), own (of its own)",
     "crosscut": "layers this far apart must agree on their strategies, 0: none",
     "depth": "layers of the network: 50, 101 or 152",
@@ -87,6 +88,7 @@ MEANING: Mapping[str, str] = {
     "layers": "layers of the network, of encoder and decoder each if it has both",
     "levels": "resolutions on the way down",
     "longest": "time steps that a node lives at most",
+    "loose": "1: without the edge that nothing may cut (Remark B.3), 0: with it (Lemma B.2)",
     "memory_share": "fast memory of a block over (all parameters / stages + largest working set); absent: unlimited",
     "mesh": "devices along each axis of the mesh, such as 8 or 2x4",
     "neighbours": "nearest nodes that a node of the ring is joined with",
@@ -95,6 +97,8 @@ MEANING: Mapping[str, str] = {
     "probability": "probability of an edge",
     "rewiring": "probability that an edge of the ring leads elsewhere",
     "sequence": "tokens of a sample",
+    "size_mean": "mean size of a tensor",
+    "size_spread": "standard deviation of the sizes of tensors",
     "stages": "blocks to partition into",
     "steps": "words of a sentence",
     "tightness": "memory limit from 0, what a fast assignment needs, to 1, what a frugal one needs",
@@ -104,12 +108,14 @@ MEANING: Mapping[str, str] = {
 }
 
 REGAL = "partial reconstruction of the REGAL graphs, Archer et al. 2024, Appendix C.2"
+TRAP = "Archer et al. 2024, Lemma B.2 and Remark B.3"
 MTPP = "Archer et al. 2024, Section 2"
 ALPA = "cost model after Zheng et al., OSDI 2022"
 CONTEST = "after the instances of the ASPLOS/EuroSys 2025 contest"
 
 Parameters = dict[str, Parameter]
-RANDOM: Parameters = {"nodes": 100, "stages": 8, "costs_from": "all"}
+DRAWN: Parameters = {"costs_from": "all", "size_mean": 50.0, "size_spread": 10.0, "cost_spread": 0.1}
+RANDOM: Parameters = {"nodes": 100, "stages": 8, **DRAWN}
 PIPELINED: Parameters = {"stages": 8, "memory_share": None, "jitter": 0.1}
 SHARDED: Parameters = {"mesh": "2x4", "training": 0, "tightness": 0.5, "crosscut": 0, "joint": 0, "jitter": 0.1}
 TOKENS: Parameters = {"layers": 4, "batch": 8, "sequence": 512, "width": 1024, "heads": 16, "vocabulary": 32768}
@@ -166,7 +172,7 @@ def _solved() -> list[Family]:
     return [
         Family("chain", "pipeline", {}, f.chain),
         Family("overflow", "pipeline", {}, f.overflow),
-        Family("slicing-trap", "pipeline", {"stages": 8}, f.slicing_trap, "Archer et al. 2024, Lemma B.2"),
+        Family("slicing-trap", "pipeline", {"stages": 8, "loose": 0}, f.slicing_trap, TRAP),
         Family("diamond", "intraop", {}, f.diamond),
         Family("triangle", "intraop", {}, f.triangle),
     ]

@@ -28,8 +28,8 @@ class Draws:
 
     def normal(self, mean: float, deviation: float, size: int) -> Floats:
         """Normally distributed numbers, shape (size,)."""
-        inverse = NormalDist(mean, deviation).inv_cdf
-        return np.array([inverse(u) for u in self.uniform(size).tolist()])
+        inverse = NormalDist().inv_cdf
+        return np.array([mean + inverse(u) * deviation for u in self.uniform(size).tolist()])
 
     def permutation(self, size: int) -> Ints:
         """The numbers 0 to ``size - 1`` in a random order."""

@@ -23,15 +23,17 @@ def overflow(draws: Draws) -> pipeline.Instance:
     return _pipeline([1] * 5, [10, 1, 10, 1, 0], edges, stages=2, params=[1, 1, 1, 1, 0], memory=12)
 
 
-def slicing_trap(draws: Draws, *, stages: int) -> pipeline.Instance:
+def slicing_trap(draws: Draws, *, stages: int, loose: int) -> pipeline.Instance:
     """Every heavy node wants a light one beside it, for a bottleneck of 1; a bad order costs as much as one block.
 
     Lemma B.2 with epsilon 1/4: node 0 sends a tensor that nothing may cut to the last node, and the order of the
-    node numbers has all other nodes between the two.
+    node numbers has all other nodes between the two. ``loose=1``, Remark B.3: no edge and epsilon 1 / (k + 1), and the
+    same order costs 2 k / (k + 1).
     """
-    work = [0.75] * stages + [0.25] * stages
-    output = [10.0 * stages] + [0.0] * (2 * stages - 1)
-    return _pipeline(work, output, [[0, 2 * stages - 1]], stages=stages)
+    epsilon = 1 / (stages + 1) if loose else 0.25
+    work = [1 - epsilon] * stages + [epsilon] * stages
+    output = [0.0 if loose else 10.0 * stages] + [0.0] * (2 * stages - 1)
+    return _pipeline(work, output, [] if loose else [[0, 2 * stages - 1]], stages=stages)
 
 
 def diamond(draws: Draws) -> intraop.Instance:

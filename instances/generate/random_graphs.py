@@ -7,6 +7,8 @@ the original's filter for hard graphs is left out.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from instances.columns import Floats
@@ -18,13 +20,13 @@ from instances.pipeline import Instance
 Pairs = list[tuple[int, int]]
 
 
-def erdos_renyi(draws: Draws, *, nodes: int, probability: float, stages: int, costs_from: str) -> Instance:
+def erdos_renyi(draws: Draws, *, nodes: int, probability: float, **costs: Any) -> Instance:
     """Every pair is joined with the same probability."""
     pairs = _bernoulli(draws, np.full((nodes, nodes), probability))
-    return _instance(draws, nodes, pairs, stages, costs_from)
+    return _instance(draws, nodes, pairs, **costs)
 
 
-def barabasi_albert(draws: Draws, *, nodes: int, attached: int, stages: int, costs_from: str) -> Instance:
+def barabasi_albert(draws: Draws, *, nodes: int, attached: int, **costs: Any) -> Instance:
     """Every new node attaches to a few earlier ones, the more likely the more neighbours they have."""
     pairs: Pairs = []
     ends = list(range(min(attached, nodes)))  # every node as often as it has neighbours; the first ones once
@@ -34,12 +36,10 @@ def barabasi_albert(draws: Draws, *, nodes: int, attached: int, stages: int, cos
             chosen.add(ends[int(draws.integers(0, len(ends), 1)[0])])
         pairs += [(other, node) for other in sorted(chosen)]
         ends += [*sorted(chosen), *[node] * attached]
-    return _instance(draws, nodes, pairs, stages, costs_from)
+    return _instance(draws, nodes, pairs, **costs)
 
 
-def watts_strogatz(
-    draws: Draws, *, nodes: int, neighbours: int, rewiring: float, stages: int, costs_from: str
-) -> Instance:
+def watts_strogatz(draws: Draws, *, nodes: int, neighbours: int, rewiring: float, **costs: Any) -> Instance:
     """A ring in which every node is joined with its nearest ones, some edges then rewired to lead elsewhere."""
     if neighbours >= nodes:
         raise InputError("generate", "neighbours", f"expected fewer than the {nodes} nodes, found {neighbours}")
@@ -57,16 +57,14 @@ def watts_strogatz(
             linked[u].add(w)
             linked[w].add(u)
     pairs = [(u, v) for u in range(nodes) for v in sorted(linked[u]) if u < v]
-    return _instance(draws, nodes, pairs, stages, costs_from)
+    return _instance(draws, nodes, pairs, **costs)
 
 
-def block_model(
-    draws: Draws, *, nodes: int, blocks: int, inside: float, between: float, stages: int, costs_from: str
-) -> Instance:
+def block_model(draws: Draws, *, nodes: int, blocks: int, inside: float, between: float, **costs: Any) -> Instance:
     """Groups of equal size, dense inside and loosely joined (a stochastic block model)."""
     group = np.arange(nodes) * blocks // nodes
     pairs = _bernoulli(draws, np.where(group[:, None] == group, inside, between))
-    return _instance(draws, nodes, pairs, stages, costs_from)
+    return _instance(draws, nodes, pairs, **costs)
 
 
 def _bernoulli(draws: Draws, probability: Floats) -> Pairs:
@@ -76,11 +74,22 @@ def _bernoulli(draws: Draws, probability: Floats) -> Pairs:
     return list(zip(u[present].tolist(), v[present].tolist(), strict=True))
 
 
-def _instance(draws: Draws, nodes: int, pairs: Pairs, stages: int, costs_from: str) -> Instance:
+def _instance(
+    draws: Draws,
+    nodes: int,
+    pairs: Pairs,
+    *,
+    stages: int,
+    costs_from: str,
+    size_mean: float,
+    size_spread: float,
+    cost_spread: float,
+) -> Instance:
     """Orient the pairs along a random order and draw sizes and costs; all numbers are multiples of 0.01.
 
-    A node costs the sum of its input and output tensors, and a fraction |r|, r normal with mean 0 and deviation
-    0.1, of the sum of all tensors (``costs_from="all"``) or of its own (``"own"``): accounts of REGAL differ.
+    A tensor has a normal size, at least 1. A node costs the sum of its input and output tensors, and a fraction |r|,
+    r normal with mean 0 and deviation ``cost_spread``, of the sum of all tensors (``costs_from="all"``) or of its own
+    (``"own"``): accounts of REGAL differ.
     """
     if costs_from not in ("all", "own"):
         raise InputError("generate", "costs_from", f"expected 'all' or 'own', found {costs_from!r}")
@@ -88,10 +97,10 @@ def _instance(draws: Draws, nodes: int, pairs: Pairs, stages: int, costs_from: s
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     forward = rank[ends[:, 0]] < rank[ends[:, 1]]
     tail, head = np.where(forward, ends[:, 0], ends[:, 1]), np.where(forward, ends[:, 1], ends[:, 0])
-    size = np.maximum(draws.normal(50, 10, nodes), 1.0).round(2)
+    size = np.maximum(draws.normal(size_mean, size_spread, nodes), 1.0).round(2)
     own = size.copy()
     np.add.at(own, head, size[tail])
-    fraction = np.abs(draws.normal(0, 0.1, nodes))
+    fraction = np.abs(draws.normal(0, cost_spread, nodes))
     return Instance(
         name="random graph",
         graph=Graph(nodes, tail, head),

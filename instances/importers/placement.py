@@ -141,7 +141,7 @@ def _edges(records: Any, nodes: Sequence[_Node], source: str) -> list[_Edge]:
                 raise InputError(source, f"{place}.{key}", f"expected the id of a node, found {identity}")
             ends.append(position[identity])
         cost = require_number(_get(record, "cost", source, place), source, f"{place}.cost")
-        edge = _Edge(*ends, _flag(record.get("isArtificial", False), source, f"{place}.isArtificial"))
+        edge = _Edge(ends[0], ends[1], _flag(record.get("isArtificial", False), source, f"{place}.isArtificial"))
         tail = nodes[edge.tail]
         if not edge.artificial:
             tail.cost = cost if tail.cost is None else tail.cost

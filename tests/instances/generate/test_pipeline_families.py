@@ -12,6 +12,7 @@ from harness.verify import verify
 from instances.generate import families, hand_solved, networks
 from instances.generate.draws import Draws
 from instances.generate.model import BYTES
+from solvers.native import PipelineCore
 
 
 def build(name, seed=1, **parameters):
@@ -52,6 +53,14 @@ def test_costs_of_random_graphs(costs_from):
     fraction = (instance.work - own) / (sizes.sum() if costs_from == "all" else own)
     assert fraction.min() > -1e-4
     assert abs(np.mean(fraction**2) - 0.01) < 0.003
+
+
+def test_spreads_of_random_graphs_are_parameters():
+    even = build("erdos-renyi", size_mean=20, size_spread=0, cost_spread=0)
+    assert set(even.output_size.tolist()) == {20}
+    readers = np.bincount(even.graph.head, minlength=even.nodes)
+    assert even.work.tolist() == (20 * (1 + readers)).tolist()
+    assert build("erdos-renyi", size_mean=5, size_spread=100).output_size.min() == 1
 
 
 def test_a_transformer_has_the_known_arithmetic_and_parameters():
@@ -113,14 +122,28 @@ def segmentations(n, k):
             yield np.searchsorted(places, np.arange(n), side="right").tolist()
 
 
+def paired(stages):
+    """Every heavy node with a light one: the partition of the lemma that costs 1, as little as there is work."""
+    return [*range(stages), *range(1, stages), 0]
+
+
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_the_trap_costs_k_when_sliced_in_the_order_of_its_numbers(stages):
-    instance = build("slicing-trap", stages=stages)
+@pytest.mark.parametrize("loose", [0, 1])
+def test_the_trap_costs_what_the_paper_says_when_sliced_in_the_order_of_its_numbers(stages, loose):
+    instance = build("slicing-trap", stages=stages, loose=loose)
     sliced = min(verify(instance, block).cost for block in segmentations(instance.nodes, stages))
-    assert sliced == stages
-    best = [*range(stages), *range(1, stages), 0]
-    verdict = verify(instance, best)
-    assert (verdict.feasible, verdict.cost) == (True, 1.0)
+    assert sliced == pytest.approx(2 * stages / (stages + 1) if loose else stages)
+    verdict = verify(instance, paired(stages))
+    assert (verdict.feasible, verdict.cost) == (True, pytest.approx(1.0))
+
+
+@pytest.mark.parametrize("stages", [2, 64, 1000])
+def test_a_trap_of_any_size_costs_as_many_times_the_optimum_as_it_has_stages(stages):
+    instance = build("slicing-trap", stages=stages)
+    assert verify(instance, paired(stages)).cost == instance.summary()["simple_bound"] / (1 - 1e-12) == 1.0
+    numbers = np.arange(instance.nodes, dtype=np.int32)
+    assert PipelineCore(instance).slice(numbers).cost == stages
+    assert PipelineCore(instance).slice(np.argsort(paired(stages), kind="stable")).cost == 1.0
 
 
 def every_cost(instance):
