@@ -36,8 +36,11 @@ def annealing(instance: Instance, run: Run) -> None:
     """
     search = Search(instance, run)
     search.decode(run.rng.random((1, instance.nodes)), np.inf)
-    if not search.over():
-        search.decode(run.rng.random((SEEDS, instance.nodes)), search.target)
+    drawn = 0
+    while drawn < SEEDS and not search.over():
+        rows = min(search.rows, SEEDS - drawn)
+        search.decode(run.rng.random((rows, instance.nodes)), search.target)
+        drawn += rows
     needed = len(CHAINS) * search.core.anneal_mib
     if needed > 0.5 * run.memory:
         print(f"{needed:.0f} MiB for two chains do not fit into {run.memory:.0f} MiB: orders only", file=sys.stderr)
