@@ -73,6 +73,8 @@ class _Reader:
     def __init__(self, text: str, source: str) -> None:
         self._text, self._source = text, source
         self._nodes: list[Message] = parse(text, source, _GRAPH).get("node", [])
+        if not self._nodes:
+            raise InputError(source, "", "expected at least one node")
         self._number: dict[int, int] = {}
         for number, node in enumerate(self._nodes):
             if self._number.setdefault(node.get("id", 0), number) != number:

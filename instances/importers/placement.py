@@ -125,6 +125,8 @@ def _nodes(records: Any, source: str) -> list[_Node]:
             colour=None if colour is None else require_int(colour, source, f"{place}.colorClass"),
         )
         nodes.append(node)
+    if not nodes:
+        raise InputError(source, "nodes", "expected at least one node")
     return nodes
 
 

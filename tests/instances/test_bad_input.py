@@ -10,9 +10,12 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pytest
 
-from instances import InputError, load
+from harness.verify import verify
+from instances import InputError, load, pipeline
+from instances.graph import Graph
 
 INTRAOP: dict[str, Any] = {
     "problem": {
@@ -124,6 +127,7 @@ CHANGED: dict[str, list[Change]] = {
         ("stages", True, "stages", "expected an integer, found true"),
         ("stages", 2.0, "stages", "expected an integer, found 2.0"),
         ("bandwidth", 0, "bandwidth", "expected a positive number, found 0.0"),
+        ("bandwidth", -2.5, "bandwidth", "expected a finite number, at least 0, found -2.5"),
         ("bandwidth", None, "bandwidth", "expected a finite number, at least 0, found null"),
         ("bandwidth", "fast", "bandwidth", "expected a finite number, at least 0, found 'fast'"),
         ("bandwidth", False, "bandwidth", "expected a finite number, at least 0, found false"),
@@ -250,6 +254,47 @@ def test_defective_file(track, defect, tmp_path):
     message = sentence(tmp_path / "base.json", content(track))
     assert place in message
     assert expected in message
+
+
+LEGAL: dict[str, dict[str, Any]] = {
+    "an empty graph": {"nodes": {"work": [], "output_size": []}, "edges": []},
+    "more stages than nodes": {"stages": 9},
+    "no edges": {"edges": []},
+    "two parts": {"edges": [[2, 0]]},
+    "no memory at all": {"memory": 0},
+    "weights of zero": {"nodes": {"work": [0, 0, 0], "output_size": [0, 0, 0]}},
+    "weights near the end of the range": {"nodes": {"work": [1e307] * 3, "output_size": [1e307, 0, 5e-324]}},
+}
+
+
+@pytest.mark.parametrize("change", LEGAL)
+def test_what_looks_odd_and_is_legal(change, tmp_path):
+    path = tmp_path / "base.json"
+    path.write_text(json.dumps({**PIPELINE, **LEGAL[change]}))
+    instance = load(path)
+    n = len(LEGAL[change].get("nodes", PIPELINE["nodes"])["work"])
+    assert instance.nodes == n
+    verdict = verify(instance, [instance.stages - 1] * n)
+    assert verdict.feasible
+    assert instance.work_bound() <= verdict.cost
+
+
+def test_a_million_nodes_are_an_instance_like_any_other():
+    n = 10**6
+    work, size = np.full(n, 3.0), np.ones(n)
+    nodes = np.arange(n - 1)
+    graph = Graph(n, nodes, nodes + 1)
+    names = tuple(map(str, range(n)))
+    instance = pipeline.Instance("long", graph, names, work, size, np.zeros(n), stages=4, bandwidth=1.0)
+    assert instance.work_bound() == pytest.approx(750_000)
+    assert verify(instance, (np.arange(n) * 4 // n).tolist()).cost == 750_002
+
+
+def test_a_cycle_of_many_nodes_is_found():
+    n = 10**5
+    nodes = np.arange(n)
+    with pytest.raises(InputError, match=r"expected a graph without cycles, found 0 -> 1 -> 2 .* -> 7 -> \.\.\.$"):
+        Graph(n, nodes, (nodes + 1) % n)
 
 
 def test_wrong_track_for_the_content(tmp_path):

@@ -91,10 +91,6 @@ def test_compressed_files_and_byte_order_marks(tmp_path):
     assert edges(read(tmp_path, b"\xef\xbb\xbf" + GRAPH.encode())) == edges(plain)
 
 
-def test_no_node_is_no_error(tmp_path):
-    assert read(tmp_path, "").nodes == 0
-
-
 def node(text):
     return f"node {{ name: 'a' id: 1 output_info {{ size: 3 }} }}\nnode {{ name: 'b' id: 2 {text} }}"
 
@@ -126,6 +122,7 @@ def node(text):
             "edges[0]: expected a graph without cycles, found b -> c -> b",
         ),
         ("node {", "line 1 column 1: expected a message that is closed"),
+        ("# nothing", "graph.pbtxt: expected at least one node"),
         ('{"nodes": []}', "line 1 column 1: expected a field such as `id: 1` or `node { ... }`"),
         (b"\x0a\x05\x0a\x03abc\xff", "byte 7: expected UTF-8 text"),
     ],

@@ -123,6 +123,7 @@ CHANGES: list[Change] = [
     ("maxFPGAs", 2.7, "maxFPGAs: expected an integer, found 2.7"),
     ("maxFPGAs", 0, "stages: expected 1 to 2147483647, found 0"),
     ("maxSizePerFPGA", -1, "maxSizePerFPGA: expected a finite number, at least 0, found -1"),
+    ("nodes", [], "nodes: expected at least one node"),
     ("nodes", {}, "nodes: expected a list, found an object"),
     ("nodes.0", 5, "nodes[0]: expected an object, found 5"),
     ("nodes.1.id", 4, "nodes[1].id: expected every id once, found 4 again"),
