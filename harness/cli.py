@@ -474,8 +474,10 @@ def run_leaderboard(options: argparse.Namespace) -> Answer:
 def run_reproduce(options: argparse.Namespace) -> Answer:
     """A paper's tables or figures, ours beside the published ones."""
     from harness import reproduce
+    from leaderboard.build import check
     from leaderboard.reproduction import write
 
+    check(options.output)
     chosen = reproduce.reproductions()[options.name]
     settings = reproduce.Settings(**{key: getattr(options, key) for key in asked_for(chosen.DEFAULTS)})
     options.jobs = options.jobs or max(1, len(usable_cpus()) // options.cores)

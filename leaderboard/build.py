@@ -25,8 +25,7 @@ def build(tables: Tables, output: Path) -> Path:
     be written.
     """
     output = Path(output).resolve()
-    if output.exists() and not ours(output):
-        raise InputError(output, "", "expected a folder that is empty or holds an earlier leaderboard")
+    check(output)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as holder:
@@ -39,8 +38,13 @@ def build(tables: Tables, output: Path) -> Path:
     return output / "index.html"
 
 
-def ours(folder: Path) -> bool:
-    """Whether a site may be written into a folder that is there."""
+def check(folder: Path) -> None:
+    """InputError for a place that holds anything but a site."""
+    if folder.exists() and not _ours(folder):
+        raise InputError(folder, "", "expected a folder that is empty or holds an earlier leaderboard")
+
+
+def _ours(folder: Path) -> bool:
     return folder.is_dir() and ((folder / MARKER).is_file() or {p.name for p in folder.iterdir()} <= {ASV})
 
 

@@ -210,7 +210,8 @@ def curves(
     """
     (width, height), (x_axis, y_axis) = size, axes
     wide = width > NARROW
-    left, right, top, bottom = 58, 128 if wide else 10, 30, 46
+    named = [line for line in lines if wide and line.label and line.shape != "dots"]
+    left, right, top, bottom = 58, 128 if named else 10, 30, 46
     inner, tall = width - left - right, height - top - bottom
 
     def at(a: float, b: float) -> tuple[float, float]:
@@ -221,10 +222,7 @@ def curves(
         parts.append(_band(band, x, at))
     parts += [_rule(rule, x, at) for rule in rules]
     parts += [_curve(line, at) for line in reversed(lines)]
-    if wide:
-        parts += _labels(
-            [line for line in lines if line.label and line.shape != "dots"], at, left + inner, top, top + tall
-        )
+    parts += _labels(named, at, left + inner, top, top + tall)
     return _svg(width, height, f"{y_axis}, over {x_axis}; {len(lines)} curves", parts)
 
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from harness.report import PAPER, Axis, Ladder, Line, Plot, Report, Table
 from leaderboard import charts
-from leaderboard.build import MARKER, REPRODUCE, STATIC, InputError, mark, ours, reproductions
+from leaderboard.build import MARKER, REPRODUCE, STATIC, InputError, check, mark, reproductions
 from leaderboard.charts import Bar, Curve, Rule, Scale
 from leaderboard.pages import environment
 
@@ -26,8 +26,7 @@ def write(report: Report, output: Path) -> Path:
     Raises InputError for a folder that holds anything but a site, or cannot be written.
     """
     output = Path(output).resolve()
-    if output.exists() and not ours(output):
-        raise InputError(output, "", "expected a folder that is empty or holds an earlier leaderboard")
+    check(output)
     page = output / REPRODUCE / f"{report.name}.html"
     try:
         page.parent.mkdir(parents=True, exist_ok=True)

@@ -31,9 +31,9 @@ RANDOM = ("erdos-renyi", "barabasi-albert", "watts-strogatz", "block-model")
 NODES = (50, 200)
 #: Families of model graphs, with the parameter that their size is drawn by and its range.
 MODELS: tuple[tuple[str, str, int, int, dict[str, int]], ...] = (
+    ("sequence-to-sequence", "steps", 4, 14, {}),
     ("u-net", "levels", 3, 6, {}),
     ("transformer", "layers", 2, 8, {"head_groups": 4}),
-    ("sequence-to-sequence", "steps", 4, 14, {}),
     ("mixture-of-experts", "layers", 1, 4, {}),
     ("residual-network", "pixels", 112, 448, {}),
 )
@@ -135,7 +135,7 @@ def facts(settings: Settings, cases: Cases) -> dict[str, str]:
     words = {"Sample": "; ".join(_sizes(group, cases, settings) for group in groups(cases)), "Seed": str(settings.seed)}
     limits = [(settings.timeout, "for a partition"), (settings.bound_timeout, "for a bound")]
     words["Time limit"] = ", ".join(f"{limit:g} s {what}" for limit, what in limits if limit is not None)
-    return {**words, "Published with": published()["setup"]}
+    return words if settings.bound_timeout is None else {**words, "Published with": published()["setup"]}
 
 
 def _sizes(group: str, cases: Cases, settings: Settings) -> str:

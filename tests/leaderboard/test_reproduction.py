@@ -1,0 +1,205 @@
+"""Pages of reproductions: what they say, that they hold together, with a leaderboard beside them and without."""
+
+from __future__ import annotations
+
+import os
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from harness.report import HERE, PAPER, Axis, Bracket, Ladder, Line, Plot, Report, Section, Table
+from harness.score import InputError, Tables
+from leaderboard import build as building
+from leaderboard.build import build
+from leaderboard.reproduction import write
+
+HOSTILE = "<script>alert('x')</script> & \"quoted\""
+STAGES = Axis("stages", logarithmic=True, at=(2, 8, 64))
+REPORT = Report(
+    name="made-up",
+    title="How close?",
+    about="Bounds beside others.",
+    facts={"Sample": HOSTILE, "Seed": "7"},
+    sections=[
+        Section(
+            "First",
+            ["Words of it."],
+            [
+                Table(
+                    "Fractions",
+                    [
+                        {"bound": "simple", "figures": HERE, "k=2": 0.5, "k=64": 0.25, "graphs": 1200},
+                        {"bound": "simple", "figures": PAPER, "k=2": 0.9579, "k=64": None, "graphs": None},
+                    ],
+                    note="Below it.",
+                ),
+                Table("Empty", []),
+            ],
+            [
+                Plot(
+                    "Lines",
+                    "Dashed: as published.",
+                    STAGES,
+                    Axis("fraction"),
+                    [
+                        Line("ours", [(2, 0.5), (8, 0.75), (64, 1.0)], 1),
+                        Line("theirs", [(2, 0.4), (64, 0.9)], 1, published=True),
+                        Line("absent", [], 2),
+                    ],
+                )
+            ],
+        ),
+        Section(
+            "Second",
+            pictures=[
+                Ladder("Closing in", "On the bar.", "bound", [Bracket("a", 0.5), Bracket("b", 0.9, published=True)]),
+                Plot(
+                    "Points",
+                    "Runs.",
+                    Axis("nodes", logarithmic=True),
+                    Axis("time", logarithmic=True, unit=" s", span=(0.1, 10.0)),
+                    [Line("dots", [(50, 0.2), (200, 2.0)], 3, joined=False)],
+                    [(5.0, "limit")],
+                ),
+            ],
+        ),
+    ],
+    notes=["One run failed."],
+    sources=[("The paper", "https://example.org/paper"), ("a preprint", "")],
+)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> ET.Element:
+    """The page of the made-up report, without a leaderboard."""
+    return ET.parse(write(REPORT, tmp_path / "site")).getroot()
+
+
+def words(element: ET.Element) -> str:
+    """All text below an element, spaces made one."""
+    return " ".join("".join(element.itertext()).split())
+
+
+def of_class(page: ET.Element, name: str) -> list[ET.Element]:
+    """Elements that have a class."""
+    return [element for element in page.iter() if name in element.get("class", "").split()]
+
+
+def broken_links(site: Path) -> list[str]:
+    """Links and sources of a site's pages that lead nowhere."""
+    broken = []
+    for path in site.rglob("*.html"):
+        for element in ET.parse(path).getroot().iter():
+            for target in filter(None, (element.get("href"), element.get("src"))):
+                parts = urlsplit(target)
+                if parts.path and not parts.scheme and not (path.parent / unquote(parts.path)).is_file():
+                    broken.append(f"{path.relative_to(site)}: {target}")
+    return broken
+
+
+def test_the_page_states_all_and_shows_figures_side_by_side(page: ET.Element) -> None:
+    assert page.findtext("body/main/h1") == "How close?"
+    facts = {div.findtext("dt"): div.findtext("dd") for div in page.iterfind(".//dl/div")}
+    assert facts == {"Sample": HOSTILE, "Seed": "7"}
+    ours, theirs = [[words(cell) for cell in row] for row in next(page.iter("tbody"))]
+    assert ours == ["simple", "here", "0.5000", "0.2500", "1,200"]
+    assert theirs == ["simple", "paper", "0.9579", "–", "–"]
+    assert [words(row)[:6] for row in of_class(page, "published") if row.tag == "tr"] == ["simple"]
+    [notes] = of_class(page, "notes")
+    assert words(notes) == "One run failed."
+    assert words(page).endswith(
+        "The paper A preprint Costs are verified from the definitions by a referee with code of its own."
+    )
+
+
+def test_the_page_holds_together(page: ET.Element) -> None:
+    ids = [element.get("id") for element in page.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    labelled = [element.get("aria-labelledby") for element in page.iter() if element.get("aria-labelledby")]
+    assert set(labelled) <= set(ids)
+    for table in page.iter("table"):
+        [head] = table.findall("thead/tr")
+        for row in table.findall("tbody/tr"):
+            assert len(row) == len(head)
+            keys = [cell.get("data-sort") for cell in row if cell.get("class") == "n"]
+            assert all(key == "" or float(key or "nan") >= 0 for key in keys)
+    assert [script.text for script in page.iter("script")] == [None]
+
+
+def test_pictures_show_what_the_report_has(page: ET.Element) -> None:
+    lines, ladder, points = [chart for chart in of_class(page, "wide") if chart.tag == "div"]
+    titles = [title.text for title in lines.iter("title")]
+    assert titles == ["theirs", "ours", "ours"]  # the curves, the first on top, and the label of ours
+    [path] = [g.find("path").get("d") for g in lines.iter("g") if g.get("class") == "series s1"][:1]  # type: ignore[union-attr]
+    x, y = zip(*(map(float, place.split()) for place in re.split("[ML]", path or "")[1:]), strict=True)
+    assert x[2] - x[1] == pytest.approx(1.5 * (x[1] - x[0]), rel=0.01)  # three doublings after two
+    assert y[0] - y[1] == pytest.approx(y[1] - y[2], rel=0.01)
+    assert len(of_class(lines, "published")) == 1
+    spans = [float(bar.get("width", "")) for bar in of_class(ladder, "span")]
+    assert spans[0] == pytest.approx(5 * spans[1], rel=0.01)
+    [dots] = of_class(points, "dots")
+    assert len(list(dots.iter("circle"))) == 2
+    assert "limit: 5 s" in [title.text for title in points.iter("title")]
+    assert any(words(legend) == "dots" for legend in of_class(page, "always"))
+
+
+def test_the_page_stands_alone(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    write(REPORT, site)
+    assert broken_links(site) == []
+    listed = ET.parse(site / "reproduce" / "index.html").getroot()
+    assert [link.text for link in listed.iterfind("body/main/ul/li/a")] == ["made-up"]
+    assert not list(site.rglob("*preview*"))
+    assert (site / "reproduce" / "made-up.html").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_leaderboard_keeps_and_links_reproductions(scored: Tables, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    write(REPORT, site)
+    kept = (site / "reproduce" / "made-up.html").read_bytes()
+    index = build(scored, site)
+    assert (site / "reproduce" / "made-up.html").read_bytes() == kept
+    assert broken_links(site) == []
+    write(replace(REPORT, name="another"), site)
+    targets = [a.get("href") for a in ET.parse(index).getroot().iter("a")]
+    assert "reproduce/index.html" in targets
+    listed = ET.parse(site / "reproduce" / "index.html").getroot()
+    assert [link.text for link in listed.iterfind("body/main/ul/li/a")] == ["another", "made-up"]
+    assert "../index.html" in [a.get("href") for a in ET.parse(site / "reproduce" / "another.html").getroot().iter("a")]
+    assert broken_links(site) == []
+
+
+def test_a_leaderboard_without_reproductions_says_how_to_make_them(scored: Tables, tmp_path: Path) -> None:
+    build(scored, tmp_path / "site")
+    assert "shardmark reproduce NAME" in words(ET.parse(tmp_path / "site" / "reproduce" / "index.html").getroot())
+
+
+def test_a_swap_that_fails_leaves_reproductions_where_they_were(
+    scored: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    write(REPORT, site)
+    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    rename = os.rename
+
+    def refuse(source: Path, target: Path) -> None:
+        if Path(source).name == "new":
+            raise OSError("no space")
+        rename(source, target)
+
+    monkeypatch.setattr(building.os, "rename", refuse)
+    with pytest.raises(InputError, match="expected a folder that can be written"):
+        build(scored, site)
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    for place in (tmp_path, tmp_path / "thesis.tex", tmp_path / "thesis.tex" / "site"):
+        with pytest.raises(InputError, match="expected a folder"):
+            write(REPORT, place)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
