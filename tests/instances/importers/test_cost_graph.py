@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 
+import numpy as np
 import pytest
 
 from harness.verify import verify
 from instances import InputError
+from instances.generate import families
 from instances.importers import cost_graph
 
 GRAPH = """
@@ -160,3 +162,21 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, monkeyp
         read(tmp_path, GRAPH)
     with pytest.raises(InputError, match="expected at most 100 bytes, compressed or not"):
         read(tmp_path, gzip.compress(b" " * 100_000), "bomb.gz")
+
+
+def test_a_random_graph_comes_back_from_its_cost_graph(tmp_path):
+    instance = families()["barabasi-albert"].build(5)
+    lines = []
+    for v in range(instance.nodes):
+        inputs = " ".join(f"input_info {{ preceding_node: {1000 + u} }}" for u in instance.graph.predecessors(v))
+        size, cost = round(100 * instance.output_size[v]), round(100 * instance.work[v])
+        lines.append(
+            f"node {{ name: '{v}' id: {1000 + v} {inputs} output_info {{ size: {size} }} compute_cost: {cost} }}"
+        )
+    again = read(tmp_path, "\n".join(reversed(lines)), stages=instance.stages)
+    mirrored = instance.nodes - 1 - np.arange(instance.nodes)
+    read_from = np.isin(np.arange(instance.nodes), instance.graph.tail)
+    assert again.node_names == instance.node_names[::-1]
+    assert np.allclose(again.work[mirrored], 100 * instance.work)
+    assert np.allclose(again.output_size[mirrored], np.where(read_from, 100 * instance.output_size, 0))
+    assert edges(again) == edges(instance)
