@@ -13,7 +13,7 @@ import stat
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
 from typing import Protocol
@@ -25,7 +25,8 @@ from harness.memory import PAGE, largest_bytes
 from harness.watch import Usage
 
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
-PAUSE = 20  # times what a thorough look at memory costs, until the next one
+PAUSE = 20  # times the CPU time of a thorough look at memory, until the next one
+NEAR = 4  # the same where resident memory is beyond the limit
 LOOK_S = 0.1  # that a look at open files may take; the next looks go on with what is left
 EXACT_S = 0.5  # that an exact sum may take, also on a busy machine; what is left counts as it did, and what has grown
 FEW = 8  # processes whose own peaks are looked at each time, those that began first
@@ -189,8 +190,9 @@ class ProcMeter:
     end of its children, nobody waits for: what was seen of them is added up as well, and the greater sum is the truth.
 
     The sum of resident memory is quickly found and never too small, but counts what is shared again and again. The
-    exact sum is looked for only when that decides something: a new peak, or the limit. Where there is no time to look
-    at all processes again, what one has grown since counts as its own.
+    exact sum is looked for only when that may decide something: a new peak now and then, or the limit as soon as the
+    last exact sum and what has grown since are beyond it. Where there is no time to look at all processes again, what
+    one has grown since counts as its own.
     """
 
     proc: Proc
@@ -241,38 +243,49 @@ class ProcMeter:
         bound = float(sum(state.resident for state in alive.values()) + in_files)
         if not alive or (len(alive) == 1 and not in_files) or bound <= self.peak:
             self.exact = bound
-        elif bound > limit or time.monotonic() >= self.next_look:
-            began = time.monotonic()
+        elif (bound > limit and self._sum(alive, in_files) > limit) or time.monotonic() >= self.next_look:
+            began = time.thread_time()
             self.exact = self._exact(alive, files, in_files)
-            if self.exact > limit:  # what passed from one to another meanwhile has counted twice
-                self.exact = self._exact(alive, files, in_files)
-            self.next_look = began + (PAUSE + 1) * (time.monotonic() - began)
+            pause = (NEAR if bound > limit else PAUSE) * (time.thread_time() - began)
+            self.next_look = time.monotonic() + pause
         self.peak = max(self.peak, self.exact)
         return self.exact
 
     def _exact(self, alive: dict[int, State], files: dict[File, int], in_files: int) -> float:
         until = time.monotonic() + EXACT_S
         self.own = {pid: found for pid, found in self.own.items() if pid in alive}
+        looked = set()
         for pid in [*(alive.keys() - self.own.keys()), *self.own]:
             self.own.pop(pid, None)
-            self.own[pid] = self._own(pid, files, in_files, until), alive[pid].resident
+            self.own[pid] = self._own(pid, files, in_files, until)
+            looked.add(pid)
             if time.monotonic() > until:
                 break
+        states = {pid: state for pid in alive if (state := self.proc.state(pid)) and state.alive}
+        return self._sum(states, in_files, looked)
+
+    def _sum(self, states: Mapping[int, State], in_files: int, looked: Container[int] = ()) -> float:
+        """What they use by the last exact look at each.
+
+        What one has grown since counts, unless it has just been ``looked`` at; what it has shrunk may by now be
+        another's.
+        """
         total = in_files
-        for pid, state in alive.items():
+        for pid, state in states.items():
             size, resident = self.own.get(pid, (0, 0))
-            total += size + max(0, state.resident - resident)
+            change = state.resident - resident
+            total += max(0, size + (min(0, change) if pid in looked else change))
         return float(total)
 
-    def _own(self, pid: int, files: dict[File, int], in_files: int, until: float) -> int:
-        """The part of a process in what all use, without files."""
-        proportional = self.proc.proportional(pid)
+    def _own(self, pid: int, files: dict[File, int], in_files: int, until: float) -> tuple[int, int]:
+        """The part of a process in what all use, without files, and its resident bytes."""
+        proportional, state = self.proc.proportional(pid), self.proc.state(pid)
+        resident = state.resident if state and state.alive else 0
         if proportional is None:  # it has ended meanwhile, or may not be looked into
-            state = self.proc.state(pid)
-            proportional = state.resident if state and state.alive else 0
-        if not in_files:
-            return proportional
-        return proportional - self.proc.mapped(pid, lambda file: file in files or file[0] in self.devices, until)
+            return resident, resident
+        if in_files:
+            proportional -= self.proc.mapped(pid, lambda file: file in files or file[0] in self.devices, until)
+        return proportional, resident
 
 
 class PortableMeter:

@@ -112,6 +112,7 @@ class Watch:
         self.left_out = 0
         self.received = 0
         self.most = limits.output_mib * 2**20
+        self.last_look = start, 0.0  # and the memory that it found
         self.bell: int | None = None
         self.told = False  # whether the bell will tell of the end
         self.last_stamp = math.inf  # what is read after the run's end was written before it
@@ -188,11 +189,17 @@ class Watch:
         return f"killed at the time limit of {self.limits.timeout_s:g} s"
 
     def _next_look(self, cost_s: float, used: Usage) -> float:
-        """When to look again: before the limit on memory can be reached, often at first, at little cost."""
+        """When to look again: before the limit on memory can be reached, often at first, at little cost.
+
+        Whatever it costs, before a run that grows as it has grown since the last look has come halfway to the limit.
+        """
         now = time.monotonic()
         left = self.limits.memory_mib * 2**20 - max(used.memory, used.peak)
         pause = min(LONGEST_S, left / FASTEST, now - self.start)
-        return now + max(SHORTEST_S, pause, SHARE * cost_s)
+        before, memory = self.last_look
+        self.last_look = now, used.memory
+        halfway = left / 2 * (now - before) / max(1.0, used.memory - memory)
+        return now + max(SHORTEST_S, min(max(pause, SHARE * cost_s), halfway))
 
     def _wait(self, run: Contained, until: float) -> None:
         """Read what comes until then, or until the run has ended."""

@@ -193,6 +193,41 @@ def test_a_sum_that_decides_nothing_is_not_looked_for(proc, child, monkeypatch):
     assert meter.read(1e12, 100).memory > used.memory
 
 
+@pytest.fixture
+def played(proc, monkeypatch):
+    """A meter of two processes, 1 and 2, and what they have resident, all of it their own."""
+    resident = {1: 60 * MIB, 2: 20 * MIB}
+    monkeypatch.setattr(proc, "state", lambda pid: State(True, 0.0, 0.0, 1, resident[pid]))
+    monkeypatch.setattr(proc, "proportional", resident.get)
+    return ProcMeter(proc, lambda: iter([1, 2])), resident
+
+
+@linux
+def test_a_sum_beyond_a_limit_is_looked_for_as_soon_as_it_may_be(played, monkeypatch):
+    meter, resident = played
+    monkeypatch.setattr(meter.proc, "proportional", {1: 40 * MIB, 2: 10 * MIB}.get)
+    assert meter.read(70.0 * MIB, 10).memory == 50 * MIB
+    meter.next_look = float("inf")
+    resident[1] += 15 * MIB
+    assert meter.read(70.0 * MIB, 10).memory == 50 * MIB  # with what has grown 65 MiB: it is not looked for
+    resident[1] += 10 * MIB
+    monkeypatch.setattr(meter.proc, "proportional", {1: 65 * MIB, 2: 10 * MIB}.get)
+    assert meter.read(70.0 * MIB, 10).memory == 75 * MIB
+
+
+@linux
+def test_what_passes_from_one_to_another_during_a_look_counts_once(played, monkeypatch):
+    meter, resident = played
+
+    def passing(pid):
+        if pid == 2:
+            resident.update({1: 0, 2: 80 * MIB})
+        return resident[pid]
+
+    monkeypatch.setattr(meter.proc, "proportional", passing)
+    assert meter.read(70.0 * MIB, 10).memory == 80 * MIB
+
+
 @linux
 def test_more_processes_than_there_may_be_are_told_as_such(proc):
     meter = ProcMeter(proc, lambda: iter(range(10**9)))

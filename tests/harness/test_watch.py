@@ -85,6 +85,13 @@ def test_a_look_that_takes_long_does_not_hold_up_the_end(watch):
     assert outcome.wall_s < 50
 
 
+def test_the_next_look_comes_before_growth_reaches_the_limit(pipes, control):
+    with Watch(pipes, LIMITS, time.monotonic(), control[1].fileno(), external=False) as one:
+        one._next_look(0.0, Usage(memory=10 * MIB))
+        assert one._next_look(60.0, Usage(memory=10 * MIB)) > time.monotonic() + 100
+        assert one._next_look(60.0, Usage(memory=50 * MIB)) < time.monotonic() + 50
+
+
 def test_a_run_that_ends_in_time_is_not_struck(watch):
     run = Played()
     assert watch(run, Limits(0.05, 100.0)).stop == "exit"
