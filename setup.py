@@ -2,4 +2,4 @@
 
 from setuptools import setup
 
-setup(cffi_modules=["c_src/build.py:ffibuilder"])
+setup(cffi_modules=["c_src/build.py:ffibuilder", "c_src/build.py:reader"])

@@ -1,4 +1,4 @@
-"""Build the C core as the extension module `solvers._core` (cffi, API mode)."""
+"""Build the C core as the extension modules `solvers._core` and `instances._reader` (cffi, API mode)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from pathlib import Path
 from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
-HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h", "anneal.h", "cheapest.h")
+HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h", "anneal.h", "cheapest.h", "messages.h")
 INTERNAL = ("partition.h", "random.h", "flow.h")  # nothing in them is for Python
-SOURCES = ("kahn.c", "segment.c", "slice.c", "decode.c", "partition.c", "anneal.c", "flow.c", "cheapest.c")
+SOURCES = (
+    "kahn.c",
+    "segment.c",
+    "slice.c",
+    "decode.c",
+    "partition.c",
+    "anneal.c",
+    "flow.c",
+    "cheapest.c",
+    "messages.c",
+)
+READER_HEADERS = ("status.h", "scan.h", "digest.h")
+READER_SOURCES = ("scan.c", "digest.c")
 DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)/\* cffi: end \*/", re.DOTALL)
 
 # No contraction: the same segment must cost the same bits wherever it is computed. No -march: a wheel runs anywhere.
@@ -22,22 +34,29 @@ FLAGS = [
 LENIENT = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in ("pedantic", "conversion"))
 
 
-def declarations() -> str:
+def declarations(headers: tuple[str, ...] = HEADERS) -> str:
     """What the headers offer to Python: the text between their two marker comments."""
-    found = {name: DECLARATIONS.findall((FOLDER / name).read_text()) for name in HEADERS}
+    found = {name: DECLARATIONS.findall((FOLDER / name).read_text()) for name in headers}
     for name, parts in found.items():
         if len(parts) != 1:
             raise ValueError(f"c_src/{name}: expected one part between the marker comments, found {len(parts)}")
     return "".join(part for (part,) in found.values())
 
 
-ffibuilder = FFI()
-ffibuilder.cdef(declarations())
-ffibuilder.set_source(
-    "solvers._core",
-    "".join(f'#include "{name}"\n' for name in HEADERS) + LENIENT,
-    sources=[f"c_src/{name}" for name in SOURCES],
-    include_dirs=["c_src"],
-    depends=[f"c_src/{name}" for name in HEADERS + INTERNAL],
-    extra_compile_args=FLAGS,
-)
+def builder(module: str, headers: tuple[str, ...], sources: tuple[str, ...]) -> FFI:
+    """What compiles one extension module."""
+    ffi = FFI()
+    ffi.cdef(declarations(headers))
+    ffi.set_source(
+        module,
+        "".join(f'#include "{name}"\n' for name in headers) + LENIENT,
+        sources=[f"c_src/{name}" for name in sources],
+        include_dirs=["c_src"],
+        depends=[f"c_src/{name}" for name in headers + INTERNAL],
+        extra_compile_args=FLAGS,
+    )
+    return ffi
+
+
+ffibuilder = builder("solvers._core", HEADERS, SOURCES)
+reader = builder("instances._reader", READER_HEADERS, READER_SOURCES)
