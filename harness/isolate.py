@@ -17,12 +17,13 @@ import re
 import resource
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import prctl
@@ -47,7 +48,8 @@ SETUP_S = 30.0
 class Room:
     """What a run finds: its scratch folder, bytes for files there and in ``/tmp``, bytes for ``/dev/shm``.
 
-    ``needed`` are folders that it must be able to read, wherever they lie. ``hidden`` are others that it finds empty.
+    ``needed`` are folders that it must be able to read, wherever they lie. ``hidden`` are others that it finds empty,
+    ``sockets`` those of services, which it cannot call.
     """
 
     scratch: Path
@@ -55,6 +57,7 @@ class Room:
     shared_bytes: int
     needed: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
+    sockets: tuple[str, ...] = ()
 
 
 class Enclosed:
@@ -118,7 +121,7 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
 
     The calling process must have one thread.
     """
-    owner = os.geteuid(), os.getegid()
+    owner, sockets = (os.geteuid(), os.getegid()), _named_sockets()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         try:
@@ -128,7 +131,7 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
             raise Unable(f"isolation: {error.strerror}") from None
         if init == 0:
             ours.close()
-            _begin(room, owner, theirs, become)
+            _begin(replace(room, sockets=sockets), owner, theirs, become)
     return Enclosed(init, ours)
 
 
@@ -218,14 +221,40 @@ def _furnish(room: Room) -> list[int]:
     _furnish_devices(room.shared_bytes)
     if Path("/run").is_dir():
         _mount_tmpfs("/run", SMALL, "0755")
-    _mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC | READ_ONLY)
+    _furnish_proc()
     for path, folder in kept.items():
         path.mkdir(parents=True, exist_ok=True)
         _mount(f"/proc/self/fd/{folder}", str(path), None, BIND | RECURSIVE)
     _furnish_scratch(room, overlay)
     for path in filter(os.path.isdir, room.hidden):
         _mount_tmpfs(str(path), SMALL, "0755")
+    for socket_ in filter(_is_socket, room.sockets):
+        _mount("/dev/null", socket_, None, BIND)
     return [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (".", "/dev/shm")] + [os.open("/proc", os.O_RDONLY)]
+
+
+def _furnish_proc() -> None:
+    """A ``/proc`` of the run's own processes, read-only; by it, no namespaces in which the run would have rights."""
+    _mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+    with contextlib.suppress(OSError):  # where the system has no such limit
+        Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    _mount(None, "/proc", None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC)
+
+
+def _named_sockets() -> tuple[str, ...]:
+    """Paths of the sockets that processes in this network have bound to one; another network does not keep them off."""
+    try:
+        lines = Path("/proc/self/net/unix").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return ()
+    return tuple({words[7] for line in lines if len(words := line.split(maxsplit=7)) == 8 and words[7][0] == "/"})
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _furnish_devices(shared_bytes: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -163,6 +164,39 @@ def test_it_has_no_network(run):
 
 def test_sockets_of_services_are_hidden(sh):
     assert sh("ls -A /run").strip() == ""
+
+
+def test_sockets_elsewhere_cannot_be_called(run):
+    path = f"/var/tmp/shardmark-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as named:
+        try:
+            named.bind(path)
+            named.listen()
+            outcome = run(
+                f"""
+                import socket
+                with socket.socket(socket.AF_UNIX) as mine:
+                    mine.bind("own")
+                    mine.listen()
+                    socket.socket(socket.AF_UNIX).connect("own")
+                try:
+                    socket.socket(socket.AF_UNIX).connect({path!r})
+                    print("connected")
+                except OSError as error:
+                    print(error.strerror)
+                """
+            )
+        finally:
+            os.unlink(path)
+    assert outcome.log == "Connection refused\n"
+
+
+def test_there_are_no_namespaces_in_which_it_has_rights(run):
+    limit = Path("/proc/sys/user/max_user_namespaces")
+    before = limit.read_text()
+    outcome = run("print(ctypes.CDLL(None, use_errno=True).unshare(0x10000000), ctypes.get_errno())")
+    assert outcome.log == f"-1 {errno.ENOSPC}\n"
+    assert limit.read_text() == before
 
 
 def test_devices_are_few(sh):
