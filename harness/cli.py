@@ -481,12 +481,14 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
     chosen = reproduce.reproductions()[options.name]
     settings = reproduce.Settings(**{key: getattr(options, key) for key in asked_for(chosen.DEFAULTS)})
     options.jobs = options.jobs or max(1, len(usable_cpus()) // options.cores)
-    status, answer = run_cells(options, chosen.plan(settings, options.results / "instances"), settings.seed)
+    graphs = Path(f"{options.results.resolve()}-graphs")  # runs do not see the folder of results
+    status, answer = run_cells(options, chosen.plan(settings, graphs), settings.seed)
     if status:
         return status, answer
     found = chosen.report(settings, answer)
     held = f"{host.facts()['cpu']}; {options.cores} of its cores and {options.memory:g} MiB a run"
-    found = replace(found, facts={**found.facts, "Machine": f"{held}, {options.jobs} at once"})
+    made = {"Machine": f"{held}, {options.jobs} at once", "Made with": f"shardmark {host.version()}"}
+    found = replace(found, facts={**found.facts, **made})
     page = write(found, options.output)
     if options.json:
         return 0, {**asdict(found), "page": str(page)}
@@ -503,9 +505,12 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell], seed: int) -> 
     asked: dict[str, Cell] = {}
     jobs = []
     for cell in cells:
-        solver = find_solver(infos, cell.problem.track or cell.problem.instance.track, cell.method)
-        jobs.append(Job(solver, cell.problem, seed, Limits(cell.timeout_s, options.memory, options.cores)))
+        track = cell.problem.track or cell.problem.instance.track
+        solver = find_solver([x for x in infos if x.kind == cell.kind], track, cell.method, cell.kind)
+        limits = Limits(cell.timeout_s, options.memory, options.cores)
+        jobs.append(Job(solver, cell.problem, seed, limits, options.results))
         asked[jobs[-1].id] = cell
+    keep_apart(options.results, jobs)
     with exclusive(options.results):
         store = Store.open(options.results, create=True, tell=Progress(0, 0).line)
         try:
@@ -764,7 +769,11 @@ def _reproduce(sub: argparse.ArgumentParser) -> None:
         member.add_argument("--jobs", type=_positive_int, metavar="N", help="runs at once (default: as many as fit)")
         member.add_argument("--memory", type=_seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help="of a run")
         member.add_argument(
-            "--results", type=_path, default=Path("results/reproduce"), metavar="DIR", help="its graphs and runs"
+            "--results",
+            type=_path,
+            default=Path("results/reproduce"),
+            metavar="DIR",
+            help="its runs; graphs go to DIR-graphs",
         )
         member.add_argument("--output", type=Path, default=Path("site"), metavar="DIR", help="site (default: site)")
         member.add_argument("--quiet", action="store_true", help="no progress")
@@ -855,6 +864,10 @@ def _stages(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in text.split(",") if name))
+
+
 def _costs(text: str) -> str:
     if text not in ("all", "own"):
         raise argparse.ArgumentTypeError(f"expected all or own, found {text!r}")
@@ -895,8 +908,9 @@ SETTINGS: Mapping[str, tuple[Callable[[str], Any], str, str]] = {
     "costs_from": (_costs, "X", "tensors whose sizes a node's cost has a random fraction of: all, or its own"),
     "instance": (str, "INSTANCE", "a file, or an id from `shardmark list instances`"),
     "stages": (_stages, "LIST", "numbers of stages, as 2,4,8"),
-    "timeout": (_seconds, "S", "seconds that a search has for a partition"),
-    "bound_timeout": (_seconds, "S", "seconds that a method has for a lower bound"),
+    "bounds": (_names, "LIST", "bounds beside the paper's, in the order of rows"),
+    "timeout": (_seconds, "S", "seconds that each search has"),
+    "bound_timeout": (_seconds, "S", "seconds that each bound has"),
 }
 
 

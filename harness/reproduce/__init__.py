@@ -36,8 +36,9 @@ class Settings:
     ``costs_from``     how the costs of random graphs are drawn, see `instances.generate.random_graphs`
     ``instance``       the one instance that it is about, a file or an id of the catalog
     ``stages``         numbers of stages
-    ``timeout``        seconds of wall time that a search has for a solution
-    ``bound_timeout``  seconds of wall time that a method has for a lower bound
+    ``bounds``         methods for lower bounds beside those of the paper
+    ``timeout``        seconds of wall time that each search has
+    ``bound_timeout``  seconds of wall time that each bound has
     """
 
     seed: int = 0
@@ -46,15 +47,17 @@ class Settings:
     costs_from: str | None = None
     instance: str | None = None
     stages: tuple[int, ...] | None = None
+    bounds: tuple[str, ...] | None = None
     timeout: float | None = None
     bound_timeout: float | None = None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A run that a reproduction needs; ``about`` is whatever it knows the run by."""
+    """A run that a reproduction needs, of a ``kind`` that is "solver" or "bound"; it knows it by ``about``."""
 
     problem: Problem
+    kind: str
     method: str
     timeout_s: float
     about: Any = None

@@ -14,6 +14,7 @@ from typing import Any
 from harness.report import HERE, PAPER
 from harness.reproduce import Cell, Run, Settings, failures
 from harness.run import Problem
+from harness.store import make_folder
 from instances import InputError, track_module
 from instances.generate import families
 from instances.generate.draws import Draws
@@ -82,7 +83,7 @@ def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
         path = folder / f"{graph.name}.json"
         content = encode(track_module(graph.track).to_document(graph))
         if not path.is_file() or read_bytes(path) != content:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             write_bytes(path, content)
         for k in settings.stages or ():
             problem = Problem(f"{graph.name}-k{k}", path, graph.track, {"stages": k})
@@ -107,14 +108,19 @@ def _model_graphs(settings: Settings) -> Iterator[Any]:
 
 def cells(settings: Settings, folder: Path, searches: Sequence[str], bounds: Sequence[str]) -> list[Cell]:
     """Every search and every bound on every case of the sample."""
-    limits = [(searches, settings.timeout), (bounds, settings.bound_timeout)]
+    kinds = [("solver", searches, settings.timeout), ("bound", bounds, settings.bound_timeout)]
     return [
-        Cell(problem, method, limit, case)
+        Cell(problem, kind, method, limit, case)
         for case, problem in sample(settings, folder)
-        for methods, limit in limits
+        for kind, methods, limit in kinds
         if limit is not None
         for method in methods
     ]
+
+
+def ladder(settings: Settings) -> tuple[str, ...]:
+    """The paper's bounds and then the others that are asked for."""
+    return tuple(dict.fromkeys((*HIERARCHY, *(settings.bounds or ()))))
 
 
 def by_case(runs: Iterable[Run]) -> Cases:
@@ -133,7 +139,7 @@ def groups(cases: Cases) -> list[str]:
 def facts(settings: Settings, cases: Cases) -> dict[str, str]:
     """What the sample is, its seed, and the limits."""
     words = {"Sample": "; ".join(_sizes(group, cases, settings) for group in groups(cases)), "Seed": str(settings.seed)}
-    limits = [(settings.timeout, "for a partition"), (settings.bound_timeout, "for a bound")]
+    limits = [(settings.timeout, "for each search"), (settings.bound_timeout, "for each bound")]
     words["Time limit"] = ", ".join(f"{limit:g} s {what}" for limit, what in limits if limit is not None)
     return words if settings.bound_timeout is None else {**words, "Published with": published()["setup"]}
 

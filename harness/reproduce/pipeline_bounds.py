@@ -12,12 +12,11 @@ from harness.reproduce import Cell, Run, Settings
 from harness.reproduce import _archer as archer
 from harness.reproduce._archer import HIERARCHY, OURS, SEARCHES, STAGES, Cases, Row
 
-DEFAULTS = Settings(graphs=4, models=2, costs_from="all", stages=STAGES, timeout=2.0, bound_timeout=2.0)
+DEFAULTS = Settings(graphs=4, models=2, costs_from="all", stages=STAGES, bounds=OURS, timeout=2.0, bound_timeout=2.0)
 
 #: The relaxation without the order, and without the tensors, which only the preprint has.
 HALVES = ("bottleneck-no-dag", "bottleneck-no-cut-io")
-#: The rows of the main table: each has the best bound of all down to it.
-LADDER = (*HIERARCHY, *OURS)
+ALL = "all bounds"
 #: Bounds closer together than this, relatively, are the same: programs give way to their solvers' tolerances.
 SAME = 1e-5
 
@@ -26,7 +25,8 @@ Mean = Callable[[str, int], float | None]
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
     """Searches for the best partition, and every bound of the paper and of ours."""
-    return archer.cells(settings, folder, SEARCHES, (*LADDER[:1], *HALVES, *LADDER[1:]))
+    first, *others = archer.ladder(settings)
+    return archer.cells(settings, folder, SEARCHES, tuple(dict.fromkeys((first, *HALVES, *others))))
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
@@ -57,23 +57,24 @@ def bound_of(found: dict[str, Run], *methods: str) -> float | None:
 
 def _section(group: str, settings: Settings, whole: Cases) -> Section:
     cases = {case: found for case, found in whole.items() if case.group == group}
-    mean = partial(_fraction, cases)
+    ladder = archer.ladder(settings)
+    mean = partial(_fraction, cases, ladder)
     gain = partial(_gain, cases)
     tables = [
         Table(
             f"Best bound so far / best partition, geometric means, beside {archer.where('bounds', group)}",
-            archer.beside("bounds down to", LADDER, "bounds", group, settings, mean),
+            archer.beside("bounds down to", ladder, "bounds", group, settings, mean),
             note="A row has the best bound of all methods down to it, as in the paper.",
         ),
         Table(
             "Closed of the gap between simple and the best partition, %",
-            _closed(group, settings, mean),
+            _closed(group, settings, cases),
             digits=0,
             note="Of the geometric means above: (best bound − simple) / (1 − simple).",
         ),
         Table(
             f"Bound / simple, each by itself, geometric means, beside {archer.where('gains', group)}",
-            archer.beside("bound", (*HALVES, *LADDER[1:]), "gains", group, settings, gain),
+            archer.beside("bound", tuple(dict.fromkeys((*HALVES, *ladder[1:]))), "gains", group, settings, gain),
             digits=3,
         ),
         Table(
@@ -86,9 +87,9 @@ def _section(group: str, settings: Settings, whole: Cases) -> Section:
     return Section(archer.GROUPS[group], [archer.STANDS_FOR[group]], tables, [_plot(group, settings, mean)])
 
 
-def _fraction(cases: Cases, method: str, stages: int) -> float | None:
-    """Geometric mean of (best bound down to a method / best partition)."""
-    down_to = LADDER[: LADDER.index(method) + 1]
+def _fraction(cases: Cases, ladder: tuple[str, ...], method: str, stages: int) -> float | None:
+    """Geometric mean of (best bound of a ladder down to a method / best partition)."""
+    down_to = ladder[: ladder.index(method) + 1]
     there = [found for case, found in cases.items() if case.stages == stages]
     return archer.geometric_mean([(bound_of(found, *down_to) or 0) / (best_cost(found) or 1) for found in there])
 
@@ -100,12 +101,14 @@ def _gain(cases: Cases, method: str, stages: int) -> float | None:
     return archer.geometric_mean([bound / simple for bound, simple in bounds if bound and simple])
 
 
-def _closed(group: str, settings: Settings, mean: Mean) -> list[Row]:
-    def theirs(method: str, stages: int) -> float | None:
-        return archer.printed("bounds", group, method, stages)
-
-    rows = [("the paper's programs", HERE, mean, "exact"), ("the paper's programs", PAPER, theirs, "exact")]
-    rows.append(("these and ours", HERE, mean, LADDER[-1]))
+def _closed(group: str, settings: Settings, cases: Cases) -> list[Row]:
+    """What the paper's programs close, each bound by itself, and all together."""
+    ladder = archer.ladder(settings)
+    all_of, theirs = partial(_fraction, cases, ladder), partial(archer.printed, "bounds", group)
+    rows: list[tuple[str, str, Mean, str]] = [("the paper's programs", HERE, all_of, "exact")]
+    rows.append(("the paper's programs", PAPER, theirs, "exact"))
+    alone = [(f"{m} alone", HERE, partial(_fraction, cases, (ladder[0], m)), m) for m in ladder[len(HIERARCHY) - 1 :]]
+    rows += [*alone, (ALL, HERE, all_of, ladder[-1])]
     return [
         archer.row("bounds", name, whose, settings, partial(_share, figure, last)) for name, whose, figure, last in rows
     ]
@@ -118,13 +121,14 @@ def _share(figure: Mean, last: str, stages: int) -> float | None:
 
 def _winners(cases: Cases, settings: Settings) -> list[Row]:
     """Two rows a method: how often its bound is the best, and when it last improved then."""
+    ladder = archer.ladder(settings)
     won: dict[tuple[str, int], list[float]] = {}
     for case, found in cases.items():
-        enough = (bound_of(found, *LADDER) or 0) * (1 - SAME)
-        winner = next(method for method in LADDER if (bound_of(found, method) or -1) >= enough)
+        enough = (bound_of(found, *ladder) or 0) * (1 - SAME)
+        winner = next(method for method in ladder if (bound_of(found, method) or -1) >= enough)
         won.setdefault((winner, case.stages), []).append(found[winner].bound_s or 0.0)
     rows = []
-    for method in LADDER:
+    for method in ladder:
         times = {k: won.get((method, k), []) for k in settings.stages or ()}
         rows.append({"bound": method, "figures": "graphs", **{f"k={k}": len(found) for k, found in times.items()}})
         middle = {f"k={k}": median(found) if found else None for k, found in times.items()}
@@ -139,7 +143,7 @@ def _plot(group: str, settings: Settings, mean: Mean) -> Plot:
         points = [(k, value) for k in stages if (value := figure(method, k)) is not None]
         return Line(name, points, colour, published)
 
-    lines = [line("these and ours", 4, mean, LADDER[-1])]
+    lines = [line(ALL, 4, mean, archer.ladder(settings)[-1])]
     for colour, method in zip((1, 3, 2, 0), reversed(HIERARCHY), strict=True):
         lines.append(line(method, colour, mean, method))
         theirs = partial(archer.printed, "bounds", group)

@@ -11,7 +11,7 @@ from harness.reproduce import Cell, Run, Settings
 from harness.reproduce import _archer as archer
 from harness.reproduce._archer import HIERARCHY, Cases, Row
 
-DEFAULTS = Settings(graphs=12, models=5, costs_from="all", stages=(4, 16, 64), timeout=10.0, bound_timeout=10.0)
+DEFAULTS = Settings(graphs=8, models=4, costs_from="all", stages=(4, 16, 64), timeout=5.0, bound_timeout=5.0)
 
 SLICING = "random-1"
 #: Its time is that of a run which computes nothing to speak of.

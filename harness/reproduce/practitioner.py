@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.report import HERE, PAPER, Bracket, Ladder, Report, Section, Table
 from harness.reproduce import Cell, Run, Settings, failures
 from harness.reproduce import _archer as archer
-from harness.reproduce._archer import HIERARCHY, OURS, Row
+from harness.reproduce._archer import OURS, Row
 from harness.run import Problem
 from instances import InputError, catalog
 
-DEFAULTS = Settings(instance="u-net-5", stages=(4,), timeout=10.0, bound_timeout=60.0)
+DEFAULTS = Settings(instance="u-net-5", stages=(4,), bounds=OURS, timeout=10.0, bound_timeout=60.0)
 
 SEARCH = "brkga-10000"
 #: A gain of less than this, relatively, is none: programs give way to their solvers' tolerances.
 SAME = 1e-5
-STEPS = (*HIERARCHY, *OURS)
 #: How each step is told, by its bound.
 TOLD = {
     "simple": "The simple bound (Lemma 3.3) only adds up work",
@@ -39,8 +39,8 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
     problem = Problem(name, path, "pipeline", {"stages": settings.stages[0]})
     if not problem.instance.nodes:  # what is wrong with a file is told before anything runs
         raise InputError(path, "nodes", "expected at least one")
-    timeouts = {SEARCH: settings.timeout, **dict.fromkeys(STEPS, settings.bound_timeout)}
-    return [Cell(problem, method, limit) for method, limit in timeouts.items() if limit is not None]
+    search = Cell(problem, "solver", SEARCH, settings.timeout or 0.0)
+    return [search, *(Cell(problem, "bound", x, settings.bound_timeout or 0.0) for x in archer.ladder(settings))]
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
@@ -60,14 +60,15 @@ def report(settings: Settings, runs: list[Run]) -> Report:
             "Time limit": f"{settings.timeout:g} s for the split, {settings.bound_timeout:g} s for each bound",
             "Published with": archer.published()["setup"],
         },
-        sections=[_story(found, split.cost, k)] if split.cost else [],
+        sections=[_story(found, split.cost, settings)] if split.cost else [],
         notes=failures(runs) + ([] if split.cost else [f"{SEARCH} found no split: nothing to tell."]),
         sources=archer.sources(),
     )
 
 
-def _story(found: dict[str, Run], cost: float, stages: int) -> Section:
-    bounds = {method: run.bound / cost for method in STEPS if (run := found.get(method)) and run.bound is not None}
+def _story(found: dict[str, Run], cost: float, settings: Settings) -> Section:
+    steps = archer.ladder(settings)
+    bounds = {method: run.bound / cost for method in steps if (run := found.get(method)) and run.bound is not None}
     proved = max(bounds.values(), default=0.0)
     words = [
         f"{SEARCH} finds a split whose slowest stage takes {cost:.6g}, after {found[SEARCH].cost_s or 0:.1f} s. "
@@ -77,11 +78,11 @@ def _story(found: dict[str, Run], cost: float, stages: int) -> Section:
     ]
     table = Table(
         f"Bounds in units of the split, beside {archer.published()['practitioner']['table']}",
-        [_row(method, bounds, found) for method in STEPS],
+        [_row(steps[: place + 1], bounds, found) for place in range(len(steps))],
         note="Saved at most: the part of the split's cost that the best bound so far leaves open.",
         coarse=["saved at most, %", "seconds"],
     )
-    return Section(f"Four bounds, and two of ours, for k = {stages}", words, [table], [_ladder(bounds)])
+    return Section("Bound by bound", words, [table], [_ladder(bounds)])
 
 
 def _steps(bounds: dict[str, float]) -> list[str]:
@@ -90,9 +91,9 @@ def _steps(bounds: dict[str, float]) -> list[str]:
     for method, value in bounds.items():
         if value > best * (1 + SAME):
             times = f", {value / best:.2f} times as much" if best else ""
-            words.append(f"{TOLD[method]}: {value:.4f}{times}. {_room(value)}")
+            words.append(f"{TOLD.get(method, f'Of ours, {method}')}: {value:.4f}{times}. {_room(value)}")
         else:
-            words.append(f"{TOLD[method]}: {value:.4f}, which adds nothing here.")
+            words.append(f"{TOLD.get(method, f'Of ours, {method}')}: {value:.4f}, which adds nothing here.")
         best = max(best, value)
     return words
 
@@ -122,8 +123,9 @@ def _better(found: dict[str, Run], cost: float) -> str:
     return f" A better split turned up on the way, at {least / cost:.4f} by {method}."
 
 
-def _row(method: str, bounds: dict[str, float], found: dict[str, Run]) -> Row:
-    so_far = max((value for name, value in bounds.items() if STEPS.index(name) <= STEPS.index(method)), default=0.0)
+def _row(steps: Sequence[str], bounds: dict[str, float], found: dict[str, Run]) -> Row:
+    """What is known after some steps; the row is that of the last."""
+    method, so_far = steps[-1], max((bounds[step] for step in steps if step in bounds), default=0.0)
     return {
         "bound": method,
         HERE: bounds.get(method),

@@ -19,7 +19,9 @@ from harness.reproduce import Cell, Run, Settings, _archer, failures, reproducti
 from harness.show import report as on_screen
 from instances import InputError, load
 
-SMALL = Settings(graphs=2, models=0, costs_from="all", stages=(2, 16), timeout=1.0, bound_timeout=2.0)
+SMALL = Settings(
+    graphs=2, models=0, costs_from="all", stages=(2, 16), bounds=_archer.OURS, timeout=1.0, bound_timeout=2.0
+)
 EVERY = reproductions()
 
 Outcome = Callable[[Cell], dict[str, Any]]
@@ -134,14 +136,17 @@ def test_bounds_are_means_of_the_best_so_far_over_the_best_partition(tmp_path):
     share = column(closed, "k=2")
     assert share["the paper's programs", HERE] == pytest.approx(100 * 0.3 * half / (1 - 0.5 * half))
     assert share["the paper's programs", PAPER] == pytest.approx(53.4, abs=0.1)
-    assert share["these and ours", HERE] == pytest.approx(100 * 0.4 * half / (1 - 0.5 * half))
+    assert share["all bounds", HERE] == pytest.approx(100 * 0.4 * half / (1 - 0.5 * half))
+
+    assert share["anchored alone", HERE] == pytest.approx(100 * 0.3 * half / (1 - 0.5 * half))
+    assert ("bottleneck alone", HERE) not in share
 
     assert column(gains, "k=2")["bottleneck-guess", HERE] == pytest.approx(1.1)
     assert column(gains, "k=2")["exact", PAPER] == 1.023
     assert column(winners, "k=2")["reweighted", "graphs"] == 2
     assert column(winners, "k=2")["reweighted", "seconds"] == 4.0
     assert found.facts["Sample"].startswith("2 REGAL-style graphs of ")
-    assert (found.facts["Seed"], found.facts["Time limit"]) == ("0", "1 s for a partition, 2 s for a bound")
+    assert (found.facts["Seed"], found.facts["Time limit"]) == ("0", "1 s for each search, 2 s for each bound")
     assert not found.notes
 
 
@@ -151,6 +156,16 @@ def test_of_bounds_that_are_the_same_the_first_wins(tmp_path):
     winners = module.report(SMALL, carried_out(cells, bounds)).sections[0].tables[3]
     assert column(winners, "k=2")["exact", "graphs"] == 2
     assert column(winners, "k=2")["anchored", "graphs"] == 0
+
+
+def test_other_bounds_can_be_asked_for(tmp_path):
+    module = EVERY["pipeline-bounds"]
+    settings = replace(SMALL, bounds=("exact", "reweighted", "reweighted"))
+    cells = module.plan(settings, tmp_path)
+    assert [cell.method for cell in cells if cell.about == cells[0].about].count("reweighted") == 1
+    assert "anchored" not in {cell.method for cell in cells}
+    fractions, *_ = module.report(settings, carried_out(cells, bounds)).sections[0].tables
+    assert [name for name, whose in column(fractions, "k=2") if whose == HERE] == [*_archer.HIERARCHY, "reweighted"]
 
 
 def test_what_has_no_figure_is_left_out_and_named(tmp_path):
@@ -315,6 +330,8 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
         (["practitioner", "--stages", "2,4"], "--stages: expected one number of stages"),
         (["practitioner", "--instance", "nothing"], "nothing: expected a file or an id of the catalog"),
         (["practitioner", "--instance", "diamond"], "diamond: expected an instance of pipeline, found intraop"),
+        (["practitioner", "--bounds", "no-such"], "bound: 'no-such': expected one of anchored, bottleneck"),
+        (["practitioner", "--bounds", "annealing"], "bound: 'annealing': expected one of anchored, bottleneck"),
         (["practitioner", "--output", Path(__file__).parent], "expected a folder that is empty or holds an earlier"),
         (["no-such"], "invalid choice"),
     ],
@@ -332,4 +349,4 @@ def test_the_screen_shows_all_but_the_pictures(tmp_path):
     lines = text.splitlines()
     assert "== REGAL-style random graphs" in lines
     assert "simple            paper    0.9579  0.5821" in lines
-    assert any(line.startswith("these and ours") for line in lines)
+    assert any(line.startswith("all bounds") for line in lines)
