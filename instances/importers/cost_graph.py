@@ -3,10 +3,10 @@
 What becomes of the fields of tensorflow/core/framework/cost_graph.proto:
 
 ``id``, ``input_info``  an edge from the node of every input. Several outputs of a node are several tensors: with
-                        ``tensors="every"`` helper nodes after the file's own carry them (see ``_tensors``), so that
-                        each counts once a cut and block; with ``"first"`` a node has only its output 0, whatever is
-                        read, as "Practical Performance Guarantees for Pipelined DNN Inference" took this data set
-                        (Archer et al. 2024, Appendix C.2)
+                        ``tensors="every"`` helper nodes after the file's own carry them, so that each counts once a
+                        cut and block (see instances/importers/_tensors.py); with ``"first"`` a node has only its
+                        output 0, whatever is read, as "Practical Performance Guarantees for Pipelined DNN Inference"
+                        took this data set (Archer et al. 2024, Appendix C.2)
 ``control_input``       the node executes after that one; nothing is sent, which may take a helper node too
 ``compute_cost``        work, in microseconds where TensorFlow measured it
 ``output_info.size``    size of the tensor in bytes; an output that nothing reads is left out. An alias of an input

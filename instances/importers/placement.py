@@ -10,7 +10,7 @@ memory              there a hard limit on the sizes of an accelerator's nodes, h
                     bytes; else the bandwidth is 1, sizes of tensors are times, and the memory is unlimited
 colour classes      nodes that must be together are contracted to one, and so is all that would be on a cycle then:
                     no partition with an acyclic quotient graph can part it. What the members send stays several
-                    tensors, carried by helper nodes (see ``_tensors``)
+                    tensors, carried by helper nodes (see instances/importers/_tensors.py)
 backward passes     a backward node has to be with its forward node although data flows back through the stages:
                     no acyclic quotient graph has that. Graphs with backward nodes are refused, or cut down to their
                     forward part

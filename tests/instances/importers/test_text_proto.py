@@ -198,6 +198,6 @@ def test_a_mistake_is_one_sentence_with_its_place(text, sentence):
     ],
 )
 def test_no_text_takes_more_than_linear_time(unit):
-    """In a text of a mebibyte, anything else would run into the suite's time limit."""
+    """In a text of half a mebibyte, anything else would run into the suite's time limit."""
     with contextlib.suppress(InputError):
-        parse(unit * (2**20 // len(unit)), "test", NODE)
+        parse(unit * (2**19 // len(unit)), "test", NODE)
