@@ -13,9 +13,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -241,13 +242,23 @@ def _broken(place: str, error: str, version: str) -> list[SolverInfo]:
 
 
 def _without_clash(infos: list[SolverInfo], found: Sequence[SolverInfo]) -> list[SolverInfo]:
-    """What one place declares, or its error if it has taken a name of another."""
+    """What one place declares, or its error if it has taken a name of another.
+
+    A file that fails has its name from its path: a number is added to one that is taken.
+    """
     taken = {(other.track, other.name): other.file for other in found}
     for info in infos:
         if not info.error and (other := taken.get((info.track, info.name))):
             error = f"solver name {info.name!r}: expected a name that {info.track} does not have yet ({other})"
-            return _broken(info.file, error, info.hash)
-    return infos
+            infos = _broken(info.file, error, info.hash)
+            break
+    return [info if not info.error else replace(info, name=_free(info, taken)) for info in infos]
+
+
+def _free(info: SolverInfo, taken: Container[tuple[str, str]]) -> str:
+    """The name of a solver, or the first that is free of those made of it."""
+    names = chain([info.name], (f"{info.name}-{number}" for number in count(2)))
+    return next(name for name in names if (info.track, name) not in taken)
 
 
 def _unique(found: list[SolverInfo]) -> list[SolverInfo]:

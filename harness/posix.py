@@ -37,8 +37,10 @@ class Posix:
         if sys.platform == "linux":
             prctl.adopt_orphans()
             prctl.let_others_look(False)
-            self.isolated = isolation != "none" and not isolate.obstacle()
+            # This comes first: as it forks, OpenBLAS ends the threads that it has started here, and isolation needs
+            # a process of one thread. In a run OpenBLAS starts them again.
             self.pins = os.waitpid(_fork(lambda: os._exit(not prctl.keep_cores())), 0)[1] == 0
+            self.isolated = isolation != "none" and not isolate.obstacle()
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, URGENT)
 

@@ -169,6 +169,8 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path, *, create: bool
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version={max(found, VERSION)}")
     found = _version(connection)
+    if found == 0:
+        raise InputError(path, "", "expected a database with the results of `shardmark run`, found one without any")
     if found != VERSION:
         raise InputError(path, "user_version", f"expected a schema from 1 to {VERSION}, found {found}")
 

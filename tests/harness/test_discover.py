@@ -89,6 +89,19 @@ def test_the_same_name_twice_is_refused(tmp_path):
     assert "'same'" in errors[0]
 
 
+def test_a_file_that_fails_may_have_the_name_of_another_solver(tmp_path):
+    for folder, name in (("a", "greedy"), ("b", "greedy"), ("c", "v")):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, f"{name}.py", "def (" if name == "greedy" else GOOD)
+    write(tmp_path / "c", "v_1.py", GOOD)
+    found = {(info.track, info.name): info for info in discover([tmp_path])}
+    assert found["intraop", "greedy"].error == ""
+    assert [found["intraop", f"greedy-{n}"].file for n in (2, 3)] == [f"{tmp_path}/{f}/greedy.py" for f in "ab"]
+    assert "SyntaxError" in found["intraop", "greedy-2"].error
+    assert found["pipeline", "v-1"].file.endswith("v.py")
+    assert "'v-1': expected a name that pipeline does not have yet" in found["pipeline", "v-1-2"].error
+
+
 def test_a_path_that_does_not_exist_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match="expected a solver file or a folder of them"):
         discover([tmp_path / "nowhere"])

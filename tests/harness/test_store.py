@@ -262,10 +262,12 @@ def test_a_newer_schema_is_refused(store, tmp_path):
         Store.open(tmp_path)
 
 
-def test_a_database_without_a_schema_is_not_read(tmp_path):
+@pytest.mark.parametrize("statement", ["CREATE TABLE theirs (x)", ""], ids=["of others", "empty"])
+def test_a_database_without_a_schema_is_not_read(tmp_path, statement):
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
-        other.execute("CREATE TABLE theirs (x)")
-    with pytest.raises(InputError, match="expected a schema from 1 to 2, found 0"):
+        other.execute(statement)
+    (tmp_path / FILE_NAME).touch()
+    with pytest.raises(InputError, match="found one without any"):
         Store.open(tmp_path)
 
 
