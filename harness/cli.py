@@ -479,7 +479,7 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
 
     check(options.output)
     chosen = reproduce.reproductions()[options.name]
-    settings = reproduce.Settings(**{key: getattr(options, key) for key in asked_for(chosen.DEFAULTS)})
+    settings = replace(chosen.DEFAULTS, **{key: getattr(options, key) for key in reproduce.options(chosen.DEFAULTS)})
     options.jobs = options.jobs or max(1, len(usable_cpus()) // options.cores)
     graphs = Path(f"{options.results.resolve()}-graphs")  # runs do not see the folder of results
     status, answer = run_cells(options, chosen.plan(settings, graphs), settings.seed)
@@ -520,11 +520,6 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell], seed: int) -> 
             return 0, finished(asked, score.tables(store, {cell.problem.id for cell in cells}))
         finally:
             store.close()
-
-
-def asked_for(defaults: Any) -> dict[str, Any]:
-    """The settings that a reproduction has options for, with their defaults."""
-    return {key: value for key, value in vars(defaults).items() if value is not None}
 
 
 def run_fetch(options: argparse.Namespace) -> Answer:
@@ -753,18 +748,24 @@ def _solver_path(sub: argparse.ArgumentParser) -> None:
 
 
 def _reproduce(sub: argparse.ArgumentParser) -> None:
-    from harness.reproduce import reproductions
+    from harness.reproduce import options, reproductions
 
     members = sub.add_subparsers(dest="name", metavar="NAME", required=True)
     for name, module in reproductions().items():
         about = " ".join((module.__doc__ or "").split("\n\n")[0].split())
         example = f"example: shardmark reproduce {name}"
         member = members.add_parser(name, help=about, description=about, epilog=example)
-        for key, default in asked_for(module.DEFAULTS).items():
-            kind, placeholder, meaning = SETTINGS[key]
-            shown = ",".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
-            flag, words = f"--{key.replace('_', '-')}", f"{meaning} (default: {shown})"
-            member.add_argument(flag, type=kind, default=default, metavar=placeholder, help=words)
+        for key, option in options(module.DEFAULTS).items():
+            read, placeholder = READERS[option.kind]
+            shown = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else str(option.default)
+            member.add_argument(
+                f"--{key.replace('_', '-')}",
+                type=read,
+                default=option.default,
+                choices=option.choices or None,
+                metavar=None if option.choices else placeholder,
+                help=f"{option.meaning} (default: {shown})",
+            )
         member.add_argument("--cores", type=_positive_int, default=1, metavar="N", help="of a run (default: 1)")
         member.add_argument("--jobs", type=_positive_int, metavar="N", help="runs at once (default: as many as fit)")
         member.add_argument("--memory", type=_seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help="of a run")
@@ -857,21 +858,15 @@ def _numbers(text: str) -> list[int]:
     return sorted(found)
 
 
-def _stages(text: str) -> tuple[int, ...]:
+def _from_one(text: str) -> tuple[int, ...]:
     numbers = _numbers(text)
     if numbers[0] < 1:
-        raise argparse.ArgumentTypeError(f"expected numbers of stages, at least 1, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected whole numbers, at least 1, found {text!r}")
     return tuple(numbers)
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in text.split(",") if name))
-
-
-def _costs(text: str) -> str:
-    if text not in ("all", "own"):
-        raise argparse.ArgumentTypeError(f"expected all or own, found {text!r}")
-    return text
 
 
 def _natural(text: str) -> int:
@@ -900,17 +895,13 @@ def _solver_name(text: str) -> str:
     return text
 
 
-#: How each setting of a reproduction is read, and what it means.
-SETTINGS: Mapping[str, tuple[Callable[[str], Any], str, str]] = {
-    "seed": (_natural, "N", "of the sample and of every run"),
-    "graphs": (_natural, "N", "random graphs in the sample"),
-    "models": (_natural, "N", "model graphs in the sample"),
-    "costs_from": (_costs, "X", "tensors whose sizes a node's cost has a random fraction of: all, or its own"),
-    "instance": (str, "INSTANCE", "a file, or an id from `shardmark list instances`"),
-    "stages": (_stages, "LIST", "numbers of stages, as 2,4,8"),
-    "bounds": (_names, "LIST", "bounds beside the paper's, in the order of rows"),
-    "timeout": (_seconds, "S", "seconds that each search has"),
-    "bound_timeout": (_seconds, "S", "seconds that each bound has"),
+#: How options of reproductions are read, by their kind, and what stands for their value in help.
+READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "count": (_natural, "N"),
+    "numbers": (_from_one, "LIST"),
+    "names": (_names, "LIST"),
+    "seconds": (_seconds, "S"),
+    "text": (str, "X"),
 }
 
 

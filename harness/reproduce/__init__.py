@@ -3,7 +3,7 @@
 Nothing outside has to change when one is added; modules whose names begin with an underscore are shared by several,
 published figures lie beside them as TOML. A reproduction offers three names:
 
-``DEFAULTS``                its `Settings`; it has no option for what is None in them
+``DEFAULTS``                its settings, a dataclass whose fields are made by `setting`, ``seed`` among them
 ``plan(settings, folder)``  the runs that it needs, as `Cell`s; what it has to generate is written to the folder
 ``report(settings, runs)``  what they found beside what is published, a `harness.report.Report`
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,30 +26,32 @@ if TYPE_CHECKING:
     from harness.score import Tables
 
 
+#: What an option takes: a whole number, a list of whole numbers from 1, a list of names, seconds, any text.
+KINDS = ("count", "numbers", "names", "seconds", "text")
+
+
 @dataclass(frozen=True)
-class Settings:
-    """What a reproduction is asked for; None: it has no such option.
+class Option:
+    """An option of the command line: its default, and of what kind its values are, one of `KINDS` or of ``choices``."""
 
-    ``seed``           of the sample and of every run
-    ``graphs``         random graphs in the sample
-    ``models``         model graphs in the sample
-    ``costs_from``     how the costs of random graphs are drawn, see `instances.generate.random_graphs`
-    ``instance``       the one instance that it is about, a file or an id of the catalog
-    ``stages``         numbers of stages
-    ``bounds``         methods for lower bounds beside those of the paper
-    ``timeout``        seconds of wall time that each search has
-    ``bound_timeout``  seconds of wall time that each bound has
-    """
+    default: Any
+    kind: str
+    choices: Sequence[str]
+    meaning: str
 
-    seed: int = 0
-    graphs: int | None = None
-    models: int | None = None
-    costs_from: str | None = None
-    instance: str | None = None
-    stages: tuple[int, ...] | None = None
-    bounds: tuple[str, ...] | None = None
-    timeout: float | None = None
-    bound_timeout: float | None = None
+
+def setting(kind: str, meaning: str, choices: Sequence[str] = ()) -> Any:
+    """A field of a reproduction's settings with an option of the command line, unless it is None in its defaults."""
+    return field(default=None, metadata={"kind": kind, "meaning": meaning, "choices": choices})
+
+
+def options(defaults: Any) -> dict[str, Option]:
+    """The options of a reproduction with these defaults, by name."""
+    return {
+        x.name: Option(default, **x.metadata)
+        for x in fields(defaults)
+        if (default := getattr(defaults, x.name)) is not None
+    }
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,12 @@ class Run:
 class Reproduction(Protocol):
     """What a module of this folder offers."""
 
-    DEFAULTS: Settings
+    DEFAULTS: Any
     __doc__: str | None
 
-    def plan(self, settings: Settings, folder: Path) -> list[Cell]: ...
+    def plan(self, settings: Any, folder: Path) -> list[Cell]: ...
 
-    def report(self, settings: Settings, runs: list[Run]) -> Report: ...
+    def report(self, settings: Any, runs: list[Run]) -> Report: ...
 
 
 def reproductions() -> dict[str, Reproduction]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.report import HERE, PAPER
-from harness.reproduce import Cell, Run, Settings, failures
+from harness.reproduce import Cell, Run, failures, setting
 from harness.run import Problem
 from harness.store import make_folder
 from instances import InputError, track_module
@@ -53,6 +53,23 @@ STANDS_FOR = {
 
 
 @dataclass(frozen=True)
+class Settings:
+    """What a reproduction of this paper is asked for; None: it has no such option."""
+
+    seed: int = setting("count", "of the sample and of every run")
+    graphs: int | None = setting("count", "random graphs in the sample")
+    models: int | None = setting("count", "model graphs in the sample")
+    costs_from: str | None = setting(
+        "text", "tensors whose sizes a random graph's node has a random fraction of in its cost", ("all", "own")
+    )
+    instance: str | None = setting("text", "a file, or an id from `shardmark list instances`")
+    stages: tuple[int, ...] = setting("numbers", "numbers of stages, as 2,4,8")
+    bounds: tuple[str, ...] | None = setting("names", "bounds beside the paper's, in the order of rows")
+    timeout: float = setting("seconds", "seconds that each search has")
+    bound_timeout: float | None = setting("seconds", "seconds that each bound has")
+
+
+@dataclass(frozen=True)
 class Case:
     """A graph of a group and a number of stages."""
 
@@ -85,7 +102,7 @@ def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
         if not path.is_file() or read_bytes(path) != content:
             make_folder(folder)
             write_bytes(path, content)
-        for k in settings.stages or ():
+        for k in settings.stages:
             problem = Problem(f"{graph.name}-k{k}", path, graph.track, {"stages": k})
             cases.append((Case(group, graph.name, graph.nodes, k), problem))
     return cases
@@ -201,7 +218,7 @@ def geometric_mean(values: Sequence[float]) -> float | None:
 
 def row(label: str, name: str, whose: str, settings: Settings, figure: Callable[[int], Any]) -> Row:
     """A row of a table with a column for each number of stages."""
-    return {label: name, "figures": whose, **{f"k={k}": figure(k) for k in settings.stages or ()}}
+    return {label: name, "figures": whose, **{f"k={k}": figure(k) for k in settings.stages}}
 
 
 def beside(

@@ -8,11 +8,13 @@ from pathlib import Path
 from statistics import median
 
 from harness.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
-from harness.reproduce import Cell, Run, Settings
+from harness.reproduce import Cell, Run
 from harness.reproduce import _archer as archer
-from harness.reproduce._archer import HIERARCHY, OURS, SEARCHES, STAGES, Cases, Row
+from harness.reproduce._archer import HIERARCHY, OURS, SEARCHES, STAGES, Cases, Row, Settings
 
-DEFAULTS = Settings(graphs=4, models=2, costs_from="all", stages=STAGES, bounds=OURS, timeout=2.0, bound_timeout=2.0)
+DEFAULTS = Settings(
+    seed=0, graphs=4, models=2, costs_from="all", stages=STAGES, bounds=OURS, timeout=2.0, bound_timeout=2.0
+)
 
 #: The relaxation without the order, and without the tensors, which only the preprint has.
 HALVES = ("bottleneck-no-dag", "bottleneck-no-cut-io")
@@ -129,7 +131,7 @@ def _winners(cases: Cases, settings: Settings) -> list[Row]:
         won.setdefault((winner, case.stages), []).append(found[winner].bound_s or 0.0)
     rows = []
     for method in ladder:
-        times = {k: won.get((method, k), []) for k in settings.stages or ()}
+        times = {k: won.get((method, k), []) for k in settings.stages}
         rows.append({"bound": method, "figures": "graphs", **{f"k={k}": len(found) for k, found in times.items()}})
         middle = {f"k={k}": median(found) if found else None for k, found in times.items()}
         rows.append({"bound": method, "figures": "seconds", **middle})
@@ -137,7 +139,7 @@ def _winners(cases: Cases, settings: Settings) -> list[Row]:
 
 
 def _plot(group: str, settings: Settings, mean: Mean) -> Plot:
-    stages = settings.stages or ()
+    stages = settings.stages
 
     def line(name: str, colour: int, figure: Mean, method: str, *, published: bool = False) -> Line:
         points = [(k, value) for k in stages if (value := figure(method, k)) is not None]

@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from harness.report import Axis, Line, Plot, Report, Section, Table
-from harness.reproduce import Cell, Run, Settings
+from harness.reproduce import Cell, Run
 from harness.reproduce import _archer as archer
-from harness.reproduce._archer import ORDERINGS, STAGES, Cases
+from harness.reproduce._archer import ORDERINGS, STAGES, Cases, Settings
 
-DEFAULTS = Settings(graphs=8, models=4, costs_from="all", stages=STAGES, timeout=3.0)
+DEFAULTS = Settings(seed=0, graphs=8, models=4, costs_from="all", stages=STAGES, timeout=3.0)
 
 SEARCHES = (*ORDERINGS, "annealing")
 #: All others are drawn relative to this one.
@@ -59,7 +59,7 @@ def _ratio(cases: Cases, method: str, stages: int) -> float | None:
 def _plot(group: str, settings: Settings, cases: Cases) -> Plot:
     def line(method: str, colour: int, *, published: bool) -> Line:
         figure = partial(archer.printed, "orderings", group) if published else partial(_ratio, cases)
-        pairs = [(k, figure(method, k), figure(YARDSTICK, k)) for k in settings.stages or ()]
+        pairs = [(k, figure(method, k), figure(YARDSTICK, k)) for k in settings.stages]
         points = [(k, 100 * (value / least - 1)) for k, value, least in pairs if value and least]
         return Line(f"{method}, published" if published else method, points, colour, published)
 
@@ -70,7 +70,7 @@ def _plot(group: str, settings: Settings, cases: Cases) -> Plot:
     return Plot(
         f"How far from {YARDSTICK}",
         f"Geometric means of the cost, compared with those of {YARDSTICK}. Dashed: as published.",
-        Axis("stages", logarithmic=True, at=settings.stages or ()),
+        Axis("stages", logarithmic=True, at=settings.stages),
         Axis(f"cost above that of {YARDSTICK}", unit=" %"),
         [line for line in lines if line.points],
         [(0.0, YARDSTICK)],

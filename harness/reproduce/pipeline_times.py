@@ -7,11 +7,11 @@ from pathlib import Path
 from statistics import median
 
 from harness.report import Axis, Line, Plot, Report, Section, Table
-from harness.reproduce import Cell, Run, Settings
+from harness.reproduce import Cell, Run
 from harness.reproduce import _archer as archer
-from harness.reproduce._archer import HIERARCHY, Cases, Row
+from harness.reproduce._archer import HIERARCHY, Cases, Row, Settings
 
-DEFAULTS = Settings(graphs=8, models=4, costs_from="all", stages=(4, 16, 64), timeout=5.0, bound_timeout=5.0)
+DEFAULTS = Settings(seed=0, graphs=8, models=4, costs_from="all", stages=(4, 16, 64), timeout=5.0, bound_timeout=5.0)
 
 SLICING = "random-1"
 #: Its time is that of a run which computes nothing to speak of.
@@ -48,9 +48,7 @@ def _section(group: str, settings: Settings, every: Cases) -> Section:
     words = [archer.STANDS_FOR[group], f"Of {told['table']}, which holds no numbers, the paper says: {told['words']}."]
     table = Table("Median of the wall time, and the longest, s", rows, digits=2)
     span = _span(run.wall_s for found in every.values() for run in found.values())
-    return Section(
-        archer.GROUPS[group], words, [table], [_plot(k, cases, settings, span) for k in settings.stages or ()]
-    )
+    return Section(archer.GROUPS[group], words, [table], [_plot(k, cases, settings, span) for k in settings.stages])
 
 
 def _times(method: str, cases: Cases, stages: int) -> list[tuple[float, float]]:
@@ -62,7 +60,7 @@ def _times(method: str, cases: Cases, stages: int) -> list[tuple[float, float]]:
 
 def _row(method: str, cases: Cases, settings: Settings) -> Row:
     row: Row = {"run": "start of a run (simple)" if method == NOTHING else NAMES.get(method, method)}
-    for k in settings.stages or ():
+    for k in settings.stages:
         times = [seconds for _, seconds in _times(method, cases, k)]
         row[f"k={k}"], row[f"k={k}, longest"] = (median(times), max(times)) if times else (None, None)
     return row

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.report import HERE, PAPER, Bracket, Ladder, Report, Section, Table
-from harness.reproduce import Cell, Run, Settings, failures
+from harness.reproduce import Cell, Run, failures
 from harness.reproduce import _archer as archer
-from harness.reproduce._archer import OURS, Row
+from harness.reproduce._archer import OURS, Row, Settings
 from harness.run import Problem
 from instances import InputError, catalog
 
-DEFAULTS = Settings(instance="u-net-5", stages=(4,), bounds=OURS, timeout=10.0, bound_timeout=60.0)
+DEFAULTS = Settings(seed=0, instance="u-net-5", stages=(4,), bounds=OURS, timeout=10.0, bound_timeout=60.0)
 
 SEARCH = "brkga-10000"
 #: A gain of less than this, relatively, is none: programs give way to their solvers' tolerances.
@@ -30,7 +30,7 @@ TOLD = {
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
     """A search for a split of one model, and every bound; InputError unless there is one number of stages."""
-    if settings.stages is None or len(settings.stages) != 1:
+    if len(settings.stages) != 1:
         raise InputError("reproduce practitioner", "--stages", "expected one number of stages")
     path, entry = catalog.resolve(settings.instance or "")
     name = entry.id if entry else path.name
@@ -39,7 +39,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
     problem = Problem(name, path, "pipeline", {"stages": settings.stages[0]})
     if not problem.instance.nodes:  # what is wrong with a file is told before anything runs
         raise InputError(path, "nodes", "expected at least one")
-    search = Cell(problem, "solver", SEARCH, settings.timeout or 0.0)
+    search = Cell(problem, "solver", SEARCH, settings.timeout)
     return [search, *(Cell(problem, "bound", x, settings.bound_timeout or 0.0) for x in archer.ladder(settings))]
 
 
@@ -48,7 +48,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     found = {run.cell.method: run for run in runs}
     split = found[SEARCH]
     model, nodes = split.cell.problem.id, split.cell.problem.summary["nodes"]
-    k = (settings.stages or (0,))[0]
+    [k] = settings.stages
     return Report(
         name="practitioner",
         title="Is this split good enough?",

@@ -15,12 +15,13 @@ import pytest
 
 from harness import cli
 from harness.report import HERE, PAPER, Table
-from harness.reproduce import Cell, Run, Settings, _archer, failures, reproductions
+from harness.reproduce import KINDS, Cell, Run, _archer, failures, options, reproductions
+from harness.reproduce._archer import Settings
 from harness.show import report as on_screen
 from instances import InputError, load
 
 SMALL = Settings(
-    graphs=2, models=0, costs_from="all", stages=(2, 16), bounds=_archer.OURS, timeout=1.0, bound_timeout=2.0
+    seed=0, graphs=2, models=0, costs_from="all", stages=(2, 16), bounds=_archer.OURS, timeout=1.0, bound_timeout=2.0
 )
 EVERY = reproductions()
 
@@ -45,7 +46,9 @@ def test_each_says_what_it_is_and_the_command_line_knows_its_options():
     assert set(EVERY) == {"pipeline-bounds", "pipeline-orderings", "pipeline-times", "practitioner"}
     for name, module in EVERY.items():
         assert (module.__doc__ or "").split("\n")[0].endswith((".", ":")), name
-        assert set(cli.asked_for(module.DEFAULTS)) <= set(cli.SETTINGS), name
+        kinds = {option.kind for option in options(module.DEFAULTS).values()}
+        assert kinds <= set(KINDS) == set(cli.READERS), name
+        assert isinstance(module.DEFAULTS.seed, int)
 
 
 def test_published_figures_agree_with_each_other():
@@ -322,9 +325,9 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
     ("arguments", "sentence"),
     [
         (["pipeline-bounds", "--graphs", 0, "--models", 0], "expected from 1 to 1000 graphs"),
-        (["pipeline-bounds", "--stages", "0,2"], "expected numbers of stages, at least 1, found '0,2'"),
+        (["pipeline-bounds", "--stages", "0,2"], "expected whole numbers, at least 1, found '0,2'"),
         (["pipeline-bounds", "--stages", "two"], "expected a whole number"),
-        (["pipeline-orderings", "--costs-from", "mine"], "expected all or own, found 'mine'"),
+        (["pipeline-orderings", "--costs-from", "mine"], "invalid choice: 'mine' (choose from"),
         (["pipeline-times", "--bound-timeout", 0], "expected a positive number"),
         (["pipeline-times", "--instance", "chain"], "unrecognized arguments"),
         (["practitioner", "--stages", "2,4"], "--stages: expected one number of stages"),
