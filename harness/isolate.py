@@ -40,6 +40,8 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 HIDDEN = (Path("/dev"), Path("/run"))  # devices, and the sockets of services
+#: Namespaces in which a run would have rights again, and memory that no process need hold: System V's.
+NONE = ("user/max_user_namespaces", "kernel/shmall", "kernel/msgmni")
 SMALL = 1 << 16  # bytes of file systems that are there to hide others
 SETUP_S = 30.0
 
@@ -234,10 +236,11 @@ def _furnish(room: Room) -> list[int]:
 
 
 def _furnish_proc() -> None:
-    """A ``/proc`` of the run's own processes, read-only; by it, no namespaces in which the run would have rights."""
+    """A ``/proc`` of the run's own processes, read-only; through it `NONE` of what nobody would count."""
     _mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
-    with contextlib.suppress(OSError):  # where the system has no such limit
-        Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    for name in NONE:
+        with contextlib.suppress(OSError):  # where the system does not let us
+            Path("/proc/sys", name).write_text("0")
     _mount(None, "/proc", None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC)
 
 

@@ -199,6 +199,16 @@ def test_there_are_no_namespaces_in_which_it_has_rights(run):
     assert limit.read_text() == before
 
 
+def test_there_is_no_memory_that_nobody_holds(run):
+    outcome = run(
+        """
+        libc = ctypes.CDLL(None, use_errno=True)
+        print(libc.shmget(0, ctypes.c_size_t(1 << 20), 0o1600), libc.msgget(0, 0o1600))
+        """
+    )
+    assert outcome.log == "-1 -1\n"
+
+
 def test_devices_are_few(sh):
     assert set(sh("ls /dev").split()) <= {*isolate.DEVICES, "fd", "shm", "stdin", "stdout", "stderr"}
     assert sh("echo x > /dev/null; head -c 3 /dev/zero | wc -c; head -c 2 /dev/urandom | wc -c").split() == ["3", "2"]
