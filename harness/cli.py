@@ -859,10 +859,14 @@ def _numbers(text: str) -> list[int]:
 
 
 def _from_one(text: str) -> tuple[int, ...]:
-    numbers = _numbers(text)
-    if numbers[0] < 1:
-        raise argparse.ArgumentTypeError(f"expected whole numbers, at least 1, found {text!r}")
-    return tuple(numbers)
+    return tuple(sorted({_count(word, least=1) for word in text.split(",")}))
+
+
+def _count(text: str, least: int = 0) -> int:
+    number = _natural(text)
+    if not least <= number <= MOST:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {MOST}, found {text!r}")
+    return number
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -895,9 +899,12 @@ def _solver_name(text: str) -> str:
     return text
 
 
+#: Greatest number that an option of a reproduction takes.
+MOST = 10**9
+
 #: How options of reproductions are read, by their kind, and what stands for their value in help.
 READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    "count": (_natural, "N"),
+    "count": (_count, "N"),
     "numbers": (_from_one, "LIST"),
     "names": (_names, "LIST"),
     "seconds": (_seconds, "S"),

@@ -325,8 +325,10 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
     ("arguments", "sentence"),
     [
         (["pipeline-bounds", "--graphs", 0, "--models", 0], "expected from 1 to 1000 graphs"),
-        (["pipeline-bounds", "--stages", "0,2"], "expected whole numbers, at least 1, found '0,2'"),
-        (["pipeline-bounds", "--stages", "two"], "expected a whole number"),
+        (["pipeline-bounds", "--stages", "0,2"], "expected a whole number from 1 to 1000000000, found '0'"),
+        (["pipeline-bounds", "--stages", "two,"], "expected a whole number"),
+        (["pipeline-bounds", "--stages", 2**40], "expected a whole number from 1 to 1000000000"),
+        (["pipeline-bounds", "--seed", 10**20], "expected a whole number from 0 to 1000000000"),
         (["pipeline-orderings", "--costs-from", "mine"], "invalid choice: 'mine' (choose from"),
         (["pipeline-times", "--bound-timeout", 0], "expected a positive number"),
         (["pipeline-times", "--instance", "chain"], "unrecognized arguments"),
