@@ -143,12 +143,13 @@ class Watch:
         A run can make looks at it take long, so another thread keeps the clock meanwhile.
         """
         late = threading.Timer(self.start + self.limits.timeout_s + LATE_S - time.monotonic(), self._strike, [run])
-        late.start()
         try:
+            late.start()
             self.outcome.wall_s = self.last_stamp = self._hold(run) - self.start
         finally:
             late.cancel()
-            late.join()
+            if late.is_alive():
+                late.join()
             used = run.kill()
         self._read(0.0, math.inf)  # nobody is left to write more
         self.frames.close()
