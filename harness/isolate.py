@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import json
 import os
+import platform
 import re
 import resource
 import signal
@@ -123,6 +124,8 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
 
     The calling process must have one thread.
     """
+    if sys.platform != "linux" or platform.machine() not in prctl.CLONE:
+        raise Unable(f"isolation: no namespaces are known of {sys.platform} on {platform.machine()}")
     owner, sockets = (os.geteuid(), os.getegid()), _named_sockets()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -139,8 +142,6 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
 
 def obstacle() -> str:
     """Why this process, which must have one thread, cannot isolate runs; "" if it can."""
-    if sys.platform != "linux":
-        return f"isolation: there are no namespaces on {sys.platform}"
     with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
         try:
             run = start(Room(Path(folder), SMALL, SMALL), lambda: os._exit(0))

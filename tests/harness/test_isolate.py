@@ -293,6 +293,12 @@ def test_why_there_is_no_isolation_is_told(monkeypatch):
         isolate.start(isolate.Room(Path(), 1, 1), lambda: None)
 
 
+@pytest.mark.parametrize(("name", "value"), [("sys.platform", "darwin"), ("platform.machine", lambda: "vax")])
+def test_a_system_without_namespaces_is_unable(monkeypatch, name, value):
+    monkeypatch.setattr(f"harness.isolate.{name}", value)
+    assert isolate.obstacle().startswith("isolation: no namespaces are known of ")
+
+
 def one_thread(ask):
     """Ask in a process that has one thread, as `isolate.start` needs."""
     reader, writer = os.pipe()
