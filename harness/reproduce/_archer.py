@@ -28,6 +28,9 @@ SEARCHES = ("brkga-10000", "annealing")
 HIERARCHY = ("simple", "bottleneck", "bottleneck-guess", "exact")
 OURS = ("anchored", "reweighted")
 
+#: Costs and bounds closer together than this, relatively, are the same: programs give way to solvers' tolerances.
+SAME = 1e-5
+
 RANDOM = ("erdos-renyi", "barabasi-albert", "watts-strogatz", "block-model")
 NODES = (50, 200)
 #: Families of model graphs, with the parameter that their size is drawn by and its range.

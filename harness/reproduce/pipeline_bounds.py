@@ -10,7 +10,7 @@ from statistics import median
 from harness.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
 from harness.reproduce import Cell, Run
 from harness.reproduce import _archer as archer
-from harness.reproduce._archer import HIERARCHY, OURS, SEARCHES, STAGES, Cases, Row, Settings
+from harness.reproduce._archer import HIERARCHY, OURS, SAME, SEARCHES, STAGES, Cases, Row, Settings
 
 DEFAULTS = Settings(
     seed=0, graphs=4, models=2, costs_from="all", stages=STAGES, bounds=OURS, timeout=2.0, bound_timeout=2.0
@@ -19,8 +19,6 @@ DEFAULTS = Settings(
 #: The relaxation without the order, and without the tensors, which only the preprint has.
 HALVES = ("bottleneck-no-dag", "bottleneck-no-cut-io")
 ALL = "all bounds"
-#: Bounds closer together than this, relatively, are the same: programs give way to their solvers' tolerances.
-SAME = 1e-5
 
 Mean = Callable[[str, int], float | None]
 

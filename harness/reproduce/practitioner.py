@@ -8,15 +8,13 @@ from pathlib import Path
 from harness.report import HERE, PAPER, Bracket, Ladder, Report, Section, Table
 from harness.reproduce import Cell, Run, failures
 from harness.reproduce import _archer as archer
-from harness.reproduce._archer import OURS, Row, Settings
+from harness.reproduce._archer import OURS, SAME, Row, Settings
 from harness.run import Problem
 from instances import InputError, catalog
 
 DEFAULTS = Settings(seed=0, instance="u-net-5", stages=(4,), bounds=OURS, timeout=10.0, bound_timeout=60.0)
 
 SEARCH = "brkga-10000"
-#: A gain of less than this, relatively, is none: programs give way to their solvers' tolerances.
-SAME = 1e-5
 #: How each step is told, by its bound.
 TOLD = {
     "simple": "The simple bound (Lemma 3.3) only adds up work",
