@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
+#: The cost, in a network of cost functions, of what is not allowed.
+NEVER = 2**60
+
 _REASONS = {
     lib.SHARD_CYCLE: "expected a graph without cycles",
     lib.SHARD_BAD_ORDER: "expected a topological order: every node once, every edge forwards",
@@ -217,6 +220,53 @@ class BlockCosts:
         given = (_in(_shaped(weight, (self.nodes,))), need, _in(fixed), limit, any_set)
         _check(lib.shard_cheapest(self._blocks, *given, spent, cost, proved, _out(member)))
         return Cheapest(cost[0], proved[0], member.astype(bool), spent[0])
+
+
+class Messages:
+    """A network of cost functions whose costs move such that a lower bound rises, exact in integers.
+
+    ``start``       shape (v + 1,): the values of variable i are the rows ``start[i]:start[i + 1]``
+    ``tail, head``  shape (p,): pair e joins two variables, ``tail[e] < head[e]``, no two of them twice
+    ``cell``        the costs of all pairs, row-major, the head's value running fastest
+    ``cost``        shape (rows,): of every value, messages included
+    ``bound``       what every assignment that costs less than ``top`` costs at least beside ``cost``; ``top`` if none
+
+    All int64 and none negative at first. Costs of ``top``, at most 2^56, or more count as not allowed, and `NEVER` says
+    so in ``cost``. Kolmogorov, PAMI 2006 and PAMI 2015.
+    """
+
+    def __init__(self, start: Longs, tail: Longs, head: Longs, cell: Longs, cost: Longs, top: int) -> None:
+        if not 0 <= top <= 2**56:
+            raise ValueError(f"top: expected 0 to 2^56, found {top}")
+        sizes = np.diff(start)
+        ends, others = np.concatenate([tail, head]), np.concatenate([head, tail])
+        arc_start, message_start, cell_start = (np.zeros(n + 1, np.int64) for n in (len(sizes), len(tail), len(tail)))
+        np.cumsum(np.bincount(ends, minlength=len(sizes)), out=arc_start[1:])
+        np.cumsum(sizes[tail] + sizes[head], out=message_start[1:])
+        np.cumsum(sizes[tail] * sizes[head], out=cell_start[1:])
+        _shaped(cell, (int(cell_start[-1]),))
+        arc = np.lexsort((others, ends)) % max(1, len(tail))
+        self.top, self.start, self.bound = top, start, 0
+        self.cost = np.where(_shaped(cost, (int(start[-1]),)) < top, cost, NEVER)
+        self.cell = np.where(cell < top, cell, NEVER)
+        self._message = np.zeros(int(message_start[-1]), dtype=np.int64)
+        columns = (start, tail, head, cell_start, self.cell, message_start, arc_start, arc)
+        self._columns = [_in(np.ascontiguousarray(column, dtype=np.int64)) for column in columns]
+        self._network = ffi.new("struct shard_network *", (len(sizes), len(tail), *self._columns))
+
+    def sweep(self, count: int) -> None:
+        """Raise ``bound`` by so many passes over all variables, there and back."""
+        bound = ffi.new("int64_t *", self.bound)
+        columns = _out(self.cost), _out(self._message)
+        _check(lib.shard_messages(self._network, self.top, count, *columns, bound))
+        self.bound = bound[0]
+
+    def prune(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """``(values, cells)``, shapes (rows,) and that of ``cell``: what an assignment below ``top`` may contain."""
+        values, cells = np.empty(len(self.cost), dtype=np.int8), np.empty(len(self.cell), dtype=np.int8)
+        columns = _in(self.cost), _in(self._message), self.bound, _out(values), _out(cells)
+        _check(lib.shard_prune(self._network, self.top, *columns))
+        return values.astype(bool), cells.astype(bool)
 
 
 def _floats(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
