@@ -8,7 +8,7 @@ from pathlib import Path
 from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
-HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h", "anneal.h", "cheapest.h", "messages.h")
+HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h", "anneal.h", "cheapest.h", "hunt.h", "messages.h")
 INTERNAL = ("partition.h", "random.h", "flow.h")  # nothing in them is for Python
 SOURCES = (
     "kahn.c",
@@ -19,6 +19,7 @@ SOURCES = (
     "anneal.c",
     "flow.c",
     "cheapest.c",
+    "hunt.c",
     "messages.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")

@@ -1,24 +1,37 @@
 /* Depth-first branch and bound over minimum cuts. */
+#define _POSIX_C_SOURCE 199309L /* clock_gettime */
 #include "cheapest.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "flow.h"
 
 #define FIXED_EXCESS FLOW_INFINITE
 #define ROUNDS 8     /* prices tried for a node of the tree */
 #define CANDIDATES 8 /* nodes of the graph whose children are tried before one is branched on */
+#define SHARED 8     /* decisions above a sub-tree that threads share out, 2 to this power are SHARD_CLAIMS */
+
+#define RELIABLE 4 /* children of a node that are tried before their mean is trusted */
 
 enum verdict { CLOSED, FOUND, OPEN };
 
 /* A node of the tree whose other child is still to be seen. */
 struct decision {
     int32_t trail; /* assignments before it */
-    int32_t node;
-    int8_t value; /* of the other child */
+    int32_t level; /* decisions before it */
+    int32_t path;  /* the last of those, a bit each: 1 where the node was put into the set */
+    int32_t node;  /* put into the set; left out by the other child */
     int64_t bound;
+    double price;
+};
+
+/* What the bounds of children gained, one kind of children of one node of the graph. */
+struct gain {
+    double sum;
+    int32_t count;
 };
 
 /* A set of nodes with what it costs and weighs. */
@@ -37,15 +50,21 @@ struct tree {
     int32_t words;
     struct flow flow;
     double price;
-    int64_t *reward;  /* nodes: price of the weight, as it stands in the network */
-    int8_t *value;    /* nodes: 1 in, -1 out, 0 open */
-    int32_t *trail;   /* nodes: in the order of assignment */
-    int32_t assigned; /* length of the trail */
-    uint64_t *rows;   /* 6 bit sets: see `bits` */
+    int64_t *reward;    /* nodes: price of the weight, as it stands in the network */
+    int8_t *value;      /* nodes: 1 in, -1 out, 0 open */
+    int32_t *trail;     /* nodes: in the order of assignment */
+    int32_t assigned;   /* length of the trail */
+    uint64_t *rows;     /* bit sets: see `bits` */
+    struct gain *gains; /* 2 * nodes: of leaving a node out, and of putting it in */
     struct decision *decisions;
-    int32_t depth;
-    struct set light; /* costs little and weighs too little */
-    struct set heavy; /* weighs enough */
+    int32_t depth;       /* decisions whose other child is still to be seen */
+    int32_t level, path; /* of the current node of the tree, as in its decisions */
+    int8_t *claimed;
+    int32_t *stop;
+    double deadline;
+    int64_t cuts, budget; /* minimum cuts computed, and allowed */
+    struct set light;     /* costs little and weighs too little */
+    struct set heavy;     /* weighs enough */
     struct set trial;
     int64_t bound;   /* of the current node of the tree */
     int32_t between; /* a node that a set found lacks to be convex, -1 for none */
@@ -64,6 +83,18 @@ static bool has(const uint64_t *set, int32_t v) {
 static void unite(uint64_t *into, const uint64_t *from, int32_t words) {
     for (int32_t i = 0; i < words; i++)
         into[i] |= from[i];
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Whether no further minimum cut may be computed. */
+static bool spent(const struct tree *tree) {
+    return tree->cuts >= tree->budget || __atomic_load_n(tree->stop, __ATOMIC_RELAXED) ||
+           now() >= tree->deadline;
 }
 
 static const uint64_t *relatives(const struct tree *tree, const uint64_t *of, int32_t v) {
@@ -101,11 +132,12 @@ static int allocate(struct tree *tree) {
     tree->value = calloc(n, sizeof *tree->value);
     tree->trail = malloc(n * sizeof *tree->trail);
     tree->rows = calloc(BITS * (size_t)tree->words + 1, sizeof *tree->rows);
+    tree->gains = calloc(2 * n, sizeof *tree->gains);
     tree->decisions = malloc(n * sizeof *tree->decisions);
     tree->light.side = malloc(3 * n);
     tree->heavy.side = malloc(3 * n);
     tree->trial.side = malloc(3 * n);
-    if (status != SHARD_OK || !tree->reward || !tree->value || !tree->trail || !tree->rows ||
+    if (status != SHARD_OK || !tree->reward || !tree->value || !tree->trail || !tree->rows || !tree->gains ||
         !tree->decisions || !tree->light.side || !tree->heavy.side || !tree->trial.side)
         return SHARD_NO_MEMORY;
     for (int32_t v = 0; v < p->nodes; v++) {
@@ -122,6 +154,7 @@ static void release(struct tree *tree) {
     free(tree->value);
     free(tree->trail);
     free(tree->rows);
+    free(tree->gains);
     free(tree->decisions);
     free(tree->light.side);
     free(tree->heavy.side);
@@ -279,7 +312,7 @@ static bool consider(struct tree *tree) {
 }
 
 /* Bound the current node of the tree by minimum cuts at the prices where the light and the heavy set tie. */
-static enum verdict bound_node(struct tree *tree, int64_t *cuts, int64_t budget) {
+static enum verdict bound_node(struct tree *tree) {
     tree->between = -1;
     take(tree, 1, &tree->light);
     take(tree, 0, &tree->heavy);
@@ -292,8 +325,8 @@ static enum verdict bound_node(struct tree *tree, int64_t *cuts, int64_t budget)
         set_price(tree, 0.0);
     }
     const bool weighty = tree->light.weight >= tree->need;
-    for (int round = 0; round < (weighty ? 1 : ROUNDS) && *cuts < budget; round++) {
-        ++*cuts;
+    for (int round = 0; round < (weighty ? 1 : ROUNDS) && !spent(tree); round++) {
+        tree->cuts++;
         flow_run(&tree->flow);
         flow_least_side(&tree->flow, tree->trial.side);
         evaluate(tree, &tree->trial);
@@ -358,11 +391,11 @@ static int32_t candidates(const struct tree *tree, int32_t *found, int32_t most)
 }
 
 /* The bound of a child at the price as it stands, its limit if it is closed. */
-static int64_t probe(struct tree *tree, int32_t v, int8_t value, int64_t *cuts) {
+static int64_t probe(struct tree *tree, int32_t v, int8_t value) {
     const int32_t length = tree->assigned;
     int64_t bound = tree->limit;
     if (assign(tree, v, value) && propagate(tree)) {
-        ++*cuts;
+        tree->cuts++;
         flow_run(&tree->flow);
         flow_least_side(&tree->flow, tree->trial.side);
         evaluate(tree, &tree->trial);
@@ -372,26 +405,47 @@ static int64_t probe(struct tree *tree, int32_t v, int8_t value, int64_t *cuts) 
     return bound < tree->limit ? (bound > tree->bound ? bound : tree->bound) : tree->limit;
 }
 
+/* What putting a node in (value 1) or leaving it out (-1) adds to the bound: the mean of several trials,
+ * which threads that share a tree out may not differ in. */
+static double gain(struct tree *tree, int32_t v, int8_t value) {
+    struct gain *past = &tree->gains[2 * v + (value > 0)];
+    const bool known = past->count >= RELIABLE && (!tree->claimed || tree->level >= SHARED);
+    if (known)
+        return past->sum / past->count;
+    const double gained = (double)(probe(tree, v, value) - tree->bound);
+    past->sum += gained;
+    past->count++;
+    return gained;
+}
+
 /* The node to branch on: the one whose children's bounds promise the smallest tree. */
-static int32_t choose(struct tree *tree, int64_t *cuts) {
+static int32_t choose(struct tree *tree) {
     int32_t found[CANDIDATES];
     const int32_t count = candidates(tree, found, CANDIDATES);
     int32_t best = count > 0 ? found[0] : -1;
     double most = -1.0;
-    const int64_t gap = tree->limit - tree->bound;
+    const double gap = (double)(tree->limit - tree->bound);
     const double least = 1e-6 * (double)tree->limit; /* so that no child without progress hides the other's */
-    for (int32_t i = 0; i < count && count > 1; i++) {
-        const int64_t in = probe(tree, found[i], 1, cuts) - tree->bound;
-        const int64_t out = probe(tree, found[i], -1, cuts) - tree->bound;
-        const double score = ((double)in + least) * ((double)out + least);
+    for (int32_t i = 0; i < count && count > 1 && !spent(tree); i++) {
+        const double in = fmin(gap, gain(tree, found[i], 1));
+        const double out = fmin(gap, gain(tree, found[i], -1));
+        const double score = (in + least) * (out + least);
         if (score > most) {
             most = score;
             best = found[i];
         }
-        if (in >= gap || out >= gap)
-            break;
     }
     return best;
+}
+
+/* Go to a child of a node of the tree; false if it needs no search, or another thread has claimed it. */
+static bool enter(struct tree *tree, const struct decision *from, int8_t value) {
+    tree->level = from->level + 1;
+    tree->path = 2 * from->path + (value > 0);
+    if (tree->claimed && tree->level == SHARED &&
+        __atomic_exchange_n(&tree->claimed[tree->path], 1, __ATOMIC_RELAXED))
+        return false;
+    return assign(tree, from->node, value) && propagate(tree);
 }
 
 /* Go to the next node of the tree that is still to be seen; false if there is none. */
@@ -402,18 +456,20 @@ static bool backtrack(struct tree *tree) {
         if (last.bound >= tree->limit)
             continue;
         tree->bound = last.bound;
-        if (assign(tree, last.node, last.value) && propagate(tree))
+        set_price(tree, last.price);
+        if (enter(tree, &last, -1))
             return true;
     }
     return false;
 }
 
-static bool branch(struct tree *tree, int64_t *cuts) {
-    const int32_t v = choose(tree, cuts);
+static bool branch(struct tree *tree) {
+    const int32_t v = choose(tree);
     if (v < 0)
         return backtrack(tree);
-    tree->decisions[tree->depth++] = (struct decision){tree->assigned, v, -1, tree->bound};
-    return (assign(tree, v, 1) && propagate(tree)) || backtrack(tree);
+    const struct decision last = {tree->assigned, tree->level, tree->path, v, tree->bound, tree->price};
+    tree->decisions[tree->depth++] = last;
+    return enter(tree, &last, 1) || backtrack(tree);
 }
 
 /* The least bound of all that is not yet seen. */
@@ -424,38 +480,41 @@ static int64_t open_bound(const struct tree *tree) {
     return least;
 }
 
-static void search(struct tree *tree, int first, int64_t *cuts, int64_t *cost, int64_t *proved,
-                   int8_t *member) {
-    const int64_t budget = *cuts;
+/* Search the tree, keep the last set found; return what is proved. */
+static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *member) {
     bool more = propagate(tree);
-    *cuts = 0;
-    while (more && *cuts < budget) {
-        const enum verdict verdict = bound_node(tree, cuts, budget);
+    while (more && !spent(tree)) {
+        const enum verdict verdict = bound_node(tree);
         if (verdict == FOUND) {
             *cost = tree->limit = tree->trial.cost;
             for (int32_t v = 0; v < tree->problem->nodes; v++)
                 member[v] = tree->trial.side[v];
             if (first)
-                break;
+                __atomic_store_n(tree->stop, 1, __ATOMIC_RELAXED);
             continue; /* the same node again, for a cheaper one */
         }
-        more = verdict == CLOSED ? backtrack(tree) : branch(tree, cuts);
+        more = verdict == CLOSED ? backtrack(tree) : branch(tree);
     }
     const int64_t open = more ? open_bound(tree) : tree->limit;
-    *proved = open < tree->limit ? open : tree->limit;
+    return open < tree->limit ? open : tree->limit;
 }
 
 int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, int64_t need,
-                   const int8_t *fixed, int64_t limit, int first, int64_t *cuts, int64_t *cost,
-                   int64_t *proved, int8_t *member) {
+                   const int8_t *fixed, int64_t limit, int first, double seconds, int8_t *claimed,
+                   int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member) {
     struct tree tree = {.problem = problem, .weight = weight, .need = need, .limit = limit};
     const int status = allocate(&tree);
+    tree.claimed = claimed;
+    tree.stop = stop;
+    tree.budget = *cuts;
+    tree.deadline = now() + seconds;
     if (status == SHARD_OK) {
         *cost = limit;
         for (int32_t v = 0; v < problem->nodes; v++)
             if (fixed[v])
                 assign(&tree, v, fixed[v]);
-        search(&tree, first, cuts, cost, proved, member);
+        *proved = search(&tree, first, cost, member);
+        *cuts = tree.cuts;
     }
     release(&tree);
     return status;

@@ -18,6 +18,8 @@
  *
  *   out_start  nodes + 1 elements: the consumers of v are out_head[out_start[v] .. out_start[v + 1] - 1]
  *   out_head   out_start[nodes] elements
+ *   in_start   nodes + 1 elements: the producers of v's inputs, likewise
+ *   in_tail    in_start[nodes] elements
  *   work       nodes elements, not negative
  *   size       nodes elements, not negative: of the tensor that each node produces
  *   below      nodes * words elements, words = (nodes + 63) / 64: bit w of row v says that w descends from v
@@ -29,12 +31,17 @@ struct shard_blocks {
     int32_t nodes;
     const int64_t *out_start;
     const int32_t *out_head;
+    const int64_t *in_start;
+    const int32_t *in_tail;
     const int64_t *work;
     const int64_t *size;
     const uint64_t *below;
     const uint64_t *above;
     const int64_t *pair;
 };
+
+/* Sub-trees that the searches of several threads share out among them. */
+#define SHARD_CLAIMS 256
 
 /* Find a convex set that weighs at least `need` and costs less than `limit`.
  *
@@ -44,15 +51,19 @@ struct shard_blocks {
  *   fixed    in,  nodes elements: 1 for nodes of the set, -1 for others, 0 where that is open
  *   limit    in,  only sets that cost less are wanted
  *   first    in,  1: the first such set will do; 0: the cheapest is wanted
- *   cuts     in,  how many minimum cuts may be computed; out, how many were
- *   cost     out, 1 element: cost of the set, `limit` if none was found
- *   proved   out, 1 element: no such set costs less than this, which is at most `cost`
- *   member   out, nodes elements: the set, if one was found
+ *   seconds  in,  how long the search may take, but for the end of a minimum cut
+ *   claimed  in and out, SHARD_CLAIMS elements, zeros to begin with, or NULL: searches with the same
+ * arguments otherwise, `first` among them, and the same `claimed` share the work out: no such set costs less
+ *            than the least of what they prove
+ *   stop     in and out, 1 element: the search ends soon after it is made 1, as the search itself does when
+ * it has found what it wants cuts     in,  how many minimum cuts may be computed; out, how many were cost
+ * out, 1 element: cost of the set, `limit` if none was found proved   out, 1 element: no such set costs less
+ * than this, which is at most `cost` member   out, nodes elements: the set, if one was found
  *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, int64_t need,
-                   const int8_t *fixed, int64_t limit, int first, int64_t *cuts, int64_t *cost,
-                   int64_t *proved, int8_t *member);
+                   const int8_t *fixed, int64_t limit, int first, double seconds, int8_t *claimed,
+                   int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member);
 /* cffi: end */
 
 #endif

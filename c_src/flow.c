@@ -62,33 +62,42 @@ static int32_t begin(struct flow *flow, int sign) {
     return queued;
 }
 
-/* Breadth-first levels from the excesses along residual arcs (sign 1), or from the deficits against them. */
-static void spread(struct flow *flow, int sign) {
-    int32_t queued = begin(flow, sign);
+/* Breadth-first levels from the excesses along residual arcs, no further than the nearest deficits; return
+ * how many vertices with an excess lead the queue, 0 if no deficit is reached. */
+static int32_t spread(struct flow *flow) {
+    const int32_t sources = begin(flow, 1);
+    int32_t queued = sources;
+    int32_t last = INT32_MAX;
     for (int32_t at = 0; at < queued; at++) {
         const int32_t v = flow->queue[at];
+        flow->current[v] = flow->first[v];
+        if (flow->level[v] == last)
+            continue;
         for (int32_t e = flow->first[v]; e >= 0; e = flow->next[e]) {
             const int32_t w = flow->tip[e];
-            if (flow->level[w] < 0 && flow->left[sign > 0 ? e : e ^ 1] > 0) {
-                flow->level[w] = flow->level[v] + 1;
-                flow->queue[queued++] = w;
-            }
+            if (flow->level[w] >= 0 || flow->left[e] == 0)
+                continue;
+            flow->level[w] = flow->level[v] + 1;
+            flow->queue[queued++] = w;
+            if (flow->excess[w] < 0)
+                last = flow->level[w];
         }
     }
+    return last < INT32_MAX ? sources : 0;
 }
 
-/* Move what fits along the path of arcs in the queue from `from` to a vertex with a deficit; return how many
+/* Move what fits along the path of arcs from `from` to a vertex with a deficit; return how many
  * arcs of the path, from its start, still have room. */
-static int32_t move(struct flow *flow, int32_t from, int32_t length, int32_t to) {
+static int32_t move(struct flow *flow, int32_t from, const int32_t *path, int32_t length, int32_t to) {
     int64_t amount = flow->excess[from] < -flow->excess[to] ? flow->excess[from] : -flow->excess[to];
     int32_t open = length;
     for (int32_t i = 0; i < length; i++)
-        if (flow->left[flow->queue[i]] < amount)
-            amount = flow->left[flow->queue[i]];
+        if (flow->left[path[i]] < amount)
+            amount = flow->left[path[i]];
     flow->excess[from] -= amount;
     flow->excess[to] += amount;
     for (int32_t i = length - 1; i >= 0; i--) {
-        const int32_t e = flow->queue[i];
+        const int32_t e = path[i];
         flow->left[e] -= amount;
         flow->left[e ^ 1] += amount;
         if (flow->left[e] == 0)
@@ -97,61 +106,56 @@ static int32_t move(struct flow *flow, int32_t from, int32_t length, int32_t to)
     return open;
 }
 
-/* Advance the current arc of a vertex to one that leads a level down; false if none is left. */
+/* Advance the current arc of a vertex to one that leads a level up; false if none is left. */
 static bool advance(struct flow *flow, int32_t v) {
-    for (int32_t e = flow->level[v] > 0 ? flow->current[v] : -1; e >= 0; e = flow->next[e]) {
-        if (flow->left[e] > 0 && flow->level[flow->tip[e]] == flow->level[v] - 1) {
-            flow->current[v] = e;
-            return true;
-        }
-    }
-    flow->current[v] = -1;
-    return false;
+    int32_t e = flow->current[v];
+    while (e >= 0 && (flow->left[e] == 0 || flow->level[flow->tip[e]] != flow->level[v] + 1))
+        e = flow->next[e];
+    flow->current[v] = e;
+    return e >= 0;
 }
 
-/* Push the excess of a vertex down the levels until none is left or nothing more passes. */
-static void push(struct flow *flow, int32_t from) {
+/* Push the excess of a vertex up the levels until none is left or nothing more passes. */
+static void push(struct flow *flow, int32_t from, int32_t *path) {
     int32_t length = 0;
     int32_t v = from;
     while (flow->excess[from] > 0) {
-        if (v != from && flow->excess[v] < 0) {
-            length = move(flow, from, length, v);
+        if (flow->excess[v] < 0) {
+            length = move(flow, from, path, length, v);
         } else if (advance(flow, v)) {
-            flow->queue[length++] = flow->current[v];
+            path[length++] = flow->current[v];
         } else if (length == 0) {
             return;
         } else {
             length--; /* a dead end: its level keeps it from being tried again */
             flow->level[v] = -1;
         }
-        v = length > 0 ? flow->tip[flow->queue[length - 1]] : from;
+        v = length > 0 ? flow->tip[path[length - 1]] : from;
     }
 }
 
 void flow_run(struct flow *flow) {
-    for (;;) {
-        bool reached = false;
-        spread(flow, -1);
-        memcpy(flow->current, flow->first, (size_t)flow->vertices * sizeof *flow->current);
-        for (int32_t v = 0; v < flow->vertices; v++) {
-            if (flow->excess[v] > 0 && flow->level[v] > 0) {
-                reached = true;
-                push(flow, v);
-            }
-        }
-        if (!reached)
-            return;
-    }
+    for (int32_t sources = spread(flow); sources > 0; sources = spread(flow))
+        for (int32_t at = 0; at < sources; at++)
+            push(flow, flow->queue[at], flow->queue + sources);
 }
 
-void flow_least_side(struct flow *flow, bool *side) {
-    spread(flow, 1);
+void flow_least_side(const struct flow *flow, bool *side) {
     for (int32_t v = 0; v < flow->vertices; v++)
         side[v] = flow->level[v] >= 0;
 }
 
 void flow_greatest_side(struct flow *flow, bool *side) {
-    spread(flow, -1);
+    int32_t queued = begin(flow, -1);
+    for (int32_t at = 0; at < queued; at++) {
+        for (int32_t e = flow->first[flow->queue[at]]; e >= 0; e = flow->next[e]) {
+            const int32_t w = flow->tip[e];
+            if (flow->level[w] < 0 && flow->left[e ^ 1] > 0) {
+                flow->level[w] = 0;
+                flow->queue[queued++] = w;
+            }
+        }
+    }
     for (int32_t v = 0; v < flow->vertices; v++)
         side[v] = flow->level[v] < 0;
 }

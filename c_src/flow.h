@@ -21,7 +21,7 @@ struct flow {
     int32_t *tip;     /* arcs */
     int64_t *left;    /* arcs: residual capacity */
     int64_t *excess;  /* vertices */
-    int32_t *level;   /* vertices: arcs to the nearest vertex with a deficit, -1 if none is reached */
+    int32_t *level;   /* vertices: arcs from the nearest vertex with an excess, -1 if not reached */
     int32_t *current; /* vertices: arc to try next */
     int32_t *queue;   /* vertices */
 };
@@ -36,9 +36,9 @@ void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, 
 /* Make the flow a maximum one. */
 void flow_run(struct flow *flow);
 
-/* After flow_run: mark the vertices of the source's side of a minimum cut, the fewest or the most.
- * side, out, vertices elements. */
-void flow_least_side(struct flow *flow, bool *side);
+/* After flow_run, in this order: mark the vertices of the source's side of a minimum cut, the fewest or the
+ * most. side, out, vertices elements. */
+void flow_least_side(const struct flow *flow, bool *side);
 void flow_greatest_side(struct flow *flow, bool *side);
 
 #endif

@@ -27,6 +27,8 @@ Words = NDArray[np.uint64]
 #: The cost, in a network of cost functions, of what is not allowed.
 NEVER = 2**60
 
+CLAIMS: int = lib.SHARD_CLAIMS
+
 _REASONS = {
     lib.SHARD_CYCLE: "expected a graph without cycles",
     lib.SHARD_BAD_ORDER: "expected a topological order: every node once, every edge forwards",
@@ -191,7 +193,12 @@ class BlockCosts:
             raise ValueError("expected work and sizes of at most 2^50 together, none negative")
         self.nodes = graph.nodes
         words = (self.nodes, (self.nodes + 63) // 64)
-        columns: list[NDArray[Any]] = [*graph.out_csr, _shaped(work, (self.nodes,)), _shaped(size, (self.nodes,))]
+        columns: list[NDArray[Any]] = [
+            *graph.out_csr,
+            *graph.in_csr,
+            _shaped(work, (self.nodes,)),
+            _shaped(size, (self.nodes,)),
+        ]
         columns += [_shaped(below, words), _shaped(above, words)]
         self._columns = [_in(column) for column in columns]
         self._columns += [ffi.NULL if pair is None else _in(_shaped(pair, (self.nodes, self.nodes)))]
@@ -206,20 +213,40 @@ class BlockCosts:
         cuts: int,
         fixed: NDArray[np.int8] | None = None,
         any_set: bool = False,
+        seconds: float = math.inf,
+        claimed: NDArray[np.int8] | None = None,
+        stop: Index | None = None,
     ) -> Cheapest:
         """The cheapest convex set of weight ``need`` or more, or any such set, that costs less than ``limit``.
 
         ``weight`` has shape (n,), int64, none negative, at most 2^50 in all; ``fixed`` has shape (n,): 1 for nodes of
-        the set, -1 for others, 0 where that is open. At most ``cuts`` minimum cuts are computed.
+        the set, -1 for others, 0 where that is open. At most ``cuts`` minimum cuts are computed, within ``seconds``.
+
+        Threads that search for the same, any set, share the work by one ``claimed``, shape (CLAIMS,), zeros to begin
+        with, and are called off by one ``stop``, shape (1,): no such set costs less than the least of what they prove.
         """
         if weight.min(initial=0) < 0 or int(weight.sum()) > 2**50 or need < 1:
             raise ValueError("expected weights of at most 2^50 together, none negative, and a need of at least 1")
         member = np.zeros(self.nodes, dtype=np.int8)
         fixed = np.zeros(self.nodes, dtype=np.int8) if fixed is None else _shaped(fixed, (self.nodes,))
         spent, cost, proved = ffi.new("int64_t *", cuts), ffi.new("int64_t *"), ffi.new("int64_t *")
-        given = (_in(_shaped(weight, (self.nodes,))), need, _in(fixed), limit, any_set)
+        stop = np.zeros(1, dtype=np.int32) if stop is None else _shaped(stop, (1,))
+        claims = ffi.NULL if claimed is None else _out(_shaped(claimed, (CLAIMS,)))
+        given = (_in(_shaped(weight, (self.nodes,))), need, _in(fixed), limit, any_set, seconds, claims, _out(stop))
         _check(lib.shard_cheapest(self._blocks, *given, spent, cost, proved, _out(member)))
         return Cheapest(cost[0], proved[0], member.astype(bool), spent[0])
+
+    def hunt(
+        self, weight: Longs, need: int, limit: int, begin: NDArray[np.bool_], *, moves: int, hot: float, seed: int
+    ) -> Cheapest:
+        """Some convex set of weight ``need`` or more that costs less than ``limit``, by annealing; proves nothing.
+
+        ``begin``, shape (n,), is a convex set to begin with, which may cost or weigh anything; see `cheapest`.
+        """
+        member, cost = begin.astype(np.int8), ffi.new("int64_t *")
+        given = (_in(_shaped(weight, (self.nodes,))), need, limit, moves, hot, seed)
+        _check(lib.shard_hunt(self._blocks, *given, _out(member), cost))
+        return Cheapest(cost[0], 0, member.astype(bool), 0)
 
 
 class Messages:

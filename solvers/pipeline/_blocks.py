@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.native import BlockCosts, Cheapest, Longs, Words
+from solvers.native import CLAIMS, BlockCosts, Cheapest, Longs, Words
 from solvers.registry import Run
 
 #: All work and communication become less than 2 to this power, as integers.
@@ -28,8 +31,14 @@ PAIR_BYTES = 16
 #: Share of the time that is left over at the end.
 RESERVE = 0.1
 
-#: Cuts that a search can go beyond what it was allowed.
-MOST_PROBES = 20
+#: More minimum cuts than there is time for.
+MOST_CUTS = 2**62
+
+#: Sets hunted for at a time, and the moves for each: a tenth of a second.
+HUNTS, MOVES = 16, 100_000
+
+#: Temperatures to begin a hunt with, from nothing and from a set that is found already.
+HOT, WARM = 0.07, 0.03
 
 #: Share of the time that bounds for pairs may take.
 PAIR_SHARE = 0.1
@@ -51,11 +60,15 @@ class Blocks:
         self._columns = (_whole(instance.work, self.scale), _whole(sent, self.scale))
         self._reach = (descendants(self._graph, forwards=True), descendants(self._graph, forwards=False))
         self._costs = BlockCosts(self._graph, *self._columns, *self._reach)
-        self._seconds = 0.0  # for a cut
+        self.pool = ThreadPoolExecutor(run.cores)
+
+    def left(self) -> float:
+        """Seconds left for searches."""
+        return max(0.0, self._run.remaining() - self._reserve)
 
     def over(self) -> bool:
         """Whether no time is left for another search."""
-        return self._run.remaining() <= self._reserve + MOST_PROBES * self._seconds
+        return self.left() == 0.0
 
     def units(self, cost: float) -> int:
         """A cost as an integer, rounded down."""
@@ -66,23 +79,10 @@ class Blocks:
         return units / self.scale * (1 - ROUNDING)
 
     def cheapest(
-        self,
-        weight: Longs,
-        need: int,
-        limit: int,
-        *,
-        cuts: int,
-        fixed: NDArray[np.int8] | None = None,
-        any_set: bool = False,
+        self, weight: Longs, need: int, limit: int, *, cuts: int = MOST_CUTS, fixed: NDArray[np.int8] | None = None
     ) -> Cheapest:
-        """`BlockCosts.cheapest` with no more cuts than half of the time allows, by the pace of those before."""
-        remaining = self._run.remaining()
-        affordable = 0.5 * (remaining - self._reserve) / self._seconds if self._seconds else 1
-        found = self._costs.cheapest(
-            weight, need, limit, cuts=max(1, min(cuts, int(affordable))), fixed=fixed, any_set=any_set
-        )
-        self._seconds = max(0.9 * self._seconds, (remaining - self._run.remaining()) / max(1, found.cuts))
-        return found
+        """`BlockCosts.cheapest` within the time that is left."""
+        return self._costs.cheapest(weight, need, limit, cuts=cuts, fixed=fixed, seconds=self.left())
 
     def holding(self, v: int, limit: int, cuts: int) -> Cheapest:
         """The cheapest convex set that holds node ``v``."""
@@ -90,17 +90,55 @@ class Blocks:
         weight[v] = 1
         return self.cheapest(weight, 1, limit, cuts=cuts)
 
+    def any_set(self, weight: Longs, need: int, limit: int, seconds: float) -> Cheapest:
+        """Some convex set of weight ``need`` or more that costs less than ``limit``, searched for by all cores."""
+        shared: dict[str, Any] = {
+            "any_set": True,
+            "seconds": min(seconds, self.left()),
+            "claimed": np.zeros(CLAIMS, dtype=np.int8) if self._run.cores > 1 else None,
+            "stop": np.zeros(1, dtype=np.int32),
+        }
+        parts = [
+            self.pool.submit(self._costs.cheapest, weight, need, limit, cuts=MOST_CUTS, **shared)
+            for _ in range(self._run.cores)
+        ]
+        found = [part.result() for part in parts]
+        return replace(min(found, key=lambda part: part.cost), proved=min(part.proved for part in found))
+
+    def hunt(self, weight: Longs, need: int, limit: int) -> list[Cheapest]:
+        """Some convex sets of weight ``need`` or more that cost less than ``limit``; none proves nothing."""
+        begin = [np.arange(self.nodes) == v for v in self._run.rng.integers(self.nodes, size=HUNTS)]
+        return self._hunt(weight, need, limit, begin, moves=MOVES, hot=HOT)
+
+    def around(self, found: Cheapest, weight: Longs, need: int, limit: int) -> list[Cheapest]:
+        """Such sets like one of them, itself first."""
+        return [found, *self._hunt(weight, need, limit, [found.member] * HUNTS, moves=MOVES // 10, hot=WARM)]
+
+    def _hunt(
+        self, weight: Longs, need: int, limit: int, begin: list[NDArray[np.bool_]], *, moves: int, hot: float
+    ) -> list[Cheapest]:
+        def one(seed: int, member: NDArray[np.bool_]) -> Cheapest:
+            return self._costs.hunt(weight, need, limit, member, moves=moves, hot=hot, seed=seed)
+
+        seeds = self._run.rng.integers(2**63, size=len(begin)).tolist()
+        found = {one.member.tobytes(): one for one in self.pool.map(one, seeds, begin) if one.cost < limit}
+        return [*found.values()]
+
     def tie_pairs(self, limit: int) -> None:
         """Bound what blocks cost that hold two nodes, for all pairs that time allows; searches use it from then on."""
-        pair = np.zeros((self.nodes, self.nodes), dtype=np.int64)
         enough = (1 - PAIR_SHARE) * self._run.remaining()
-        for u in range(self.nodes):
+        pair = np.zeros((self.nodes, self.nodes), dtype=np.int64)
+
+        def tie(u: int) -> None:
+            nothing = np.zeros(self.nodes, dtype=np.int64)
             for v in range(u):
                 if self._run.remaining() < enough:
                     break
-                both = np.zeros(self.nodes, dtype=np.int64)
+                both = nothing.copy()
                 both[[u, v]] = 1
                 pair[u, v] = pair[v, u] = self.cheapest(both, 2, limit, cuts=1, fixed=both.astype(np.int8)).proved
+
+        list(self.pool.map(tie, range(self.nodes)))
         self._costs = BlockCosts(self._graph, *self._columns, *self._reach, pair)
 
 

@@ -19,15 +19,18 @@ from numpy.typing import NDArray
 from instances.graph import Index
 from instances.pipeline import Instance
 from solvers.native import PipelineCore, Slicing
-from solvers.pipeline._genetic import evolve
 from solvers.pipeline._highs import highs
 from solvers.pipeline._search import TOLERANCE, Search, blocks
+from solvers.pipeline.annealing import anneal
 from solvers.registry import Run
 
 Floats = NDArray[np.float64]
 
-#: Share of the time that the search for a first slicing may take.
+#: Share of the time that the search for a first partition may take.
 SEARCH_SHARE = 0.1
+
+#: Moves of the longest chain of that search for each node: a second for 200 nodes.
+MOVES = 5000
 
 #: The best cost known becomes about this in the program, far from SCIP's absolute tolerances of 1e-9 to 1e-6.
 SCALE = 1024.0
@@ -62,9 +65,9 @@ class Known:
 
 
 def search_first(instance: Instance, run: Run) -> tuple[Search, Known]:
-    """Report the slicings that a short search finds; the program starts from the best."""
+    """Report the partitions that a short search finds; the bounds start from the best."""
     search = Search(instance, run, share=SEARCH_SHARE)
-    evolve(search, run.rng, population=100, generations=100)
+    anneal(search, run, most=MOVES * instance.nodes)
     core = PipelineCore(replace(instance, memory=None))
     slicing = core.slice(search.order)
     assert slicing is not None  # only a slicing below an upper limit can be missing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from instances.pipeline import Instance
+from solvers.native import Cheapest
 from solvers.pipeline._blocks import Blocks, fit
 from solvers.pipeline._mip import Bounds, search_first
 from solvers.registry import Run, bound
@@ -18,7 +19,7 @@ def anchored(instance: Instance, run: Run) -> None:
     """Bound the cost by that of the cheapest convex set of nodes around the node where that is greatest.
 
     Some block holds that node, and is convex because the quotient graph has no cycle. Ignores the overflow. Reports
-    the bound of Lemma 3.3 first, and the slicings of a short search, whose cost ends the search for sets.
+    the bound of Lemma 3.3 first, and the partitions of a short search, whose cost ends the search for sets.
     """
     bounds = Bounds(instance, run)
     _, known = search_first(instance, run)
@@ -32,13 +33,16 @@ def anchor(blocks: Blocks, limit: int, bounds: Bounds, rounds: int = 9) -> int:
     proved = np.zeros(blocks.nodes, dtype=np.int64)
     open_ones = np.ones(blocks.nodes, dtype=bool)
     for cuts in (CUTS * 10**power for power in range(rounds)):
-        for v in np.flatnonzero(open_ones):
-            if blocks.over():
-                return int(proved.max())
-            found = blocks.holding(int(v), limit, cuts)
-            proved[v] = max(proved[v], found.proved)
-            open_ones[v] = found.proved < found.cost
-            bounds.offer(blocks.bound(int(proved.max())))
-        if not open_ones.any() or proved.max() >= limit:
+
+        def hold(v: int, cuts: int = cuts) -> Cheapest | None:
+            return None if blocks.over() or proved.max() >= limit else blocks.holding(v, limit, cuts)
+
+        nodes = np.flatnonzero(open_ones).tolist()
+        for v, found in zip(nodes, blocks.pool.map(hold, nodes), strict=True):
+            if found is not None:
+                proved[v] = max(proved[v], found.proved)
+                open_ones[v] = found.proved < found.cost
+                bounds.offer(blocks.bound(int(proved.max())))
+        if blocks.over() or proved.max() >= limit or not open_ones.any():
             break
     return int(proved.max())

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from instances.pipeline import Instance
+from solvers.native import Cheapest, Longs
 from solvers.pipeline._blocks import Blocks, fit
 from solvers.pipeline._mip import Bounds, search_first
 from solvers.pipeline._search import Floats
@@ -21,8 +22,11 @@ Set = NDArray[np.bool_]
 #: The weights together, as integers.
 WEIGHT_BITS = 40
 
-#: Minimum cuts for one search; doubled when a search was given up.
-CUTS = 300_000
+#: Seconds of a first search, before sets are hunted for.
+GLANCE = 0.2
+
+#: Share of the time left that one target may take.
+PATIENCE = 0.25
 
 #: How far a weight may move from where it was proved last, as a share of itself, at first, and how that grows.
 REACH, GROWTH, FARTHEST = 0.05, 1.6, 20.0
@@ -40,10 +44,11 @@ def reweighted(instance: Instance, run: Run) -> None:
 
     For any weights, some block weighs at least 1/k of all nodes, so the cheapest convex set that does is a bound;
     work as the weight gives the relaxation of Section 3.2. The best weights are the dual of covering the nodes with at
-    most k convex sets that cost less than a target: sets that a target still allows are found by branch and bound over
-    minimum cuts, and a linear program moves the weights away from them until there is none, which proves the target.
+    most k convex sets that cost less than a target: sets that a target still allows are found by annealing and by
+    branch and bound over minimum cuts, and a linear program moves the weights away from them until there is none,
+    which proves the target. All cores search.
 
-    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings of a short search.
+    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the partitions of a short search.
     """
     bounds = Bounds(instance, run)
     _, known = search_first(instance, run)
@@ -70,7 +75,6 @@ class Ascent:
     run: Run
     proved: int
     limit: int
-    cuts: int = CUTS
     center: Floats = field(init=False)
     sets: list[tuple[Set, int]] = field(default_factory=list)
 
@@ -95,18 +99,31 @@ def _ascend(ascent: Ascent, bounds: Bounds) -> None:
 
 def _prove(ascent: Ascent, target: int) -> bool:
     """Whether weights are found under which no set that costs less than ``target`` weighs an even share."""
+    enough = (1 - PATIENCE) * ascent.blocks.left()
     for weights in _candidates(ascent, target):
         whole = np.round(weights * (2**WEIGHT_BITS / weights.sum())).astype(np.int64)
         share = -(-int(whole.sum()) // ascent.instance.stages)
-        found = ascent.blocks.cheapest(whole, share, target, cuts=ascent.cuts, any_set=True)
-        if found.proved >= target:
+        found, proved = _sets(ascent.blocks, whole, share, target, ascent.blocks.left() - enough)
+        if proved:
             ascent.center = weights
-            return True
-        if found.cost >= target:
-            ascent.cuts *= 2
-            return False
-        ascent.sets.append((found.member, found.cost))
+        if proved or not found:
+            return proved
+        ascent.sets.extend((one.member, one.cost) for one in found)
     return False
+
+
+def _sets(blocks: Blocks, weight: Longs, share: int, target: int, patience: float) -> tuple[list[Cheapest], bool]:
+    """Sets that cost less than a target and weigh a share, and whether it is sure that there are none."""
+    for seconds in (min(GLANCE, patience), patience):
+        search = blocks.any_set(weight, share, target, seconds)
+        if search.cost < target:
+            return blocks.around(search, weight, share, target), False
+        if search.proved >= target:
+            return [], True
+        found = blocks.hunt(weight, share, target) if seconds < patience else []
+        if found:
+            return found, False
+    return [], False
 
 
 def _candidates(ascent: Ascent, target: int) -> Iterator[Floats]:

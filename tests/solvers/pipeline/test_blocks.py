@@ -12,7 +12,7 @@ import pytest
 from harness.verify import verify
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.native import BlockCosts
+from solvers.native import CLAIMS, BlockCosts, Cheapest
 from solvers.pipeline._blocks import Blocks, descendants
 from solvers.pipeline.anchored import anchored
 from solvers.pipeline.reweighted import reweighted
@@ -48,39 +48,88 @@ def cheapest(oracle: SimpleNamespace, instance: Instance, weight: Any, need: int
     return min(costs)
 
 
-def paced(instance: Instance) -> Blocks:
-    """Blocks that know how long a cut takes: before that, a search may compute one."""
-    blocks = Blocks(instance, LocalRun(seconds=60))
-    blocks.cheapest(np.ones(instance.nodes, dtype=np.int64), 1, 2**50, cuts=1)
-    return blocks
+def blocks_of(instance: Instance, cores: int = 1) -> Blocks:
+    return Blocks(instance, LocalRun(seconds=60, cores=cores))
 
 
-@pytest.mark.parametrize("any_set", [False, True])
-def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, any_set: bool) -> None:
+@pytest.mark.parametrize("cores", [0, 1, 3])
+def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, cores: int) -> None:
+    """No cores: the cheapest one; else any set, searched for by so many threads."""
     rng = np.random.default_rng(21)
     outcomes = set()
-    for _ in range(150):
+    for _ in range(120):
         instance = oracle.draw(rng, int(rng.integers(1, 9)), 3)
-        n, blocks = instance.nodes, paced(instance)
-        weight, fixed = rng.integers(0, 5, n), rng.choice([-1, 0, 0, 0, 0, 1], n).astype(np.int8)
+        n, blocks = instance.nodes, blocks_of(instance, max(1, cores))
+        weight = rng.integers(0, 5, n)
+        fixed = np.zeros(n, np.int8) if cores else rng.choice([-1, 0, 0, 0, 0, 1], n).astype(np.int8)
         need = max(1, int(rng.integers(0, weight.sum() + 2)))
         optimum = cheapest(oracle, instance, weight, need, fixed)
         limit = float(rng.choice([1e3, 1 + min(optimum, 999), min(optimum, 999) * (1 - 1e-6)]))
-        found = blocks.cheapest(weight, need, blocks.units(limit), cuts=10**6, fixed=fixed, any_set=any_set)
+        wanted = (weight, need, blocks.units(limit))
+        found = blocks.any_set(*wanted, 60.0) if cores else blocks.cheapest(*wanted, fixed=fixed)
         exists = optimum < limit
         assert (found.cost < blocks.units(limit)) == exists
         if not exists:
             assert found.proved == blocks.units(limit)
         else:
-            members = np.flatnonzero(found.member).tolist()
-            cost = oracle.block_cost(instance, members)
-            assert found.cost / blocks.scale == pytest.approx(cost, rel=SAFETY)
-            assert convex(paths(instance.graph), found.member)
-            assert weight[members].sum() >= need
-            assert any_set or cost == pytest.approx(optimum, rel=SAFETY)
+            check(oracle, instance, blocks, found, weight, need)
+            cost = found.cost / blocks.scale
+            assert cores or cost == pytest.approx(optimum, rel=SAFETY)
             assert found.proved <= optimum * blocks.scale * (1 + SAFETY)
         outcomes.add((exists, found.cuts > 3))
     assert len(outcomes) == 4
+
+
+def check(oracle: SimpleNamespace, instance: Instance, blocks: Blocks, found: Cheapest, weight: Any, need: int) -> None:
+    """A set is convex, weighs enough, and costs what was said."""
+    members = np.flatnonzero(found.member).tolist()
+    assert found.cost / blocks.scale == pytest.approx(oracle.block_cost(instance, members), rel=SAFETY)
+    assert convex(paths(instance.graph), found.member)
+    assert weight[members].sum() >= need
+
+
+def test_threads_prove_together_what_one_proves(oracle: SimpleNamespace) -> None:
+    """On a tree deep enough to be shared out: each thread alone has seen a part of it only."""
+    instance = oracle.draw(np.random.default_rng(28), 40, 3, density=0.08)
+    weight, need = np.ones(40, dtype=np.int64), 12
+    least = blocks_of(instance).cheapest(weight, need, 2**50)
+    costs, claimed = blocks_of(instance)._costs, np.zeros(CLAIMS, dtype=np.int8)
+    alone = costs.cheapest(weight, need, least.cost, cuts=10**6, any_set=True)
+    first, second = (
+        costs.cheapest(weight, need, least.cost, cuts=cuts, any_set=True, claimed=claimed) for cuts in (50, 10**6)
+    )
+    assert alone.proved == second.proved == least.cost
+    assert first.proved < least.cost  # what it began with is its own to prove
+    assert claimed.sum() > 1
+    for cores in (1, 2, 5):
+        shared = blocks_of(instance, cores)
+        assert shared.any_set(weight, need, least.cost, 60.0).proved == least.cost
+        found = shared.any_set(weight, need, least.cost + 1, 60.0)
+        assert found.cost == least.cost
+        check(oracle, instance, shared, found, weight, need)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int) -> None:
+    """Most that exist, on graphs so small that a hunt sees nearly all sets."""
+    rng = np.random.default_rng(27)
+    missed = hits = 0
+    for _ in range(25):
+        instance = oracle.draw(rng, int(rng.integers(1, 9)), 3)
+        blocks, weight = blocks_of(instance, cores), rng.integers(0, 5, instance.nodes)
+        need = max(1, int(weight.sum()) // 2)
+        optimum = cheapest(oracle, instance, weight, need, np.zeros(instance.nodes))
+        limit = blocks.units(min(optimum, 999.0) * float(rng.choice([1 - 1e-6, 1.1])) + 1e-3)
+        found = blocks.hunt(weight, need, limit)
+        for one in found:
+            assert one.cost < limit
+            check(oracle, instance, blocks, one, weight, need)
+            assert blocks.around(one, weight, need, limit)[0] is one
+        assert not found or optimum * blocks.scale < limit * (1 + SAFETY)
+        hits += bool(found)
+        missed += not found and optimum * blocks.scale < limit
+    assert hits >= 8
+    assert missed <= 1
 
 
 def test_a_search_cut_short_proves_less(oracle: SimpleNamespace) -> None:
@@ -88,7 +137,7 @@ def test_a_search_cut_short_proves_less(oracle: SimpleNamespace) -> None:
     shorter = 0
     for _ in range(50):
         instance = oracle.draw(rng, 12, 3, density=0.2)
-        blocks = paced(instance)
+        blocks = blocks_of(instance)
         weight = rng.integers(1, 9, 12)
         need = int(weight.sum()) // 2
         whole = blocks.cheapest(weight, need, 2**50, cuts=10**6)
@@ -104,7 +153,7 @@ def test_pairs_bound_what_holds_both_and_change_no_result(oracle: SimpleNamespac
     rng = np.random.default_rng(23)
     for _ in range(20):
         instance = oracle.draw(rng, 10, 3, density=0.3)
-        blocks = paced(instance)
+        blocks = blocks_of(instance)
         weight = rng.integers(1, 9, 10)
         need = int(weight.sum()) // 3
         before = blocks.cheapest(weight, need, 2**50, cuts=10**6)

@@ -152,7 +152,7 @@ def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, method: Any, monk
     search_first(instance, known)
     cost = verify(instance, known.solutions[-1]).cost
     monkeypatch.setattr(
-        "solvers.pipeline._mip.evolve", lambda search, rng, **_: search.offer(rng.random(instance.nodes))
+        "solvers.pipeline._mip.anneal", lambda search, run, **_: search.offer(run.rng.random(instance.nodes))
     )
     for seconds in (0.1, 0.4, 1.5):
         run = bound_by(method, instance, seconds=seconds)
@@ -206,7 +206,7 @@ def test_the_engine_improves_the_slicing_that_it_starts_from(
     oracle: SimpleNamespace, method: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = oracle.draw(np.random.default_rng(16), 20, 3, density=0.15)
-    monkeypatch.setattr("solvers.pipeline._mip.evolve", lambda search, rng, **_: search.offer(np.zeros(instance.nodes)))
+    monkeypatch.setattr("solvers.pipeline._mip.anneal", lambda search, run, **_: search.offer(np.zeros(instance.nodes)))
     run = bound_by(method, instance)
     costs = [verify(instance, solution).cost for solution in run.solutions]
     assert len(costs) > 1
