@@ -8,6 +8,7 @@ A track is a module of this folder that offers five names, and nothing outside h
 ``parse(doc, source, **options)``   the instance of a document, or InputError
 ``to_document(inst)``   the document of an instance; ``parse`` reads it back unchanged
 ``OPTIONS``             names of the options that ``parse`` takes (``pipeline``: ``stages``)
+``RAGGED``              optional, True: ``parse`` takes `columns.Ragged` for a list of lists of integers
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from types import ModuleType
 from typing import Any
 
+from instances import binary, scan
 from instances.columns import describe
 from instances.errors import InputError
-from instances.jsonfile import decode, parse_json, read_json, write_json
+from instances.jsonfile import decode, parse_json, read_bytes, sha256, write_json
 
-__all__ = ["TRACKS", "InputError", "load", "parse", "save", "track_module", "tracks"]
+__all__ = ["TRACKS", "InputError", "load", "load_hashed", "parse", "save", "track_module", "tracks"]
 
 #: Every track of the project, in the order in which pages and tables show them.
 TRACKS = ("intraop", "pipeline", "placement", "scheduling")
@@ -44,15 +47,20 @@ def track_module(track: str) -> ModuleType:
 
 
 def parse(content: bytes, source: str, track: str | None = None, **options: Any) -> Any:
-    """Turn the bytes of an instance file into an instance.
+    """Turn the bytes of an instance file, decompressed, into an instance.
 
     ``track`` is recognised from the content when it is None. ``options`` with the value None count as not
     given; one that the track does not have raises InputError.
     """
+    with suppress(scan.Odd, InputError):
+        return _build(scan.scan(scan.in_memory(content)), source, track, options)
     return _build(parse_json(decode(content, source), source), source, track, options)
 
 
-def _build(document: Any, source: str, track: str | None, options: Mapping[str, Any]) -> Any:
+def _build(content: Any, source: str, track: str | None, options: Mapping[str, Any]) -> Any:
+    """The instance of a document, or of a `scan.Scanned` if the track takes it as it is, else `scan.Odd`."""
+    scanned = isinstance(content, scan.Scanned)
+    document = content.document() if scanned else content
     if track is None:
         found = [name for name in tracks() if track_module(name).recognises(document)]
         if not found:
@@ -60,6 +68,8 @@ def _build(document: Any, source: str, track: str | None, options: Mapping[str, 
             raise InputError(source, "", expected)
         track = found[0]
     module = track_module(track)
+    if scanned and content.leaves and not getattr(module, "RAGGED", False):
+        raise scan.Odd(f"{track} takes lists only")
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
         if key not in module.OPTIONS:
@@ -68,8 +78,27 @@ def _build(document: Any, source: str, track: str | None, options: Mapping[str, 
 
 
 def load(path: str | os.PathLike[str], track: str | None = None, **options: Any) -> Any:
-    """Read an instance file, plain or gzip; see `parse`."""
-    return _build(read_json(path), os.fspath(path), track, options)
+    """Read an instance file, plain or gzip; see `parse`. Large ones are kept in binary form (`instances.binary`)."""
+    return _load(path, track, options)[0]
+
+
+def load_hashed(path: str | os.PathLike[str], track: str | None = None, **options: Any) -> tuple[Any, str]:
+    """The same, and the SHA-256 of the decompressed content that the instance was made of."""
+    instance, checksum = _load(path, track, options, hashed=True)
+    assert checksum is not None
+    return instance, checksum
+
+
+def _load(
+    path: str | os.PathLike[str], track: str | None, options: Mapping[str, Any], *, hashed: bool = False
+) -> tuple[Any, str | None]:
+    """The instance, and the checksum if it is wanted."""
+    source, mode = os.fspath(path), binary.mode()
+    if os.path.isfile(path):  # anything else can be read but once
+        with suppress(InputError, OSError, scan.Odd):
+            return binary.read(path, lambda scanned: _build(scanned, source, track, options), mode, hashed=hashed)
+    content = read_bytes(path)
+    return parse(content, source, track, **options), sha256(content) if hashed else None
 
 
 def save(instance: Any, path: str | os.PathLike[str]) -> None:

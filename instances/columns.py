@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -15,6 +17,33 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 LARGEST = sys.float_info.max
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """A list of lists of integers as arrays; a document can hold it in place of the lists.
+
+    ``start``     shape (rows + 1,), int64: row i is ``flat[start[i]:start[i + 1]]``
+    ``flat``      shape (integers,), int64
+    ``negative``  whether an integer is less than 0
+    """
+
+    start: Ints
+    flat: Ints
+    negative: bool
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def __getitem__(self, row: int) -> list[int]:
+        values: list[int] = self.flat[self.start[row] : self.start[row + 1]].tolist()
+        return values
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (self[row] for row in range(len(self)))
+
+
+Rows = list[Any] | Ragged
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -30,6 +59,13 @@ def require_list(value: Any, source: str, place: str, length: int | None = None)
     if length is not None and len(value) != length:
         raise InputError(source, place, f"expected {length} elements, found {len(value)}")
     return value
+
+
+def require_rows(value: Any, source: str, place: str, length: int | None = None) -> Rows:
+    """Return ``value`` if it is a list, also one of lists of integers as arrays; see `require_list`."""
+    if isinstance(value, Ragged) and length in (None, len(value)):
+        return value
+    return require_list(value, source, place, length)
 
 
 def require_text(value: Any, source: str, place: str) -> str:
@@ -97,8 +133,12 @@ def float_column(values: list[Any], source: str, place: str) -> Floats:
     raise AssertionError("a column that is bad has a bad value")
 
 
-def ragged_ints(rows: list[Any], source: str, place: str, *, least: int | None = None) -> tuple[Ints, Ints]:
+def ragged_ints(rows: Rows, source: str, place: str, *, least: int | None = None) -> tuple[Ints, Ints]:
     """Lists of integers of different lengths as ``(start, flat)``: row i is ``flat[start[i]:start[i + 1]]``."""
+    if isinstance(rows, Ragged):
+        if least is None or (least <= 0 and not rows.negative):
+            return rows.start, rows.flat
+        rows = list(rows)
     if set(map(type, rows)) - {list}:
         at = next(i for i, row in enumerate(rows) if type(row) is not list)
         raise InputError(source, f"{place}[{at}]", f"expected a list, found {describe(rows[at])}")

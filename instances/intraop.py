@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from instances.columns import Ints, describe, frozen, ragged_ints, require_int, require_list, require_text
+from instances.columns import Ints, describe, frozen, ragged_ints, require_int, require_rows, require_text
 from instances.errors import InputError
 from instances.jsonfile import require_keys
 
 OPTIONS: tuple[str, ...] = ()
+RAGGED = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +180,9 @@ def parse(document: Any, source: str) -> Instance:
 def _nodes(document: Any, source: str) -> dict[str, Ints]:
     """The columns of an instance that are about nodes."""
     nodes = require_keys(document, source, "nodes", ("intervals", "costs", "usages"))
-    intervals = require_list(nodes["intervals"], source, "nodes.intervals")
-    costs = require_list(nodes["costs"], source, "nodes.costs", len(intervals))
-    usages = require_list(nodes["usages"], source, "nodes.usages", len(intervals))
+    intervals = require_rows(nodes["intervals"], source, "nodes.intervals")
+    costs = require_rows(nodes["costs"], source, "nodes.costs", len(intervals))
+    usages = require_rows(nodes["usages"], source, "nodes.usages", len(intervals))
     width, bounds = ragged_ints(intervals, source, "nodes.intervals")
     odd = np.diff(width) != 2
     if odd.any():
@@ -205,8 +206,8 @@ def _nodes(document: Any, source: str) -> dict[str, Ints]:
 def _edges(document: Any, source: str) -> dict[str, Ints]:
     """The columns of an instance that are about edges."""
     edges = require_keys(document, source, "edges", ("nodes", "costs"))
-    scopes = require_list(edges["nodes"], source, "edges.nodes")
-    tables = require_list(edges["costs"], source, "edges.costs", len(scopes))
+    scopes = require_rows(edges["nodes"], source, "edges.nodes")
+    tables = require_rows(edges["costs"], source, "edges.costs", len(scopes))
     scope_start, scope = ragged_ints(scopes, source, "edges.nodes")
     table_start, table = ragged_ints(tables, source, "edges.costs", least=0)
     return {"scope_start": scope_start, "scope": scope, "table_start": table_start, "table": table}

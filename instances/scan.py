@@ -1,0 +1,197 @@
+"""Read JSON whose bulk is lists of lists of integers: these go straight into flat arrays, the rest to the JSON parser.
+
+No Python object is made for an integer of the bulk. Only what is plain takes this way: a list of lists that holds
+anything but integers of 64 bits, a text that is not JSON, or a document that a track refuses is left to the general
+reader (`instances.jsonfile`), which then says what is wrong and where.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from instances import jsonfile
+from instances.columns import Ints, Ragged, frozen
+
+try:
+    from instances._reader import ffi, lib
+except ImportError as error:
+    raise ImportError(
+        f"the compiled module instances._reader cannot be imported ({error}): run `make setup`, or `pip install -e .`"
+    ) from error
+
+PIECE = 1 << 18  # bytes: stays in the cache of a core while it is looked at
+
+
+class Odd(ValueError):
+    """A content that the general reader has to look at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scanned:
+    """A JSON text taken apart.
+
+    ``text``    UTF-8, the word NaN in place of every list of lists
+    ``start``   int64, all rows of all lists, one list after the other: rows + 1 elements a list, as in `Ragged`
+    ``value``   int64, all integers of all lists
+    ``leaves``  a list each: number of rows, number of integers, whether one is negative
+    """
+
+    text: bytes
+    start: Ints
+    value: Ints
+    leaves: tuple[tuple[int, int, bool], ...]
+
+    def document(self) -> Any:
+        """The document, a `Ragged` in place of every list of lists; Odd or InputError if it is not JSON."""
+        lists = self.lists()
+        return _parse(jsonfile.decode(self.text, ""), lambda _: next(lists, None))
+
+    def validate(self) -> None:
+        """Raise ValueError if the rows of the lists are none of these integers."""
+        if sum(rows + 1 for rows, _, _ in self.leaves) != len(self.start):
+            raise ValueError("starts of other lists")
+        if sum(integers for _, integers, _ in self.leaves) != len(self.value):
+            raise ValueError("integers of other lists")
+        for rows in self.lists():
+            if rows.start[0] != 0 or rows.start[-1] != len(rows.flat) or (np.diff(rows.start) < 0).any():
+                raise ValueError("rows that are none")
+
+    def lists(self) -> Iterator[Ragged]:
+        row = integer = 0
+        for rows, integers, negative in self.leaves:
+            start, value = self.start[row : row + rows + 1], self.value[integer : integer + integers]
+            yield Ragged(frozen(start), frozen(value), negative)
+            row += rows + 1
+            integer += integers
+
+
+def scan(pieces: Iterable[Any]) -> Scanned:
+    """Take apart a JSON text that comes in pieces, cut anywhere, each a buffer of bytes; Odd if it is not plain."""
+    state = ffi.gc(ffi.new("struct shard_scan *"), lib.shard_scan_clear)
+    for piece in pieces:
+        _require(lib.shard_scan_feed(state, ffi.from_buffer("uint8_t[]", piece), len(piece)))
+    _require(lib.shard_scan_end(state))
+    leaves = tuple((leaf.rows, leaf.values, bool(leaf.negative)) for leaf in state.leaf[0 : state.leaves])
+    text = bytes(ffi.buffer(state.text, state.letters)) if state.letters else b""
+    return Scanned(text, _array(state, state.start, state.starts), _array(state, state.value, state.values), leaves)
+
+
+def _require(status: int) -> None:
+    if status == lib.SHARD_NO_MEMORY:
+        raise MemoryError("the integers of a file")
+    if status != lib.SHARD_OK:
+        raise Odd("a list of lists of something else than integers")
+
+
+def _array(state: Any, pointer: Any, count: int) -> Ints:
+    """What a scan holds, as an array without a copy; the scan lives as long."""
+    if not count:
+        return np.zeros(0, dtype=np.int64)
+    alive = ffi.gc(pointer, lambda _: state)  # frees nothing itself
+    return np.frombuffer(ffi.buffer(alive, 8 * count), dtype=np.int64)
+
+
+class Digest:
+    """A fast digest under a key of its own (`c_src/digest.h`), of bytes that come in pieces."""
+
+    def __init__(self, seed: bytes) -> None:
+        self.seed = seed
+        self._key = ffi.from_buffer("uint64_t[]", hashlib.shake_256(seed).digest(8 * lib.SHARD_KEY))
+        self._state = ffi.new("uint64_t[2]")
+        self._length = 0
+
+    def update(self, piece: Any) -> None:
+        """Go on; only the last piece may be cut within a block."""
+        if self._length % lib.SHARD_BLOCK:
+            raise ValueError("a piece behind the last one")
+        lib.shard_digest(self._key, ffi.from_buffer("uint8_t[]", piece), len(piece), self._state)
+        self._length += len(piece)
+
+    def text(self) -> str:
+        """Length and digest of all pieces."""
+        return f"{self._length}:{self._state[0]:016x}{self._state[1]:016x}"
+
+
+def in_memory(content: bytes) -> Iterator[memoryview]:
+    """A content, cut into pieces."""
+    view = memoryview(content)
+    return (view[at : at + PIECE] for at in range(0, len(view), PIECE))
+
+
+def on_disk(path: str | os.PathLike[str], digest: Digest) -> Iterator[memoryview]:
+    """The bytes of a file, as they are, all counted in the digest; each piece lasts until the next."""
+    view = memoryview(bytearray(PIECE))
+    with open(path, "rb", buffering=0) as stream:
+        while length := _fill(stream, view):
+            digest.update(view[:length])
+            yield view[:length]
+
+
+def _fill(stream: Any, view: memoryview) -> int:
+    """Read until the view is full or the file ends; return the number of bytes."""
+    length = 0
+    while length < len(view) and (more := stream.readinto(view[length:])):
+        length += more
+    return length
+
+
+def unpacked(pieces: Iterator[memoryview]) -> Iterator[Any]:
+    """The pieces, decompressed if they are gzip, piece by piece; Odd if that is damaged, or more than one stream."""
+    first = next(pieces, memoryview(b""))
+    content = itertools.chain([first], pieces)
+    return _decompressed(content) if first[:2] == jsonfile.GZIP_MAGIC else content
+
+
+def _decompressed(pieces: Iterable[Any]) -> Iterator[bytes]:
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        for piece in pieces:
+            packed = piece
+            while packed and not stream.eof:
+                yield stream.decompress(packed, PIECE)
+                packed = stream.unconsumed_tail
+            if packed or stream.unused_data:
+                raise Odd("something behind the gzip stream")
+    except zlib.error as error:
+        raise Odd(str(error)) from None
+    if not stream.eof:
+        raise Odd("an incomplete gzip stream")
+
+
+def limited(pieces: Iterable[Any]) -> Iterator[Any]:
+    """The pieces; Odd once they are more than any instance has."""
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if total > jsonfile.LARGEST:
+            raise Odd("too many bytes")
+        yield piece
+
+
+def seen_by(digest: Any, pieces: Iterable[Any]) -> Iterator[Any]:
+    """The pieces, each also given to a digest of `hashlib`."""
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
+
+
+def _parse(text: str, constant: Callable[[str], Any]) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            raise Odd("a key twice")
+        return result
+
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=constant)
+    except (ValueError, RecursionError) as error:
+        raise Odd(str(error)) from None

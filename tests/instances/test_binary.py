@@ -1,0 +1,398 @@
+"""Arrays beside a file: used when all is right, made anew when anything is not, and never the cause of a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gzip
+import hashlib
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import instances
+from instances import InputError, binary, intraop, load, load_hashed, scan
+
+
+def document(cost: int = 10) -> dict[str, Any]:
+    return {
+        "problem": {
+            "name": "kept",
+            "nodes": {"intervals": [[0, 4], [1, 6]], "costs": [[cost, 20], [30]], "usages": [[1, 2], [4]]},
+            "edges": {"nodes": [[0, 1]], "costs": [[40, 50]]},
+            "usage_limit": 7,
+        }
+    }
+
+
+@pytest.fixture(autouse=True)
+def small_ones_too(monkeypatch, tmp_path):
+    """Arrays of any size are kept; the user's cache is a folder of the test."""
+    monkeypatch.setattr(binary, "LEAST", 0)
+    monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv(binary.VARIABLE, raising=False)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file whose arrays are not yet kept."""
+    path = tmp_path / "folder" / "a.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(document()))
+    return path
+
+
+@pytest.fixture
+def scans(monkeypatch):
+    """A list that grows by one whenever a text is taken apart."""
+    calls = []
+    real = scan.scan
+    monkeypatch.setattr(binary, "scan", lambda pieces: calls.append(1) or real(pieces))
+    return calls
+
+
+def arrays(path: Path) -> Path:
+    return path.with_name(f"{path.name}.arrays")
+
+
+def costs(path: Path) -> list[int]:
+    return load(path).node_cost.tolist()
+
+
+def test_the_second_reading_maps_what_the_first_one_kept(path, scans):
+    first, second = load(path), load(path)
+    assert scans == [1]
+    for field in dataclasses.fields(intraop.Instance):
+        assert np.array_equal(getattr(first, field.name), getattr(second, field.name)), field.name
+    assert not second.table.flags.writeable
+    with pytest.raises(ValueError, match=r"(?i)writeable"):
+        second.table.flags.writeable = True
+    assert "mmap" in repr(origin(second.table))
+    assert [p.name for p in path.parent.iterdir()] == ["a.json", "a.json.arrays"]
+    assert arrays(path).stat().st_mode & 0o777 == 0o600
+
+
+def origin(array: Any) -> Any:
+    """The object whose memory an array shows."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
+
+
+def test_a_changed_file_is_read_again_even_if_it_looks_the_same(path, scans):
+    before = path.stat()
+    assert costs(path) == [10, 20, 30]
+    path.write_text(json.dumps(document(cost=11)))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert costs(path) == [11, 20, 30]
+    assert costs(path) == [11, 20, 30]
+    assert scans == [1, 1]
+
+
+def flipped(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+def places(size: int) -> list[int]:
+    """The front, the header, and a byte of each section."""
+    return [*range(0, 900, 23), *range(binary.PAGE, size, binary.PAGE), *range(binary.PAGE + 7, size, binary.PAGE)]
+
+
+def test_a_flipped_bit_anywhere_is_noticed(path, scans):
+    load(path)
+    good = arrays(path).read_bytes()
+    used = len(good.rstrip(b"\0"))
+    for at in places(used):
+        if good[at]:  # what lies between the sections is none of them
+            arrays(path).write_bytes(flipped(good, at))
+            scans.clear()
+            assert costs(path) == [10, 20, 30], at
+            assert scans == [1], at
+            scans.clear()
+            assert costs(path) == [10, 20, 30]
+            assert scans == [], "made anew, it serves again"
+
+
+@pytest.mark.parametrize("length", [0, 1, 16, 55, 56, 300, 4095, 4096, 4100, 8192, 12288, -1])
+def test_a_file_cut_off_is_made_anew(path, scans, length):
+    load(path)
+    good = arrays(path).read_bytes()
+    shorter = good.rstrip(b"\0")[:length]
+    arrays(path).write_bytes(shorter)
+    assert costs(path) == [10, 20, 30]
+    assert scans == [1, 1]
+    assert costs(path) == [10, 20, 30]
+    assert scans == [1, 1]
+
+
+def rewritten(path: Path, change: Any) -> None:
+    """Change the header of the arrays, and its checksum with it."""
+    content = arrays(path).read_bytes()
+    length = int.from_bytes(content[48:56], "little")
+    header = json.loads(content[56 : 56 + length])
+    text = change(header) or json.dumps(header)
+    encoded = text.encode().ljust(length)
+    front = content[:16] + hashlib.sha256(encoded).digest() + len(encoded).to_bytes(8, "little")
+    arrays(path).write_bytes((front + encoded).ljust(binary.PAGE, b"\0") + content[binary.PAGE :])
+
+
+CHANGES = {
+    "an older version": lambda h: h.update(version=binary.VERSION - 1),
+    "a newer version": lambda h: h.update(version=binary.VERSION + 1),
+    "another machine": lambda h: h.update(byteorder="big" if sys.byteorder == "little" else "little"),
+    "no version": lambda h: h.pop("version") and None,
+    "no sections": lambda h: h.update(sections=[]),
+    "sections that are numbers": lambda h: h.update(sections=5),
+    "a length that is huge": lambda h: h["sections"][0].__setitem__(0, 2**70),
+    "a length below 0": lambda h: h["sections"][0].__setitem__(0, -8),
+    "leaves of something": lambda h: h.update(leaves=[["a", None, 1]]),
+    "fewer leaves": lambda h: h["leaves"].pop() and None,
+    "a row too many": lambda h: h["leaves"][0].__setitem__(0, h["leaves"][0][0] + 1),
+    "rows that take turns": lambda h: h["leaves"].reverse(),
+    "a seed that is none": lambda h: h.update(seed="xyz"),
+    "another key": lambda h: h.update(key="5:00"),
+    "a list": lambda h: "[]",
+    "nested too deeply": lambda h: "[" * 5000,
+    "not JSON": lambda h: "{",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_header_that_is_not_ours_is_not_believed(path, scans, change):
+    load(path)
+    rewritten(path, CHANGES[change])
+    assert costs(path) == [10, 20, 30]
+    assert scans == [1, 1]
+
+
+def test_the_header_that_is_ours_is_believed(path, scans):
+    load(path)
+    rewritten(path, lambda header: None)
+    assert costs(path) == [10, 20, 30]
+    assert scans == [1]
+
+
+def kept_by_a_liar(path: Path, change: Any) -> None:
+    """Arrays of something else, with right digests, as kept for a file."""
+    digest = scan.Digest(bytes(32))
+    true = scan.scan(scan.on_disk(path, digest))
+    binary._write(arrays(path), change(true), digest, None)
+
+
+LIES = {
+    "rows that run backwards": lambda s: dataclasses.replace(s, start=s.start[::-1].copy()),
+    "rows beyond the end": lambda s: dataclasses.replace(s, start=s.start + 1000),
+    "fewer integers": lambda s: dataclasses.replace(s, value=s.value[:-1].copy()),
+    "no integers": lambda s: dataclasses.replace(s, value=s.value[:0].copy()),
+    "a text that is not JSON": lambda s: dataclasses.replace(s, text=b"{"),
+    "a text of fewer lists": lambda s: dataclasses.replace(s, text=b"{}"),
+    "a text of more lists": lambda s: dataclasses.replace(s, text=s.text.replace(b"7", b"NaN")),
+    "no text": lambda s: dataclasses.replace(s, text=b""),
+    "nodes that are none": lambda s: dataclasses.replace(s, value=s.value * 100),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_arrays_that_are_no_instance_are_not_taken(path, scans, lie):
+    kept_by_a_liar(path, LIES[lie])
+    assert costs(path) == [10, 20, 30]
+    assert scans == [1]
+
+
+def test_who_may_write_arrays(path, scans, monkeypatch):
+    load(path)
+    for mode in (0o620, 0o602, 0o666):
+        arrays(path).chmod(mode)
+        load(path)
+    assert len(scans) == 4
+    load(path)
+    assert len(scans) == 4
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    load(path)
+    assert len(scans) == 5
+
+
+@pytest.mark.parametrize("kind", ["a folder", "a pipe", "a link to the right one", "a link to nothing"])
+def test_what_is_no_file_in_the_place_of_arrays(path, scans, kind, tmp_path):
+    load(path)
+    place = arrays(path)
+    place.rename(tmp_path / "moved")
+    if kind == "a folder":
+        place.mkdir()
+    elif kind == "a pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(tmp_path / ("moved" if "right" in kind else "none"))
+    assert costs(path) == [10, 20, 30]
+    assert scans == [1, 1]
+    assert costs(path) == [10, 20, 30]
+    assert scans == [1, 1]
+
+
+def test_a_folder_that_is_not_to_be_written_stays_as_it_is(path, scans, tmp_path):
+    path.parent.chmod(0o555)  # root could write here all the same
+    try:
+        load(path)
+        load(path)
+    finally:
+        path.parent.chmod(0o755)
+    assert [p.name for p in path.parent.iterdir()] == ["a.json"]
+    assert len(list((tmp_path / "cache" / "arrays").iterdir())) == 1
+    assert scans == [1]
+
+
+def test_nowhere_to_write_is_no_error(path, scans, tmp_path):
+    (tmp_path / "cache").write_text("not a folder")
+    path.parent.chmod(0o555)
+    try:
+        assert costs(path) == costs(path) == [10, 20, 30]
+    finally:
+        path.parent.chmod(0o755)
+    assert scans == [1, 1]
+
+
+def test_a_full_disk_and_an_end_halfway_leave_nothing_behind(path, monkeypatch):
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", full)
+    assert costs(path) == [10, 20, 30]
+    monkeypatch.setattr(os, "replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        load(path)
+    assert [p.name for p in path.parent.iterdir()] == ["a.json"]
+
+
+def test_a_disk_that_it_would_half_fill_is_left_alone(path, monkeypatch, tmp_path):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 400}))
+    load(path)
+    assert [p.name for p in path.parent.iterdir()] == ["a.json"]
+
+
+def test_switched_off_or_only_read(path, scans, monkeypatch):
+    monkeypatch.setenv(binary.VARIABLE, "off")
+    load(path)
+    monkeypatch.setenv(binary.VARIABLE, "read")
+    load(path)
+    assert not arrays(path).exists()
+    monkeypatch.setenv(binary.VARIABLE, "on")
+    load(path)
+    assert arrays(path).exists()
+    monkeypatch.setenv(binary.VARIABLE, "read")
+    load(path)
+    assert len(scans) == 3
+    monkeypatch.setenv(binary.VARIABLE, "off")
+    load(path)
+    assert len(scans) == 4
+    monkeypatch.setenv(binary.VARIABLE, "maybe")
+    with pytest.raises(InputError, match="SHARDMARK_ARRAYS: 'maybe': expected on, read or off"):
+        load(path)
+
+
+def test_small_instances_are_not_kept(path, monkeypatch):
+    monkeypatch.setattr(binary, "LEAST", 1000)
+    load(path)
+    assert not arrays(path).exists()
+
+
+def test_the_checksum_is_that_of_the_decompressed_content(tmp_path, scans):
+    path = tmp_path / "a.json.gz"
+    content = json.dumps(document()).encode()
+    path.write_bytes(gzip.compress(content))
+    load(path)  # keeps arrays without it
+    for _ in range(3):
+        assert load_hashed(path)[1] == hashlib.sha256(content).hexdigest()
+    assert scans == [1, 1]
+    path.write_bytes(gzip.compress(content, compresslevel=1))
+    assert load_hashed(path)[1] == hashlib.sha256(content).hexdigest()
+    path.write_bytes(b'\xef\xbb\xbf{"problem": 1.0}')
+    with pytest.raises(InputError):
+        load_hashed(path)
+
+
+def test_arrays_of_what_the_file_was_before_do_not_stand_in_the_way(path, scans):
+    load(path)
+    other = {"format": "shardmark/pipeline/1", "stages": 2, "nodes": {"work": [1, 2], "output_size": [3, 4]}}
+    path.write_text(json.dumps(other | {"edges": [[0, 1]]}))
+    assert load(path, stages=3).stages == 3
+    assert load(path, "pipeline").track == "pipeline"
+
+
+def test_a_file_that_no_track_takes_is_not_kept(path):
+    path.write_text(json.dumps(document(cost=-1)))
+    with pytest.raises(InputError, match=r"nodes\.costs\[0\]\[0\]: expected at least 0, found -1"):
+        load(path)
+    assert not arrays(path).exists()
+
+
+def test_a_file_that_goes_while_it_is_read(path, monkeypatch):
+    load(path)
+
+    def gone(*_: Any) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(binary, "_digest_of_file", gone)
+    assert costs(path) == [10, 20, 30]
+
+
+def test_a_link_shares_the_arrays_of_its_file(path, scans, tmp_path):
+    (tmp_path / "link.json").symlink_to(path)
+    load(tmp_path / "link.json")
+    load(path)
+    assert scans == [1]
+
+
+def test_readers_and_writers_at_the_same_time(path):
+    failures = []
+
+    def work(number: int) -> None:
+        for _ in range(15):
+            try:
+                if load(path).table.tolist() != [40, 50]:
+                    failures.append("another instance")
+            except Exception as error:
+                failures.append(repr(error))
+            with contextlib.suppress(FileNotFoundError):
+                if number % 2:
+                    arrays(path).unlink()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert {p.name for p in path.parent.iterdir()} <= {"a.json", "a.json.arrays"}
+
+
+def test_arrays_stay_when_their_file_is_replaced(path):
+    load(path)
+    mapped = load(path)
+    path.write_text(json.dumps(document(cost=11)))
+    again = load(path)
+    arrays(path).unlink()
+    assert mapped.node_cost.tolist() == [10, 20, 30]
+    assert again.node_cost.tolist() == [11, 20, 30]
+
+
+@pytest.mark.parametrize("name", ["asplos-2025-iopddl-G.json.gz", "asplos-2025-iopddl-B.json.gz"])
+def test_contest_files_are_the_same_from_their_arrays(name, mirror, tmp_path, scans):
+    path = tmp_path / name
+    path.write_bytes((mirror / "google/iopddl/benchmarks" / name).read_bytes())
+    general = instances._build(instances.parse_json(gzip.decompress(path.read_bytes()).decode(), "x"), "x", None, {})
+    for _ in range(2):
+        found = load(path)
+        for field in dataclasses.fields(intraop.Instance):
+            if field.name != "source":
+                assert np.array_equal(getattr(found, field.name), getattr(general, field.name)), field.name
+    assert scans == [1]
