@@ -11,9 +11,9 @@ import math
 import os
 import selectors
 import signal
-import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
@@ -71,7 +71,7 @@ class Contained(Protocol):
         """What all processes of the run use."""
 
     def strike(self) -> None:
-        """Kill the processes of the run from another thread, without waiting for them; `kill` follows."""
+        """Kill the processes of the run in the midst of a look, without waiting for them; `kill` follows."""
 
     def kill(self) -> Usage:
         """End all processes of the run, wait for them, and return what they used in all."""
@@ -138,18 +138,11 @@ class Watch:
         self.pipes.close()
 
     def until_end(self, run: Contained) -> Outcome:
-        """Wait for the run's end or bring it about; raises Cancelled when the run is called off.
-
-        A run can make looks at it take long, so another thread keeps the clock meanwhile.
-        """
-        late = threading.Timer(self.start + self.limits.timeout_s + LATE_S - time.monotonic(), self._strike, [run])
+        """Wait for the run's end or bring it about; raises Cancelled when the run is called off."""
         try:
-            late.start()
-            self.outcome.wall_s = self.last_stamp = self._hold(run) - self.start
+            with interrupted_at(self.start + self.limits.timeout_s + LATE_S, lambda: self._strike(run)):
+                self.outcome.wall_s = self.last_stamp = self._hold(run) - self.start
         finally:
-            late.cancel()
-            if late.is_alive():
-                late.join()
             used = run.kill()
         self._read(0.0, math.inf)  # nobody is left to write more
         self.frames.close()
@@ -278,6 +271,21 @@ class Watch:
         outcome.fault = self.frames.fault or self.answer.fault
         outcome.log = self.log[-LOG_BYTES:].decode(errors="replace")
         return outcome
+
+
+@contextlib.contextmanager
+def interrupted_at(moment: float, do: Callable[[], None]) -> Iterator[None]:
+    """Unless it is over before, ``do`` something at a time of `time.monotonic`, in the midst of what is under way.
+
+    Only the main thread can be interrupted. A thread of its own would not do: the forks of a warden must find none.
+    """
+    before = signal.signal(signal.SIGALRM, lambda *_: do())
+    signal.setitimer(signal.ITIMER_REAL, max(SHORTEST_S, moment - time.monotonic()))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def named(number: int) -> str:

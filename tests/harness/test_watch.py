@@ -92,20 +92,6 @@ def test_the_next_look_comes_before_growth_reaches_the_limit(pipes, control):
         assert one._next_look(60.0, Usage(memory=50 * MIB)) < time.monotonic() + 50
 
 
-def test_a_run_without_a_thread_for_its_clock_is_ended(pipes, control, monkeypatch):
-    def refuse(*_):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    run = Played(last=1000)
-    with (
-        Watch(pipes, LIMITS, time.monotonic(), control[1].fileno(), external=False) as one,
-        pytest.raises(RuntimeError, match="can't start new thread"),
-    ):
-        one.until_end(run)
-    assert run.killed == 1
-
-
 def test_a_run_that_ends_in_time_is_not_struck(watch):
     run = Played()
     assert watch(run, Limits(0.05, 100.0)).stop == "exit"
