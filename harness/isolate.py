@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import math
 import os
 import platform
 import re
@@ -23,6 +24,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,7 +54,8 @@ class Room:
     """What a run finds: its scratch folder, bytes for files there and in ``/tmp``, bytes for ``/dev/shm``.
 
     ``needed`` are folders that it must be able to read, wherever they lie. ``hidden`` are others that it finds empty,
-    ``sockets`` those of services, which it cannot call.
+    ``sockets`` those of services, which it cannot call. At ``until`` in `time.monotonic` process 1 ends it by itself,
+    however long the warden looks at something.
     """
 
     scratch: Path
@@ -61,6 +64,7 @@ class Room:
     needed: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     sockets: tuple[str, ...] = ()
+    until: float = math.inf
 
 
 class Enclosed:
@@ -176,6 +180,9 @@ def _begin(room: Room, owner: tuple[int, int], link: socket.socket, become: Call
             link.close()
             prctl.give_up_rights()
             become()
+        if room.until < math.inf:
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, room.until - time.monotonic()))
         _wait_for(solver, link)
     except BaseException as error:
         with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ from harness.launch import Launch
 from harness.limits import Order
 from harness.memory import largest_bytes
 from harness.tree import Proc, ProcMeter, Tree, filled, flatten, written
-from harness.watch import Pipes, Usage
+from harness.watch import LATE_S, Pipes, Usage
 
 MIB = 1 << 20
 URGENT = -20  # the warden's priority, if it may: it does little, but that at once
@@ -110,7 +110,8 @@ class Isolated(Run):
         super().__init__(launch, program)
         files = int(self.limits.output_mib * MIB) + SPARE
         hidden = (Path(launch.order.hidden),) if launch.order.hidden else ()
-        room = isolate.Room(launch.folder, files, int(self.memory), needed(launch), hidden)
+        until = launch.job["deadline"] + self.limits.margin_s() + LATE_S
+        room = isolate.Room(launch.folder, files, int(self.memory), needed(launch), hidden, until=until)
         self.room = isolate.start(room, lambda: become(launch))
         self.bell = self.room.link.fileno()
         self.proc = Proc(self.room.proc)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import re
+import select
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -291,6 +293,16 @@ def test_why_there_is_no_isolation_is_told(monkeypatch):
     assert isolate.obstacle() == "isolation: the system does not let us"
     with pytest.raises(Unable, match="does not let us"):
         isolate.start(isolate.Room(Path(), 1, 1), lambda: None)
+
+
+def test_process_1_ends_a_run_that_nobody_has_ended(tmp_path):
+    def told():
+        room = isolate.Room(tmp_path, isolate.SMALL, isolate.SMALL, until=time.monotonic() + 0.2)
+        run = isolate.start(room, lambda: time.sleep(60))
+        ready = select.select([run.link], [], [], 30)[0]
+        return f"{len(ready)} {run.ended()} {os.waitpid(run.init, 0)[1] >> 8}"
+
+    assert one_thread(told) == "1 -9 1"
 
 
 @pytest.mark.parametrize(("name", "value"), [("sys.platform", "darwin"), ("platform.machine", lambda: "vax")])
