@@ -1,0 +1,108 @@
+"""What is left of an instance after reduction: a network of cost functions, and memory in use over time."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.intraop import Instance
+from solvers.intraop._memory import Footprint, Timeline
+from solvers.intraop._model import Mask, Model
+from solvers.intraop._ragged import offsets, spread, within
+from solvers.intraop._reduce import reduce
+
+Number = TypeVar("Number", Ints, Floats)
+
+
+class Problem:
+    """Choose a value for every variable of a model such that memory suffices in every step, at least cost.
+
+    The methods of `cfn-native` share it: they read the arrays of ``model`` (costs) and ``footprint`` (memory), and
+    hand back values, shape (v,), that ``model.lift`` turns into strategies.
+
+    ``variable``  shape (rows,): variable of every value
+    ``room``      shape (steps,): memory that is left to the nodes whose memory depends on values
+    """
+
+    def __init__(self, instance: Instance, timeline: Timeline, model: Model) -> None:
+        self.instance, self.timeline, self.model = instance, timeline, model
+        self.footprint = Footprint(instance, timeline, model)
+        self.variable = np.repeat(np.arange(model.variables), model.sizes)
+        value = np.zeros(model.variables, dtype=np.int64)
+        varying = self._profile(self.footprint.usage[self._first_usage].astype(np.int64))
+        self.room = timeline.limit - (self.footprint.profile(value) - varying)
+
+    @cached_property
+    def _first_usage(self) -> Ints:
+        """Place in ``footprint.usage`` of every node under the first value of its variable."""
+        foot = self.footprint
+        return foot.usage_start[foot.variable] + np.arange(len(foot.begin)) - foot.start[foot.variable]
+
+    @cached_property
+    def _usage(self) -> tuple[Ints, Ints, Ints]:
+        """``(row, usage, start)``: all nodes one after another, of each every value's row and memory."""
+        foot, sizes = self.footprint, self.model.sizes
+        count = sizes[foot.variable]
+        place = np.repeat(self._first_usage, count) + within(count) * np.repeat(foot.nodes[foot.variable], count)
+        return spread(self.model.start[foot.variable], count), foot.usage[place], offsets(count)
+
+    def _profile(self, of_node: Number) -> Number:
+        """The sum over the nodes of the footprint that are live, shape (steps,)."""
+        change = np.zeros(self.timeline.steps + 1, dtype=of_node.dtype)
+        np.add.at(change, self.footprint.begin, of_node)
+        np.add.at(change, self.footprint.end, -of_node)
+        result: Number = np.cumsum(change)[:-1]
+        return result
+
+    def expected(self, weight: Floats) -> Floats:
+        """Memory in use in every step, beside ``limit - room``, where each value has a weight, shape (rows,)."""
+        row, usage, start = self._usage
+        if not len(row):
+            return np.zeros(self.timeline.steps)
+        return self._profile(np.add.reduceat(usage * weight[row], start[:-1]))
+
+    def memory(self, step: int) -> Ints:
+        """What every value adds to the memory in one step, shape (rows,)."""
+        foot = self.footprint
+        node = np.flatnonzero((foot.begin <= step) & (step < foot.end))
+        row, usage, start = self._usage
+        place = spread(start[node], start[node + 1] - start[node])
+        result = np.zeros(len(self.variable), dtype=np.int64)
+        np.add.at(result, row[place], usage[place])
+        return result
+
+    def overload(self, value: Ints) -> Ints:
+        """Memory above the limit in every step, negative where there is room, for values of shape (v,)."""
+        return self.footprint.profile(value) - self.timeline.limit
+
+    def keep(self, values: Mask, cells: Mask) -> Problem | None:
+        """The problem with only some values, shape (rows,), and cells of pairs; None if nothing is left."""
+        model = self.model
+        fewer = dataclasses.replace(
+            model,
+            unary=np.where(values, model.unary, model.forbidden),
+            cell=np.where(cells, model.cell, model.forbidden),
+        )
+        reduced = reduce(fewer)
+        return None if reduced is None else Problem(self.instance, self.timeline, reduced)
+
+    def first_values(self, of_row: Ints) -> Ints:
+        """The value of every variable that has the least entry, the first of equals; shape (v,)."""
+        start = self.model.start[:-1]
+        least = np.minimum.reduceat(of_row, start)
+        hit = np.flatnonzero(of_row == least[self.variable])
+        return hit[np.searchsorted(hit, start)] - start
+
+
+def worst_steps(overload: Ints | Floats, count: int) -> list[int]:
+    """Up to ``count`` steps of greatest overload, above 0 and apart from each other by a fiftieth of all steps."""
+    left, apart = overload.copy(), len(overload) // 50
+    found: list[int] = []
+    while len(found) < count and len(left) and left[step := int(np.argmax(left))] > 0:
+        found.append(step)
+        left[max(0, step - apart) : step + apart + 1] = 0
+    return found

@@ -1,0 +1,224 @@
+"""`cfn-native` against brute force, and on the contest's instances that it solves."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from harness.verify import verify
+from instances import load
+from solvers.intraop import _native
+from solvers.intraop.cfn_native import cfn_native
+from solvers.registry import Declined, LocalRun
+
+IMPOSSIBLE = 10**18
+BENCHMARKS = "google/iopddl/benchmarks/asplos-2025-iopddl-{}.json.gz"
+
+
+def run(instance, *, seconds=60.0, **limits):
+    """The run, and why the instance was declined, if it was."""
+    trial, reason = LocalRun(seconds=seconds, **limits), None
+    try:
+        cfn_native(instance, trial)
+    except Declined as declined:
+        reason = str(declined)
+    return trial, reason
+
+
+def solved(tiny, instance):
+    """The cost of the last solution, which fits and is proved to be the best."""
+    trial, reason = run(instance)
+    assert reason is None
+    excess, cost = tiny.value(instance, trial.solutions[-1])
+    assert excess == 0
+    assert trial.bounds[-1] == cost
+    return cost
+
+
+def larger(rng, tiny):
+    """Up to 12 nodes of up to three strategies in a sparse network, with a limit that most assignments break."""
+    n = int(rng.integers(6, 13))
+    menus = rng.integers(1, 3, n)
+    menus[rng.integers(0, n, 2)] = 3
+    rows = []
+    for menu in menus:
+        begin, length = int(rng.integers(0, 6)), int(rng.integers(0, 6))
+        rows.append((begin, begin + length, rng.integers(0, 50, menu).tolist(), rng.integers(0, 10, menu).tolist()))
+    edges = []
+    for _ in range(int(rng.integers(n // 2, 2 * n))):
+        scope = rng.integers(0, n, int(rng.choice([1, 2, 2, 2, 2, 3]))).tolist()
+        table = rng.integers(0, 50, int(np.prod(menus[scope])))
+        table[rng.random(len(table)) < 0.15] = IMPOSSIBLE
+        edges.append((scope, table.tolist()))
+    limit = 10**6 if rng.random() < 0.3 else int(rng.integers(2 * n, 4 * n))
+    return tiny.make(rows, edges, limit)
+
+
+def agrees(tiny, instance, best):
+    """Whether all claims are what a brute force finds."""
+    trial, reason = run(instance)
+    values = [tiny.value(instance, solution) for solution in trial.solutions]
+    assert all(later < earlier for earlier, later in pairwise(values))
+    assert trial.bounds == sorted(trial.bounds)
+    assert all(isinstance(bound, int) for bound in trial.bounds)
+    if best[0]:
+        assert reason.startswith("time step ")
+        assert values[-1][0] == best[0]
+    elif best[1] >= IMPOSSIBLE:
+        assert reason.startswith(("edges.costs[", "every assignment that fits"))
+        assert values[-1][0] == 0
+        assert trial.bounds[-1] <= best[1]
+    else:
+        assert reason is None
+        assert values[-1] == best
+        assert trial.bounds[-1] == best[1]
+    return reason is None
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_small_instances(tiny, block):
+    rng = np.random.default_rng(block)
+    usual = 0
+    for _ in range(110):
+        instance = tiny.draw(rng, nodes=4)
+        usual += agrees(tiny, instance, tiny.best(instance))
+    assert usual > 50
+
+
+def test_instances_of_twelve_nodes(tiny):
+    rng = np.random.default_rng(100)
+    usual = 0
+    for _ in range(130):
+        instance = larger(rng, tiny)
+        usual += agrees(tiny, instance, fast_best(instance))
+    assert usual > 50
+
+
+def fast_best(instance):
+    """``(excess, cost)`` of the best assignment, all of them at once."""
+    sizes = instance.strategies
+    every = np.indices(sizes).reshape(len(sizes), -1)
+    rows = instance.strategy_start[:-1, None] + every
+    cost = instance.node_cost[rows].astype(object).sum(axis=0)
+    for e in range(instance.edges):
+        scope = instance.scope[instance.scope_start[e] : instance.scope_start[e + 1]]
+        table = instance.table[instance.table_start[e] : instance.table_start[e + 1]].reshape(sizes[scope])
+        cost = cost + table[tuple(every[scope])].astype(object)
+    excess = np.zeros(every.shape[1], dtype=np.int64)
+    for t in range(int(instance.end.max())):
+        live = (instance.begin <= t) & (t < instance.end)
+        excess = np.maximum(excess, instance.usage[rows[live]].sum(axis=0) - instance.usage_limit)
+    return min(zip(excess.tolist(), cost.tolist(), strict=True))
+
+
+def test_the_two_brute_forces_agree(tiny):
+    for seed in range(5):
+        instance = tiny.draw(np.random.default_rng(seed), nodes=4)
+        assert fast_best(instance) == tiny.best(instance)
+
+
+def test_an_empty_instance(tiny):
+    trial, reason = run(tiny.make([]))
+    assert (trial.solutions, trial.bounds, reason) == ([[]], [0], None)
+
+
+def test_one_strategy_each(tiny):
+    instance = tiny.make([(0, 2, [3], [5]), (1, 4, [4], [5])], [((0, 1), [7]), ((1,), [1])], limit=10)
+    assert solved(tiny, instance) == 15
+
+
+def test_intervals_of_no_length_use_no_memory(tiny):
+    assert solved(tiny, tiny.make([(3, 3, [1, 2], [99, 0]), (0, 0, [5, 1], [1, 99])], limit=0)) == 2
+
+
+def test_duplicate_edges_add_up_and_loops_count_their_diagonal(tiny):
+    nodes = [(0, 1, [0, 0], [1, 1])] * 2
+    edges = [((0, 1), [9, 1, 2, 9]), ((0, 1), [0, 5, 1, 0]), ((1, 0), [0, 0, 3, 0]), ((0, 0), [2, 0, 0, 7])]
+    instance = tiny.make(nodes, edges)
+    assert solved(tiny, instance) == tiny.best(instance)[1]
+
+
+def test_edges_of_one_and_three_nodes(tiny):
+    nodes = [(0, 1, [0, 1, 2], [3, 1, 0])] * 4
+    rng = np.random.default_rng(0)
+    edges = [((k,), rng.integers(0, 9, 3).tolist()) for k in range(4)]
+    edges += [(scope, rng.integers(0, 99, 27).tolist()) for scope in ((0, 1, 2), (3, 1, 2), (2, 0, 3))]
+    instance = tiny.make(nodes, edges, limit=5)
+    assert solved(tiny, instance) == tiny.best(instance)[1]
+
+
+def test_costs_of_0(tiny):
+    assert solved(tiny, tiny.make([(0, 1, [0, 0], [1, 2])] * 3, [((0, 1), [0] * 4), ((1, 2), [0] * 4)], limit=4)) == 0
+
+
+def test_a_limit_of_0(tiny):
+    fits = tiny.make([(0, 2, [1, 7], [1, 0]), (1, 3, [2, 5], [4, 0])], [((0, 1), [0, 0, 0, 9])], limit=0)
+    assert solved(tiny, fits) == 21
+    trial, reason = run(tiny.make([(0, 2, [1, 7], [1, 0]), (4, 7, [2, 5], [4, 3])], limit=0))
+    assert len(trial.solutions) == 1
+    assert reason.startswith("time step 4: expected a limit of 3 or more")
+
+
+def test_the_first_edge_without_a_way_out_is_named(tiny):
+    same, other = [0, IMPOSSIBLE, IMPOSSIBLE, 0], [IMPOSSIBLE, 0, 0, IMPOSSIBLE]
+    edges = [((0, 1), same), ((2, 3), other), ((1, 2), same), ((3, 0), same), ((0, 2), other)]
+    trial, reason = run(tiny.make([(0, 1, [1, 2], [0, 0])] * 4, edges))
+    assert reason.startswith("edges.costs[3]")
+    assert trial.bounds[-1] == 10**17
+
+
+def test_a_node_of_impossible_costs_is_named(tiny):
+    reason = run(tiny.make([(0, 1, [1], [0]), (0, 1, [IMPOSSIBLE, IMPOSSIBLE], [0, 0])], [((0,), [1])]))[1]
+    assert reason.startswith("nodes.costs")
+
+
+def test_memory_that_allows_only_what_is_impossible(tiny):
+    nodes = [(0, 1, [0, 0], [2, 3])] * 3 + [(0, 1, [0, 0], [1, 2])]
+    unequal = [IMPOSSIBLE, 0, 0, IMPOSSIBLE]
+    edges = [((0, 1), unequal), ((2, 3), unequal)]
+    assert solved(tiny, tiny.make(nodes, edges, limit=9)) == 0
+    trial, reason = run(tiny.make(nodes, edges, limit=8))
+    assert reason is not None
+    assert trial.bounds == [0, 10**17]
+    assert verify(tiny.make(nodes, edges, limit=8), trial.solutions[-1]).cost == IMPOSSIBLE
+
+
+def test_sums_beyond_64_bits(tiny):
+    huge = 2**63 - 1
+    instance = tiny.make([(0, 1, [huge, huge - 2**52], [0, 3])] * 3, [((0, 1), [huge] * 4)], limit=6)
+    trial, reason = run(instance)
+    best = tiny.best(instance)[1]
+    assert tiny.value(instance, trial.solutions[-1]) == (0, best)
+    assert trial.bounds[-1] <= best
+    assert "10^17" in reason
+
+
+def test_memory_beyond_64_bits_proves_nothing_wrong(tiny):
+    half = 2**62
+    instance = tiny.make([(0, 1, [0, 9], [half - 1, half - 100])] * 2, limit=2 * half - 90)
+    trial, reason = run(instance)
+    assert reason is None
+    assert all(bound <= 9 for bound in trial.bounds)
+    assert tiny.value(instance, trial.solutions[-1])[0] == 0
+
+
+def test_what_is_too_large_for_a_program_is_searched(tiny, monkeypatch):
+    monkeypatch.setattr(_native, "LARGEST_PROGRAM", 0)
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        instance = larger(rng, tiny)
+        best = fast_best(instance)
+        trial, _ = run(instance)
+        if best[1] < IMPOSSIBLE and not best[0]:
+            assert trial.bounds[-1] <= best[1]
+            assert tiny.value(instance, trial.solutions[-1]) >= best
+
+
+@pytest.mark.parametrize(("name", "optimum"), [("B", 532843), ("G", 217039), ("P", 651833115436)])
+def test_contest_instances_are_proved_optimal(mirror, name, optimum):
+    instance = load(mirror / BENCHMARKS.format(name))
+    trial, _ = run(instance, cores=2)
+    assert verify(instance, trial.solutions[-1]).feasible
+    assert verify(instance, trial.solutions[-1]).cost == trial.bounds[-1] == optimum
