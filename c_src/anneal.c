@@ -13,6 +13,9 @@
 /* Moves between two looks at the temperature and at `stop`. */
 #define BREATH 64
 
+/* One step in so many moves a run. */
+#define RUN_EVERY 8
+
 /* Moves between two recounts. */
 #define RECOUNT (INT64_C(1) << 22)
 
@@ -119,6 +122,19 @@ static void step(struct annealer *annealer) {
     notice_improvement(annealer);
 }
 
+/* Whether two blocks, whose lists are as they would be, add no more energy than that; if so their costs are
+ * complete. A walk along a list is spared where the other peak alone is too much. */
+static bool bearable(struct annealer *annealer, int32_t from, struct block *leaves, int32_t to,
+                     struct block *joins, double patience) {
+    struct partition *partition = &annealer->partition;
+    if (partition->limited && added_energy(annealer, from, leaves, to, joins) <= patience) {
+        joins->cost = partition_cost(partition, joins, partition_peak(partition, to, joins->inward));
+        if (added_energy(annealer, from, leaves, to, joins) <= patience)
+            leaves->cost = partition_cost(partition, leaves, partition_peak(partition, from, leaves->inward));
+    }
+    return added_energy(annealer, from, leaves, to, joins) <= patience;
+}
+
 /* Run a node of a block at another place. */
 static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     struct partition *partition = &annealer->partition;
@@ -151,9 +167,7 @@ static void step_across(struct annealer *annealer, int32_t v, int32_t from, int3
     partition_unlink(partition, v, from);
     partition_link(partition, v, to, partition_place(partition, v, to, &annealer->random));
     partition_move(partition, v, to);
-    leaves.cost = partition_cost(partition, &leaves, partition_peak(partition, from, leaves.inward));
-    joins.cost = partition_cost(partition, &joins, partition_peak(partition, to, joins.inward));
-    if (added_energy(annealer, from, &leaves, to, &joins) <= patience) {
+    if (bearable(annealer, from, &leaves, to, &joins, patience)) {
         settle(annealer, from, &leaves);
         settle(annealer, to, &joins);
         notice_improvement(annealer);
@@ -177,6 +191,39 @@ static void step_limited(struct annealer *annealer) {
         step_across(annealer, v, from, to);
 }
 
+/* The best partition is gone once the run has moved, so if it is not kept the run moves there twice. */
+static void leave_best(struct annealer *annealer, int32_t count, bool forwards, int32_t from, int32_t to) {
+    struct block leaves, joins;
+    partition_return_run(&annealer->partition, count, from);
+    keep(annealer);
+    partition_move_run(&annealer->partition, count, forwards, to, &leaves, &joins);
+}
+
+/* Move a node to the next block along with all in its own block that must follow it: so the boundary between
+ * two blocks moves by more than a node at a time, past places where many tensors would cross it. */
+static void step_run(struct annealer *annealer) {
+    struct partition *partition = &annealer->partition;
+    const int32_t v = random_below(&annealer->random, partition->problem->nodes);
+    const bool forwards = random_bits(&annealer->random) >> 63;
+    const double patience = draw_patience(annealer);
+    const int32_t from = partition->home[v];
+    int32_t to;
+    struct block leaves, joins;
+    const int32_t count = partition_run(partition, v, forwards, &to);
+    if (count == 0)
+        return;
+    partition_move_run(partition, count, forwards, to, &leaves, &joins);
+    if (!bearable(annealer, from, &leaves, to, &joins, patience)) {
+        partition_return_run(partition, count, from);
+        return;
+    }
+    if (!annealer->kept && fmax(leaves.cost, joins.cost) >= annealer->limit)
+        leave_best(annealer, count, forwards, from, to);
+    settle(annealer, from, &leaves);
+    settle(annealer, to, &joins);
+    notice_improvement(annealer);
+}
+
 static void anneal(struct annealer *annealer, const volatile int32_t *stop) {
     struct partition *partition = &annealer->partition;
     const struct shard_pipeline *problem = partition->problem;
@@ -185,7 +232,9 @@ static void anneal(struct annealer *annealer, const volatile int32_t *stop) {
     const double cooling = pow(options->cold / options->hot, (double)BREATH / (double)options->moves);
     annealer->temperature = options->hot * annealer->best;
     for (int64_t i = 1; i <= options->moves && annealer->best > options->enough; i++) {
-        if (partition->limited)
+        if (i % RUN_EVERY == 0)
+            step_run(annealer);
+        else if (partition->limited)
             step_limited(annealer);
         else
             step(annealer);

@@ -21,6 +21,8 @@ int partition_allocate(struct partition *partition, const struct shard_pipeline 
         .prior = malloc(n * sizeof *partition->prior),
         .mark = malloc(n * sizeof *partition->mark),
         .left = malloc(n * sizeof *partition->left),
+        .run = malloc(LONGEST_RUN * sizeof *partition->run),
+        .place = malloc(LONGEST_RUN * sizeof *partition->place),
         .member = malloc(n * sizeof *partition->member),
         .start = malloc((k + 1) * sizeof *partition->start),
         .waiting = malloc(k * sizeof *partition->waiting),
@@ -29,7 +31,8 @@ int partition_allocate(struct partition *partition, const struct shard_pipeline 
         partition->first && partition->next && partition->prior && partition->mark && partition->left;
     const bool ranks =
         partition->rank && partition->at && partition->member && partition->start && partition->waiting;
-    const bool whole = partition->home && partition->readers && partition->block && lists && ranks;
+    const bool runs = partition->run && partition->place;
+    const bool whole = runs && partition->home && partition->readers && partition->block && lists && ranks;
     return whole ? SHARD_OK : SHARD_NO_MEMORY;
 }
 
@@ -44,6 +47,8 @@ void partition_free(struct partition *partition) {
     free(partition->prior);
     free(partition->mark);
     free(partition->left);
+    free(partition->run);
+    free(partition->place);
     free(partition->member);
     free(partition->start);
     free(partition->waiting);
@@ -220,8 +225,8 @@ void partition_preview(const struct partition *partition, int32_t v, int32_t to,
     joins->work += problem->work[v];
     leaves->param -= param;
     joins->param += param;
-    leaves->cost = partition_cost(partition, leaves, 0.0);
-    joins->cost = partition_cost(partition, joins, 0.0);
+    leaves->cost = partition_cost(partition, leaves, leaves->inward);
+    joins->cost = partition_cost(partition, joins, joins->inward);
 }
 
 void partition_move(struct partition *partition, int32_t v, int32_t to) {
@@ -310,4 +315,105 @@ int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struc
     for (int32_t step = random_below(random, room); step > 0; step--)
         after = after == NOBODY ? partition->first[b] : partition->next[after];
     return after;
+}
+
+/* Put the nodes of the run, which are marked with themselves, in the order of the list. */
+static void sort_run(struct partition *partition, int32_t count, int32_t b) {
+    int32_t sorted = 0;
+    for (int32_t i = 0; i < count; i++)
+        partition->mark[partition->run[i]] = partition->run[i];
+    for (int32_t v = partition->first[b]; sorted < count; v = partition->next[v]) {
+        if (partition->mark[v] == v)
+            partition->run[sorted++] = v;
+    }
+    for (int32_t i = 0; i < count; i++)
+        partition->mark[partition->run[i]] = NOBODY;
+}
+
+/* Whether the run that begins with v fits. Breadth first; *nearest is how many ranks further the next
+ * neighbour is, and untouched if there is none. */
+static bool gather_run(struct partition *partition, int32_t v, bool forwards, int32_t *count,
+                       int32_t *nearest) {
+    const struct shard_pipeline *problem = partition->problem;
+    const int64_t *start = forwards ? problem->out_start : problem->in_start;
+    const int32_t *end = forwards ? problem->out_head : problem->in_tail;
+    const int32_t from = partition->home[v];
+    bool fits = true;
+    partition->run[0] = v;
+    *count = 1;
+    for (int32_t i = 0; i < *count && fits; i++) {
+        for (int64_t e = start[partition->run[i]]; e < start[partition->run[i] + 1] && fits; e++) {
+            const int32_t u = end[e], b = partition->home[u];
+            const int32_t distance = abs(partition->rank[b] - partition->rank[from]);
+            if (b != from) {
+                *nearest = distance < *nearest ? distance : *nearest;
+            } else if (partition->mark[u] == NOBODY) {
+                fits = *count < LONGEST_RUN;
+                if (fits) {
+                    partition->mark[u] = v;
+                    partition->run[(*count)++] = u;
+                }
+            }
+        }
+    }
+    for (int32_t i = 1; i < *count; i++)
+        partition->mark[partition->run[i]] = NOBODY;
+    return fits;
+}
+
+int32_t partition_run(struct partition *partition, int32_t v, bool forwards, int32_t *to) {
+    const int32_t from = partition->home[v];
+    int32_t count, nearest = INT32_MAX;
+    if (!gather_run(partition, v, forwards, &count, &nearest))
+        return 0;
+    const int32_t further = nearest < INT32_MAX ? nearest : 1;
+    const int32_t rank = partition->rank[from] + (forwards ? further : -further);
+    if (rank < 0 || rank >= partition->problem->stages)
+        return 0;
+    if (partition->limited)
+        sort_run(partition, count, from);
+    *to = partition->at[rank];
+    return count;
+}
+
+/* The last node of a list, NOBODY if it is empty. */
+static int32_t last_of(const struct partition *partition, int32_t b) {
+    int32_t last = NOBODY;
+    for (int32_t v = partition->first[b]; v != NOBODY; v = partition->next[v])
+        last = v;
+    return last;
+}
+
+void partition_move_run(struct partition *partition, int32_t count, bool forwards, int32_t to,
+                        struct block *leaves, struct block *joins) {
+    const int32_t from = partition->home[partition->run[0]];
+    const struct block had[2] = {partition->block[from], partition->block[to]};
+    int32_t after = partition->limited && !forwards ? last_of(partition, to) : NOBODY;
+    for (int32_t i = 0; i < count && partition->limited; i++)
+        partition->place[i] = partition->prior[partition->run[i]];
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t v = partition->run[i];
+        partition_preview(partition, v, to, leaves, joins);
+        partition_move(partition, v, to);
+        partition->block[from] = *leaves;
+        partition->block[to] = *joins;
+        if (partition->limited) {
+            partition_unlink(partition, v, from);
+            partition_link(partition, v, to, after);
+            after = v;
+        }
+    }
+    partition->block[from] = had[0];
+    partition->block[to] = had[1];
+}
+
+void partition_return_run(struct partition *partition, int32_t count, int32_t from) {
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t v = partition->run[i];
+        if (partition->limited) {
+            partition_unlink(partition, v, partition->home[v]);
+            partition_link(partition, v, from, partition->place[i]);
+        }
+        partition_move(partition, v, from);
+    }
 }

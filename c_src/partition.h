@@ -18,6 +18,9 @@
 /* No node: the place in front of a list. */
 #define NOBODY (-1)
 
+/* A run holds at most this many nodes. */
+#define LONGEST_RUN 64
+
 /* What one block holds and costs. */
 struct block {
     double work;
@@ -37,6 +40,7 @@ struct partition {
     int32_t *first;        /* stages elements: first node of each list; like the next two only with a limit */
     int32_t *next, *prior; /* nodes elements each: neighbours in the list */
     int32_t *mark, *left;  /* nodes elements each: scratch of the lists */
+    int32_t *run, *place;  /* LONGEST_RUN elements each: nodes that move together, and after whom they were */
     int32_t *member;       /* nodes elements: scratch of the ranks, and the next two */
     int32_t *start;        /* stages + 2 elements */
     int32_t *waiting;      /* stages elements */
@@ -84,12 +88,27 @@ static inline void partition_window(const struct partition *partition, int32_t v
 }
 
 /* What the blocks that v leaves and joins would hold and cost, another block than its own. With a limit the
- * overflow in their costs is that of their parameters alone. */
+ * overflow in their costs is that of their parameters and of what comes in, which is in memory from the
+ * start: the peak is not less. */
 void partition_preview(const struct partition *partition, int32_t v, int32_t to, struct block *leaves,
                        struct block *joins);
 
 /* Let v go to another block, but not in the lists and not in what the blocks cost. */
 void partition_move(struct partition *partition, int32_t v, int32_t to);
+
+/* Fill `run` with v and what must go along if v leaves its block forwards, all that descends from it there,
+ * or backwards, all that it descends from; with a limit in the order of the list. Returns how many nodes that
+ * are, and in *to the nearest block that a neighbour of them is in, or the next one if there is none. 0 if
+ * they are too many or have nowhere to go. */
+int32_t partition_run(struct partition *partition, int32_t v, bool forwards, int32_t *to);
+
+/* Let the first `count` nodes of `run` go to another block, with a limit to that end of its list where they
+ * came from. What the blocks hold and cost goes to `leaves` and `joins`, as in a preview. */
+void partition_move_run(struct partition *partition, int32_t count, bool forwards, int32_t to,
+                        struct block *leaves, struct block *joins);
+
+/* Take that back. */
+void partition_return_run(struct partition *partition, int32_t count, int32_t from);
 
 /* Cost of what a block holds, given the peak of its memory. */
 double partition_cost(const struct partition *partition, const struct block *block, double peak);

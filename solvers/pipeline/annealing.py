@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from concurrent.futures import wait
@@ -25,33 +24,32 @@ CHAINS = (
     Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0005, margin=0.01, squared=False),
 )
 
+#: Moves for each node that the first temperature is for, and the least share of it that fewer moves begin with.
+MELTING, COLDEST = 2000, 0.2
+
 
 @solver(track="pipeline", source="this project; Kirkpatrick, Gelatt & Vecchi 1983")
 def annealing(instance: Instance, run: Run) -> None:
     """Move nodes between blocks by simulated annealing, from the best slicing of a few random orders.
 
-    A round is two chains of moves, each with its own temperatures and its own penalty for blocks that cost more than a
-    target just below the best cost; the better result is sliced anew, and the next round begins with it. A round is
-    twice as long as the one before, the last one as long as time allows. With a memory limit nodes also move within
-    the execution order of their block.
+    A node moves alone, or along with all that must follow it out of its block. A round is two chains of moves, each
+    with its own temperatures and its own penalty for blocks that cost more than a target just below the best cost; the
+    better result is sliced anew, and the next round begins with it. A round is twice as long as the one before, the
+    last one as long as time allows. With a memory limit nodes also move within the execution order of their block.
     """
-    anneal(Search(instance, run), run)
-
-
-def anneal(search: Search, run: Run, most: float = math.inf) -> None:
-    """Improve on the best slicing of a search, in chains of at most ``most`` moves, until it is over."""
-    search.decode(run.rng.random((1, search.instance.nodes)), np.inf)
+    search = Search(instance, run)
+    search.decode(run.rng.random((1, instance.nodes)), np.inf)
     drawn = 0
     while drawn < SEEDS and not search.over():
         rows = min(search.rows, SEEDS - drawn)
-        search.decode(run.rng.random((rows, search.instance.nodes)), search.target)
+        search.decode(run.rng.random((rows, instance.nodes)), search.target)
         drawn += rows
     needed = len(CHAINS) * search.core.anneal_mib
     if needed > 0.5 * run.memory:
         print(f"{needed:.0f} MiB for two chains do not fit into {run.memory:.0f} MiB: orders only", file=sys.stderr)
         return
-    moves = int(min(CHAINS[0].moves, most))
-    while 0 < moves <= most and not search.over():
+    moves = CHAINS[0].moves
+    while moves > 0 and not search.over():
         began = time.monotonic()
         _round(search, run, moves)
         moves = _next(moves, time.monotonic() - began, search.remaining())
@@ -63,13 +61,22 @@ def _round(search: Search, run: Run, moves: int) -> None:
     assert slicing is not None  # only a slicing below an upper limit can be missing
     seeds = run.rng.integers(2**63, size=len(CHAINS)).tolist()
     enough = search.instance.work_bound()
-    plans = [replace(c, moves=moves, seed=seed, enough=enough) for c, seed in zip(CHAINS, seeds, strict=True)]
+    heat = _heat(moves, search.instance.nodes)
+    plans = [
+        replace(c, moves=moves, seed=seed, hot=heat * c.hot, enough=enough)
+        for c, seed in zip(CHAINS, seeds, strict=True)
+    ]
     stop = np.zeros(1, dtype=np.int32)
     chains = [search.pool.submit(search.core.anneal, search.order, slicing.cut, plan, stop) for plan in plans]
     wait(chains, timeout=search.remaining())
     stop[0] = 1
     order, _ = min((chain.result() for chain in chains), key=lambda result: result[1].cost)
     search.offer_order(order)
+
+
+def _heat(moves: int, nodes: int) -> float:
+    """Share of a chain's first temperature to begin with: few moves cannot anneal again what they melt."""
+    return min(1.0, max(COLDEST, moves / (MELTING * max(1, nodes))))
 
 
 def _next(moves: int, took: float, left: float) -> int:

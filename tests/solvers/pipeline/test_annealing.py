@@ -141,25 +141,20 @@ def test_ends_a_long_chain_in_time(oracle: SimpleNamespace, monkeypatch: pytest.
     assert time.monotonic() < run.deadline + 60
 
 
-def test_looks_at_the_clock_between_the_seeds_of_a_large_graph(
-    oracle: SimpleNamespace, brief: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a batch has two rows, it takes two seeds at a time, and finds the same."""
-    instance = oracle.draw(np.random.default_rng(27), 60, 7, density=0.05)
-    whole = LocalRun(seconds=60)
-    annealing(instance, whole)
-    sizes, decode = [], Search.decode
+@pytest.mark.parametrize("memory", [None, 1e6], ids=["unlimited", "memory"])
+def test_boundaries_pass_places_where_no_single_node_may_stay(oracle: SimpleNamespace, memory: float | None) -> None:
+    """A chain with light tensors after the third and the sixth node, too cold for the heavy ones between."""
+    output = [0 if v in (2, 5) else 100 for v in range(12)]
+    chain = oracle.make([(v, v + 1) for v in range(11)], [1] * 12, output, [0] * 12, 2, memory=memory)
+    cold = Annealing(moves=2000, seed=1, hot=1e-6, cold=1e-7, margin=0.1, squared=False)
+    for begun in ([0, 3, 12], [0, 0, 12]):
+        _, slicing = PipelineCore(chain).anneal(np.arange(12), begun, cold, np.zeros(1, dtype=np.int32))
+        assert slicing.cost == 6.0
+        assert slicing.cut.tolist() == [0, 6, 12]
 
-    def counted(search: Search, rows: Any, upper: float) -> Any:
-        sizes.append(len(rows))
-        return decode(search, rows, upper)
 
-    monkeypatch.setattr(Search, "decode", counted)
-    monkeypatch.setattr("solvers.pipeline._search.BATCH", 120)
-    pairs = LocalRun(seconds=60)
-    annealing(instance, pairs)
-    assert sizes == [1, *[2] * 7, 1]
-    assert pairs.solutions[-1] == whole.solutions[-1]
+def test_few_moves_a_node_begin_colder() -> None:
+    assert [module._heat(moves, 100) for moves in (1, 100_000, 200_000, 10**9)] == [0.2, 0.5, 1.0, 1.0]
 
 
 def test_rounds_double_until_the_last_one_fills_the_time() -> None:
