@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from concurrent.futures import wait
@@ -37,19 +38,23 @@ def annealing(instance: Instance, run: Run) -> None:
     better result is sliced anew, and the next round begins with it. A round is twice as long as the one before, the
     last one as long as time allows. With a memory limit nodes also move within the execution order of their block.
     """
-    search = Search(instance, run)
-    search.decode(run.rng.random((1, instance.nodes)), np.inf)
+    anneal(Search(instance, run), run)
+
+
+def anneal(search: Search, run: Run, most: float = math.inf) -> None:
+    """Improve on the best slicing of a search, in chains of at most ``most`` moves, until it is over."""
+    search.decode(run.rng.random((1, search.instance.nodes)), np.inf)
     drawn = 0
     while drawn < SEEDS and not search.over():
         rows = min(search.rows, SEEDS - drawn)
-        search.decode(run.rng.random((rows, instance.nodes)), search.target)
+        search.decode(run.rng.random((rows, search.instance.nodes)), search.target)
         drawn += rows
     needed = len(CHAINS) * search.core.anneal_mib
     if needed > 0.5 * run.memory:
         print(f"{needed:.0f} MiB for two chains do not fit into {run.memory:.0f} MiB: orders only", file=sys.stderr)
         return
-    moves = CHAINS[0].moves
-    while moves > 0 and not search.over():
+    moves = int(min(CHAINS[0].moves, most))
+    while 0 < moves <= most and not search.over():
         began = time.monotonic()
         _round(search, run, moves)
         moves = _next(moves, time.monotonic() - began, search.remaining())

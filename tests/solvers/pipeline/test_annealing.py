@@ -141,6 +141,27 @@ def test_ends_a_long_chain_in_time(oracle: SimpleNamespace, monkeypatch: pytest.
     assert time.monotonic() < run.deadline + 60
 
 
+def test_looks_at_the_clock_between_the_seeds_of_a_large_graph(
+    oracle: SimpleNamespace, brief: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a batch has two rows, it takes two seeds at a time, and finds the same."""
+    instance = oracle.draw(np.random.default_rng(27), 60, 7, density=0.05)
+    whole = LocalRun(seconds=60)
+    annealing(instance, whole)
+    sizes, decode = [], Search.decode
+
+    def counted(search: Search, rows: Any, upper: float) -> Any:
+        sizes.append(len(rows))
+        return decode(search, rows, upper)
+
+    monkeypatch.setattr(Search, "decode", counted)
+    monkeypatch.setattr("solvers.pipeline._search.BATCH", 120)
+    pairs = LocalRun(seconds=60)
+    annealing(instance, pairs)
+    assert sizes == [1, *[2] * 7, 1]
+    assert pairs.solutions[-1] == whole.solutions[-1]
+
+
 @pytest.mark.parametrize("memory", [None, 1e6], ids=["unlimited", "memory"])
 def test_boundaries_pass_places_where_no_single_node_may_stay(oracle: SimpleNamespace, memory: float | None) -> None:
     """A chain with light tensors after the third and the sixth node, too cold for the heavy ones between."""
