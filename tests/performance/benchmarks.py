@@ -164,15 +164,27 @@ class Gaps:
         """random-100, seed 0."""
         return self._gap(name, "random.py", "random-100")
 
-    @staticmethod
-    def _gap(name: str, file: str, solver_name: str) -> float:
+    def track_annealing(self, name: str) -> float:
+        """annealing, seed 0: its first two rounds."""
+        from solvers.pipeline.annealing import Search, anneal  # not there in every commit measured
+
+        instance = instances.load(data_file(name))
+        run = LocalRun(seed=0, seconds=100.0)
+        anneal(Search(instance, run), run, most=200_000)
+        return self._share(instance, run)
+
+    def _gap(self, name: str, file: str, solver_name: str) -> float:
         instance = instances.load(data_file(name))
         (solver,) = [s for s in load_file(SOLVERS / "pipeline" / file) if s.name == solver_name]
         run = LocalRun(seed=0, seconds=100.0)
         solver.function(instance, run, **solver.params)
+        return self._share(instance, run)
+
+    @staticmethod
+    def _share(instance: Instance, run: LocalRun) -> float:
         verdict = verify(instance, run.solutions[-1])
         assert verdict.feasible
         assert verdict.cost is not None
         return verdict.cost / instance.work_bound() - 1
 
-    track_brkga_100.unit = track_random_100.unit = "cost / bound - 1"  # type: ignore[attr-defined]
+    track_brkga_100.unit = track_random_100.unit = track_annealing.unit = "cost / bound - 1"  # type: ignore[attr-defined]
