@@ -19,9 +19,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from harness import listing
-from harness.warden import environment
+from harness.warden import environment, remove
 from harness.worker import OUT_OF_MEMORY
 from instances import InputError, tracks
 from solvers import external
@@ -145,11 +146,9 @@ def _ask(places: Sequence[str], survey: bool) -> tuple[bytes, str]:
 
     Without ``survey`` it is a stranger's one place, imported in isolation.
     """
+    scratch = os.path.join(tempfile.gettempdir(), f"shardmark-{uuid4().hex}")
     # A file, as what an import leaves behind could hold a pipe open.
-    with (
-        tempfile.TemporaryFile() as answers,
-        tempfile.TemporaryDirectory(prefix="shardmark-", ignore_cleanup_errors=True) as scratch,
-    ):
+    with tempfile.TemporaryFile() as answers:
         asked = ["harness.worker", "survey", json.dumps(places)] if survey else ["harness.listing", *places, scratch]
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", *asked],
@@ -168,6 +167,7 @@ def _ask(places: Sequence[str], survey: bool) -> tuple[bytes, str]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+            remove(scratch)
         answers.seek(0)
         return answers.read(MOST_BYTES + 1), error
 

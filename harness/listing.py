@@ -1,12 +1,14 @@
 """Imports one stranger's solver file or package apart from everything else, where the system permits.
 
 ``python -m harness.listing PLACE FOLDER`` is ``python -m harness.worker list`` for one place, isolated as a run is: no
-network, no files to write but in memory, no process that outlives it. FOLDER is empty, and becomes its scratch folder.
+network, no files to write but in memory, no process that outlives it. FOLDER is made here, so that a referee that is
+killed meanwhile leaves none behind, and becomes its scratch folder.
 Each process is held to limits of CPU time and memory; isolated, all processes of the import together to that of memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -32,12 +34,17 @@ SPENT, FULL = 128 + signal.SIGXCPU, 120  # exit status of an import that has use
 def main(arguments: list[str]) -> int:
     """List what a place declares; the exit status is that of the process which imports it, 128 + N after signal N."""
     place, scratch = arguments
+    os.mkdir(scratch, 0o700)
     room = isolate.Room(Path(scratch), SPACE, SPACE, needed(place))
     try:
         imported = isolate.start(room, lambda: become(place, scratch))
     except Unable:
         become(place, scratch)
-    return watched(imported)
+    try:
+        return watched(imported)
+    finally:
+        with contextlib.suppress(OSError):
+            os.rmdir(scratch)
 
 
 def watched(imported: isolate.Enclosed) -> int:

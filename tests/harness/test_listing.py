@@ -39,9 +39,9 @@ def listed(folder: Path, body: str, said: str, *more: str) -> tuple[int, list[di
     """Exit status and answers of a listing of a file that does something, and says something."""
     file, scratch = folder / "f.py", folder / "scratch"
     file.write_text(SOLVER.format(body, said))
-    scratch.mkdir()
     command = [sys.executable, "-P", "-c", PROGRAM, str(file), str(scratch), *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+    assert more or not scratch.exists()
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
