@@ -82,18 +82,27 @@ def load(path: str | os.PathLike[str], track: str | None = None, **options: Any)
     return _load(path, track, options)[0]
 
 
-def load_hashed(path: str | os.PathLike[str], track: str | None = None, **options: Any) -> tuple[Any, str]:
-    """The same, and the SHA-256 of the decompressed content that the instance was made of."""
-    instance, checksum = _load(path, track, options, hashed=True)
+def load_hashed(
+    path: str | os.PathLike[str], track: str | None = None, *, keep: bool = True, **options: Any
+) -> tuple[Any, str]:
+    """The same, and the SHA-256 of the decompressed content that the instance was made of; ``keep``: in binary form."""
+    instance, checksum = _load(path, track, options, hashed=True, keep=keep)
     assert checksum is not None
     return instance, checksum
 
 
 def _load(
-    path: str | os.PathLike[str], track: str | None, options: Mapping[str, Any], *, hashed: bool = False
+    path: str | os.PathLike[str],
+    track: str | None,
+    options: Mapping[str, Any],
+    *,
+    hashed: bool = False,
+    keep: bool = True,
 ) -> tuple[Any, str | None]:
     """The instance, and the checksum if it is wanted."""
     source, mode = os.fspath(path), binary.mode()
+    if mode == "on" and not keep:
+        mode = "read"
     if os.path.isfile(path):  # anything else can be read but once
         with suppress(InputError, OSError, scan.Odd):
             return binary.read(path, lambda scanned: _build(scanned, source, track, options), mode, hashed=hashed)

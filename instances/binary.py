@@ -16,6 +16,7 @@ the process that reads it. Runs that are isolated can write neither.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import mmap
@@ -24,6 +25,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -46,9 +48,10 @@ LEAST = 8 << 20  # bytes of arrays that are worth a file: smaller instances are 
 MAGIC = b"shardmark arrays"
 VERSION = 1  # of the file's layout and of what `instances.scan` makes of a text
 PAGE = 4096
+ABANDONED_S = 3600.0
 FRONT = len(MAGIC) + 32 + 8  # SHA-256 and length of the header, which follows
 #: What reading bytes that are not ours can raise.
-DEFECTS = (OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
+DEFECTS = (OSError, ValueError, TypeError, LookupError, OverflowError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,7 @@ def _write(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) ->
     }
     encoded = json.dumps(header).encode()
     front = MAGIC + hashlib.sha256(encoded).digest() + len(encoded).to_bytes(8, "little")
+    _clear(place)
     handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")  # readable by its owner alone
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -163,6 +167,13 @@ def _write(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) ->
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _clear(place: Path) -> None:
+    """Delete what a process left that was killed while it wrote."""
+    for left in place.parent.glob(f".{glob.escape(place.name)}.*"):
+        if left.stat().st_mtime < time.time() - ABANDONED_S:
+            left.unlink(missing_ok=True)
 
 
 def _digest(seed: bytes, section: NDArray[np.uint8]) -> str:

@@ -56,7 +56,7 @@ class Scanned:
         return _parse(jsonfile.decode(self.text, ""), lambda _: next(lists, None))
 
     def validate(self) -> None:
-        """Raise ValueError if the rows of the lists are none of these integers."""
+        """Raise ValueError if rows and signs of the lists are not those of these integers."""
         if sum(rows + 1 for rows, _, _ in self.leaves) != len(self.start):
             raise ValueError("starts of other lists")
         if sum(integers for _, integers, _ in self.leaves) != len(self.value):
@@ -64,6 +64,8 @@ class Scanned:
         for rows in self.lists():
             if rows.start[0] != 0 or rows.start[-1] != len(rows.flat) or (np.diff(rows.start) < 0).any():
                 raise ValueError("rows that are none")
+            if rows.negative != bool(rows.flat.min(initial=0) < 0):
+                raise ValueError("another sign")
 
     def lists(self) -> Iterator[Ragged]:
         row = integer = 0

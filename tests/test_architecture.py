@@ -72,9 +72,10 @@ def test_every_module_says_in_one_line_what_it_does(path):
     assert docstring.split("\n")[0].rstrip().endswith((".", ":", ";"))
 
 
-def test_only_one_module_imports_the_compiled_core():
-    users = [module_name(path) for path in FILES if re.search(r"^\s*(from|import) .*_core\b", path.read_text(), re.M)]
-    assert users == ["solvers.native"]
+@pytest.mark.parametrize(("compiled", "user"), [("_core", "solvers.native"), ("_reader", "instances.scan")])
+def test_only_one_module_imports_what_is_compiled(compiled, user):
+    pattern = re.compile(rf"^\s*(from|import) .*{compiled}\b", re.M)
+    assert [module_name(path) for path in FILES if pattern.search(path.read_text())] == [user]
 
 
 def tracked() -> list[Path]:

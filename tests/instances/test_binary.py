@@ -195,6 +195,7 @@ LIES = {
     "a text of fewer lists": lambda s: dataclasses.replace(s, text=b"{}"),
     "a text of more lists": lambda s: dataclasses.replace(s, text=s.text.replace(b"7", b"NaN")),
     "no text": lambda s: dataclasses.replace(s, text=b""),
+    "costs below 0": lambda s: dataclasses.replace(s, value=-s.value),
     "nodes that are none": lambda s: dataclasses.replace(s, value=s.value * 100),
 }
 
@@ -271,6 +272,35 @@ def test_a_full_disk_and_an_end_halfway_leave_nothing_behind(path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         load(path)
     assert [p.name for p in path.parent.iterdir()] == ["a.json"]
+
+
+def test_what_was_left_by_a_process_that_was_killed_goes_after_an_hour(path):
+    old, new = (path.with_name(f".a.json.arrays.{name}") for name in ("old", "new"))
+    for left in (old, new):
+        left.write_bytes(b"shardmark arrays")
+    other = path.with_name(".b.json.arrays.old")
+    other.write_bytes(b"")
+    for left in (old, other):
+        os.utime(left, (1e9, 1e9))
+    load(path)
+    assert {p.name for p in path.parent.iterdir()} == {path.name, arrays(path).name, new.name, other.name}
+
+
+def test_without_a_second_thread_the_file_is_read(path, monkeypatch):
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    load(path)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert costs(path) == [10, 20, 30]
+
+
+def test_a_run_uses_arrays_and_keeps_none(path, scans):
+    load_hashed(path, keep=False)
+    assert not arrays(path).exists()
+    load_hashed(path)
+    load_hashed(path, keep=False)
+    assert scans == [1, 1]
 
 
 def test_a_disk_that_it_would_half_fill_is_left_alone(path, monkeypatch, tmp_path):
