@@ -8,7 +8,18 @@ from pathlib import Path
 from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
-HEADERS = ("status.h", "kahn.h", "segment.h", "slice.h", "decode.h", "anneal.h", "cheapest.h", "hunt.h", "messages.h")
+HEADERS = (
+    "status.h",
+    "kahn.h",
+    "segment.h",
+    "slice.h",
+    "decode.h",
+    "anneal.h",
+    "cheapest.h",
+    "hunt.h",
+    "messages.h",
+    "dominate.h",
+)
 INTERNAL = ("partition.h", "random.h", "flow.h")  # nothing in them is for Python
 SOURCES = (
     "kahn.c",
@@ -21,6 +32,7 @@ SOURCES = (
     "cheapest.c",
     "hunt.c",
     "messages.c",
+    "dominate.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")
 READER_SOURCES = ("scan.c", "digest.c")

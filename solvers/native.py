@@ -249,50 +249,85 @@ class BlockCosts:
         return Cheapest(cost[0], 0, member.astype(bool), 0)
 
 
-class Messages:
-    """A network of cost functions whose costs move such that a lower bound rises, exact in integers.
+class CostNetwork:
+    """Variables with domains and a table of costs for each pair of them, as the core sees it.
 
     ``start``       shape (v + 1,): the values of variable i are the rows ``start[i]:start[i + 1]``
     ``tail, head``  shape (p,): pair e joins two variables, ``tail[e] < head[e]``, no two of them twice
-    ``cell``        the costs of all pairs, row-major, the head's value running fastest
-    ``cost``        shape (rows,): of every value, messages included
-    ``bound``       what every assignment that costs less than ``top`` costs at least beside ``cost``; ``top`` if none
+    ``cell``        the costs of all pairs, row-major, the head's value running fastest; `NEVER`: not allowed
+    ``message``     shape (p + 1,): where the numbers of a pair begin, one for each value of its tail, then of its head
 
-    All int64 and none negative at first. Costs of ``top``, at most 2^56, or more count as not allowed, and `NEVER` says
-    so in ``cost``. Kolmogorov, PAMI 2006 and PAMI 2015.
+    All int64, and no cost is negative.
+    """
+
+    def __init__(self, start: Longs, tail: Longs, head: Longs, cell: Longs) -> None:
+        sizes = np.diff(start)
+        ends, others = np.concatenate([tail, head]), np.concatenate([head, tail])
+        arc_start, cell_start = (np.zeros(count + 1, dtype=np.int64) for count in (len(sizes), len(tail)))
+        self.start, self.message = start, cell_start.copy()
+        np.cumsum(np.bincount(ends, minlength=len(sizes)), out=arc_start[1:])
+        np.cumsum(sizes[tail] + sizes[head], out=self.message[1:])
+        np.cumsum(sizes[tail] * sizes[head], out=cell_start[1:])
+        arc = np.lexsort((others, ends)) % max(1, len(tail))
+        columns = (start, tail, head, cell_start, _shaped(cell, (int(cell_start[-1]),)), self.message, arc_start, arc)
+        self._columns = [_in(np.ascontiguousarray(column, dtype=np.int64)) for column in columns]
+        self._struct = ffi.new("struct shard_network *", (len(sizes), len(tail), *self._columns))
+
+    def undominated(self, cost: Longs, usage_start: Longs, usage: Longs, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Values, shape (rows,), that remain when those go that others replace, at no more cost and memory.
+
+        ``cost``         shape (rows,): of every value; all costs together stay below 2^58
+        ``usage_start``  shape (v + 1,): value k of variable i uses, in w spans of time, the memory
+        ``usage``        ``usage[usage_start[i] + k * w:][:w]``
+        ``keep``         shape (v,): variables to be left alone
+        """
+        value = np.ones(len(cost), dtype=np.int8)
+        columns = (_in(cost), _in(usage_start), _in(usage), _in(keep.astype(np.int8)))
+        _check(lib.shard_dominate(self._struct, *columns, _out(value)))
+        return value.astype(bool)
+
+    def followers(self, cost: Longs, usage_start: Longs, usage: Longs, keep: NDArray[np.bool_]) -> tuple[Longs, Longs]:
+        """``(follow, choice)``: variables of one pair whose best value is a function of the other end's; see above.
+
+        ``follow``  shape (v,): the other end, which follows nobody, or -1
+        ``choice``  shape (message[-1],): at the values of the end that is followed, the value that goes with each
+        """
+        follow = np.empty(len(self.start) - 1, dtype=np.int64)
+        choice = np.full(int(self.message[-1]), -1, dtype=np.int64)
+        columns = (_in(cost), _in(usage_start), _in(usage), _in(keep.astype(np.int8)))
+        _check(lib.shard_follow(self._struct, *columns, _out(follow), _out(choice)))
+        return follow, choice
+
+
+class Messages(CostNetwork):
+    """A network whose costs move such that a lower bound rises, exact in integers.
+
+    ``cost``   shape (rows,), int64, not negative at first: of every value, messages included
+    ``bound``  what every assignment that costs less than ``top`` costs at least beside ``cost``; ``top`` if none
+
+    Costs of ``top``, at most 2^56, or more count as not allowed, and `NEVER` says so. Kolmogorov, PAMI 2006 and 2015.
     """
 
     def __init__(self, start: Longs, tail: Longs, head: Longs, cell: Longs, cost: Longs, top: int) -> None:
         if not 0 <= top <= 2**56:
             raise ValueError(f"top: expected 0 to 2^56, found {top}")
-        sizes = np.diff(start)
-        ends, others = np.concatenate([tail, head]), np.concatenate([head, tail])
-        arc_start, message_start, cell_start = (np.zeros(n + 1, np.int64) for n in (len(sizes), len(tail), len(tail)))
-        np.cumsum(np.bincount(ends, minlength=len(sizes)), out=arc_start[1:])
-        np.cumsum(sizes[tail] + sizes[head], out=message_start[1:])
-        np.cumsum(sizes[tail] * sizes[head], out=cell_start[1:])
-        _shaped(cell, (int(cell_start[-1]),))
-        arc = np.lexsort((others, ends)) % max(1, len(tail))
-        self.top, self.start, self.bound = top, start, 0
+        super().__init__(start, tail, head, np.where(cell < top, cell, NEVER))
+        self.top, self.bound = top, 0
         self.cost = np.where(_shaped(cost, (int(start[-1]),)) < top, cost, NEVER)
-        self.cell = np.where(cell < top, cell, NEVER)
-        self._message = np.zeros(int(message_start[-1]), dtype=np.int64)
-        columns = (start, tail, head, cell_start, self.cell, message_start, arc_start, arc)
-        self._columns = [_in(np.ascontiguousarray(column, dtype=np.int64)) for column in columns]
-        self._network = ffi.new("struct shard_network *", (len(sizes), len(tail), *self._columns))
+        self._sent = np.zeros(int(self.message[-1]), dtype=np.int64)
+        self._cells = len(cell)
 
     def sweep(self, count: int) -> None:
         """Raise ``bound`` by so many passes over all variables, there and back."""
         bound = ffi.new("int64_t *", self.bound)
-        columns = _out(self.cost), _out(self._message)
-        _check(lib.shard_messages(self._network, self.top, count, *columns, bound))
+        _check(lib.shard_messages(self._struct, self.top, count, _out(self.cost), _out(self._sent), bound))
         self.bound = bound[0]
 
     def prune(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """``(values, cells)``, shapes (rows,) and that of ``cell``: what an assignment below ``top`` may contain."""
-        values, cells = np.empty(len(self.cost), dtype=np.int8), np.empty(len(self.cell), dtype=np.int8)
-        columns = _in(self.cost), _in(self._message), self.bound, _out(values), _out(cells)
-        _check(lib.shard_prune(self._network, self.top, *columns))
+        """``(values, cells)``, shapes (rows,) and (cells,): what an assignment below ``top`` may contain."""
+        values, cells = np.empty(len(self.cost), dtype=np.int8), np.empty(self._cells, dtype=np.int8)
+        columns = _in(self.cost), _in(self._sent), self.bound, _out(values), _out(cells)
+        _check(lib.shard_prune(self._struct, self.top, *columns))
         return values.astype(bool), cells.astype(bool)
 
 

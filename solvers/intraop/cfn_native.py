@@ -5,8 +5,9 @@ from __future__ import annotations
 from instances.intraop import Instance
 from solvers.intraop._construct import cheapest
 from solvers.intraop._contradiction import contradiction, lack_of_memory
+from solvers.intraop._dominance import simplify
 from solvers.intraop._memory import Timeline
-from solvers.intraop._model import IMPOSSIBLE
+from solvers.intraop._model import IMPOSSIBLE, Model
 from solvers.intraop._native import Native
 from solvers.intraop._record import Record
 from solvers.intraop._reduce import prepare
@@ -35,14 +36,22 @@ def cfn_native(instance: Instance, run: Run) -> None:
         raise Declined(reason)
     bound = instance.cheapest_parts()
     run.bound(bound)
-    model = prepare(instance, timeline)
+    model = _model(instance, timeline, tolerant=False)
     if model is not None and Native(run, record, instance, timeline, model, reported=bound, end=end).solve():
         return
     if timeline.exact and bound < IMPOSSIBLE:
         bound = IMPOSSIBLE
         run.bound(bound)
-    model = prepare(instance, timeline, tolerant=True)
+    model = _model(instance, timeline, tolerant=True)
     assert model is not None, "a tolerant model forbids no table entry"
     Native(run, record, instance, timeline, model, reported=bound, end=end).solve()
     if timeline.exact:
         raise Declined(contradiction(instance, timeline))
+
+
+def _model(instance: Instance, timeline: Timeline, *, tolerant: bool) -> Model | None:
+    """The reduced model; None where every assignment has an entry of 10^17 or more."""
+    model = prepare(instance, timeline, tolerant=tolerant)
+    if model is None or not timeline.exact:  # rounded memory says nothing about which value uses less
+        return model
+    return simplify(instance, timeline, model)
