@@ -10,6 +10,7 @@ import numpy as np
 
 from instances.columns import Floats, Ints
 from instances.intraop import Instance
+from solvers.intraop._dominance import simplify
 from solvers.intraop._memory import Footprint, Timeline
 from solvers.intraop._model import Mask, Model
 from solvers.intraop._ragged import offsets, spread, within
@@ -80,7 +81,10 @@ class Problem:
         return self.footprint.profile(value) - self.timeline.limit
 
     def keep(self, values: Mask, cells: Mask) -> Problem | None:
-        """The problem with only some values, shape (rows,), and cells of pairs; None if nothing is left."""
+        """The problem with some values, shape (rows,), and cells of pairs only, reduced; None if nothing is left.
+
+        Of the assignments that are left and fit, one of least cost is in it.
+        """
         model = self.model
         fewer = dataclasses.replace(
             model,
@@ -88,7 +92,11 @@ class Problem:
             cell=np.where(cells, model.cell, model.forbidden),
         )
         reduced = reduce(fewer)
-        return None if reduced is None else Problem(self.instance, self.timeline, reduced)
+        if reduced is None:
+            return None
+        if self.timeline.exact:  # rounded memory does not say which value uses less
+            reduced = simplify(self.instance, self.timeline, reduced)
+        return Problem(self.instance, self.timeline, reduced)
 
     def first_values(self, of_row: Ints) -> Ints:
         """The value of every variable that has the least entry, the first of equals; shape (v,)."""
