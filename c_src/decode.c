@@ -46,6 +46,9 @@ int shard_decode(const struct shard_pipeline *problem, int32_t count, const doub
     if (status == SHARD_OK)
         kahn_indegree(problem->nodes, problem->out_start, problem->out_head, workspace.indegree);
     for (int32_t i = 0; status == SHARD_OK && i < count; i++) {
+        cost[i] = INFINITY;
+        if (is_stopped(problem->stop))
+            continue;
         status = sort(&workspace, problem, priority + (int64_t)i * problem->nodes);
         if (status == SHARD_OK)
             status = slicer_slice(&workspace.slicer, problem, workspace.order, upper, &cost[i], NULL);
@@ -76,6 +79,9 @@ int shard_arrange(const struct shard_pipeline *problem, int32_t count, const dou
     if (status == SHARD_OK)
         kahn_indegree(problem->nodes, problem->out_start, problem->out_head, workspace.indegree);
     for (int32_t i = 0; status == SHARD_OK && i < count; i++) {
+        cost[i] = INFINITY;
+        if (is_stopped(problem->stop))
+            continue;
         status = sort(&workspace, problem, priority + (int64_t)i * problem->nodes);
         if (status == SHARD_OK) /* what waited for its producers does so no longer */
             cost[i] = length(problem, workspace.order, workspace.waiting, weighted != 0);

@@ -15,6 +15,7 @@ int slicer_allocate(struct slicer *slicer, const struct shard_pipeline *problem)
     const size_t n = (size_t)problem->nodes + 1;
     *slicer = (struct slicer){
         .stages = problem->stages,
+        .stop = problem->stop,
         .work = malloc(n * sizeof *slicer->work),
         .param = malloc(n * sizeof *slicer->param),
         .ahead = malloc(n * sizeof *slicer->ahead),
@@ -130,7 +131,7 @@ static inline bool meets_sweeping(struct slicer *slicer, double threshold, bool 
     int32_t reached = 0; /* the last position that can be a cut */
     int32_t r = 1;
     slicer->blocks[0] = 0;
-    for (; r <= n && !too_heavy(slicer, reached, r, threshold); r++) {
+    for (; r <= n && !too_heavy(slicer, reached, r, threshold) && !is_stopped(slicer->stop); r++) {
         segments_advance(&slicer->segments, r);
         slicer->blocks[r] = fewest_at(slicer, r, threshold, limited);
         if (slicer->blocks[r] != NEVER)
@@ -243,7 +244,7 @@ static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
 /* Bring the bracket to a point, from a first threshold; `cost` and `cut` follow what is found. */
 static void close_in(struct slicer *slicer, struct bracket bracket, double threshold, double *cost,
                      int32_t *cut) {
-    while (bracket.below < bracket.above) {
+    while (bracket.below < bracket.above && !is_stopped(slicer->stop)) {
         const bool met = meets(slicer, threshold);
         if (!met && threshold >= nextafter(bracket.above, -INFINITY))
             break;

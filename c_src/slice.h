@@ -21,6 +21,9 @@
  *   cut      out, problem->stages + 1 elements: block b holds the positions cut[b] .. cut[b + 1] - 1, empty
  * blocks come last; not written if cost is infinite
  *
+ * If it is stopped with problem->stop the slicing is the best known by then, which for upper = infinity is at
+ * least one of about even work.
+ *
  * All memory is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER, SHARD_NAN or SHARD_NO_MEMORY. */
 int shard_slice(const struct shard_pipeline *problem, const int32_t *order, double upper, double *cost,
                 int32_t *cut);
@@ -31,6 +34,7 @@ int shard_slice(const struct shard_pipeline *problem, const int32_t *order, doub
 struct slicer {
     struct segments segments;
     int32_t stages;
+    const volatile int32_t *stop;
     double *work;    /* n + 1 elements: summed work of the first r positions */
     double *param;   /* n + 1 elements: the same of the parameters */
     int32_t *ahead;  /* n + 1 elements: blocks that the work of the first r positions needs at least */

@@ -84,7 +84,11 @@ def kahn(graph: Graph, priority: ArrayLike) -> Index:
 
 
 class PipelineCore:
-    """A pipeline instance as the core sees it; every call releases the interpreter lock."""
+    """A pipeline instance as the core sees it; every call releases the interpreter lock.
+
+    ``stop``  shape (1,), int32: while another thread makes it 1, `slice` and `decode` end soon with what they know by
+              then, and orders that are not begun cost infinity, also in `arrange`
+    """
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -94,8 +98,10 @@ class PipelineCore:
         self._columns = [_in(np.ascontiguousarray(column)) for column in columns]  # kept alive beside the struct
         memory = math.inf if instance.memory is None else instance.memory
         scalars = (instance.nodes, self.blocks)
+        self.stop = np.zeros(1, dtype=np.int32)
         self._problem = ffi.new(
-            "struct shard_pipeline *", (*scalars, *self._columns, float(instance.bandwidth), float(memory))
+            "struct shard_pipeline *",
+            (*scalars, *self._columns, float(instance.bandwidth), float(memory), _in(self.stop)),
         )
 
     @property

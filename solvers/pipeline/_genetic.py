@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
 
 from solvers.pipeline._search import Floats, Search
+
+#: Times that all keys of a population are in memory while the next one is bred, about.
+COPIES = 5
 
 Fitness = Callable[[Floats], Floats]
 
@@ -28,6 +32,14 @@ def evolve(
     slicing is computed only as far as to know that.
     """
     nodes = search.instance.nodes
+    search.begin()
+    if population_mib(population, nodes) > search.memory:
+        needed = population_mib(population, nodes)
+        print(
+            f"{needed:.0f} MiB for a population do not fit into {search.memory:.0f} MiB: one order only",
+            file=sys.stderr,
+        )
+        population = generations = 1
     elite, mutants = max(1, round(ELITE * population)), round(MUTANTS * population)
     keys = rng.random((population, nodes))
     costs = fitness(keys) if fitness else _costs(search, keys, np.empty(0), elite)
@@ -42,6 +54,11 @@ def evolve(
         keys = np.concatenate([keys[best], fresh])
     fittest: Floats = keys[np.argmin(costs)]
     return fittest
+
+
+def population_mib(population: int, nodes: int) -> float:
+    """MiB that a generation takes at most while the next one is bred, about."""
+    return COPIES * population * nodes * 8 / 2**20
 
 
 def _children(rng: np.random.Generator, elite: Floats, others: Floats, count: int) -> Floats:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,8 @@ from instances.graph import Index
 from instances.pipeline import Instance
 from solvers.native import PipelineCore, Slicing, kahn
 from solvers.registry import Run
+
+Result = TypeVar("Result")
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +36,9 @@ class Search:
 
     ``cost``    its cost, infinite before the first
     ``order``   its order, shape (n,), int32
+    ``cut``     its cuts, as in `Slicing`
     ``target``  what a slicing must cost less than to be better
+    ``memory``  MiB that the run may take
     ``pool``    as many threads as the run has cores; the core computes without the interpreter lock
     """
 
@@ -41,12 +46,13 @@ class Search:
         self.instance = instance
         self.core = PipelineCore(instance)
         self.cost = self.target = math.inf
-        self.order = np.empty(0, dtype=np.int32)
+        self.order = self.cut = np.empty(0, dtype=np.int32)
         self.rows = max(1, BATCH // max(1, instance.nodes))
+        self.memory = run.memory
         self.pool = ThreadPoolExecutor(run.cores)
         self._run = run
         self._deadline = time.monotonic() + share * run.remaining()
-        self._slowest = 0.0
+        self._slowest = self._reporting = 0.0
 
     def over(self) -> bool:
         """Whether nothing better exists (Lemma 3.3), or another batch like the slowest could pass the deadline."""
@@ -62,39 +68,85 @@ class Search:
 
     def decode(self, priorities: Floats, upper: float) -> Floats:
         """Costs of a batch of priorities, shape (rows, n); infinite where not below ``upper``. Reports the best."""
+        self.begin()
         began = time.monotonic()
-        costs = self._batch(lambda rows: self.core.decode(rows, upper), priorities)
-        if costs.min() < self.target:
-            self.offer(priorities[np.argmin(costs)])
+        if len(priorities) == 1:
+            slicing = self.offer_order(kahn(self.instance.graph, priorities[0]), upper)
+            costs = np.array([slicing.cost if slicing else math.inf])
+        else:
+            costs = self._batch(lambda rows: self.core.decode(rows, upper), priorities, self._left())
+            if costs.min() < self.target:
+                self.offer(priorities[np.argmin(costs)])
         self._slowest = max(self._slowest, time.monotonic() - began)
         return costs
 
     def arrange(self, priorities: Floats, *, weighted: bool) -> Floats:
         """Lengths of the orders of a batch of priorities, shape (rows, n), as linear arrangements; reports nothing."""
-        return self._batch(lambda rows: self.core.arrange(rows, weighted=weighted), priorities)
+        return self._batch(lambda rows: self.core.arrange(rows, weighted=weighted), priorities, self.remaining())
 
-    def _batch(self, function: Callable[[Floats], Floats], rows: Floats) -> Floats:
-        """What a function of the core says of each row, computed on all cores."""
+    def _batch(self, function: Callable[[Floats], Floats], rows: Floats, seconds: float) -> Floats:
+        """What a function of the core says of each row, computed on all cores; cut short after so many seconds."""
         parts = np.array_split(rows, min(PARTS * self._run.cores, len(rows)))
-        return np.concatenate([*self.pool.map(function, parts)])
+        return np.concatenate(self._timed([partial(function, part) for part in parts], seconds))
+
+    def _timed(self, calls: list[Callable[[], Result]], seconds: float) -> list[Result]:
+        """Results of calls of the core, which is stopped after so many seconds."""
+        futures = [self.pool.submit(call) for call in calls]
+        late = wait(futures, timeout=seconds).not_done
+        self.core.stop[0] = bool(late)
+        try:
+            return [future.result() for future in futures]
+        finally:
+            self.core.stop[0] = 0
+
+    def _left(self) -> float:
+        """Seconds until the core must stop, so that what it has found can be reported."""
+        return max(0.0, self._deadline - time.monotonic() - 2.0 * self._reporting)
+
+    def begin(self) -> None:
+        """Report about even cuts of some order first, where to slice one well could take long."""
+        if self.instance.nodes <= BATCH or self.cost < math.inf:
+            return
+        began = time.monotonic()
+        order = self.instance.graph.topological_order
+        self.core.stop[0] = 1
+        slicing = self.core.slice(order)
+        self.core.stop[0] = 0
+        assert slicing is not None  # only a slicing below an upper limit can be missing
+        self._take(order, slicing)
+        self._reporting = time.monotonic() - began
 
     def rehearse(self) -> None:
-        """Slice some order without reporting it, to know how long that takes."""
+        """Slice some order without reporting it, to know how long that takes; for a third of the time at most."""
+        self.begin()
         began = time.monotonic()
-        self.core.slice(self.instance.graph.topological_order)
+        self._timed([partial(self.core.slice, self.instance.graph.topological_order)], self._left() / 3)
         self._slowest = max(self._slowest, time.monotonic() - began)
 
     def offer(self, priority: ArrayLike) -> None:
         """Slice the order of one vector of priorities, and report the slicing if it is better than all before."""
         self.offer_order(kahn(self.instance.graph, priority))
 
-    def offer_order(self, order: Index) -> None:
-        """Slice a topological order, shape (n,), int32, and report the slicing if it is better than all before."""
-        slicing = self.core.slice(order, self.target)
-        if slicing is not None:
-            self.order = order
-            self.cost, self.target = slicing.cost, slicing.cost * (1 - TOLERANCE)
-            self._run.report(_solution(self.instance, order, slicing))
+    def offer_order(self, order: Index, upper: float = -math.inf) -> Slicing | None:
+        """Slice a topological order, shape (n,), int32, and report the slicing if it is better than all before.
+
+        Returns it if it is that or costs less than ``upper``.
+        """
+        (slicing,) = self._timed([partial(self.core.slice, order, max(upper, self.target))], self._left())
+        if slicing is not None and slicing.cost < self.target:
+            self._take(order, slicing)
+        return slicing
+
+    def offer_slicing(self, order: Index, slicing: Slicing) -> None:
+        """Offer an order that has been sliced somehow: sliced anew or, if time does not suffice for that, as it is."""
+        self.offer_order(order)
+        if slicing.cost < self.target:
+            self._take(order, slicing)
+
+    def _take(self, order: Index, slicing: Slicing) -> None:
+        self.order, self.cut = order, slicing.cut
+        self.cost, self.target = slicing.cost, slicing.cost * (1 - TOLERANCE)
+        self._run.report(_solution(self.instance, order, slicing))
 
 
 def blocks(order: Index, slicing: Slicing) -> Index:

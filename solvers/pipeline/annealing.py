@@ -62,8 +62,6 @@ def anneal(search: Search, run: Run, most: float = math.inf) -> None:
 
 def _round(search: Search, run: Run, moves: int) -> None:
     """Run the chains from the best slicing; offer the better result."""
-    slicing = search.core.slice(search.order)
-    assert slicing is not None  # only a slicing below an upper limit can be missing
     seeds = run.rng.integers(2**63, size=len(CHAINS)).tolist()
     enough = search.instance.work_bound()
     heat = _heat(moves, search.instance.nodes)
@@ -72,11 +70,10 @@ def _round(search: Search, run: Run, moves: int) -> None:
         for c, seed in zip(CHAINS, seeds, strict=True)
     ]
     stop = np.zeros(1, dtype=np.int32)
-    chains = [search.pool.submit(search.core.anneal, search.order, slicing.cut, plan, stop) for plan in plans]
+    chains = [search.pool.submit(search.core.anneal, search.order, search.cut, plan, stop) for plan in plans]
     wait(chains, timeout=search.remaining())
     stop[0] = 1
-    order, _ = min((chain.result() for chain in chains), key=lambda result: result[1].cost)
-    search.offer_order(order)
+    search.offer_slicing(*min((chain.result() for chain in chains), key=lambda result: result[1].cost))
 
 
 def _heat(moves: int, nodes: int) -> float:

@@ -198,3 +198,50 @@ def test_degenerate_instances(name: str, nodes: int, stages: int, oracle: Simple
     verdict = verify(tiny, solve(name, tiny).solutions[-1])
     assert verdict.feasible
     assert verdict.cost == {0: 0.0, 1: 3.0, 3: 9.0}[nodes]  # parameters, a tensor in use, one unit of memory
+
+
+@pytest.fixture
+def large(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Instance:
+    """A graph that counts as large."""
+    monkeypatch.setattr("solvers.pipeline._search.BATCH", 100)
+    drawn: Instance = oracle.draw(np.random.default_rng(11), 300, 4, density=0.02)
+    return drawn
+
+
+def test_a_large_graph_is_cut_evenly_first(large: Instance) -> None:
+    run = LocalRun(seconds=60)
+    search = Search(large, run)
+    search.decode(np.random.default_rng(0).random((1, 300)), np.inf)
+    work = np.bincount(run.solutions[0], weights=large.work, minlength=4)
+    assert work.max() <= work.sum() / 4 + large.work.max()
+    assert len(run.solutions) == 2
+    assert search.cost == pytest.approx(verify(large, run.solutions[1]).cost, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["random-100", "brkga-100", "mla"])
+def test_without_time_to_slice_well_the_even_cuts_count(
+    name: str, large: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Search, "_left", lambda search: 0.0)
+    run = solve(name, large)
+    assert run.solutions
+    assert all(verify(large, solution).feasible for solution in run.solutions)
+
+
+def test_a_stopped_core_says_what_it_knows(large: Instance) -> None:
+    search = Search(large, LocalRun(seconds=60))
+    order, rows = large.graph.topological_order, np.random.default_rng(0).random((3, 300))
+    best = search.core.slice(order)
+    search.core.stop[0] = 1
+    even = search.core.slice(order)
+    assert best is not None
+    assert even is not None
+    assert best.cost < even.cost
+    assert search.core.slice(order, even.cost) is None
+    assert search.core.decode(rows).tolist() == search.core.arrange(rows, weighted=True).tolist() == [np.inf] * 3
+
+
+def test_a_population_that_does_not_fit_is_told(large: Instance, capsys: pytest.CaptureFixture[str]) -> None:
+    run = solve("brkga-10000", large, memory=1.0)
+    assert len(run.solutions) == 2  # even cuts, one order
+    assert "1 MiB for a population do not fit into 1 MiB: one order only" in capsys.readouterr().err
