@@ -1,7 +1,7 @@
 """The mixed-integer programs of Archer et al. 2024, Section 3, solved by SCIP or HiGHS and turned into safe bounds.
 
-All of them ignore the overflow of Equation (2). It is never negative, so what bounds the cost without it from below
-bounds the cost with it too.
+The paper's ignore the overflow of Equation (2). It is never negative, so what bounds the cost without it from below
+bounds the cost with it too. A program may count what overflows for certain: see `Program._add_overflow`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
+from itertools import combinations, pairwise
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from instances.graph import Index
 from instances.pipeline import Instance
 from solvers.native import PipelineCore, Slicing
+from solvers.pipeline._blocks import descendants
 from solvers.pipeline._highs import highs
 from solvers.pipeline._search import TOLERANCE, Search, blocks
 from solvers.pipeline.annealing import anneal
@@ -41,13 +44,20 @@ DUAL_TOLERANCE = 1e-7
 #: What every bound gives way besides: cuts, propagation and pruning work with relative tolerances up to 1e-6.
 RELATIVE_TOLERANCE = 1e-6
 
+#: Rows that a program may have for the execution order; a larger one counts only what is in memory in every order.
+MOST_ORDER_ROWS = 10_000
+
 #: MiB that SCIP takes for a row of the program, with everything that it derives from it (measured: 2 to 5 kB).
 ROW_MIB = 0.005
 
 
+#: Held while a slicing is offered: programs of several threads share a search.
+OFFERING = Lock()
+
+
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The best partition known, an order cut into blocks whose costs leave the overflow out."""
+    """The best partition known, an order cut into blocks."""
 
     core: PipelineCore
     order: Index
@@ -64,11 +74,11 @@ class Known:
         return float(self.core.segment_costs(self.order, int(right))[left])
 
 
-def search_first(instance: Instance, run: Run) -> tuple[Search, Known]:
-    """Report the partitions that a short search finds; the bounds start from the best."""
+def search_first(instance: Instance, run: Run, *, overflow: bool = False) -> tuple[Search, Known]:
+    """Report the partitions that a short search finds; the bounds start from the best, its ``overflow`` left out."""
     search = Search(instance, run, share=SEARCH_SHARE)
     anneal(search, run, most=MOVES * instance.nodes)
-    core = PipelineCore(replace(instance, memory=None))
+    core = search.core if overflow else PipelineCore(replace(instance, memory=None))
     slicing = core.slice(search.order)
     assert slicing is not None  # only a slicing below an upper limit can be missing
     return search, Known(core, search.order, slicing)
@@ -87,6 +97,7 @@ class Shape:
     ``merged``      shape (len(costed),): how many blocks each costed one stands for, whose mean bounds the objective
     ``dag``         whether the quotient graph must have no cycle (Inequality 8)
     ``cut_io``      whether tensors that enter or leave a block cost anything
+    ``overflow``    whether what parameters and tensors need beyond the memory costs anything
     """
 
     blocks: int
@@ -100,6 +111,7 @@ class Shape:
     merged: tuple[int, ...] = ()
     dag: bool = True
     cut_io: bool = True
+    overflow: bool = False
 
 
 def _scip() -> tuple[Any, Callable[..., Any]]:
@@ -133,12 +145,15 @@ class Program:
         self.bottleneck = self.model.addVar(lb=least * self.scale, ub=greatest * self.scale, obj=1.0)
         self.y: list[list[Any]] = []
         self.cut: dict[int, dict[int, Any]] = {b: {} for b in shape.costed}
+        self.over: dict[int, Any] = {}
+        self.before: dict[tuple[int, int], Any] = {}
 
     def rows(self) -> int:
         """Number of constraints, about: an edge has three for each place where a block can end between its nodes."""
         earliest, latest, graph = self.shape.earliest, self.shape.latest, self.instance.graph
         ends = np.maximum(0, latest[graph.head] - earliest[graph.tail])
-        return 3 * int(ends.sum()) + int((latest - earliest).sum()) + 2 * len(self.shape.costed)
+        memory = self._memory_rows() if self.shape.overflow else 0
+        return 3 * int(ends.sum()) + int((latest - earliest).sum()) + 2 * len(self.shape.costed) + memory
 
     def build(self, run: Run) -> bool:
         """Add everything, and the known partition as a solution; False if that takes half of the time left."""
@@ -153,6 +168,9 @@ class Program:
         yield from ((self._add_node, v) for v in range(self.instance.nodes))
         tail, head = self.instance.graph.tail.tolist(), self.instance.graph.head.tolist()
         yield from ((self._add_edge, u, v) for u, v in zip(tail, head, strict=True))
+        if self.shape.overflow and self._ordered:
+            yield from ((self._add_order, v) for v in range(self.instance.nodes))
+        yield from ((self._add_overflow, b) for b in self.shape.costed if self.shape.overflow)
         yield from ((self._add_cost, b) for b in self.shape.costed)
         yield (self._add_solution,)
 
@@ -187,19 +205,114 @@ class Program:
             self.cut[b][u] = self.model.addVar(ub=1.0)
         return self.cut[b][u]
 
+    def _memory_rows(self) -> int:
+        nodes, edges = self.instance.nodes, len(self.instance.graph.tail)
+        order = 2 * nodes * edges if self._ordered else 0
+        return len(self.shape.costed) * (order + nodes + edges + 3) + (nodes**3 // 3 if self._ordered else 0)
+
+    @cached_property
+    def _ordered(self) -> bool:
+        """Whether the execution order is part of the program, which makes the overflow exact."""
+        nodes, edges = self.instance.nodes, len(self.instance.graph.tail)
+        return len(self.shape.costed) * 2 * nodes * edges + nodes**3 // 3 <= MOST_ORDER_ROWS
+
+    def _add_order(self, v: int) -> None:
+        """before[u, v] says that u runs before v: one order of all nodes, each block's and the graph's among it."""
+        for u in range(v):
+            known = [float(self._below[u, v])] if self._below[u, v] or self._below[v, u] else []
+            self.before[u, v] = known[0] if known else self.model.addVar(vtype="B")
+            self.before[v, u] = 1.0 - self.before[u, v]
+        for w, u in combinations(range(v), 2):
+            around = self.before[u, v] + self.before[v, w] + self.before[w, u]
+            for circle in (around, 3.0 - around):
+                self._require(2.0 - circle)
+
+    def _inside(self, v: int, b: int) -> Any:
+        """Says that v is in block b."""
+        return self.y[v][b + 1] - self.y[v][b]
+
+    def _add_overflow(self, b: int) -> None:
+        """Count what a block's parameters, and tensors that are in memory at once, need beyond the memory.
+
+        All that enters is there at the beginning, and all that leaves at the end. What is there while a node runs
+        depends on the execution order; without one, only what the node itself reads and writes counts.
+        """
+        assert self.instance.memory is not None
+        unit = self.scale / self.instance.bandwidth
+        size, param = self.instance.output_size * unit, self.instance.param_size * unit
+        most_over, memory = self.shape.cost * (1 + RELATIVE_TOLERANCE) * self.scale, self.instance.memory * unit
+        most_peak = min(float(size.sum()), memory + most_over)
+        over, peak = self.model.addVar(ub=1.0), self.model.addVar(ub=1.0)
+        self.over[b] = most_over * over
+        params = self._sum(float(need) * self._inside(v, b) for v, need in enumerate(param))
+        self.model.addCons(most_over * over >= params + most_peak * peak - memory)
+        for v in range(self.instance.nodes):
+            held = [float(size[u]) * there for u, there in self._at_once(v, b) if size[u] > 0]
+            if held:
+                self.model.addCons(most_peak * peak >= self._sum(held))
+        for sign in (1, -1):
+            self.model.addCons(most_peak * peak >= self._sum(float(size[u]) * c for u, c in self._crossing(b, sign)))
+
+    def _crossing(self, b: int, sign: int) -> Iterator[tuple[int, Any]]:
+        """Tensors that enter block b (sign 1) or leave it (-1), each with a variable that says so."""
+        for u in range(self.instance.nodes):
+            readers = self.instance.graph.successors(u).tolist()
+            yield u, self._at_least([sign * (self._inside(w, b) - self._inside(u, b)) for w in readers])
+
+    def _at_once(self, v: int, b: int) -> Iterator[tuple[int, Any]]:
+        """Tensors in memory while v runs in block b, each with what says so."""
+        own = {v, *self.instance.graph.predecessors(v).tolist()}
+        yield from ((u, self._inside(v, b)) for u in own)
+        for u in set(range(self.instance.nodes)) - own if self._ordered else ():
+            yield (
+                u,
+                self._at_least(
+                    [value for w in self.instance.graph.successors(u) for value in self._kept(u, v, int(w), b)]
+                ),
+            )
+
+    def _kept(self, u: int, v: int, w: int, b: int) -> Iterator[Any]:
+        """Values of at most 1, and 1 when v runs in block b while the tensor of u is kept for w.
+
+        One that was produced in the block is kept for a reader outside, and for one that runs later; one that enters
+        is kept until its last reader in the block has run.
+        """
+        first, reads = self._inside(u, b), self._inside(w, b)
+        earlier, later = self.before[u, v], self.before[v, w]
+        yield self._inside(v, b) + first - reads + earlier - 2.0
+        yield self._inside(v, b) + first + earlier + later - 3.0
+        yield self._inside(v, b) + reads - first + later - 2.0
+        yield self._inside(v, b) + reads + earlier + later - 3.0
+
+    @cached_property
+    def _below(self) -> NDArray[np.bool_]:
+        """Whether a node descends from another, shape (n, n): element (u, v) says that v does from u."""
+        rows = descendants(self.instance.graph, forwards=True).view(np.uint8)
+        return np.unpackbits(rows, axis=1, bitorder="little")[:, : self.instance.nodes].astype(bool)
+
+    def _at_least(self, values: list[Any]) -> Any:
+        """A variable that is at least each of the values, at least 0 and at most 1; a constant if they are."""
+        if all(isinstance(value, float) for value in values):
+            return max([0.0, *values])
+        greatest = self.model.addVar(ub=1.0)
+        for value in values:
+            if not isinstance(value, float) or value > 0:
+                self.model.addCons(greatest >= value)
+        return greatest
+
     def _add_cost(self, b: int) -> None:
         work = self.instance.work * self.scale
         sent = self.instance.output_size / self.instance.bandwidth * self.scale
         done = self._sum(float(w) * (row[b + 1] - row[b]) for w, row in zip(work, self.y, strict=True))
         moved = self._sum(float(sent[u]) * cut for u, cut in self.cut[b].items())
         merged = self.shape.merged[b - self.shape.costed.start] if self.shape.merged else 1
-        self.model.addCons(float(merged) * self.bottleneck >= done + moved)
+        self.model.addCons(float(merged) * self.bottleneck >= done + moved + self.over.get(b, 0.0))
         if b in self.shape.busy and self.shape.least_work > 0:
             self.model.addCons(done >= self.shape.least_work * self.scale)
 
     def _add_solution(self) -> None:
         block = self.shape.block
-        if block is None:
+        if block is None or self.shape.overflow:  # its cost limits the program all the same
             return
         known = self.model.createSol()
         self.model.setSolVal(known, self.bottleneck, self.shape.cost * self.scale)
@@ -267,14 +380,18 @@ def prove(
     run: Run,
     share: float = 1.0,
     engine: str = "scip",
+    at_once: int = 1,
 ) -> None:
-    """Solve a program for a ``share`` of the time left; offer every bound, and every slicing that it leads to."""
+    """Solve a program for a ``share`` of the time left; offer every bound, and every slicing that it leads to.
+
+    So many threads may do so ``at_once``, each by a program of its own: SCIP computes without the interpreter lock.
+    """
     if shape.cost * (1 - TOLERANCE) <= bounds.best:
         return
     began = share * run.remaining()
     spare = run.remaining() - began
     program = Program(instance, shape, engine)
-    if program.rows() * ROW_MIB > run.memory:
+    if program.rows() * ROW_MIB > run.memory / at_once:
         print(f"{program.rows()} constraints do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr)
     elif not program.build(run):
         print(f"{program.rows()} constraints take too long to build: not solved", file=sys.stderr)
@@ -283,10 +400,12 @@ def prove(
         left = run.remaining() - spare
         freeing = 0.02 * began + 0.2 * (began - left)  # what was built must be freed in time
         model.setParam("limits/time", max(0.0, left - freeing))
-        model.setParam("limits/memory", 0.5 * run.memory)
+        model.setParam("limits/memory", 0.5 * run.memory / at_once)
         if engine == "scip":
             model.includeEventhdlr(_watcher(program, search, bounds), "progress", "reports bounds and slicings")
-        model.optimize()
+            model.optimizeNogil()
+        else:
+            model.optimize()
         if engine != "scip" and model.getNSols() > 0:
             search.offer(program.priority(model.getBestSol()))
         bounds.offer(program.lower_bound())
@@ -309,7 +428,8 @@ def _watcher(program: Program, search: Search, bounds: Offers) -> Any:
 
         def eventexec(self, event: Any) -> None:
             if event.getType() == SCIP_EVENTTYPE.BESTSOLFOUND:
-                search.offer(program.priority(self.model.getBestSol()))
+                with OFFERING:
+                    search.offer(program.priority(self.model.getBestSol()))
             else:
                 bounds.offer(program.lower_bound(), step=1e-4)
 

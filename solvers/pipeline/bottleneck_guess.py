@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from instances.pipeline import Instance
@@ -14,7 +16,7 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
     """Guess which block does the work of Lemma 3.3; the worst guess bounds the cost.
 
     The blocks before it are merged, and those after it; what a superblock costs, shared evenly by its blocks, bounds
-    the cost too. The programs have equal shares of the time that is left, one after another.
+    the cost too. The programs have equal shares of the time that is left, as many at once as there are cores.
 
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What SCIP proves is
     lowered by a millionth and more for its tolerances, see `solvers.pipeline._mip.Program.lower_bound`.
@@ -22,14 +24,19 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run)
     last = len(known.slicing.cut) - 2
-    worst = known.slicing.cost
-    for place in range(last + 1):
-        guess = _Guess(bounds.best)
-        prove(instance, _shape(instance, known, place), search, guess, run, share=1 / (last + 1 - place))
-        worst = min(worst, guess.best)
-        if worst <= bounds.best:
+    guesses: list[_Guess] = []
+
+    def solve(place: int) -> None:
+        if any(guess.best <= bounds.best for guess in guesses):
             return
-    bounds.offer(worst)
+        guess = _Guess(bounds.best)
+        share = min(1.0, run.cores / (last + 1 - place))
+        prove(instance, _shape(instance, known, place), search, guess, run, share, at_once=run.cores)
+        guesses.append(guess)
+
+    with ThreadPoolExecutor(run.cores) as pool:
+        list(pool.map(solve, range(last + 1)))
+    bounds.offer(min([known.slicing.cost, *(guess.best for guess in guesses)]))
 
 
 class _Guess:

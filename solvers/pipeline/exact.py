@@ -26,12 +26,13 @@ def exact(instance: Instance, run: Run, *, engine: str = "scip") -> None:
     A node's block comes no earlier than the work of the node and its ancestors allows when no block may do more than
     that slicing costs, and no later than its descendants allow; the paper does without these windows.
 
-    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets; HiGHS reports at its end
-    only. What is proved is lowered by a millionth and more for the tolerances of the engine, see
-    `solvers.pipeline._mip.Program.lower_bound`.
+    With a memory limit, which the paper leaves out, the program counts the overflow: with the execution order among its
+    variables on small graphs, else as far as it is certain in every order. Reports the bound of Lemma 3.3 first, and
+    the partitions that it meets; HiGHS reports at its end only. What is proved is lowered by a millionth and more for
+    the tolerances of the engine, see `solvers.pipeline._mip.Program.lower_bound`.
     """
     bounds = Bounds(instance, run)
-    search, known = search_first(instance, run)
+    search, known = search_first(instance, run, overflow=True)
     prove(instance, _shape(instance, known, run), search, bounds, run, engine=engine)
 
 
@@ -46,6 +47,7 @@ def _shape(instance: Instance, known: Known, run: Run) -> Shape:
         cost=known.slicing.cost,
         earliest=earliest,
         latest=np.maximum(earliest, latest),
+        overflow=instance.memory is not None,
     )
 
 

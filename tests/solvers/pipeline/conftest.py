@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations_with_replacement, pairwise
+from itertools import combinations, combinations_with_replacement, pairwise, permutations
 from types import SimpleNamespace
 
 import numpy as np
@@ -106,17 +106,27 @@ def acyclic(instance: Instance, blocks: list[list[int]]) -> bool:
     return True
 
 
+def orders(instance: Instance, block: Sequence[int]) -> Iterator[Sequence[int]]:
+    """All execution orders of a block; where memory is unlimited one stands for all."""
+    if instance.memory is None:
+        yield block
+        return
+    edges = set(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
+    for order in permutations(block):
+        if not any((later, earlier) in edges for earlier, later in combinations(order, 2)):
+            yield order
+
+
 def partition_optimum(instance: Instance) -> float:
-    """Least bottleneck over all acyclic partitions into at most k blocks, without overflow."""
+    """Least bottleneck over all acyclic partitions into at most k blocks, and over their execution orders."""
     known: dict[tuple[int, ...], float] = {}
 
     def cost(block: list[int]) -> float:
         key = tuple(block)
         if key not in known:
-            known[key] = block_cost(instance, block)
+            known[key] = min(block_cost(instance, order) for order in orders(instance, block))
         return known[key]
 
-    assert instance.memory is None
     best = np.inf
     for blocks in partitions(instance.nodes, instance.stages):
         value = max(map(cost, blocks), default=0.0)

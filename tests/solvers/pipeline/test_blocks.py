@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, cores:
     """No cores: the cheapest one; else any set, searched for by so many threads."""
     rng = np.random.default_rng(21)
     outcomes = set()
-    for _ in range(120):
+    for _ in range(100):
         instance = oracle.draw(rng, int(rng.integers(1, 9)), 3)
         n, blocks = instance.nodes, blocks_of(instance, max(1, cores))
         weight = rng.integers(0, 5, n)
@@ -114,7 +114,7 @@ def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int) -> None
     """Most that exist, on graphs so small that a hunt sees nearly all sets."""
     rng = np.random.default_rng(27)
     missed = hits = 0
-    for _ in range(25):
+    for _ in range(15):
         instance = oracle.draw(rng, int(rng.integers(1, 9)), 3)
         blocks, weight = blocks_of(instance, cores), rng.integers(0, 5, instance.nodes)
         need = max(1, int(weight.sum()) // 2)
@@ -128,7 +128,7 @@ def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int) -> None
         assert not found or optimum * blocks.scale < limit * (1 + SAFETY)
         hits += bool(found)
         missed += not found and optimum * blocks.scale < limit
-    assert hits >= 8
+    assert hits >= 4
     assert missed <= 1
 
 
@@ -212,19 +212,19 @@ def test_the_reweighted_bound_is_above_the_others_of_its_kind(oracle: SimpleName
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_bounds_are_at_most_the_optimum_of_all_partitions(oracle: SimpleNamespace, method: Any) -> None:
+def test_many_bounds_of_single_blocks_are_the_optimum(oracle: SimpleNamespace, method: Any) -> None:
     rng = np.random.default_rng(26)
     tight = 0
-    for number in range(120):
-        nodes = 8 if number % 6 == 0 else int(rng.integers(0, 8))
+    for _ in range(30):
+        nodes = int(rng.integers(0, 7))
         instance = oracle.draw(rng, nodes, int(rng.integers(1, nodes + 2)))
-        run = LocalRun(seconds=10)
+        run = LocalRun(seconds=10, cores=2)
         method(instance, run)
         optimum = oracle.partition_optimum(instance)
         assert run.bounds[-1] <= optimum
-        assert all(earlier < later for earlier, later in zip(run.bounds, run.bounds[1:], strict=False))
+        assert all(earlier < later for earlier, later in pairwise(run.bounds))
         tight += run.bounds[-1] >= optimum * (1 - 1e-6)
-    assert tight >= 40
+    assert tight >= 10
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -16,10 +16,12 @@ from instances.pipeline import Instance
 from solvers.native import PipelineCore
 from solvers.pipeline._mip import Bounds, Program, search_first
 from solvers.pipeline._search import Search
+from solvers.pipeline.anchored import anchored
 from solvers.pipeline.bottleneck import bottleneck
 from solvers.pipeline.bottleneck_guess import bottleneck_guess
 from solvers.pipeline.exact import _shape as shape
 from solvers.pipeline.exact import exact
+from solvers.pipeline.reweighted import reweighted
 from solvers.pipeline.simple import simple
 from solvers.registry import LocalRun
 
@@ -30,6 +32,13 @@ METHODS = (simple, bottleneck, exact)
 
 HIGHS = partial(exact, engine="highs")
 NO_DAG, NO_CUT_IO = partial(bottleneck, dag=False), partial(bottleneck, cut_io=False)
+EXACT = (exact, HIGHS)
+
+#: How many random graphs each bound is held against brute force on.
+GRAPHS = (
+    *((simple, 75), (bottleneck, 12), (NO_DAG, 12), (NO_CUT_IO, 12), (bottleneck_guess, 10)),
+    *((exact, 29), (HIGHS, 110), (anchored, 120), (reweighted, 120)),
+)
 
 
 def bound_by(method: Any, instance: Instance, **limits: Any) -> LocalRun:
@@ -39,46 +48,78 @@ def bound_by(method: Any, instance: Instance, **limits: Any) -> LocalRun:
     return run
 
 
-@pytest.mark.parametrize(("method", "graphs"), [(exact, 100), (HIGHS, 50)])
-def test_exact_equals_brute_force_over_all_acyclic_partitions(
-    oracle: SimpleNamespace, method: Any, graphs: int
+@pytest.mark.parametrize(("number", "method", "graphs"), [(i, *row) for i, row in enumerate(GRAPHS)])
+def test_bounds_are_at_most_the_optimum_of_all_partitions(
+    oracle: SimpleNamespace, number: int, method: Any, graphs: int
 ) -> None:
-    rng = np.random.default_rng(11)
-    for number in range(graphs):
-        nodes = 8 if number % 5 == 0 else int(rng.integers(0, 8))
-        instance = oracle.draw(rng, nodes, int(rng.integers(1, 5)))
+    """On 500 graphs together, each method its own; those of the exact program are the optimum."""
+    rng = np.random.default_rng([11, number])
+    for nodes in (8, 8, *rng.integers(0, 8, graphs - 2).tolist()):
+        instance = oracle.draw(rng, nodes, int(rng.integers(1, nodes + 2)))
         optimum = oracle.partition_optimum(instance)
         run = bound_by(method, instance)
-        assert optimum * (1 - SAFETY) <= run.bounds[-1] <= optimum
-        assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum, rel=1e-9)
+        assert instance.work_bound() <= run.bounds[-1] <= optimum
+        if method in EXACT:
+            assert run.bounds[-1] >= optimum * (1 - SAFETY)
+            assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum, rel=1e-9)
+
+
+def test_the_graphs_are_500() -> None:
+    assert sum(graphs for _, graphs in GRAPHS) == 500
+
+
+@pytest.mark.parametrize(("method", "graphs"), [(exact, 25), (HIGHS, 30)])
+def test_exact_counts_the_overflow_of_the_best_order(oracle: SimpleNamespace, method: Any, graphs: int) -> None:
+    rng = np.random.default_rng(27)
+    counted = 0
+    for _ in range(graphs):
+        instance = oracle.draw(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4)), limited=True)
+        optimum = oracle.partition_optimum(instance)
+        run = bound_by(method, instance)
+        assert optimum * (1 - 5 * SAFETY) <= run.bounds[-1] <= optimum
+        counted += optimum > 1.01 * oracle.partition_optimum(replace(instance, memory=None))
+    assert counted >= graphs // 4
+
+
+def test_without_an_order_the_exact_bound_is_a_bound(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs that are too large for an execution order in the program have only what is certain in it."""
+    monkeypatch.setattr("solvers.pipeline._mip.MOST_ORDER_ROWS", 0)
+    rng = np.random.default_rng(28)
+    for _ in range(15):
+        instance = oracle.draw(rng, int(rng.integers(1, 7)), int(rng.integers(1, 3)), limited=True)
+        assert bound_by(exact, instance).bounds[-1] <= oracle.partition_optimum(instance)
+    two_chains = replace(
+        families()["overflow"].build(1), stages=1
+    )  # 9 in every order: one chain's end waits for the other
+    assert bound_by(exact, two_chains).bounds[-1] == pytest.approx(8, rel=2 * SAFETY)
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
-@pytest.mark.parametrize("name", ["chain", "slicing-trap"])
+@pytest.mark.parametrize("name", ["chain", "slicing-trap", "overflow"])
 def test_exact_proves_the_small_embedded_graphs(name: str, stages: int) -> None:
-    """All of at most 30 nodes but the one with a memory limit: its overflow is left out of every program."""
+    """All of at most 30 nodes."""
     instance = replace(families()[name].build(1), stages=stages)
     run = bound_by(exact, instance)
-    assert run.bounds[-1] == pytest.approx(verify(instance, run.solutions[-1]).cost, rel=SAFETY)
+    assert run.bounds[-1] == pytest.approx(verify(instance, run.solutions[-1]).cost, rel=2 * SAFETY)
 
 
 def test_the_hierarchy_of_the_paper(oracle: SimpleNamespace) -> None:
     rng = np.random.default_rng(12)
     stronger = 0
-    for _ in range(20):
-        instance = oracle.draw(rng, 7, int(rng.integers(2, 5)), density=0.3)
+    for _ in range(6):
+        instance = oracle.draw(rng, 6, int(rng.integers(2, 4)), density=0.3)
         values = [bound_by(method, instance).bounds[-1] for method in METHODS]
         assert values[0] <= values[1] <= values[2] * (1 + SAFETY)
         assert values[2] <= oracle.partition_optimum(instance)
         stronger += values[0] < values[1] < values[2]
-    assert stronger >= 5
+    assert stronger >= 2
 
 
 def test_what_is_left_out_of_a_program_never_strengthens_it(oracle: SimpleNamespace) -> None:
     rng = np.random.default_rng(19)
     weaker = np.zeros(2)
-    for _ in range(10):
-        instance = oracle.draw(rng, 7, int(rng.integers(2, 5)), density=0.4)
+    for _ in range(6):
+        instance = oracle.draw(rng, 6, int(rng.integers(2, 4)), density=0.4)
         without = [bound_by(method, instance).bounds[-1] for method in (NO_DAG, NO_CUT_IO)]
         whole = bound_by(bottleneck, instance).bounds[-1]
         guessed = bound_by(bottleneck_guess, instance).bounds[-1]
@@ -87,7 +128,7 @@ def test_what_is_left_out_of_a_program_never_strengthens_it(oracle: SimpleNamesp
         assert whole <= guessed * (1 + SAFETY)
         assert guessed <= oracle.partition_optimum(instance)
         weaker += (without[1] < whole * (1 - SAFETY), whole < guessed * (1 - SAFETY))
-    assert weaker.min() >= 2
+    assert weaker.min() >= 1
 
 
 def test_without_the_dag_a_block_may_leave_out_what_lies_between(oracle: SimpleNamespace) -> None:
@@ -99,25 +140,28 @@ def test_without_the_dag_a_block_may_leave_out_what_lies_between(oracle: SimpleN
     assert bound_by(NO_CUT_IO, instance).bounds[-1] == pytest.approx(9, rel=SAFETY)
 
 
-def test_two_blocks_are_guessed_exactly(oracle: SimpleNamespace) -> None:
-    """As in the paper: with k = 2 nothing is merged."""
+@pytest.mark.parametrize("cores", [1, 2])
+def test_two_blocks_are_guessed_exactly(oracle: SimpleNamespace, cores: int) -> None:
+    """As in the paper: with k = 2 nothing is merged. Two cores solve both programs at once."""
     rng = np.random.default_rng(20)
-    for _ in range(10):
+    for _ in range(6):
         instance = oracle.draw(rng, 7, 2, density=0.3)
-        assert bound_by(bottleneck_guess, instance).bounds[-1] == pytest.approx(
+        assert bound_by(bottleneck_guess, instance, cores=cores).bounds[-1] == pytest.approx(
             oracle.partition_optimum(instance), rel=SAFETY
         )
 
 
-def test_overflow_is_left_out(oracle: SimpleNamespace) -> None:
-    instance = oracle.draw(np.random.default_rng(13), 7, 3, density=0.3)
+def test_overflow_is_left_out_of_the_relaxations(oracle: SimpleNamespace) -> None:
+    instance = oracle.draw(np.random.default_rng(13), 6, 3, density=0.3)
     tight = replace(instance, memory=0.0)
-    for method in METHODS:
+    for method in (simple, bottleneck, bottleneck_guess):
         assert bound_by(method, tight).bounds[-1] == pytest.approx(bound_by(method, instance).bounds[-1], rel=SAFETY)
     search, known = search_first(tight, LocalRun(seconds=30))
     free = PipelineCore(instance).slice(known.order)
     assert free is not None
     assert known.slicing.cost == free.cost < search.cost
+    search, known = search_first(tight, LocalRun(seconds=30), overflow=True)
+    assert known.slicing.cost == search.cost > free.cost
 
 
 @pytest.mark.parametrize("method", [*METHODS, HIGHS, NO_DAG, NO_CUT_IO, bottleneck_guess])
@@ -154,7 +198,7 @@ def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, method: Any, monk
     monkeypatch.setattr(
         "solvers.pipeline._mip.anneal", lambda search, run, **_: search.offer(run.rng.random(instance.nodes))
     )
-    for seconds in (0.1, 0.4, 1.5):
+    for seconds in (0.1, 0.8):
         run = bound_by(method, instance, seconds=seconds)
         first = verify(instance, run.solutions[0]).cost
         assert first > 1.1 * cost
