@@ -64,12 +64,12 @@ class Kept:
     scanned: Scanned
     sha256: str | None
     _key: str
-    _found: Future[str]
+    _key_now: Future[str]
 
     def fits(self) -> bool:
         """Whether the file still has the content that the arrays were made of; waits until that is known."""
         try:
-            return self._found.result() == self._key
+            return self._key_now.result() == self._key
         except OSError:
             return False
 
@@ -90,12 +90,12 @@ def read(
     It comes from the arrays of the file, or else from the file, whose arrays are then kept; ``mode`` as `mode` returns
     it. Raises OSError, `scan.Odd`, and what ``build`` raises.
     """
-    found = None if mode == "off" else _find(path)
-    if found and (found.sha256 or not hashed):
+    for kept in () if mode == "off" else _find(path):
         with suppress(InputError, Odd):
-            built = build(found.scanned)
-            if found.fits():
-                return built, found.sha256
+            if kept.sha256 or not hashed:
+                built = build(kept.scanned)
+                if kept.fits():
+                    return built, kept.sha256
     digest, sha256 = Digest(os.urandom(32)), hashlib.sha256()
     content = limited(unpacked(limited(on_disk(path, digest))))
     scanned = scan(seen_by(sha256, content) if hashed else content)
@@ -106,12 +106,11 @@ def read(
     return built, checksum
 
 
-def _find(path: str | os.PathLike[str]) -> Kept | None:
-    """The arrays of a file, verified; None if there are none that can be taken."""
+def _find(path: str | os.PathLike[str]) -> Iterator[Kept]:
+    """Arrays of a file that are intact, from where the best may lie on."""
     for place in _places(path):
         with suppress(*DEFECTS):
-            return _read(place, path)
-    return None
+            yield _read(place, path)
 
 
 def _keep(path: str | os.PathLike[str], scanned: Scanned, digest: Digest, sha256: str | None) -> None:
@@ -188,9 +187,9 @@ def _read(place: Path, path: str | os.PathLike[str]) -> Kept:
     header, end = _header(mapped)
     seed = bytes.fromhex(header["seed"])
     pool = ThreadPoolExecutor(1)
-    found = pool.submit(_digest_of_file, path, seed)
+    key_now = pool.submit(_digest_of_file, path, seed)
     pool.shutdown(wait=False)
-    return Kept(_scanned(mapped, end, seed, header), header["sha256"], header["key"], found)
+    return Kept(_scanned(mapped, end, seed, header), header["sha256"], header["key"], key_now)
 
 
 def _map(place: Path) -> mmap.mmap:

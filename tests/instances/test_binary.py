@@ -249,6 +249,17 @@ def test_a_folder_that_is_not_to_be_written_stays_as_it_is(path, scans, tmp_path
     assert scans == [1]
 
 
+def test_old_arrays_beside_a_file_do_not_hide_new_ones_elsewhere(path, scans):
+    load(path)
+    path.write_text(json.dumps(document(cost=11)))
+    path.parent.chmod(0o555)
+    try:
+        assert costs(path) == costs(path) == [11, 20, 30]
+    finally:
+        path.parent.chmod(0o755)
+    assert scans == [1, 1]
+
+
 def test_nowhere_to_write_is_no_error(path, scans, tmp_path):
     (tmp_path / "cache").write_text("not a folder")
     path.parent.chmod(0o555)
