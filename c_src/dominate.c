@@ -2,6 +2,7 @@
 #include "dominate.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 
 /* What both searches read. */
 struct facts {
@@ -26,19 +27,46 @@ static bool uses_no_more(const struct facts *facts, int64_t v, int64_t k, int64_
     return true;
 }
 
-/* How much less value k costs in the pair e than value other, at least, whatever the other end takes of the
- * values that are left; -NEVER where k is not allowed beside some value that other is allowed beside. */
-static int64_t least_gain(const struct shard_network *network, int64_t v, int64_t e, int64_t k, int64_t other,
-                          const int8_t *value) {
+/* A pair as one of its ends sees it: the cell of its value k beside value b is cell[k * across + b * along].
+ */
+struct side {
+    const int64_t *cell;
+    int64_t across, along;
+    int64_t other, size; /* first row and number of values of the other end */
+};
+
+static struct side side_of(const struct shard_network *network, int64_t v, int64_t e) {
     const bool is_tail = network->tail[e] == v;
     const int64_t u = is_tail ? network->head[e] : network->tail[e];
     const int64_t columns = size_of(network, network->head[e]);
-    const int64_t across = is_tail ? columns : 1, along = is_tail ? 1 : columns;
-    const int64_t *cell = network->cell + network->cell_start[e];
+    return (struct side){.cell = network->cell + network->cell_start[e],
+                         .across = is_tail ? columns : 1,
+                         .along = is_tail ? 1 : columns,
+                         .other = network->start[u],
+                         .size = size_of(network, u)};
+}
+
+/* Where value k costs least in a pair, beside the values that are left; -1 if it is allowed beside none. */
+static int64_t cheapest_place(const struct side *side, int64_t k, const int8_t *value) {
+    int64_t best = -1, least = NEVER;
+    for (int64_t b = 0; b < side->size; b++) {
+        const int64_t cost = side->cell[k * side->across + b * side->along];
+        if (value[side->other + b] && cost < least) {
+            least = cost;
+            best = b;
+        }
+    }
+    return best;
+}
+
+/* How much less value k costs in a pair than value `old`, at least, whatever is left for the other end;
+ * -NEVER where k is not allowed beside something that `old` is allowed beside. */
+static int64_t least_gain(const struct side *side, int64_t k, int64_t old, const int8_t *value) {
     int64_t least = NEVER;
-    for (int64_t b = 0; b < size_of(network, u); b++) {
-        const int64_t now = cell[other * across + b * along], then = cell[k * across + b * along];
-        if (!value[network->start[u] + b] || now == NEVER)
+    for (int64_t b = 0; b < side->size; b++) {
+        const int64_t now = side->cell[old * side->across + b * side->along];
+        const int64_t then = side->cell[k * side->across + b * side->along];
+        if (!value[side->other + b] || now == NEVER)
             continue;
         if (then == NEVER)
             return -NEVER;
@@ -47,35 +75,75 @@ static int64_t least_gain(const struct shard_network *network, int64_t v, int64_
     return least;
 }
 
-/* Whether value k of v can replace value other. */
-static bool replaces(const struct facts *facts, int64_t v, int64_t k, int64_t other, const int8_t *value) {
+/* Whether value k of v can replace value `old`, which is allowed beside something in every pair and costs
+ * least there beside the values `place`. */
+static bool replaces(const struct facts *facts, int64_t v, int64_t k, int64_t old, const int64_t *place,
+                     const int8_t *value) {
     const struct shard_network *network = facts->network;
-    const int64_t first = network->start[v];
-    if (!uses_no_more(facts, v, k, other))
+    const int64_t *arc = network->arc + network->arc_start[v];
+    const int64_t arcs = network->arc_start[v + 1] - network->arc_start[v];
+    const int64_t *cost = facts->cost + network->start[v];
+    int64_t hope = cost[old] - cost[k];
+    for (int64_t a = 0; a < arcs; a++) {
+        const struct side side = side_of(network, v, arc[a]);
+        const int64_t *cell = side.cell + place[a] * side.along;
+        if (cell[k * side.across] == NEVER)
+            return false;
+        hope += cell[old * side.across] - cell[k * side.across];
+    }
+    if (hope < 0 || !uses_no_more(facts, v, k, old))
         return false;
-    int64_t gain = facts->cost[first + other] - facts->cost[first + k];
-    for (int64_t a = network->arc_start[v]; a < network->arc_start[v + 1]; a++) {
-        const int64_t more = least_gain(network, v, network->arc[a], k, other, value);
+    int64_t gain = cost[old] - cost[k];
+    for (int64_t a = 0; a < arcs; a++) {
+        const struct side side = side_of(network, v, arc[a]);
+        const int64_t more = least_gain(&side, k, old, value);
         if (more == -NEVER)
             return false;
-        if (more == NEVER)
-            return true; /* other is allowed beside nothing */
         gain += more;
     }
     return gain >= 0;
 }
 
+/* Whether some value of v that is left can replace value `old`, or it is allowed nowhere; place is scratch.
+ */
+static bool is_dominated(const struct facts *facts, int64_t v, int64_t old, int64_t *place,
+                         const int8_t *value) {
+    const struct shard_network *network = facts->network;
+    for (int64_t a = network->arc_start[v]; a < network->arc_start[v + 1]; a++) {
+        const struct side side = side_of(network, v, network->arc[a]);
+        const int64_t best = cheapest_place(&side, old, value);
+        if (best < 0)
+            return true;
+        place[a - network->arc_start[v]] = best;
+    }
+    for (int64_t k = 0; k < size_of(network, v); k++)
+        if (k != old && value[network->start[v] + k] && replaces(facts, v, k, old, place, value))
+            return true;
+    return false;
+}
+
+static int64_t largest_degree(const struct shard_network *network) {
+    int64_t largest = 1;
+    for (int64_t v = 0; v < network->variables; v++) {
+        const int64_t degree = network->arc_start[v + 1] - network->arc_start[v];
+        largest = degree > largest ? degree : largest;
+    }
+    return largest;
+}
+
 int shard_dominate(const struct shard_network *network, const int64_t *cost, const int64_t *usage_start,
                    const int64_t *usage, const int8_t *keep, int8_t *value) {
     const struct facts facts = {network, cost, usage_start, usage};
+    int64_t *place = malloc((size_t)largest_degree(network) * sizeof *place);
+    if (!place)
+        return SHARD_NO_MEMORY;
     for (int64_t v = 0; v < network->variables; v++) {
-        const int64_t size = size_of(network, v);
         int8_t *mine = value + network->start[v];
-        for (int64_t other = 0; other < size && !keep[v]; other++)
-            for (int64_t k = 0; k < size && mine[other]; k++)
-                if (k != other && mine[k] && replaces(&facts, v, k, other, value))
-                    mine[other] = 0;
+        for (int64_t k = 0; k < size_of(network, v) && !keep[v]; k++)
+            if (mine[k] && is_dominated(&facts, v, k, place, value))
+                mine[k] = 0;
     }
+    free(place);
     return SHARD_OK;
 }
 
@@ -83,11 +151,8 @@ int shard_dominate(const struct shard_network *network, const int64_t *cost, con
  * there is none. */
 static int64_t best_beside(const struct facts *facts, int64_t v, int64_t a) {
     const struct shard_network *network = facts->network;
-    const int64_t e = network->arc[network->arc_start[v]];
-    const bool is_tail = network->tail[e] == v;
-    const int64_t columns = size_of(network, network->head[e]);
-    const int64_t *cell = network->cell + network->cell_start[e] + (is_tail ? a : a * columns);
-    const int64_t stride = is_tail ? columns : 1;
+    const struct side side = side_of(network, v, network->arc[network->arc_start[v]]);
+    const int64_t *cell = side.cell + a * side.along, stride = side.across;
     const int64_t *cost = facts->cost + network->start[v];
     int64_t best = -1;
     for (int64_t k = 0; k < size_of(network, v); k++) {

@@ -19,7 +19,7 @@
  *   keep         in,  variables elements: not 0 where a variable is to be left alone
  *   value        in and out, start[variables] elements: 0 where a value is ruled out, else 1
  *
- * Returns SHARD_OK. */
+ * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_dominate(const struct shard_network *network, const int64_t *cost, const int64_t *usage_start,
                    const int64_t *usage, const int8_t *keep, int8_t *value);
 
