@@ -19,6 +19,7 @@ HEADERS = (
     "hunt.h",
     "messages.h",
     "dominate.h",
+    "contract.h",
 )
 INTERNAL = ("partition.h", "random.h", "flow.h")  # nothing in them is for Python
 SOURCES = (
@@ -33,6 +34,7 @@ SOURCES = (
     "hunt.c",
     "messages.c",
     "dominate.c",
+    "contract.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")
 READER_SOURCES = ("scan.c", "digest.c")

@@ -255,6 +255,32 @@ class BlockCosts:
         return Cheapest(cost[0], 0, member.astype(bool), 0)
 
 
+def contract_tables(
+    old: tuple[Longs, Longs, Longs, Longs, Longs],
+    how: tuple[Longs, Longs, Longs, Longs],
+    target: Longs,
+    cells: int,
+    forbidden: int,
+) -> tuple[Longs, Longs]:
+    """The cells of new pairs and the costs of new values, ``(cell, row)``, that old pairs add up to.
+
+    ``old``        ``(start, tail, head, cell_start, cell)``, as in `CostNetwork`, but pairs may recur
+    ``how``        ``(start, root, value_start, value)``: rows of the new variables, shape (w + 1,); the new variable of
+                   every old one x, and its value beside each value of that, ``value[value_start[x]:]``
+    ``target``     shape (p,): first of the new cells of a pair, row-major over its new variables, lower index first;
+                   -1 where a pair's costs belong to values
+    ``cells``      number of new cells
+    ``forbidden``  what costs and sums from here on become; all others together are less
+    """
+    start, tail, head, cell_start, cell = (np.ascontiguousarray(column) for column in old)
+    new_start, root, value_start, value = (np.ascontiguousarray(column) for column in how)
+    new_cell, row = np.zeros(cells, dtype=np.int64), np.zeros(int(new_start[-1]), dtype=np.int64)
+    columns = (tail, head, cell_start, cell, np.diff(start), root, value_start, value, np.diff(new_start), new_start)
+    pointers = [_in(column) for column in (*columns, _shaped(target, (len(tail),)))]
+    _check(lib.shard_contract(len(tail), *pointers, forbidden, _out(new_cell), _out(row)))
+    return new_cell, row
+
+
 class CostNetwork:
     """Variables with domains and a table of costs for each pair of them, as the core sees it.
 

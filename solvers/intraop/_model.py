@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from instances.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._ragged import offsets, spread, within
+from solvers.native import contract_tables
 
 Mask = NDArray[np.bool_]
 
@@ -278,41 +279,26 @@ def _contract_pairs(model: Model, how: Contraction, unary: _Sums, narrow: list[W
     kept, place = np.unique(low * len(sizes) + high, return_inverse=True)
     tail, head = np.divmod(kept, max(1, len(sizes)))
     cell_start = offsets(sizes[tail] * sizes[head])
-    target = np.zeros(len(joins), dtype=np.int64)
+    target = np.full(len(joins), -1)
     target[joins] = cell_start[place]
-    cells = _Sums(int(cell_start[-1]), model.forbidden)
-    for pairs in blocks(sizes[ends[0]] * np.where(ends[0] != ends[1], sizes[ends[1]], 1)):
-        position, cost, joined = _new_cells(model, how, pairs, target[pairs], joins[pairs])
-        cells.add(position[joined], cost[joined])
-        unary.add(position[~joined], cost[~joined])
-    for (_, cost), first in zip(extra, target[len(ends[0]) :].tolist(), strict=True):
-        cells.add(first + np.arange(cost.size), cost.ravel())
+    cell, row = contract_tables(
+        (model.start, model.tail, model.head, model.cell_start, model.cell),
+        (start, how.root, how.value_start, how.value),
+        target[: len(ends[0])],
+        int(cell_start[-1]),
+        model.forbidden,
+    )
+    unary.add(np.arange(len(row)), row)
     for scope, cost in narrow:
         if len(scope) == 1:
             unary.add(start[scope[0]] + np.arange(cost.size), cost.ravel())
-    return tail, head, cell_start, cells.result()
-
-
-def _new_cells(model: Model, how: Contraction, pairs: Ints, target: Ints, joins: Mask) -> tuple[Ints, Ints, Mask]:
-    """``(position, cost, joined)`` of everything that some old pairs add.
-
-    The position is a new cell, from ``target`` on, for pairs that join two new variables, else a new row.
-    """
-    x, y = model.tail[pairs], model.head[pairs]
-    a, b = how.root[x], how.root[y]
-    low, high = np.minimum(a, b), np.maximum(a, b)
-    width = np.where(a == b, 1, how.sizes[high])
-    count = how.sizes[low] * width
-    cell = within(count)
-    i, j = np.divmod(cell, np.repeat(width, count))  # values of `low` and `high`
-    swapped, same = np.repeat(a > b, count), np.repeat(a == b, count)
-    of_x = how.value[np.repeat(how.value_start[x], count) + np.where(swapped, j, i)]
-    of_y = how.value[np.repeat(how.value_start[y], count) + np.where(swapped | same, i, j)]
-    cost = model.cell[np.repeat(model.cell_start[pairs], count) + of_x * np.repeat(model.sizes[y], count) + of_y]
-    start, joined = offsets(how.sizes), np.repeat(joins, count)
-    by_high = np.repeat(how.sizes[low] == 1, count) & ~same
-    row = np.where(by_high, np.repeat(start[high], count) + j, np.repeat(start[low], count) + i)
-    return np.where(joined, np.repeat(target, count) + cell, row), cost, joined
+    if extra:
+        cells = _Sums(len(cell), model.forbidden)
+        cells.add(np.arange(len(cell)), cell)
+        for (_, cost), first in zip(extra, target[len(ends[0]) :].tolist(), strict=True):
+            cells.add(first + np.arange(cost.size), cost.ravel())
+        cell = cells.result()
+    return tail, head, cell_start, cell
 
 
 def blocks(counts: Ints) -> Iterator[Ints]:
