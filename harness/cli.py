@@ -852,21 +852,29 @@ def _numbers(text: str) -> list[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        found |= set(range(_natural(first), _natural(last if dash else first) + 1))
+        found |= set(range(_cpu(first), _cpu(last if dash else first) + 1))
     if not found:
         raise argparse.ArgumentTypeError(f"expected numbers and ranges as 0,2,4-7, found {text!r}")
     return sorted(found)
+
+
+#: Greatest number that an option of a reproduction takes, and greatest number of a CPU.
+MOST, MOST_CPU = 10**9, 2**16
 
 
 def _from_one(text: str) -> tuple[int, ...]:
     return tuple(sorted({_count(word, least=1) for word in text.split(",")}))
 
 
-def _count(text: str, least: int = 0) -> int:
+def _count(text: str, least: int = 0, most: int = MOST) -> int:
     number = _natural(text)
-    if not least <= number <= MOST:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {MOST}, found {text!r}")
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}, found {text!r}")
     return number
+
+
+def _cpu(text: str) -> int:
+    return _count(text, most=MOST_CPU)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -898,9 +906,6 @@ def _solver_name(text: str) -> str:
         raise argparse.ArgumentTypeError(f"{expected}, found {text!r}")
     return text
 
-
-#: Greatest number that an option of a reproduction takes.
-MOST = 10**9
 
 #: How options of reproductions are read, by their kind, and what stands for their value in help.
 READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {

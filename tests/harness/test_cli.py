@@ -284,6 +284,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["run", "--instance", "EXAMPLE", "--results", "."], "expected a folder that hides nothing from runs"),
         (["run", "--solver", "brkga-10"], "brkga-100"),
         (["run", "--jobs", "0"], "at least 1"),
+        (["worker", "--scheduler", "x", "--cpus", "0-999999999"], "a whole number from 0 to 65536"),
         (["results", "--results", "nowhere"], "run `shardmark run` first"),
         (["leaderboard", "--results", "nowhere"], "run `shardmark run` first"),
         (["generate", "nothing", "--output", "x.json"], "invalid choice"),
