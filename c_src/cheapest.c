@@ -10,11 +10,11 @@
 #include "flow.h"
 
 #define FIXED_EXCESS FLOW_INFINITE
-#define ROUNDS 8     /* prices tried for a node of the tree */
-#define CANDIDATES 8 /* nodes of the graph whose children are tried before one is branched on */
-#define SHARED 8     /* decisions above a sub-tree that threads share out, 2 to this power are SHARD_CLAIMS */
+#define ROUNDS 4      /* prices tried for a node of the tree */
+#define CANDIDATES 16 /* nodes of the graph whose children are tried before one is branched on */
+#define SHARED 8 /* decisions above a sub-tree that threads share out, 2 to this power are SHARD_CLAIMS */
 
-#define RELIABLE 4 /* children of a node that are tried before their mean is trusted */
+#define RELIABLE 2 /* children of a node that are tried before their mean is trusted */
 
 enum verdict { CLOSED, FOUND, OPEN };
 
