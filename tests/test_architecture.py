@@ -30,7 +30,8 @@ ALLOWED = {
     "harness.dask_worker": {"instances", "harness", "solvers.registry"},
     "harness.new_solver": {"solvers.registry"},
     "harness.verify": {"instances", "harness.verify"},
-    "harness.cli": {"instances", "harness", "leaderboard", "solvers.registry"},
+    "harness.cli": {"instances", "harness", "solvers.registry"},
+    "harness.commands": {"instances", "harness", "leaderboard", "solvers.registry"},
     "harness.report": set(),
     "leaderboard": {"harness.report", "harness.score", "instances.errors", "leaderboard"},
 }

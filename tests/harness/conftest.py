@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli, conformance
+from harness import commands, conformance
 from harness.backends import Backend, choose
 from harness.discover import SolverInfo, discover
 from harness.limits import Limits, Order
@@ -80,7 +80,7 @@ def posix_for_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(limits: str = "auto", isolation: str = "auto") -> Backend:
         return backend_here("posix", isolation) if limits == "auto" else choose(limits, isolation)
 
-    for user in (cli, conformance):
+    for user in (commands, conformance):
         monkeypatch.setattr(user, "choose", chosen)
 
 
