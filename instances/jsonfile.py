@@ -12,7 +12,7 @@ import re
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,11 @@ def decode(content: bytes, source: str | os.PathLike[str]) -> str:
         raise InputError(source, f"byte {error.start}", "expected UTF-8 text") from None
 
 
-def parse_json(text: str, source: str | os.PathLike[str]) -> Any:
+def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[str], Any] | None = None) -> Any:
     """Parse ``text`` as JSON; raise InputError at the line and column where it stops being JSON.
 
-    Stricter than the standard library: a duplicated key, NaN and Infinity are errors. Integers of up to 4300
-    digits stay exact, longer ones are errors.
+    Stricter than the standard library: a duplicated key, NaN and Infinity are errors, unless ``constant`` says what
+    these two stand for. Integers of up to 4300 digits stay exact, longer ones are errors.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def parse_json(text: str, source: str | os.PathLike[str]) -> Any:
 
     try:
         with collector_paused():
-            return json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
+            return json.loads(text, object_pairs_hook=unique, parse_constant=constant or no_constant)
     except InputError:
         raise
     except json.JSONDecodeError as error:

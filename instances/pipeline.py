@@ -16,6 +16,7 @@ from instances.columns import (
     require_int,
     require_list,
     require_number,
+    require_rows,
     require_text,
 )
 from instances.errors import InputError
@@ -25,6 +26,7 @@ from instances.jsonfile import require_keys
 
 FORMAT = "shardmark/pipeline/1"
 OPTIONS = ("stages",)
+RAGGED = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +154,7 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
 
 
 def _graph(edges: Any, names: tuple[str, ...], source: str) -> Graph:
-    start, flat = ragged_ints(require_list(edges, source, "edges"), source, "edges")
+    start, flat = ragged_ints(require_rows(edges, source, "edges"), source, "edges")
     odd = np.diff(start) != 2
     if odd.any():
         raise InputError(source, f"edges[{int(np.argmax(odd))}]", "expected a pair [tail, head]")

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,9 +50,9 @@ class Scanned:
     leaves: tuple[tuple[int, int, bool], ...]
 
     def document(self) -> Any:
-        """The document, a `Ragged` in place of every list of lists; Odd or InputError if it is not JSON."""
+        """The document, a `Ragged` in place of every list of lists; InputError if it is not JSON."""
         lists = self.lists()
-        return _parse(jsonfile.decode(self.text, ""), lambda _: next(lists, None))
+        return jsonfile.parse_json(jsonfile.decode(self.text, ""), "", lambda _: next(lists, None))
 
     def validate(self) -> None:
         """Raise ValueError if rows and signs of the lists are not those of these integers."""
@@ -184,16 +183,3 @@ def seen_by(digest: Any, pieces: Iterable[Any]) -> Iterator[Any]:
     for piece in pieces:
         digest.update(piece)
         yield piece
-
-
-def _parse(text: str, constant: Callable[[str], Any]) -> Any:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(pairs)
-        if len(result) != len(pairs):
-            raise Odd("a key twice")
-        return result
-
-    try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=constant)
-    except (ValueError, RecursionError) as error:
-        raise Odd(str(error)) from None

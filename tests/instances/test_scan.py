@@ -10,7 +10,6 @@ import threading
 import tracemalloc
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +27,22 @@ PLAIN = {
         "usage_limit": 7,
     }
 }
+PIPELINE = {
+    "format": "shardmark/pipeline/1",
+    "stages": 2,
+    "nodes": {"work": [3, 2.5, 4], "output_size": [1, 2, 0], "param_size": [0, 5, 0]},
+    "edges": [[0, 1], [1, 2]],
+}
+UNIT = {"cpuLatency": 1.0, "fpgaLatency": 2.0, "isBackwardNode": False, "size": 1.0, "supportedOnFpga": 1}
+PLACEMENT = {
+    "maxFPGAs": 2,
+    "maxCPUs": 1,
+    "maxSizePerFPGA": 8.0,
+    "nodes": [{"id": 0, **UNIT}, {"id": 1, **UNIT}],
+    "edges": [{"sourceId": 0, "destId": 1, "cost": 0.5}],
+    "grid": [[1, 2], [3]],
+}
+TAKEN = [(PLAIN, None), (PIPELINE, None), (PLACEMENT, "pipeline")]
 INTEGERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 99), st.sampled_from([2**63, -(2**63) - 1]))
 SCALARS = st.one_of(INTEGERS, st.none(), st.booleans(), st.floats(allow_nan=False), st.text(max_size=4))
 ROWS = st.lists(st.lists(INTEGERS, max_size=4), max_size=4)
@@ -86,18 +101,29 @@ def test_lists_of_integers_never_need_the_general_reader(lists, separators, cut)
 
 
 def outcome(read: Any) -> Any:
-    """An instance as its fields, or the sentence."""
+    """An instance as its document, or the sentence."""
     try:
         instance = read()
     except InputError as error:
         return str(error)
-    return [value.tolist() if isinstance(value, np.ndarray) else value for value in vars(instance).values()]
+    return repr(instances.track_module(instance.track).to_document(instance))
 
 
-@given(spoilt(st.just(PLAIN)))
-def test_an_instance_and_every_sentence_are_those_of_the_general_reader(content):
-    read = lambda: instances._build(parse_json(decode(content, "x"), "x"), "x", None, {})  # noqa: E731
-    assert outcome(lambda: parse(content, "x")) == outcome(read)
+@given(st.sampled_from(TAKEN).flatmap(lambda pair: st.tuples(spoilt(st.just(pair[0])), st.just(pair[1]))))
+def test_an_instance_and_every_sentence_are_those_of_the_general_reader(case):
+    content, track = case
+    general = outcome(lambda: instances._build(parse_json(decode(content, "x"), "x"), "x", track, {}))
+    assert outcome(lambda: parse(content, "x", track)) == general
+
+
+@pytest.mark.parametrize(("document", "track"), TAKEN)
+def test_the_documents_that_are_spoilt_are_right(document, track):
+    assert parse(json.dumps(document).encode(), "x", track).nodes > 1
+
+
+def test_edges_of_a_pipeline_never_need_the_general_reader(monkeypatch):
+    monkeypatch.setattr(instances, "decode", None)
+    assert parse(json.dumps(PIPELINE).encode(), "x").graph.tail.tolist() == [0, 1]
 
 
 def test_numbers_of_every_length_at_every_place_of_a_piece():
