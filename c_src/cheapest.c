@@ -12,7 +12,6 @@
 #define FIXED_EXCESS FLOW_INFINITE
 #define ROUNDS 4      /* prices tried for a node of the tree */
 #define CANDIDATES 16 /* nodes of the graph whose children are tried before one is branched on */
-#define SHARED 8 /* decisions above a sub-tree that threads share out, 2 to this power are SHARD_CLAIMS */
 
 #define RELIABLE 2 /* children of a node that are tried before their mean is trusted */
 
@@ -21,8 +20,7 @@ enum verdict { CLOSED, FOUND, OPEN };
 /* A node of the tree whose other child is still to be seen. */
 struct decision {
     int32_t trail; /* assignments before it */
-    int32_t level; /* decisions before it */
-    int32_t path;  /* the last of those, a bit each: 1 where the node was put into the set */
+    int32_t level; /* of the node of the tree that it belongs to */
     int32_t node;  /* put into the set; left out by the other child */
     int64_t bound;
     double price;
@@ -57,9 +55,10 @@ struct tree {
     uint64_t *rows;     /* bit sets: see `bits` */
     struct gain *gains; /* 2 * nodes: of leaving a node out, and of putting it in */
     struct decision *decisions;
-    int32_t depth;       /* decisions whose other child is still to be seen */
-    int32_t level, path; /* of the current node of the tree, as in its decisions */
-    int8_t *claimed;
+    int32_t depth; /* decisions whose other child is still to be seen */
+    int32_t
+        level; /* decisions above the current node of the tree if all leave a node out; else SHARD_TRUNK */
+    int32_t *shared;
     int32_t *stop;
     double deadline;
     int64_t cuts, budget; /* minimum cuts computed, and allowed */
@@ -405,12 +404,10 @@ static int64_t probe(struct tree *tree, int32_t v, int8_t value) {
     return bound < tree->limit ? (bound > tree->bound ? bound : tree->bound) : tree->limit;
 }
 
-/* What putting a node in (value 1) or leaving it out (-1) adds to the bound: the mean of several trials,
- * which threads that share a tree out may not differ in. */
+/* What putting a node in (value 1) or leaving it out (-1) adds to the bound: the mean of several trials. */
 static double gain(struct tree *tree, int32_t v, int8_t value) {
     struct gain *past = &tree->gains[2 * v + (value > 0)];
-    const bool known = past->count >= RELIABLE && (!tree->claimed || tree->level >= SHARED);
-    if (known)
+    if (past->count >= RELIABLE)
         return past->sum / past->count;
     const double gained = (double)(probe(tree, v, value) - tree->bound);
     past->sum += gained;
@@ -440,10 +437,9 @@ static int32_t choose(struct tree *tree) {
 
 /* Go to a child of a node of the tree; false if it needs no search, or another thread has claimed it. */
 static bool enter(struct tree *tree, const struct decision *from, int8_t value) {
-    tree->level = from->level + 1;
-    tree->path = 2 * from->path + (value > 0);
-    if (tree->claimed && tree->level == SHARED &&
-        __atomic_exchange_n(&tree->claimed[tree->path], 1, __ATOMIC_RELAXED))
+    const bool trunk = from->level < SHARD_TRUNK;
+    tree->level = trunk && value < 0 ? from->level + 1 : SHARD_TRUNK;
+    if (trunk && value > 0 && __atomic_exchange_n(&tree->shared[2 * from->level + 1], 1, __ATOMIC_RELAXED))
         return false;
     return assign(tree, from->node, value) && propagate(tree);
 }
@@ -463,11 +459,25 @@ static bool backtrack(struct tree *tree) {
     return false;
 }
 
+/* The node that the first thread here has chosen to branch on. */
+static int32_t agree(struct tree *tree) {
+    if (tree->level == SHARD_TRUNK)
+        return choose(tree);
+    int32_t *agreed = &tree->shared[2 * tree->level]; /* plus 1, 0 for none yet */
+    int32_t chosen = __atomic_load_n(agreed, __ATOMIC_RELAXED);
+    if (chosen == 0) {
+        const int32_t own = choose(tree) + 1;
+        if (__atomic_compare_exchange_n(agreed, &chosen, own, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            chosen = own;
+    }
+    return chosen - 1;
+}
+
 static bool branch(struct tree *tree) {
-    const int32_t v = choose(tree);
+    const int32_t v = agree(tree);
     if (v < 0)
         return backtrack(tree);
-    const struct decision last = {tree->assigned, tree->level, tree->path, v, tree->bound, tree->price};
+    const struct decision last = {tree->assigned, tree->level, v, tree->bound, tree->price};
     tree->decisions[tree->depth++] = last;
     return enter(tree, &last, 1) || backtrack(tree);
 }
@@ -500,11 +510,12 @@ static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *membe
 }
 
 int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, int64_t need,
-                   const int8_t *fixed, int64_t limit, int first, double seconds, int8_t *claimed,
+                   const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
                    int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member) {
     struct tree tree = {.problem = problem, .weight = weight, .need = need, .limit = limit};
     const int status = allocate(&tree);
-    tree.claimed = claimed;
+    tree.shared = shared;
+    tree.level = shared ? 0 : SHARD_TRUNK;
     tree.stop = stop;
     tree.budget = *cuts;
     tree.deadline = now() + seconds;

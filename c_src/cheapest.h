@@ -40,8 +40,9 @@ struct shard_blocks {
     const int64_t *pair;
 };
 
-/* Sub-trees that the searches of several threads share out among them. */
-#define SHARD_CLAIMS 256
+/* Nodes of the trunk of the tree, on which all decisions leave a node out, whose branches threads share out.
+ */
+#define SHARD_TRUNK 4096
 
 /* Find a convex set that weighs at least `need` and costs less than `limit`.
  *
@@ -52,9 +53,9 @@ struct shard_blocks {
  *   limit    in,  only sets that cost less are wanted
  *   first    in,  1: the first such set will do; 0: the cheapest is wanted
  *   seconds  in,  how long the search may take, but for the end of a minimum cut
- *   claimed  in and out, SHARD_CLAIMS elements, zeros to begin with, or NULL: searches with the same
- * arguments otherwise, `first` among them, and the same `claimed` share the work out: no such set costs less
- *            than the least of what they prove
+ *   shared   in and out, 2 * SHARD_TRUNK elements, zeros to begin with, or NULL: searches with the same
+ *            arguments otherwise, `first` among them, share the work out by it: no such set costs less than
+ *            the least of what they prove
  *   stop     in and out, 1 element: the search ends soon after it is made 1, as the search itself does when
  * it has found what it wants cuts     in,  how many minimum cuts may be computed; out, how many were cost
  * out, 1 element: cost of the set, `limit` if none was found proved   out, 1 element: no such set costs less
@@ -62,7 +63,7 @@ struct shard_blocks {
  *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, int64_t need,
-                   const int8_t *fixed, int64_t limit, int first, double seconds, int8_t *claimed,
+                   const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
                    int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member);
 /* cffi: end */
 

@@ -27,7 +27,8 @@ Words = NDArray[np.uint64]
 #: The cost, in a network of cost functions, of what is not allowed.
 NEVER = 2**60
 
-CLAIMS: int = lib.SHARD_CLAIMS
+#: Elements of what the threads of one search share.
+SHARED: int = 2 * lib.SHARD_TRUNK
 
 _REASONS = {
     lib.SHARD_CYCLE: "expected a graph without cycles",
@@ -220,7 +221,7 @@ class BlockCosts:
         fixed: NDArray[np.int8] | None = None,
         any_set: bool = False,
         seconds: float = math.inf,
-        claimed: NDArray[np.int8] | None = None,
+        shared: Index | None = None,
         stop: Index | None = None,
     ) -> Cheapest:
         """The cheapest convex set of weight ``need`` or more, or any such set, that costs less than ``limit``.
@@ -228,7 +229,7 @@ class BlockCosts:
         ``weight`` has shape (n,), int64, none negative, at most 2^50 in all; ``fixed`` has shape (n,): 1 for nodes of
         the set, -1 for others, 0 where that is open. At most ``cuts`` minimum cuts are computed, within ``seconds``.
 
-        Threads that search for the same, any set, share the work by one ``claimed``, shape (CLAIMS,), zeros to begin
+        Threads that search for the same, any set, share the work by one ``shared``, shape (SHARED,), zeros to begin
         with, and are called off by one ``stop``, shape (1,): no such set costs less than the least of what they prove.
         """
         if weight.min(initial=0) < 0 or int(weight.sum()) > 2**50 or need < 1:
@@ -237,8 +238,8 @@ class BlockCosts:
         fixed = np.zeros(self.nodes, dtype=np.int8) if fixed is None else _shaped(fixed, (self.nodes,))
         spent, cost, proved = ffi.new("int64_t *", cuts), ffi.new("int64_t *"), ffi.new("int64_t *")
         stop = np.zeros(1, dtype=np.int32) if stop is None else _shaped(stop, (1,))
-        claims = ffi.NULL if claimed is None else _out(_shaped(claimed, (CLAIMS,)))
-        given = (_in(_shaped(weight, (self.nodes,))), need, _in(fixed), limit, any_set, seconds, claims, _out(stop))
+        common = ffi.NULL if shared is None else _out(_shaped(shared, (SHARED,)))
+        given = (_in(_shaped(weight, (self.nodes,))), need, _in(fixed), limit, any_set, seconds, common, _out(stop))
         _check(lib.shard_cheapest(self._blocks, *given, spent, cost, proved, _out(member)))
         return Cheapest(cost[0], proved[0], member.astype(bool), spent[0])
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.native import CLAIMS, BlockCosts, Cheapest, Longs, Words
+from solvers.native import SHARED, BlockCosts, Cheapest, Longs, Words
 from solvers.registry import Run
 
 #: All work and communication become less than 2 to this power, as integers.
@@ -92,14 +92,14 @@ class Blocks:
 
     def any_set(self, weight: Longs, need: int, limit: int, seconds: float) -> Cheapest:
         """Some convex set of weight ``need`` or more that costs less than ``limit``, searched for by all cores."""
-        shared: dict[str, Any] = {
+        how: dict[str, Any] = {
             "any_set": True,
             "seconds": min(seconds, self.left()),
-            "claimed": np.zeros(CLAIMS, dtype=np.int8) if self._run.cores > 1 else None,
+            "shared": np.zeros(SHARED, dtype=np.int32) if self._run.cores > 1 else None,
             "stop": np.zeros(1, dtype=np.int32),
         }
         parts = [
-            self.pool.submit(self._costs.cheapest, weight, need, limit, cuts=MOST_CUTS, **shared)
+            self.pool.submit(self._costs.cheapest, weight, need, limit, cuts=MOST_CUTS, **how)
             for _ in range(self._run.cores)
         ]
         found = [part.result() for part in parts]

@@ -12,7 +12,7 @@ import pytest
 from harness.verify import verify
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.native import CLAIMS, BlockCosts, Cheapest
+from solvers.native import SHARED, BlockCosts, Cheapest
 from solvers.pipeline._blocks import Blocks, descendants
 from solvers.pipeline.anchored import anchored
 from solvers.pipeline.reweighted import reweighted
@@ -93,20 +93,20 @@ def test_threads_prove_together_what_one_proves(oracle: SimpleNamespace) -> None
     instance = oracle.draw(np.random.default_rng(28), 40, 3, density=0.08)
     weight, need = np.ones(40, dtype=np.int64), 12
     least = blocks_of(instance).cheapest(weight, need, 2**50)
-    costs, claimed = blocks_of(instance)._costs, np.zeros(CLAIMS, dtype=np.int8)
+    costs, shared = blocks_of(instance)._costs, np.zeros(SHARED, dtype=np.int32)
     alone = costs.cheapest(weight, need, least.cost, cuts=10**6, any_set=True)
     first, second = (
-        costs.cheapest(weight, need, least.cost, cuts=cuts, any_set=True, claimed=claimed) for cuts in (50, 10**6)
+        costs.cheapest(weight, need, least.cost, cuts=cuts, any_set=True, shared=shared) for cuts in (50, 10**6)
     )
     assert alone.proved == second.proved == least.cost
     assert first.proved < least.cost  # what it began with is its own to prove
-    assert claimed.sum() > 1
+    assert shared[1::2].sum() > 1
     for cores in (1, 2, 5):
-        shared = blocks_of(instance, cores)
-        assert shared.any_set(weight, need, least.cost, 60.0).proved == least.cost
-        found = shared.any_set(weight, need, least.cost + 1, 60.0)
+        blocks = blocks_of(instance, cores)
+        assert blocks.any_set(weight, need, least.cost, 60.0).proved == least.cost
+        found = blocks.any_set(weight, need, least.cost + 1, 60.0)
         assert found.cost == least.cost
-        check(oracle, instance, shared, found, weight, need)
+        check(oracle, instance, blocks, found, weight, need)
 
 
 @pytest.mark.parametrize("cores", [1, 2])
