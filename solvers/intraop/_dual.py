@@ -23,6 +23,8 @@ MOST_STEPS, MORE_STEPS, OVERLOAD = 60, 3, 0.001
 GAIN, PATIENCE = 1e-5, 40
 #: First changes that go all the way to the best multiplier; later ones go half of it.
 FULL_STEPS = 20
+#: First changes that are left out where multipliers are given: messages have to follow them first.
+STILL = 20
 #: What a newer assignment weighs in the average, whose memory says where steps need multipliers.
 NEWER = 0.1
 #: A multiplier is found to this fraction.
@@ -93,6 +95,7 @@ class Dual:
     def climb(self, until: float) -> None:
         """Raise the bound to where it gains little more, or until a time."""
         history: list[int] = []
+        still = STILL if self.rows else 0
         while not self.closed and time.monotonic() < until:
             self.messages.sweep(SWEEPS)
             history.append(self.messages.bound)
@@ -103,7 +106,7 @@ class Dual:
             self.average[chosen] += NEWER if len(history) > 1 else 1.0
             if len(history) % CHANGES == 0:
                 self._add_steps()
-            for row in () if self.closed else self.rows:
+            for row in () if self.closed or len(history) < still else self.rows:
                 change = self._best_change(row)
                 self._move(row, change if len(history) < FULL_STEPS else int(change / 2))
         self.messages.sweep(1)

@@ -89,14 +89,18 @@ class Program:
         for flag, one in zip(self._flag, chosen.tolist(), strict=True):
             self.program.add_hint(flag, one)
 
-    def solve(self, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> Answer:
-        """Search until a time; ``found`` gets every better assignment, whether it fits or not."""
+    def solve(self, top: int, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> Answer:
+        """Search until a time, or until nothing can cost less than ``top``.
+
+        ``found`` gets every better assignment, whether it fits or not.
+        """
         bound = 0
         while True:
             solver = self._cp.CpSolver()
             solver.parameters.num_workers = cores
             solver.parameters.random_seed = seed % 2**31
             solver.parameters.max_time_in_seconds = max(0.0, until - time.monotonic())
+            solver.best_bound_callback = _stopper(solver, top)
             listener = _listener(self._cp, self._flag, self.problem, found)
             status = solver.solve(self.program, listener)
             if status == self._cp.INFEASIBLE:
@@ -109,10 +113,18 @@ class Program:
             if (over <= 0).all():
                 return Answer(bound, value, status == self._cp.OPTIMAL)
             steps = [step for step in worst_steps(over, MORE_ROWS) if step not in self._steps]
-            if time.monotonic() > until:
+            if time.monotonic() > until or bound >= top:
                 return Answer(bound, None, False)
             for step in steps:
                 self._add_row(step)
+
+
+def _stopper(solver: Any, top: int) -> Callable[[float], None]:
+    def stop(bound: float) -> None:
+        if bound >= top:
+            solver.stop_search()
+
+    return stop
 
 
 def _values(problem: Problem, flags: list[bool]) -> Ints:

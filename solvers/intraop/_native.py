@@ -21,10 +21,10 @@ from solvers.intraop._search import Search
 from solvers.registry import Run
 
 #: Allowed cells and values with which an integer program is tried at most.
-LARGEST_PROGRAM = 200_000
-#: Fractions above the bound below which the optimum is looked for, one after the other, and how many times such a
-#: fraction the best solution may be above the bound to be the end of the search at once.
-GAPS, NEAR = (0.003, 0.012, 0.05, 0.2), 4
+LARGEST_PROGRAM = 150_000
+#: The optimum is looked for up to a fraction above the bound: the first one, how it grows when that is done and shrinks
+#: when too much is left, and the least one. The best solution so far is the end if it is nearer than so many fractions.
+FIRST_GAP, LARGER, SMALLER, LEAST_GAP, NEAR = 0.003, 2, 3, 1e-5, 1.5
 #: Pruning is repeated while it leaves less than this fraction.
 WORTHWHILE = 0.9
 #: Fraction of the remaining time for the first bound, and for each one after it.
@@ -74,30 +74,36 @@ class Native:
             self.problem, construct(self.problem.footprint, np.zeros(len(self.problem.variable)), self.end)
         )
         self._construct_with(self._bound(self.problem, self.state.top, FIRST_SHARE))
-        for gap in (*GAPS, None):
-            if self.open:
-                self._below(self._target(gap))
+        gap, larger = FIRST_GAP, LARGER
+        while self.open and gap > LEAST_GAP:
+            top = self._target(gap)
+            if not self._below(top):
+                gap, larger = gap / SMALLER, 1
+            elif self.state.bound < min(top, self.state.top):
+                break  # no time for more, or no proof where memory is rounded
+            else:
+                gap *= larger
         return self.state.bound < self.problem.model.forbidden
 
-    def _target(self, gap: float | None) -> int:
+    def _target(self, gap: float) -> int:
         """What the next solution must cost less than: a fraction above the bound, or what the best one costs."""
         bound, top = self.state.bound, self.state.top
-        if gap is None or top - bound <= NEAR * gap * bound:
-            return top
-        return bound + int(gap * bound) + 1
+        return top if top - bound <= NEAR * gap * bound else bound + int(gap * bound) + 1
 
-    def _below(self, top: int) -> None:
-        """Find the best assignment that costs less than ``top``, or prove that there is none, if little is left."""
+    def _below(self, top: int) -> bool:
+        """Find the best assignment below ``top``, or prove that there is none; False if too much is left for that."""
         problem, before = self.problem, math.inf
         while self.open and _allowed(problem) < WORTHWHILE * before:
             before = _allowed(problem)
             left = self._bound(problem, top, SHARE).prune()
             if left is None:
                 self._prove(top)
-                return
+                return True
             problem = left
         if self.open and _allowed(problem) <= LARGEST_PROGRAM:
             self._finish(problem, top)
+            return True
+        return False
 
     def _bound(self, problem: Problem, top: int, share: float) -> Dual:
         """The Lagrangian bound of a problem whose assignments below ``top`` are all those of the model."""
@@ -118,7 +124,7 @@ class Native:
             self._offer(problem, value)
 
         program = Program(problem, self.state.multipliers)
-        answer = program.solve(self.end, cores=self.run.cores, seed=self.run.seed, found=found)
+        answer = program.solve(top, self.end, cores=self.run.cores, seed=self.run.seed, found=found)
         if answer.value is not None:
             self._offer(problem, answer.value)
         self._conclude(answer, top)
