@@ -24,7 +24,7 @@ from harness.limits import Limits, Order, Outcome
 from harness.pace import Pace
 from harness.store import Record, Store
 from harness.warden import Warden
-from instances import parse
+from instances import load_hashed
 from instances.jsonfile import read_bytes, sha256
 
 WAIT_S = 0.5
@@ -51,7 +51,7 @@ class Problem:
 
     @cached_property
     def _instance(self) -> Any:
-        return parse(read_bytes(self.path), str(self.path), self.track, **self.options)
+        return load_hashed(self.path, self.track, **self.options)[0]  # and what is kept knows its checksum for the runs
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import sys
@@ -19,8 +18,7 @@ from typing import Any, NoReturn
 
 from harness.memory import peak_bytes
 from harness.protocol import encode
-from instances import InputError, parse, track_module, tracks
-from instances.jsonfile import read_bytes
+from instances import InputError, load_hashed, track_module, tracks
 from solvers import registry
 
 OUT_OF_MEMORY = "needs more memory than an import may use"
@@ -101,10 +99,10 @@ def run_job(job: dict[str, Any]) -> None:
 
 def load_instance(job: dict[str, Any]) -> Any:
     """The instance, the very content that the referee knows."""
-    content = read_bytes(job["instance"])
-    if hashlib.sha256(content).hexdigest() != job["checksum"]:
+    instance, checksum = load_hashed(job["instance"], job["track"], keep=False, **job["options"])
+    if checksum != job["checksum"]:
         raise InputError(job["instance"], "", "expected the content that the campaign began with, it has changed")
-    return parse(content, job["instance"], job["track"], **job["options"])
+    return instance
 
 
 def find_solver(job: dict[str, Any]) -> Callable[[Any, registry.Run], Any]:

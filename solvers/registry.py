@@ -237,6 +237,10 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
+#: Kernels of `instances`, which no solver calls.
+READER_KERNELS = ("scan", "digest")
+
+
 def source_hash(place: str | Path) -> str:
     """SHA-256 of the code that makes a solver: what identifies its version.
 
@@ -249,7 +253,7 @@ def source_hash(place: str | Path) -> str:
         return _package_hash(str(place).removeprefix(PACKAGE))
     path = Path(place)
     if path.is_relative_to(FOLDER):
-        sources = list(FOLDER.parent.glob("c_src/*.[ch]"))
+        sources = [file for file in FOLDER.parent.glob("c_src/*.[ch]") if file.stem not in READER_KERNELS]
         files = {path, *path.parent.glob("_*.py")} - {path.parent / "_template.py"}
         files |= {FOLDER / "native.py", *(sources or FOLDER.glob("_core.*"))}
     else:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from solvers.registry import READER_KERNELS
+
 ROOT = Path(__file__).parents[1]
 ROOMS = ("instances", "solvers", "harness", "leaderboard")
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
@@ -88,3 +90,9 @@ def tracked() -> list[Path]:
 def test_the_embedded_instances_are_small():
     sizes = [path.stat().st_size for path in tracked() if path.is_relative_to(ROOT / "instances" / "data")]
     assert 0 < sum(sizes) < 2 * 2**20
+
+
+def test_kernels_of_the_reader_are_no_part_of_a_solvers_version():
+    build = (ROOT / "c_src" / "build.py").read_text()
+    (sources,) = re.findall(r"^READER_SOURCES = (\(.*\))$", build, re.MULTILINE)
+    assert {Path(name).stem for name in ast.literal_eval(sources)} == set(READER_KERNELS)
