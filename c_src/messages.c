@@ -158,6 +158,8 @@ int shard_messages(const struct shard_network *network, int64_t top, int64_t swe
     bool open = true;
     for (int64_t v = 0; v < network->variables && open; v++)
         open = set_aside(&pass, v) != NEVER;
+    if (pass.bound < -TOO_MUCH / 2) /* what costs TOO_MUCH might still be below the top */
+        sweeps = 0;
     for (int64_t sweep = 0; sweep < sweeps && open; sweep++) {
         for (int64_t v = 0; v < network->variables && open; v++)
             open = visit(&pass, v, true);

@@ -47,7 +47,7 @@ struct shard_network {
  *   cost     in and out, start[variables] elements: what each value costs, messages included, above -2^58
  *            and below 2^58; 2^60 for values that no assignment of interest takes
  *   message  in and out, message_start[pairs] elements: what cost was given of the tables; 0 at first
- *   bound    in and out, 1 element: the constant, above -2^57; `top` if no assignment is of interest
+ *   bound    in and out, 1 element: the constant; `top` if no assignment is of interest
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_messages(const struct shard_network *network, int64_t top, int64_t sweeps, int64_t *cost,

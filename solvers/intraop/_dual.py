@@ -142,11 +142,11 @@ class Dual:
             self._move(row, multiplier)
 
     def _move(self, row: _Row, change: int) -> None:
-        """Change a multiplier; the bound of any assignment that fits stays a bound."""
+        """Change a multiplier; what is a bound for assignments that fit stays one, also where a cost is cut off."""
         if not change:
             return
         cost = self.messages.cost[row.at]
-        self.messages.cost[row.at] = np.where(cost < NEVER, cost + change * row.usage, NEVER)
+        self.messages.cost[row.at] = np.where(cost < NEVER, np.minimum(cost + change * row.usage, 2 * FINE), NEVER)
         self.messages.bound -= change * row.room
         row.multiplier += change
 
@@ -160,8 +160,8 @@ class Dual:
         if least <= 0 <= most:
             return 0
         if least > 0:
-            step, largest = max(1, row.multiplier // 8, 2**10), FINE // max(1, int(row.usage.max()))
-            low = 0
+            step, low = max(1, row.multiplier // 8, 2**10), 0
+            largest = max(0, FINE // max(1, row.room, int(row.usage.max())) - row.multiplier)
             while step < largest and line.slopes(step)[0] > 0:
                 low, step = step, 4 * step
             return line.crossing(low, min(step, largest), FRACTION)

@@ -81,14 +81,6 @@ class Program:
         expression = self._cp.LinearExpr.weighted_sum([self._flag[i] for i in row], (memory[row] // common).tolist())
         self.program.add(expression <= room // common)
 
-    def hint(self, value: Ints) -> None:
-        """Begin the search at values, shape (v,)."""
-        self.program.clear_hints()
-        chosen = np.zeros(len(self._flag), dtype=bool)
-        chosen[self.problem.model.start[:-1] + value] = True
-        for flag, one in zip(self._flag, chosen.tolist(), strict=True):
-            self.program.add_hint(flag, one)
-
     def solve(self, top: int, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> Answer:
         """Search until a time, or until nothing can cost less than ``top``.
 

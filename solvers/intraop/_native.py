@@ -1,4 +1,9 @@
-"""The methods of `cfn-native` under one clock: what each finds out about one model, the others use."""
+"""The methods of `cfn-native` under one clock: what each finds out about one model, the others use.
+
+What is proved: messages, multipliers and what they rule out are exact integers (`_dual`), dominance keeps an optimum of
+what fits (`_dominance`), and CP-SAT computes with integers (`_exact`). Costs above about 2^56 are rounded down before,
+and memory above 2^62 is rounded up for solutions and left out of bounds.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,8 @@ from solvers.registry import Run
 
 #: Allowed cells and values with which an integer program is tried at most.
 LARGEST_PROGRAM = 150_000
+#: Seconds that it takes to write one down, for each of them.
+WRITE = 3e-5
 #: The optimum is looked for up to a fraction above the bound: the first one, how it grows when that is done and shrinks
 #: when too much is left, and the least one. The best solution so far is the end if it is nearer than so many fractions.
 FIRST_GAP, LARGER, SMALLER, LEAST_GAP, NEAR = 0.003, 2, 3, 1e-5, 1.5
@@ -100,10 +107,11 @@ class Native:
                 self._prove(top)
                 return True
             problem = left
-        if self.open and _allowed(problem) <= LARGEST_PROGRAM:
+        if _allowed(problem) > LARGEST_PROGRAM:
+            return False
+        if self.open and self.end - time.monotonic() > WRITE * _allowed(problem):
             self._finish(problem, top)
-            return True
-        return False
+        return True
 
     def _bound(self, problem: Problem, top: int, share: float) -> Dual:
         """The Lagrangian bound of a problem whose assignments below ``top`` are all those of the model."""

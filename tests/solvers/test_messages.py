@@ -123,3 +123,13 @@ def test_a_network_of_nothing():
     messages.sweep(2)
     assert messages.bound == 0
     assert [len(mask) for mask in messages.prune()] == [0, 0]
+
+
+def test_a_bound_far_below_zero_rules_nothing_out():
+    nothing = np.zeros(0, dtype=np.int64)
+    messages = Messages(np.array([0, 2]), nothing, nothing, nothing, np.array([0, 5]), 100)
+    messages.cost += np.array([0, 2**57])
+    messages.bound = -(2**58)
+    messages.sweep(3)
+    assert messages.bound == -(2**58)
+    assert messages.cost.tolist() == [0, 2**57 + 5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -214,6 +215,21 @@ def test_what_is_too_large_for_a_program_is_searched(tiny, monkeypatch):
         if best[1] < IMPOSSIBLE and not best[0]:
             assert trial.bounds[-1] <= best[1]
             assert tiny.value(instance, trial.solutions[-1]) >= best
+
+
+@pytest.mark.parametrize("largest", [0, 10**6])
+def test_a_run_ends_soon_after_its_time(tiny, monkeypatch, largest):
+    monkeypatch.setattr(_native, "LARGEST_PROGRAM", largest)
+    rng = np.random.default_rng(0)
+    rows = [(v, v + 20, rng.integers(0, 999, 8).tolist(), rng.integers(0, 99, 8).tolist()) for v in range(400)]
+    pairs = [((v, v + skip), rng.integers(0, 999, 64).tolist()) for v in range(380) for skip in (1, 3, 11)]
+    instance = tiny.make(rows, pairs, limit=600)
+    began = time.monotonic()
+    trial, reason = run(instance, seconds=1.5, cores=2)
+    assert time.monotonic() - began < 20
+    assert reason is None
+    assert trial.bounds[-1] <= verify(instance, trial.solutions[-1]).cost
+    assert verify(instance, trial.solutions[-1]).feasible
 
 
 @pytest.mark.parametrize(("name", "optimum"), [("B", 532843), ("G", 217039), ("P", 651833115436)])
