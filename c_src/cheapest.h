@@ -56,10 +56,12 @@ struct shard_blocks {
  *   shared   in and out, 2 * SHARD_TRUNK elements, zeros to begin with, or NULL: searches with the same
  *            arguments otherwise, `first` among them, share the work out by it: no such set costs less than
  *            the least of what they prove
- *   stop     in and out, 1 element: the search ends soon after it is made 1, as the search itself does when
- * it has found what it wants cuts     in,  how many minimum cuts may be computed; out, how many were cost
- * out, 1 element: cost of the set, `limit` if none was found proved   out, 1 element: no such set costs less
- * than this, which is at most `cost` member   out, nodes elements: the set, if one was found
+ *   stop     in and out, 1 element: the search ends soon after it is made 1, by another thread or by a search
+ *            that has found its first set
+ *   cuts     in,  how many minimum cuts may be computed; out, how many were
+ *   cost     out, 1 element: cost of the set, `limit` if none was found
+ *   proved   out, 1 element: no such set costs less than this, which is at most `cost`
+ *   member   out, nodes elements: the set, if one was found
  *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, int64_t need,

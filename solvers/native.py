@@ -232,14 +232,12 @@ class BlockCosts:
         Threads that search for the same, any set, share the work by one ``shared``, shape (SHARED,), zeros to begin
         with, and are called off by one ``stop``, shape (1,): no such set costs less than the least of what they prove.
         """
-        if weight.min(initial=0) < 0 or int(weight.sum()) > 2**50 or need < 1:
-            raise ValueError("expected weights of at most 2^50 together, none negative, and a need of at least 1")
         member = np.zeros(self.nodes, dtype=np.int8)
         fixed = np.zeros(self.nodes, dtype=np.int8) if fixed is None else _shaped(fixed, (self.nodes,))
         spent, cost, proved = ffi.new("int64_t *", cuts), ffi.new("int64_t *"), ffi.new("int64_t *")
         stop = np.zeros(1, dtype=np.int32) if stop is None else _shaped(stop, (1,))
         common = ffi.NULL if shared is None else _out(_shaped(shared, (SHARED,)))
-        given = (_in(_shaped(weight, (self.nodes,))), need, _in(fixed), limit, any_set, seconds, common, _out(stop))
+        given = (*self._demand(weight, need), _in(fixed), limit, any_set, seconds, common, _out(stop))
         _check(lib.shard_cheapest(self._blocks, *given, spent, cost, proved, _out(member)))
         return Cheapest(cost[0], proved[0], member.astype(bool), spent[0])
 
@@ -251,9 +249,14 @@ class BlockCosts:
         ``begin``, shape (n,), is a convex set to begin with, which may cost or weigh anything; see `cheapest`.
         """
         member, cost = begin.astype(np.int8), ffi.new("int64_t *")
-        given = (_in(_shaped(weight, (self.nodes,))), need, limit, moves, hot, seed)
-        _check(lib.shard_hunt(self._blocks, *given, _out(member), cost))
+        given = (*self._demand(weight, need), limit, moves, hot, seed)
+        _check(lib.shard_hunt(self._blocks, *given, _out(_shaped(member, (self.nodes,))), cost))
         return Cheapest(cost[0], 0, member.astype(bool), 0)
+
+    def _demand(self, weight: Longs, need: int) -> tuple[Any, int]:
+        if weight.min(initial=0) < 0 or int(weight.sum()) > 2**50 or need < 1:
+            raise ValueError("expected weights of at most 2^50 together, none negative, and a need of at least 1")
+        return _in(_shaped(weight, (self.nodes,))), need
 
 
 def contract_tables(

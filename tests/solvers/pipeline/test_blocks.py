@@ -184,6 +184,8 @@ def test_bad_arguments_are_refused(oracle: SimpleNamespace) -> None:
     for weight, need in ((large, 1), (-whole, 1), (whole, 0)):
         with pytest.raises(ValueError, match=r"weights of at most 2\^50"):
             costs.cheapest(weight, need, 9, cuts=1)
+        with pytest.raises(ValueError, match=r"weights of at most 2\^50"):
+            costs.hunt(weight, need, 9, np.zeros(2, dtype=bool), moves=1, hot=0.1, seed=0)
     with pytest.raises(ValueError, match=r"shape \(2,\), found \(3,\)"):
         costs.cheapest(np.ones(3, dtype=np.int64), 1, 9, cuts=1)
 
