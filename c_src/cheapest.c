@@ -56,8 +56,7 @@ struct tree {
     struct gain *gains; /* 2 * nodes: of leaving a node out, and of putting it in */
     struct decision *decisions;
     int32_t depth; /* decisions whose other child is still to be seen */
-    int32_t
-        level; /* decisions above the current node of the tree if all leave a node out; else SHARD_TRUNK */
+    int32_t level; /* nodes left out on the way here if no node was put in, else SHARD_TRUNK */
     int32_t *shared;
     int32_t *stop;
     double deadline;

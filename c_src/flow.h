@@ -36,8 +36,8 @@ void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, 
 /* Make the flow a maximum one. */
 void flow_run(struct flow *flow);
 
-/* After flow_run, in this order: mark the vertices of the source's side of a minimum cut, the fewest or the
- * most. side, out, vertices elements. */
+/* After flow_run, in this order: mark the vertices of the source's side of a minimum cut, the fewest or
+ * the most. side, out, vertices elements. */
 void flow_least_side(const struct flow *flow, bool *side);
 void flow_greatest_side(struct flow *flow, bool *side);
 
