@@ -469,16 +469,19 @@ static void check_cheapest(void) {
     const uint64_t below[4] = {14, 12, 8, 0}, above[4] = {0, 1, 3, 7};
     const int64_t weight[3][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {1, 0, 1, 0}}, need[3] = {1, 1, 2};
     const int64_t expected[3] = {3, 3, 4}; /* the last: all four */
+    const int64_t in_start[5] = {0, 0, 1, 2, 3};
+    const int32_t tail[3] = {0, 1, 2};
     const int8_t fixed[4] = {0};
-    const struct shard_blocks blocks = {4, start, head, work, size, below, above, NULL};
+    const struct shard_blocks blocks = {4, start, head, in_start, tail, work, size, below, above, NULL};
     for (int i = 0; i < 3; i++) {
         int status = SHARD_NO_MEMORY;
         for (int allocations = 0; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
             int64_t cuts = 1000, cost = -1, proved = -1;
+            int32_t stop = 0;
             int8_t member[4];
             granted = allocations;
-            status =
-                shard_cheapest(&blocks, weight[i], need[i], fixed, 100, 0, &cuts, &cost, &proved, member);
+            status = shard_cheapest(&blocks, weight[i], need[i], fixed, 100, 0, INFINITY, NULL, &stop, &cuts,
+                                    &cost, &proved, member);
             granted = -1;
             if (status == SHARD_OK)
                 CHECK(cost == expected[i] && proved == cost && (i < 2 || member[1]));
