@@ -21,15 +21,20 @@ from solvers.native import NEVER, CostNetwork
 WORTHWHILE = 0.99
 
 
-def simplify(instance: Instance, timeline: Timeline, model: Model) -> Model:
-    """A model with fewer variables and values and an optimum in common: of those that fit, one of least cost."""
+def simplify(instance: Instance, timeline: Timeline, model: Model) -> Model | None:
+    """A model with fewer variables and values that keeps, of the assignments that fit, one of least cost.
+
+    None where it turns out that none fits without a forbidden entry. The timeline must be exact: rounded memory does
+    not say which value uses less.
+    """
     before = np.inf
     while len(model.unary) < WORTHWHILE * before:
         before = len(model.unary)
         facts = _Facts(instance, timeline, model)
         values = facts.network.undominated(*facts.columns)
         fewer = reduce(dataclasses.replace(model, unary=np.where(values, model.unary, model.forbidden)))
-        assert fewer is not None, "an optimum is left"
+        if fewer is None:
+            return None
         facts = _Facts(instance, timeline, fewer)
         model = contract(fewer, _plan(fewer, facts))
     return model

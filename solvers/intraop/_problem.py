@@ -92,11 +92,9 @@ class Problem:
             cell=np.where(cells, model.cell, model.forbidden),
         )
         reduced = reduce(fewer)
-        if reduced is None:
-            return None
-        if self.timeline.exact:  # rounded memory does not say which value uses less
+        if reduced is not None and self.timeline.exact:
             reduced = simplify(self.instance, self.timeline, reduced)
-        return Problem(self.instance, self.timeline, reduced)
+        return None if reduced is None else Problem(self.instance, self.timeline, reduced)
 
     def first_values(self, of_row: Ints) -> Ints:
         """The value of every variable that has the least entry, the first of equals; shape (v,)."""

@@ -50,8 +50,6 @@ def cfn_native(instance: Instance, run: Run) -> None:
 
 
 def _model(instance: Instance, timeline: Timeline, *, tolerant: bool) -> Model | None:
-    """The reduced model; None where every assignment has an entry of 10^17 or more."""
+    """The reduced model; None where every assignment that fits has an entry of 10^17 or more."""
     model = prepare(instance, timeline, tolerant=tolerant)
-    if model is None or not timeline.exact:  # rounded memory says nothing about which value uses less
-        return model
-    return simplify(instance, timeline, model)
+    return simplify(instance, timeline, model) if model is not None and timeline.exact else model
