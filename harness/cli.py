@@ -287,7 +287,8 @@ def _reproduce(sub: argparse.ArgumentParser) -> None:
         member.add_argument("--output", type=Path, default=Path("site"), metavar="DIR", help="site (default: site)")
         member.add_argument("--quiet", action="store_true", help="no progress")
         member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
-        member.set_defaults(executor="local", retry_failed=False)
+        member.add_argument("--retry-failed", action="store_true", help="do again what did not end well")
+        member.set_defaults(executor="local")
         _backend(member)
 
 
@@ -375,7 +376,7 @@ def _from_one(text: str) -> tuple[int, ...]:
 
 
 def _count(text: str, least: int = 0, most: int = MOST) -> int:
-    number = _natural(text)
+    number = int(text) if text.isascii() and text.isdigit() else -1
     if not least <= number <= most:
         raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}, found {text!r}")
     return number

@@ -399,10 +399,14 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
     made = {"Machine": f"{held}, {options.jobs} at once", "Made with": f"shardmark {host.version()}"}
     found = replace(found, facts={**found.facts, **made})
     page = write(found, options.output)
+    faults = sum(run.status in reproduce.FAULTS for run in answer)
+    if faults:
+        words = f"{faults} of {len(answer)} runs ended by a fault, with --retry-failed they are done again"
+        print(f"warning: {words}", file=sys.stderr)
     if options.json:
-        return 0, {**asdict(found), "page": str(page)}
+        return int(faults > 0), {**asdict(found), "page": str(page)}
     say(f"{report(found)}\n\npage: {page}\n")
-    return 0, None
+    return int(faults > 0), None
 
 
 def run_cells(options: argparse.Namespace, cells: Sequence[Cell], seed: int) -> Answer:

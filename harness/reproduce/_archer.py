@@ -18,7 +18,7 @@ from harness.store import make_folder
 from instances import InputError, track_module
 from instances.generate import families
 from instances.generate.draws import Draws
-from instances.jsonfile import encode, read_bytes, write_bytes
+from instances.jsonfile import encode, read_bytes, sha256, write_bytes
 
 FILE = Path(__file__).with_name("archer2024.toml")
 STAGES = (2, 4, 8, 16, 32, 64)
@@ -92,7 +92,9 @@ Row = dict[str, Any]
 def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
     """The graphs of a sample, written to the folder, each with every number of stages; those of one graph together.
 
-    Graph i of sample s has the seed 1000 s + i. Raises InputError for a sample without graphs, or with too many.
+    Graph i of sample s has the seed 1000 s + i. A file has its content's digest in its name, so that a sample leaves
+    those of another, which may be under way, alone. Raises InputError for a sample without graphs, or with too many,
+    and for a file that is there with other content.
     """
     count = (settings.graphs or 0) + (settings.models or 0)
     if not count or max(settings.graphs or 0, settings.models or 0) > MOST:
@@ -100,15 +102,23 @@ def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
     made = [("regal", graph) for graph in _random_graphs(settings)] + [("models", g) for g in _model_graphs(settings)]
     cases = []
     for group, graph in made:
-        path = folder / f"{graph.name}.json"
-        content = encode(track_module(graph.track).to_document(graph))
-        if not path.is_file() or read_bytes(path) != content:
-            make_folder(folder)
-            write_bytes(path, content)
+        path = _written(graph, folder)
         for k in settings.stages:
             problem = Problem(f"{graph.name}-k{k}", path, graph.track, {"stages": k})
             cases.append((Case(group, graph.name, graph.nodes, k), problem))
     return cases
+
+
+def _written(graph: Any, folder: Path) -> Path:
+    """The file of a graph, written unless it is there."""
+    content = encode(track_module(graph.track).to_document(graph))
+    path = folder / f"{graph.name}-{sha256(content)[:12]}.json"
+    if not path.is_file():
+        make_folder(folder)
+        write_bytes(path, content)
+    elif read_bytes(path) != content:
+        raise InputError(path, "", "expected the graph that it was written with, which is damaged: delete the file")
+    return path
 
 
 def _random_graphs(settings: Settings) -> Iterator[Any]:
@@ -184,7 +194,7 @@ def _costs(settings: Settings) -> str:
 def remarks(runs: Iterable[Run], left_out: Iterable[Case]) -> list[str]:
     """What did not go as it should: failures, and the cases that they keep out of the means."""
     missing = [f"{case.graph} with k = {case.stages}" for case in left_out]
-    words = f"Left out of all means, for want of a figure: {', '.join(missing)}."
+    words = f"Left out of all means, for want of a figure above 0: {', '.join(missing)}."
     return [*failures(runs), *([words] if missing else [])]
 
 

@@ -32,7 +32,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Means of the bounds over the best partition, what of the gap they close, and which bound is the best."""
     cases = archer.by_case(runs)
-    whole = {case: found for case, found in cases.items() if best_cost(found) and bound_of(found, "simple")}
+    whole = {case: found for case, found in cases.items() if _has_fractions(found)}
     return Report(
         name="pipeline-bounds",
         title="How close do lower bounds come?",
@@ -42,6 +42,11 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         notes=archer.remarks(runs, [case for case in cases if case not in whole]),
         sources=archer.sources(),
     )
+
+
+def _has_fractions(found: dict[str, Run]) -> bool:
+    """Whether there is a cost and a simple bound, both above 0, which fractions and their means need."""
+    return (best_cost(found) or 0) > 0 and (bound_of(found, "simple") or 0) > 0
 
 
 def best_cost(found: dict[str, Run]) -> float | None:
@@ -98,7 +103,7 @@ def _gain(cases: Cases, method: str, stages: int) -> float | None:
     """Geometric mean of (bound of a method / simple bound) over the cases where it has one."""
     there = [found for case, found in cases.items() if case.stages == stages]
     bounds = [(bound_of(found, method), bound_of(found, "simple")) for found in there]
-    return archer.geometric_mean([bound / simple for bound, simple in bounds if bound and simple])
+    return archer.geometric_mean([bound / simple for bound, simple in bounds if bound and simple and bound > 0])
 
 
 def _closed(group: str, settings: Settings, cases: Cases) -> list[Row]:

@@ -25,8 +25,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Means of cost / simple bound, which the best order makes least."""
     cases = archer.by_case(runs)
-    whole = {case: found for case, found in cases.items() if all(found[m].cost for m in SEARCHES if m in found)}
-    whole = {case: found for case, found in whole.items() if len(found) == len(SEARCHES)}
+    whole = {case: found for case, found in cases.items() if all(_has_ratio(found.get(m)) for m in SEARCHES)}
     return Report(
         name="pipeline-orderings",
         title="Which orders are worth slicing?",
@@ -37,6 +36,11 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         notes=archer.remarks(runs, [case for case in cases if case not in whole]),
         sources=archer.sources(),
     )
+
+
+def _has_ratio(run: Run | None) -> bool:
+    """Whether there is a cost, and a simple bound to divide it by."""
+    return run is not None and run.cost is not None and run.cell.problem.summary["simple_bound"] > 0
 
 
 def _section(group: str, settings: Settings, whole: Cases) -> Section:

@@ -1,4 +1,4 @@
-"""The practitioner's dilemma: one model, one split, four lower bounds that close in on it, as in Section 5."""
+"""The practitioner's dilemma: one model, one split, lower bounds that close in on it, as in Section 5."""
 
 from __future__ import annotations
 
@@ -58,15 +58,19 @@ def report(settings: Settings, runs: list[Run]) -> Report:
             "Time limit": f"{settings.timeout:g} s for the split, {settings.bound_timeout:g} s for each bound",
             "Published with": archer.published()["setup"],
         },
-        sections=[_story(found, split.cost, settings)] if split.cost else [],
-        notes=failures(runs) + ([] if split.cost else [f"{SEARCH} found no split: nothing to tell."]),
+        sections=[_story(found, split.cost, settings)] if split.cost is not None else [],
+        notes=failures(runs) + ([] if split.cost is not None else [f"{SEARCH} found no split: nothing to tell."]),
         sources=archer.sources(),
     )
 
 
 def _story(found: dict[str, Run], cost: float, settings: Settings) -> Section:
     steps = archer.ladder(settings)
-    bounds = {method: run.bound / cost for method in steps if (run := found.get(method)) and run.bound is not None}
+    bounds = {
+        method: run.bound / cost if cost else 1.0  # a bound is at least 0, so a split without cost is optimal
+        for method in steps
+        if (run := found.get(method)) and run.bound is not None
+    }
     proved = max(bounds.values(), default=0.0)
     words = [
         f"{SEARCH} finds a split whose slowest stage takes {cost:.6g}, after {found[SEARCH].cost_s or 0:.1f} s. "

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import math
+import sqlite3
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,10 +85,30 @@ def test_the_sample_repeats_and_grows_at_its_end(tmp_path):
 
 def test_costs_are_drawn_as_asked(tmp_path):
     def heaviest(costs: str) -> float:
-        [(_, problem)] = _archer.sample(replace(SMALL, graphs=1, stages=(4,), costs_from=costs), tmp_path / costs)
+        [(_, problem)] = _archer.sample(replace(SMALL, graphs=1, stages=(4,), costs_from=costs), tmp_path)
         return float(problem.instance.work.max())
 
     assert heaviest("all") > 2 * heaviest("own")
+
+
+def test_samples_in_one_folder_leave_each_other_alone(tmp_path):
+    def files() -> dict[Path, tuple[int, int, bytes]]:
+        return {x: (x.stat().st_ino, x.stat().st_mtime_ns, x.read_bytes()) for x in tmp_path.iterdir()}
+
+    _archer.sample(SMALL, tmp_path)
+    first = files()
+    assert len(first) == 2
+    _archer.sample(replace(SMALL, costs_from="own"), tmp_path)
+    _archer.sample(SMALL, tmp_path)
+    assert len(files()) == 4
+    assert first.items() <= files().items()
+
+
+def test_a_graph_whose_file_was_changed_is_refused(tmp_path):
+    (_, problem), *_ = _archer.sample(SMALL, tmp_path)
+    problem.path.write_bytes(b"{}")
+    with pytest.raises(InputError, match=r"erdos-renyi-0-[0-9a-f]{12}.json: expected the graph .*: delete the file"):
+        _archer.sample(SMALL, tmp_path)
 
 
 @pytest.mark.parametrize("settings", [{"graphs": 0, "models": 0}, {"graphs": 1001}, {"models": 1001}])
@@ -272,6 +293,37 @@ def test_the_story_ends_with_a_proof_or_a_better_split():
     assert words[-1].endswith("A better split turned up on the way, at 0.8000 by exact.")
 
 
+def test_a_split_without_cost_is_optimal():
+    words, table = story(lambda cell: {"cost": 0.0} if cell.method == "brkga-10000" else {"bound": 0.0})
+    assert "takes 0, after" in words[0]
+    assert words[-1] == "The split is optimal, and was so from the start: now you know."
+    assert {row["saved at most, %"] for row in table.rows} == {0.0}
+
+
+@pytest.mark.parametrize("name", ["pipeline-bounds", "pipeline-orderings", "pipeline-times"])
+def test_graphs_without_cost_count_in_no_mean(name, tmp_path):
+    module = EVERY[name]
+    cells = module.plan(SMALL, tmp_path)
+    for cell in cells:
+        if cell.about.graph.startswith("barabasi"):
+            vars(cell.problem)["summary"] = {**cell.problem.summary, "simple_bound": 0.0}
+
+    def outcome(cell: Cell) -> dict[str, Any]:
+        nothing = cell.about.graph.startswith("barabasi")
+        return {"cost": 0.0 if nothing else 100.0, "bound": 0.0 if nothing else 50.0, "bound_s": 1.0}
+
+    found = module.report(SMALL, carried_out(cells, outcome))
+    assert on_screen(found)
+    if name != "pipeline-times":  # which has no means of costs
+        assert found.notes[-1].endswith(
+            "a figure above 0: barabasi-albert-1 with k = 2, barabasi-albert-1 with k = 16."
+        )
+        [first, *_] = column(found.sections[0].tables[0], "k=2").values()
+        assert first == pytest.approx(
+            0.5 if name == "pipeline-bounds" else 100 / cells[0].problem.summary["simple_bound"]
+        )
+
+
 def test_a_split_that_was_not_found_is_no_story():
     module = EVERY["practitioner"]
     found = module.report(module.DEFAULTS, carried_out(module.plan(module.DEFAULTS, Path()), lambda cell: {}))
@@ -320,10 +372,20 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
     for words in ("Is this split good enough?", "0.2775", "5 s for each bound", "Seed", "Machine", str(page)):
         assert words in out
 
+    with closing(sqlite3.connect(tmp_path / "results" / "results.sqlite")) as database, database:
+        database.execute("UPDATE runs SET status = 'error', reason = 'of the disk' WHERE solver = 'anchored'")
+    status, out, err = shardmark(*what, *places)
+    assert status == 1
+    assert "1 of 7 runs ended by a fault, with --retry-failed they are done again" in err
+    assert "note: anchored: 1 of its runs ended as error, the first because: of the disk." in out
+    status, out, err = shardmark(*what, *places, "--retry-failed")
+    assert (status, "6 of 7 runs are there already" in err, "note:" in out) == (0, True, False)
+
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["pipeline-bounds", "--stages", ""], "expected a whole number from 1 to 1000000000, found ''"),
         (["pipeline-bounds", "--graphs", 0, "--models", 0], "expected from 1 to 1000 graphs"),
         (["pipeline-bounds", "--stages", "0,2"], "expected a whole number from 1 to 1000000000, found '0'"),
         (["pipeline-bounds", "--stages", "two,"], "expected a whole number"),
