@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import numpy as np
 
@@ -35,17 +36,22 @@ def lack_of_memory(instance: Instance) -> str | None:
     )
 
 
-def contradiction(instance: Instance, timeline: Timeline) -> str:
-    """A sentence on the first edge by which entries of 10^17 or more cannot be avoided any more in what fits."""
-    if prepare(instance, timeline) is not None:
-        return "every assignment that fits into memory has an entry of 10^17 or more, as a complete search shows"
+def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
+    """A sentence on the first edge by which entries of 10^17 or more cannot be avoided any more in what fits.
+
+    Where no edge shows it by propagation alone, or not until a time, the sentence is on all of them.
+    """
     few, many = -1, instance.edges  # so many edges leave something, and nothing
-    while many - few > 1:
+    if prepare(instance, timeline) is not None:
+        until = 0.0
+    while many - few > 1 and time.monotonic() < until:
         middle = (few + many) // 2
         if prepare(_with_edges(instance, middle), timeline) is None:
             many = middle
         else:
             few = middle
+    if many - few > 1:
+        return "every assignment that fits into memory has an entry of 10^17 or more, as a complete search shows"
     if not many:
         return "nodes.costs: expected a strategy that fits into memory and costs less than 10^17 for every node"
     return (

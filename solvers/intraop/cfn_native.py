@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from instances.intraop import Instance
 from solvers.intraop._construct import cheapest
 from solvers.intraop._contradiction import contradiction, lack_of_memory
@@ -15,6 +17,8 @@ from solvers.registry import Declined, Run, solver
 
 #: Seconds kept back at the end, for the last report: a fraction of the run's time, and at most so many.
 RESERVE, LARGEST_RESERVE = 0.02, 0.5
+#: Fraction of the time for finding the edge by which nothing is left.
+REASON = 0.3
 
 
 @solver(
@@ -42,11 +46,12 @@ def cfn_native(instance: Instance, run: Run) -> None:
     if timeline.exact and bound < IMPOSSIBLE:
         bound = IMPOSSIBLE
         run.bound(bound)
+    reason = contradiction(instance, timeline, time.monotonic() + REASON * run.remaining())
     model = _model(instance, timeline, tolerant=True)
     assert model is not None, "a tolerant model forbids no table entry"
     Native(run, record, instance, timeline, model, reported=bound, end=end).solve()
     if timeline.exact:
-        raise Declined(contradiction(instance, timeline))
+        raise Declined(reason)
 
 
 def _model(instance: Instance, timeline: Timeline, *, tolerant: bool) -> Model | None:

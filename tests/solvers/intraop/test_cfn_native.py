@@ -205,6 +205,13 @@ def test_memory_beyond_64_bits_proves_nothing_wrong(tiny):
     assert tiny.value(instance, trial.solutions[-1])[0] == 0
 
 
+def test_too_much_memory_beyond_64_bits_is_named(tiny):
+    rows = [(0, 9, [0], [1]), *[(4, 7, [0, 1], [2**62, 2**62 + 5])] * 4]
+    trial, reason = run(tiny.make(rows, limit=2**63 - 1))
+    assert reason.startswith(f"time step 4: expected a limit of {2**64 + 1} or more")
+    assert trial.bounds == []
+
+
 def test_what_is_too_large_for_a_program_is_searched(tiny, monkeypatch):
     monkeypatch.setattr(_native, "LARGEST_PROGRAM", 0)
     rng = np.random.default_rng(7)
