@@ -224,7 +224,7 @@ static void step_run(struct annealer *annealer) {
     notice_improvement(annealer);
 }
 
-static void anneal(struct annealer *annealer, const volatile int32_t *stop) {
+static void anneal(struct annealer *annealer, const int32_t *stop) {
     struct partition *partition = &annealer->partition;
     const struct shard_pipeline *problem = partition->problem;
     const struct shard_annealing *options = annealer->options;
@@ -248,7 +248,7 @@ static void anneal(struct annealer *annealer, const volatile int32_t *stop) {
         }
         if (i % BREATH == 0) {
             annealer->temperature *= cooling;
-            if (*stop)
+            if (is_stopped(stop))
                 break;
         }
     }
@@ -278,7 +278,7 @@ static bool well_formed(const struct shard_pipeline *problem, const int32_t *ord
 }
 
 int shard_anneal(const struct shard_pipeline *problem, const struct shard_annealing *annealing,
-                 const volatile int32_t *stop, int32_t *order, int32_t *cut, double *cost) {
+                 const int32_t *stop, int32_t *order, int32_t *cut, double *cost) {
     const size_t n = (size_t)problem->nodes;
     struct annealer annealer = {
         .random = {annealing->seed},

@@ -21,16 +21,16 @@ struct shard_pipeline {
     int32_t stages; /* blocks allowed, at least 1 */
     const int64_t
         *out_start; /* n + 1 elements: v's consumers are out_head[out_start[v] .. out_start[v + 1] - 1] */
-    const int32_t *out_head;      /* out_start[n] elements, each from 0 to n - 1 */
-    const int64_t *in_start;      /* n + 1 elements: the same edges from their heads */
-    const int32_t *in_tail;       /* in_start[n] elements, each from 0 to n - 1; no edge twice */
-    const double *work;           /* n elements >= 0, time */
-    const double *output_size;    /* n elements >= 0, size */
-    const double *param_size;     /* n elements >= 0, size */
-    double bandwidth;             /* size per time, > 0 */
-    double memory;                /* fast memory of a block, size; infinite: no overflow */
-    const volatile int32_t *stop; /* 1 element: slicing ends soon after it is not 0, with what it has found,
-                                     and orders not begun cost infinity; NULL: never */
+    const int32_t *out_head;   /* out_start[n] elements, each from 0 to n - 1 */
+    const int64_t *in_start;   /* n + 1 elements: the same edges from their heads */
+    const int32_t *in_tail;    /* in_start[n] elements, each from 0 to n - 1; no edge twice */
+    const double *work;        /* n elements >= 0, time */
+    const double *output_size; /* n elements >= 0, size */
+    const double *param_size;  /* n elements >= 0, size */
+    double bandwidth;          /* size per time, > 0 */
+    double memory;             /* fast memory of a block, size; infinite: no overflow */
+    const int32_t *stop;       /* 1 element: slicing ends soon after it is not 0, with what it has found,
+                                  and orders not begun cost infinity; NULL: never */
 };
 
 /* Costs of all segments of an order that end at one position.
@@ -47,9 +47,9 @@ int shard_segment_costs(const struct shard_pipeline *problem, const int32_t *ord
                         double *cost);
 /* cffi: end */
 
-/* Whether a kernel is asked to end. */
-static inline bool is_stopped(const volatile int32_t *stop) {
-    return stop && *stop;
+/* Whether a kernel is asked to end, which another thread may do at any time. */
+static inline bool is_stopped(const int32_t *stop) {
+    return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
 }
 
 /* What joins a segment with the node at one position. */

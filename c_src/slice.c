@@ -195,7 +195,7 @@ static double next_threshold(const struct bracket *bracket, bool met) {
     if (!bracket->missed)
         return fmin(fmax(bracket->above - bracket->step, bracket->below), last);
     if (!bracket->met)
-        return fmin(bracket->below + bracket->step, last);
+        return fmin(fmax(bracket->below + bracket->step, nextafter(bracket->below, INFINITY)), last);
     const bool narrow = width < 0.01 * bracket->above;
     return (narrow && !met) || middle >= last || middle <= bracket->below ? last : middle;
 }

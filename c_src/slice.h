@@ -34,7 +34,7 @@ int shard_slice(const struct shard_pipeline *problem, const int32_t *order, doub
 struct slicer {
     struct segments segments;
     int32_t stages;
-    const volatile int32_t *stop;
+    const int32_t *stop;
     double *work;    /* n + 1 elements: summed work of the first r positions */
     double *param;   /* n + 1 elements: the same of the parameters */
     int32_t *ahead;  /* n + 1 elements: blocks that the work of the first r positions needs at least */

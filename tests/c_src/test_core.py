@@ -13,6 +13,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 CORE = HERE.parents[1] / "c_src"
+COMPILER = shlex.split(sysconfig.get_config_var("CC") or "cc")[:1]
 SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
@@ -28,8 +29,7 @@ def build() -> ModuleType:
 
 
 def compile_program(target: Path, sources: list[Path], flags: tuple[str, ...]) -> Path:
-    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
-    command = [compiler, *flags, f"-I{CORE}", *map(str, sources), "-Wl,--wrap=malloc", "-lm", "-o", str(target)]
+    command = [*COMPILER, *flags, f"-I{CORE}", *map(str, sources), "-Wl,--wrap=malloc", "-lm", "-o", str(target)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return target
@@ -41,19 +41,19 @@ def program(build: ModuleType, folder: Path, *flags: str) -> Path:
     return compile_program(folder / "kernels", sources, strict)
 
 
-def require_sanitizers(folder: Path) -> None:
+def require_sanitizers(folder: Path, *flags: str) -> None:
     trivial = folder / "trivial.c"
     trivial.write_text("int main(void) { return 0; }\n")
     try:
-        subprocess.run([compile_program(folder / "trivial", [trivial], SANITIZE)], check=True, capture_output=True)
+        subprocess.run([compile_program(folder / "trivial", [trivial], flags)], check=True, capture_output=True)
     except (AssertionError, subprocess.CalledProcessError):
-        pytest.skip("this compiler has no address and undefined-behaviour sanitizers")
+        pytest.skip(f"programs compiled with {' '.join(flags)} do not run here")
 
 
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
 def test_kernels_agree_with_their_definitions(build: ModuleType, tmp_path: Path, sanitized: bool) -> None:
     if sanitized:
-        require_sanitizers(tmp_path)
+        require_sanitizers(tmp_path, *SANITIZE)
     done = subprocess.run([program(build, tmp_path, *(SANITIZE if sanitized else ()))], capture_output=True, text=True)
     assert done.stderr == ""
     assert done.returncode == 0
@@ -64,6 +64,17 @@ def test_a_wrong_result_fails_the_program(build: ModuleType, tmp_path: Path) -> 
     assert done.returncode == 1
     assert done.stderr.count("same(cost, 6.0)") == 1
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_thread_may_stop_what_another_one_runs(tmp_path: Path) -> None:
+    flags = ("-std=gnu11", "-g", "-O1", "-fsanitize=thread", "-pthread")
+    require_sanitizers(tmp_path, *flags)
+    sources = [CORE / f"{name}.c" for name in ("kahn", "segment", "slice", "decode", "partition", "anneal")]
+    command = [*COMPILER, *flags, f"-I{CORE}", str(HERE / "stop.c"), *map(str, sources), "-lm", "-o", "stop"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "stop"], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.returncode == 0
 
 
 def test_every_declared_function_is_in_the_compiled_core(build: ModuleType) -> None:

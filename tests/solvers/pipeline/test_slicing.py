@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -140,6 +141,21 @@ def test_a_bandwidth_whose_inverse_is_infinite_costs_nothing_without_tensors(ora
     slicing = PipelineCore(instance).slice([0, 1])
     assert slicing is not None
     assert slicing.cost == 4.0
+
+
+def test_the_least_numbers_that_there_are_can_be_sliced(oracle: SimpleNamespace) -> None:
+    """A fiftieth of such a cost is zero."""
+    output, params = [5e-324, 8e-323, 3e-323], [0.0, 0.0, 2e-323]
+    tiny = oracle.make([(1, 0)], [1.5e-323, 5.4e-323, 9e-323], output, params, 4, memory=8e-323)
+    for order in [[1, 0, 2], [1, 2, 0], [2, 1, 0]]:
+        core = PipelineCore(tiny)
+        timer = threading.Timer(20.0, core.stop.fill, [1])  # ends what would take for ever
+        timer.start()
+        slicing = core.slice(order)
+        timer.cancel()
+        assert slicing is not None
+        assert slicing.cost == oracle.slicing_optimum(tiny, order)
+        assert not core.stop[0]
 
 
 def test_bad_arguments_are_refused(oracle: SimpleNamespace) -> None:
