@@ -1,6 +1,7 @@
 """The command line: ``shardmark COMMAND``, also ``python -m harness``.
 
-Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad input or usage.
+Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad input or usage; 128 and the number of the
+signal that ended it: 130 for Ctrl-C, 143 for SIGTERM.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         expected = f"expected a database that can be read and written ({error})"
         print(printable(f"shardmark: {database}: {expected}"), file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("shardmark: interrupted", file=sys.stderr)
-        return 130
+        return commands.ended_by(*error.args or (signal.SIGINT,))
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         drop_output()
         return 141
@@ -64,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _clean_end() -> Iterator[None]:
     """End on SIGTERM and SIGHUP as on Ctrl-C: runs are killed, what is done is kept."""
 
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
+    def interrupt(number: int, _: object) -> NoReturn:
+        raise KeyboardInterrupt(number)
 
     heeded = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]  # as under nohup
     before = {number: signal.signal(number, interrupt) for number in heeded}

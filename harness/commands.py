@@ -229,20 +229,25 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
     about = utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs]
     with closing(executor_of(options, todo, progress.line)) as executor:
         number = store.add_campaign(*about, executor=executor.name, jobs=executor.capacity)
-        complete = campaign(store, number, todo, executor, progress)
+        signal_number = campaign(store, number, todo, executor, progress)
     done = store.finished()
     statuses = [done[job.id] for job in jobs if job.id in done]
-    if not complete:
+    if signal_number:
         progress.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done, the same command goes on from here")
     for name, disturbance in store.disturbances(number):
         print(printable(f"warning: {name or 'this machine'}: {disturbance}"), file=sys.stderr)
-    return (0 if complete else 130), {
+    return (ended_by(signal_number) if signal_number else 0), {
         "results": str(options.results),
         "runs": len(jobs),
         "started": len(todo),
         "ok": statuses.count("ok"),
         "not_ok": len(statuses) - statuses.count("ok"),
     }
+
+
+def ended_by(signal_number: int) -> int:
+    """The exit status of a command that a signal ended, as shells have it."""
+    return 128 + signal_number
 
 
 def check_executor(options: argparse.Namespace) -> None:

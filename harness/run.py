@@ -172,24 +172,24 @@ class Standing:
 Progress = Callable[[Standing, Job, Record], None]
 
 
-def campaign(store: Store, number: int, jobs: Sequence[Job], executor: Executor, progress: Progress | None) -> bool:
-    """Carry out jobs and store each as it ends; False if Ctrl-C, SIGTERM or SIGHUP ended it. Closes the executor.
+def campaign(store: Store, number: int, jobs: Sequence[Job], executor: Executor, progress: Progress | None) -> int:
+    """Carry out jobs and store each as it ends; 0, or which of `ENDING` ended it before all were. Closes the executor.
 
     Jobs of one instance should stand together: an instance is kept in memory only while its jobs are under way.
     """
-    ended: SimpleQueue[Future[Record] | None] = SimpleQueue()
-    with _told_to_end(lambda: ended.put(None)):
+    ended: SimpleQueue[Future[Record] | int] = SimpleQueue()
+    with _told_to_end(ended.put):
         try:
             course = Course(store, number, jobs, executor, ended)
-            complete = course.run(progress)
+            number_of_signal = course.run(progress)
             store.end_campaign(number, utc_now(), executor.disturbances(course.killed))
-            return complete
+            return number_of_signal
         finally:
             executor.close()
 
 
 class Course:
-    """A campaign under way; ``ended`` is where jobs that end arrive, and None when it is to end itself."""
+    """A campaign under way; ``ended`` is where jobs that end arrive, and signals that are to end it."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class Course:
         number: int,
         jobs: Sequence[Job],
         executor: Executor,
-        ended: SimpleQueue[Future[Record] | None],
+        ended: SimpleQueue[Future[Record] | int],
     ) -> None:
         self.store, self.number, self.executor, self.ended = store, number, executor, ended
         self.waiting = deque(jobs)
@@ -209,8 +209,8 @@ class Course:
         self.hosts: set[str] = set()
         self.killed: Counter[str] = Counter()
 
-    def run(self, progress: Progress | None) -> bool:
-        """Go on until all is done or it is to end; whether all is done."""
+    def run(self, progress: Progress | None) -> int:
+        """Go on until all is done, then 0, or until a signal is to end it, then its number."""
         self._submit()
         while self.waiting or self.running:
             try:
@@ -218,14 +218,14 @@ class Course:
             except Empty:
                 self._submit()
                 continue
-            if future is None:
+            if isinstance(future, int):
                 self._keep_ended()
-                return False
+                return future
             job, row = self._finish(future)
             self._submit()
             if progress:
                 progress(self.standing(), job, row)
-        return True
+        return 0
 
     def standing(self) -> Standing:
         """How far it is."""
@@ -236,7 +236,7 @@ class Course:
     def _keep_ended(self) -> None:
         """Store what has ended meanwhile."""
         while not self.ended.empty():
-            if (future := self.ended.get()) is not None:
+            if not isinstance(future := self.ended.get(), int):
                 self._finish(future)
 
     def _submit(self) -> None:
@@ -264,8 +264,8 @@ class Course:
 
 
 @contextmanager
-def _told_to_end(tell: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile Ctrl-C, SIGTERM and SIGHUP interrupt nothing, however often they come: they only ``tell``.
+def _told_to_end(tell: Callable[[int], None]) -> Iterator[None]:
+    """Meanwhile Ctrl-C, SIGTERM and SIGHUP interrupt nothing, however often they come: they only ``tell`` their number.
 
     A signal that is ignored, as SIGHUP under nohup, stays so. Outside the main thread nothing changes.
     """
@@ -275,7 +275,7 @@ def _told_to_end(tell: Callable[[], None]) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     for number in before:
-        signal.signal(number, lambda *_: tell())
+        signal.signal(number, lambda number, _: tell(number))
     try:
         yield
     finally:

@@ -66,9 +66,9 @@ def resume(results: str, jobs: list[Job], statements: int) -> int:
         finished = store.finished()
         todo = [job for job in jobs if job.id not in finished]
         number = store.add_campaign("now", ["test"], "0", {}, [job.id for job in jobs])
-        complete = campaign(store, number, todo, LocalExecutor(1, 1), None)
+        signal_number = campaign(store, number, todo, LocalExecutor(1, 1), None)
         store.close()
-    return 0 if complete else 2
+    return 2 if signal_number else 0
 
 
 class Countdown:

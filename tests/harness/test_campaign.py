@@ -53,7 +53,7 @@ class Told:
 def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "raises", "leaves", "broken-import", "nonsense", "good")
     told = Told()
-    assert campaign(store, 1, jobs, LocalExecutor(2, 1), told)
+    assert not campaign(store, 1, jobs, LocalExecutor(2, 1), told)
     assert store.finished() == {
         job.id: status for job, status in zip(jobs, ("error", "crash", "import", "infeasible", "ok"), strict=True)
     }
@@ -103,7 +103,7 @@ def test_a_signal_ends_a_campaign_whose_runs_are_killed_and_keeps_what_is_done(s
 
     began = time.monotonic()
     told = Told(lambda: threading.Timer(0.5, interrupt).start())
-    assert not campaign(store, 1, jobs, LocalExecutor(1, 1), told)
+    assert campaign(store, 1, jobs, LocalExecutor(1, 1), told) == number
     assert time.monotonic() - began < 30
     assert store.finished() == {jobs[0].id: "ok"}
     assert signal.getsignal(number) is before
@@ -116,7 +116,7 @@ def test_a_signal_that_is_ignored_stays_so(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "good", "silent")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
-        assert campaign(store, 1, jobs, LocalExecutor(1, 1), Told(lambda: os.kill(os.getpid(), signal.SIGHUP)))
+        assert not campaign(store, 1, jobs, LocalExecutor(1, 1), Told(lambda: os.kill(os.getpid(), signal.SIGHUP)))
     finally:
         signal.signal(signal.SIGHUP, before)
     assert len(store.finished()) == 2
@@ -138,8 +138,8 @@ def test_co_runners_are_the_most_beside_a_run_on_its_machine():
 @pytest.mark.skipif(len(usable_cpus()) < 2, reason="two slots need two CPUs")
 def test_runs_beside_each_other_are_recorded_as_such(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "hangs", seeds=2, timeout=1.5)
-    assert campaign(store, 1, jobs, LocalExecutor(2, 1), None)
-    assert campaign(store, 1, jobs_of(zoo, chain, "good"), LocalExecutor(1, 1), None)
+    assert not campaign(store, 1, jobs, LocalExecutor(2, 1), None)
+    assert not campaign(store, 1, jobs_of(zoo, chain, "good"), LocalExecutor(1, 1), None)
     rows = store.connection.execute("SELECT solver, co_runners, host FROM runs ORDER BY solver DESC").fetchall()
     assert rows == [("hangs", 1, ""), ("hangs", 1, ""), ("good", 0, "")]
 
@@ -156,7 +156,7 @@ def test_a_slot_stays_off_the_cores_of_other_slots():
 
 def test_progress_tells_how_far_a_campaign_is(store, zoo, chain, capsys):
     jobs = jobs_of(zoo, chain, "good", "raises")
-    assert campaign(store, 1, jobs, LocalExecutor(1, 1), Progress(3, 1))
+    assert not campaign(store, 1, jobs, LocalExecutor(1, 1), Progress(3, 1))
     first, second, third = capsys.readouterr().err.splitlines()
     assert first == "1 of 3 runs are there already"
     assert re.fullmatch(
@@ -189,7 +189,7 @@ def test_the_command_line_resumes(tmp_path, chain):
 
 def test_what_the_referee_cannot_judge_or_store_is_a_row(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "huge-bound", "stray-bytes", "good")
-    assert campaign(store, 1, jobs, LocalExecutor(1, 1), None)
+    assert not campaign(store, 1, jobs, LocalExecutor(1, 1), None)
     assert [store.finished()[job.id] for job in jobs] == ["error", "error", "ok"]
 
 

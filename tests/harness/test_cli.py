@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import commands
 from harness.cli import main
 from harness.discover import discover
 from harness.isolate import why_not
@@ -447,3 +449,28 @@ def ours(instance, run):
 """)
     answer("run", "--instance", graph, "--solver", "ours", "--solver-path", ours, "--results", results)
     assert [row["cost"] for row in answer("results", "--results", results)] == ["10.0"]
+
+
+# ---------------------------------------------------------------- signals
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_the_exit_status_as_in_shells(number, status, monkeypatch):
+    monkeypatch.setattr(commands, "run_info", lambda options: signal.raise_signal(number))
+    result = shardmark("info", "chain")
+    assert (result.returncode, result.stderr) == (status, "shardmark: interrupted\n")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_a_campaign_is_its_exit_status(number, status, graph, tmp_path, monkeypatch):
+    begin = commands.LocalExecutor.submit
+
+    def interrupted(executor, job):
+        signal.raise_signal(number)
+        return begin(executor, job)
+
+    monkeypatch.setattr(commands.LocalExecutor, "submit", interrupted)
+    what = ["run", "--instance", graph, "--solver", "random-1", "--solver", "simple", "--results", tmp_path / "r"]
+    done = answer(*what, status=status)
+    assert done["runs"] == 2
+    assert done["ok"] < 2
