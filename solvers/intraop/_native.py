@@ -27,8 +27,8 @@ from solvers.registry import Run
 
 #: Allowed cells and values with which an integer program is tried at most.
 LARGEST_PROGRAM = 150_000
-#: Seconds that it takes to write one down, for each of them.
-WRITE = 3e-5
+#: Seconds that it takes to import CP-SAT, and to write a program down, for each of them: it does not stop meanwhile.
+IMPORT, WRITE = 0.5, 3e-5
 #: The optimum is looked for up to a fraction above the bound: the first one, how it grows when that is done and shrinks
 #: when too much is left, and the least one. The best solution so far is the end if it is nearer than so many fractions.
 FIRST_GAP, LARGER, SMALLER, LEAST_GAP, NEAR = 0.003, 2, 3, 1e-5, 1.5
@@ -109,7 +109,7 @@ class Native:
             problem = left
         if _allowed(problem) > LARGEST_PROGRAM:
             return False
-        if self.open and self.end - time.monotonic() > WRITE * _allowed(problem):
+        if self.open and self.end - time.monotonic() > IMPORT + WRITE * _allowed(problem):
             self._finish(problem, top)
         return True
 

@@ -15,8 +15,8 @@ from solvers.intraop._record import Record
 from solvers.intraop._reduce import prepare
 from solvers.registry import Declined, Run, solver
 
-#: Seconds kept back at the end, for the last report: a fraction of the run's time, and at most so many.
-RESERVE, LARGEST_RESERVE = 0.02, 0.5
+#: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
+RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.02, 0.35, 1.0
 #: Fraction of the time for finding the edge by which nothing is left.
 REASON = 0.3
 
@@ -32,7 +32,7 @@ def cfn_native(instance: Instance, run: Run) -> None:
     An instance without an assignment that fits, or with entries of 10^17 and more in every one that does, is declined
     with the time step or the edge that shows it, after the least bad assignment has been reported.
     """
-    end = run.deadline - min(RESERVE * run.remaining(), LARGEST_RESERVE)
+    end = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
     timeline = Timeline.of(instance)
     record = Record(instance, run, timeline)
     record.offer(cheapest(instance.usage, instance.strategy_start))
