@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.pipeline._search import Floats, Search
 
-#: Times that all keys of a population are in memory while the next one is bred, about.
-COPIES = 5
+#: Populations in memory: this generation and the next.
+COPIES = 2
+
+#: The share of a run's memory that populations may take; the instance and what reads it are there too.
+ROOM = 0.5
 
 Fitness = Callable[[Floats], Floats]
 
@@ -31,49 +35,70 @@ def evolve(
     the complete costs: a vector that does not enter the elite breeds alike whatever it costs, so the cost of its
     slicing is computed only as far as to know that.
     """
-    nodes = search.instance.nodes
     search.begin()
-    if population_mib(population, nodes) > search.memory:
-        needed = population_mib(population, nodes)
-        print(
-            f"{needed:.0f} MiB for a population do not fit into {search.memory:.0f} MiB: one order only",
-            file=sys.stderr,
-        )
+    if not _fits(search, population):
         population = generations = 1
     elite, mutants = max(1, round(ELITE * population)), round(MUTANTS * population)
-    keys = rng.random((population, nodes))
-    costs = fitness(keys) if fitness else _costs(search, keys, np.empty(0), elite)
+    keys, then = (np.empty((population, search.instance.nodes)) for _ in range(2))
+    costs = np.full(population, np.inf)
+    for rows in batches(search, 0, population):
+        rng.random(out=keys[rows])
+        costs[rows] = _costs(search, keys[rows], costs, elite, fitness)
     for _ in range(generations - 1):
-        if search.over():
-            break
         best = np.argsort(costs, kind="stable")[:elite]
-        children = _children(rng, keys[best], np.delete(keys, best, axis=0), population - elite - mutants)
-        fresh = np.concatenate([rng.random((mutants, nodes)), children])
-        known = costs[best]
-        costs = np.concatenate([known, fitness(fresh) if fitness else _costs(search, fresh, known, elite)])
-        keys = np.concatenate([keys[best], fresh])
+        if search.over() or not breed(search, rng, keys, then, best, mutants):
+            break
+        keys, then = then, keys
+        costs = np.append(costs[best], np.full(population - elite, np.inf))
+        for rows in batches(search, elite, population):
+            costs[rows] = _costs(search, keys[rows], costs, elite, fitness)
     fittest: Floats = keys[np.argmin(costs)]
     return fittest
 
 
 def population_mib(population: int, nodes: int) -> float:
-    """MiB that a generation takes at most while the next one is bred, about."""
+    """MiB that a generation and the next one take, about."""
     return COPIES * population * nodes * 8 / 2**20
 
 
-def _children(rng: np.random.Generator, elite: Floats, others: Floats, count: int) -> Floats:
-    mothers = elite[rng.integers(len(elite), size=count)]
-    fathers = others[rng.integers(len(others), size=count)]
-    return np.where(rng.random(mothers.shape) < INHERIT, mothers, fathers)
+def batches(search: Search, start: int, stop: int) -> Iterator[slice]:
+    """Rows ``start`` to ``stop``, a batch of the search at a time; the first in any case, others until it is over."""
+    for at in range(start, stop, search.rows):
+        if at > start and search.over():
+            return
+        yield slice(at, min(at + search.rows, stop))
 
 
-def _costs(search: Search, keys: Floats, rivals: Floats, elite: int) -> Floats:
-    """Costs of ``keys``, infinite for those that are not among the ``elite`` best of themselves and ``rivals``."""
-    costs = np.full(len(keys), np.inf)
-    for at in range(0, len(keys), search.rows):
-        if at and search.over():
-            break
-        known = np.sort(np.concatenate([rivals, costs[:at]]))
-        upper = known[elite - 1] if len(known) >= elite else np.inf
-        costs[at : at + search.rows] = search.decode(keys[at : at + search.rows], upper)
-    return costs
+def breed(
+    search: Search, rng: np.random.Generator, keys: Floats, then: Floats, best: NDArray[np.intp], mutants: int
+) -> bool:
+    """Fill ``then`` with the ``best`` rows of ``keys``, ``mutants`` random rows and children; False if time ran out.
+
+    Shapes (population, n). A child has one parent from the best rows and another from the others.
+    """
+    fresh = len(best) + mutants
+    others = np.delete(np.arange(len(keys)), best)
+    mothers = best[rng.integers(len(best), size=len(keys) - fresh)]
+    fathers = others[rng.integers(len(others), size=len(keys) - fresh)]
+    at = fresh
+    for rows in batches(search, fresh, len(keys)):
+        at, pairs = rows.stop, slice(rows.start - fresh, rows.stop - fresh)
+        inherits = rng.random(then[rows].shape) < INHERIT
+        then[rows] = np.where(inherits, keys[mothers[pairs]], keys[fathers[pairs]])
+    for rows in batches(search, len(best), fresh):
+        rng.random(out=then[rows])
+    then[: len(best)] = keys[best]
+    return at == len(keys) and not search.over()
+
+
+def _fits(search: Search, population: int) -> bool:
+    """Whether there is room for a population; says so if not."""
+    needed, room = population_mib(population, search.instance.nodes), ROOM * search.memory
+    if needed > room:
+        print(f"{needed:.1f} MiB for a population do not fit into {room:.1f} MiB: one order only", file=sys.stderr)
+    return needed <= room
+
+
+def _costs(search: Search, rows: Floats, known: Floats, elite: int, fitness: Fitness | None) -> Floats:
+    """Costs of vectors; where slicing decides, infinite if they do not enter the ``elite`` best of those known."""
+    return fitness(rows) if fitness else search.decode(rows, float(np.sort(known)[elite - 1]))

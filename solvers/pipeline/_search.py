@@ -60,7 +60,7 @@ class Search:
 
     def remaining(self) -> float:
         """Seconds left for anything but another batch like the slowest, taken twice for safety."""
-        return max(0.0, self._deadline - time.monotonic() - 2.0 * self._slowest)
+        return max(0.0, self._left() - 2.0 * self._slowest)
 
     def optimal(self) -> bool:
         """Whether the best slicing meets the bound of Lemma 3.3."""
@@ -82,7 +82,10 @@ class Search:
 
     def arrange(self, priorities: Floats, *, weighted: bool) -> Floats:
         """Lengths of the orders of a batch of priorities, shape (rows, n), as linear arrangements; reports nothing."""
-        return self._batch(lambda rows: self.core.arrange(rows, weighted=weighted), priorities, self.remaining())
+        began = time.monotonic()
+        lengths = self._batch(lambda rows: self.core.arrange(rows, weighted=weighted), priorities, self.remaining())
+        self._slowest = max(self._slowest, time.monotonic() - began)
+        return lengths
 
     def _batch(self, function: Callable[[Floats], Floats], rows: Floats, seconds: float) -> Floats:
         """What a function of the core says of each row, computed on all cores; cut short after so many seconds."""
@@ -101,7 +104,7 @@ class Search:
 
     def _left(self) -> float:
         """Seconds until the core must stop, so that what it has found can be reported."""
-        return max(0.0, self._deadline - time.monotonic() - 2.0 * self._reporting)
+        return max(0.0, self._deadline - time.monotonic() - 3.0 * self._reporting)
 
     def begin(self) -> None:
         """Report about even cuts of some order first, where to slice one well could take long."""

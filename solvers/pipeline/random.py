@@ -16,7 +16,7 @@ def random(instance: Instance, run: Run, *, orders: int) -> None:
     """Slice the topological orders of independent uniform node priorities; keep the best."""
     search = Search(instance, run)
     done, rows = 0, 1
-    while done < orders and not search.over():
+    while done < orders and not (done and search.over()):
         search.decode(run.rng.random((rows, instance.nodes)), search.target)
         done += rows
         rows = min(2 * rows, search.rows, orders - done)  # the first answer comes after one order

@@ -16,8 +16,9 @@ import pytest
 from harness.verify import verify
 from instances.pipeline import Instance
 from solvers import registry
+from solvers.native import PipelineCore
 from solvers.pipeline import _genetic
-from solvers.pipeline._genetic import evolve
+from solvers.pipeline._genetic import breed, evolve
 from solvers.pipeline._search import Search
 from solvers.registry import LocalRun, Solver
 
@@ -132,7 +133,7 @@ def test_leaving_costs_above_the_elite_open_changes_nothing(
         return run.solutions
 
     short = evolved()
-    monkeypatch.setattr(_genetic, "_costs", lambda search, keys, rivals, elite: search.decode(keys, np.inf))
+    monkeypatch.setattr(_genetic, "_costs", lambda search, keys, *others: search.decode(keys, np.inf))
     assert len(short) > 1
     assert evolved()[-1] == short[-1]
 
@@ -159,14 +160,19 @@ def test_one_order_is_sliced_for_an_arrangement(instance: Instance) -> None:
     assert len(solve("mla", instance).solutions) == 1
 
 
-def test_children_take_most_keys_from_their_elite_parent() -> None:
-    rng = np.random.default_rng(6)
-    elite, others = np.array([[0.0] * 500, [0.25] * 500]), np.array([[0.5] * 500, [0.75] * 500, [1.0] * 500])
-    children = _genetic._children(rng, elite, others, 40)
-    assert children.shape == (40, 500)
-    assert np.isin(children, elite).mean() == pytest.approx(0.7, abs=0.02)
+def test_children_take_most_keys_from_their_elite_parent(oracle: SimpleNamespace) -> None:
+    search = Search(oracle.make([], [0] * 500, [0] * 500, [0] * 500, 4), LocalRun(seconds=60))
+    search.rows = 7
+    keys, then = np.repeat(np.linspace(0, 1, 60)[:, None], 500, axis=1), np.empty((60, 500))
+    best = np.array([40, 3])
+    assert breed(search, np.random.default_rng(6), keys, then, best, mutants=18)
+    elite, mutants, children = then[:2], then[2:20], then[20:]
+    assert np.array_equal(elite, keys[best])
+    assert np.isin(children, keys[best, 0]).mean() == pytest.approx(0.7, abs=0.02)
     assert {len(set(child.tolist())) for child in children} == {2}  # two parents each
-    assert set(children.flat) == {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert len(set(children.flat)) > 20
+    assert np.isin(children, keys[:, 0]).all()
+    assert len(set(mutants.flat)) == mutants.size
 
 
 def test_the_referee_agrees_on_the_cost_where_the_order_matters(oracle: SimpleNamespace) -> None:
@@ -241,7 +247,43 @@ def test_a_stopped_core_says_what_it_knows(large: Instance) -> None:
     assert search.core.decode(rows).tolist() == search.core.arrange(rows, weighted=True).tolist() == [np.inf] * 3
 
 
+@pytest.mark.parametrize("seconds", [30, 130])
+@pytest.mark.parametrize("name", ["brkga-10000", "mla"])
+def test_populations_grow_and_are_judged_only_while_there_is_time(
+    name: str, seconds: int, large: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock by which a row of keys takes a quarter of a second, and an order a whole one."""
+    clock = [0.0]
+
+    def slow(function: Any) -> Any:
+        def call(core: PipelineCore, rows: Any, *arguments: Any, **options: Any) -> Any:
+            clock[0] += len(np.atleast_2d(rows))
+            return function(core, rows, *arguments, **options)
+
+        return call
+
+    class Slow:
+        """A generator of random numbers that takes its time."""
+
+        def __init__(self) -> None:
+            self.rng = np.random.default_rng(0)
+            self.integers = self.rng.integers
+
+        def random(self, shape: Any = None, out: Any = None) -> Any:
+            clock[0] += 0.25 * (len(out) if shape is None else shape[0])
+            return self.rng.random(shape, out=out)
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    for kernel in ("slice", "decode", "arrange"):
+        monkeypatch.setattr(PipelineCore, kernel, slow(getattr(PipelineCore, kernel)))
+    run = LocalRun(seconds=float(seconds))
+    run.__dict__["rng"] = Slow()
+    SOLVERS[name].function(large, run, **SOLVERS[name].params)
+    assert 0.9 * seconds - 5 < clock[0] <= run.deadline
+    assert len(run.solutions) > 1
+
+
 def test_a_population_that_does_not_fit_is_told(large: Instance, capsys: pytest.CaptureFixture[str]) -> None:
-    run = solve("brkga-10000", large, memory=1.0)
+    run = solve("brkga-10000", large, memory=0.5)
     assert len(run.solutions) == 2  # even cuts, one order
-    assert "1 MiB for a population do not fit into 1 MiB: one order only" in capsys.readouterr().err
+    assert "0.5 MiB for a population do not fit into 0.2 MiB: one order only" in capsys.readouterr().err
