@@ -23,7 +23,7 @@ class Graph:
 
     ``tail``, ``head``: shape (edges,), kept as int32; edge e goes from ``tail[e]`` to ``head[e]``, in file order.
     Construction checks index ranges, repeated edges and cycles, and raises InputError with the place; ``names``, if
-    given, are what it calls the nodes of a cycle.
+    given, are what it calls the nodes of a cycle, those that are empty by their numbers.
     """
 
     nodes: int
@@ -62,8 +62,8 @@ class Graph:
         if len(self.topological_order) < self.nodes:
             cycle = find_cycle(self.nodes, self.tail, self.head)
             first = int(np.argmax((self.tail == cycle[0]) & (self.head == cycle[1])))
-            shown = " -> ".join([str(names[node]) for node in cycle[:8]] + ["..."] * (len(cycle) > 8))
-            raise InputError(self.source, f"edges[{first}]", f"expected a graph without cycles, found {shown}")
+            expected = no_cycle([str(names[node]) or f"node {node}" for node in cycle])
+            raise InputError(self.source, f"edges[{first}]", expected)
 
     @property
     def edges(self) -> int:
@@ -113,6 +113,11 @@ def csr(nodes: int, key: NDArray[Any], value: NDArray[Any]) -> tuple[Ints, NDArr
     start = np.zeros(nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(key, minlength=nodes), out=start[1:])
     return frozen(start), frozen(value[np.argsort(key, kind="stable")])
+
+
+def no_cycle(names: Sequence[str]) -> str:
+    """What is expected of a graph that has a cycle of nodes with these names."""
+    return f"expected a graph without cycles, found {' -> '.join([*names[:8], *['...'] * (len(names) > 8)])}"
 
 
 def find_cycle(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> list[int]:

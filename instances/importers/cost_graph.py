@@ -21,8 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from instances import pipeline
 from instances.errors import InputError
+from instances.graph import find_cycle, no_cycle
 from instances.importers import Option
 from instances.importers._tensors import Operation, Tensor, one_tensor_each
 from instances.importers._text_proto import AT, SKIPPED, Message, Schema, parse
@@ -85,16 +88,33 @@ class _Reader:
         made = [self._operation(node, first_only) for node in self._nodes]
         for number, node in enumerate(self._nodes):
             for entry in node.get("input_info", ()):
-                producer = made[self._find(entry, entry.get("preceding_node", 0))]
+                producer = self._find(entry, entry.get("preceding_node", 0))
                 port = entry.get("preceding_port", 0)
-                outputs = len(self._nodes[self._number[entry.get("preceding_node", 0)]].get("output_info", ()))
+                outputs = len(self._nodes[producer].get("output_info", ()))
                 if not 0 <= port < outputs:
-                    found = f"found {port} of {producer.name!r}, which has {outputs}"
+                    found = f"found {port} of {_called(self._nodes[producer])}, which has {outputs}"
                     raise self._error(entry, f"expected an output's number as preceding_port, {found}")
-                producer.tensors[0 if first_only else port].readers.append(number)
+                made[producer].tensors[0 if first_only else port].readers.append(number)
             for other in node.get("control_input", ()):
                 made[self._find(node, other)].followers.append(number)
+        self._refuse_cycle(made)
         return made
+
+    def _refuse_cycle(self, made: list[Operation]) -> None:
+        """InputError where a node of the file reads what comes of it, before there are helper nodes in between."""
+        pairs = [
+            (producer, consumer)
+            for producer, operation in enumerate(made)
+            for readers in (*(tensor.readers for tensor in operation.tensors), operation.followers)
+            for consumer in readers
+        ]
+        tail, head = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        cycle = find_cycle(len(made), tail, head)
+        if cycle:
+            nodes = [self._nodes[number] for number in cycle]
+            inputs, source = nodes[1].get("input_info", ()), nodes[0].get("id", 0)
+            place = next((x for x in inputs if x.get("preceding_node", 0) == source), nodes[1])
+            raise self._error(place, no_cycle(list(map(_called, nodes))))
 
     def _operation(self, node: Message, first_only: bool) -> Operation:
         name = node.get("name", "")
@@ -122,3 +142,8 @@ class _Reader:
 
     def _error(self, message: Message, expected: str) -> InputError:
         return InputError(self._source, line_and_column(self._text, message[AT]), expected)
+
+
+def _called(node: Message) -> str:
+    """A node's name in quotes; without one, its id."""
+    return repr(node["name"]) if node.get("name") else f"id {node.get('id', 0)}"

@@ -75,3 +75,8 @@ def test_a_long_cycle_is_shortened_in_the_sentence():
     ring = [(v, (v + 1) % 20) for v in range(20)]
     with pytest.raises(InputError, match=r"edges\[0\]: .* found 0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> \.\.\."):
         Graph(20, *columns(ring))
+
+
+def test_nodes_of_a_cycle_without_a_name_have_their_number():
+    with pytest.raises(InputError, match=r"found node 0 -> b -> node 0$"):
+        Graph(2, np.array([0, 1]), np.array([1, 0]), names=("", "b"))

@@ -118,10 +118,17 @@ def node(text):
         (node("persistent_memory_size: -5"), "expected a known persistent_memory_size, at least 0, found -5"),
         (node("compute_cost: 1.5"), "line 2 column 38: expected an integer from -2^63 to 2^63 - 1, found 1.5"),
         (node("colour: 5"), "line 2 column 24: expected one of the fields name, id, input_info"),
-        (node("control_input: 2"), "expected a graph without cycles, found b -> b"),
+        (node("control_input: 2"), "line 2 column 1: expected a graph without cycles, found 'b' -> 'b'"),
+        ("node { id: 1 control_input: 1 }", "line 1 column 1: expected a graph without cycles, found id 1 -> id 1"),
+        (
+            node("output_info { size: 3 } output_info { size: 4 } input_info { preceding_node: 3 }")
+            + "\nnode { id: 3 output_info {} input_info { preceding_node: 2 preceding_port: 1 }"
+            + " input_info { preceding_node: 2 } }",
+            "line 3 column 29: expected a graph without cycles, found 'b' -> id 3 -> 'b'",
+        ),
         (
             node("control_input: 3 } node { name: 'c' id: 3 control_input: 2"),
-            "edges[0]: expected a graph without cycles, found b -> c -> b",
+            "line 2 column 43: expected a graph without cycles, found 'b' -> 'c' -> 'b'",
         ),
         ("node {", "line 1 column 1: expected a message that is closed"),
         ("# nothing", "graph.pbtxt: expected at least one node"),
