@@ -66,11 +66,21 @@ class Instance:
             at = int(np.argmax(late))
             expected = f"expected 0 <= begin <= end, found [{self.begin[at]}, {self.end[at]}]"
             raise InputError(self.source, f"nodes.intervals[{at}]", expected)
+        self._refuse_negative("nodes.costs", self.node_cost, self.strategy_start)
+        self._refuse_negative("nodes.usages", self.usage, self.strategy_start)
         empty = self.strategies < 1
         if empty.any():
             raise InputError(self.source, f"nodes.costs[{int(np.argmax(empty))}]", "expected at least one strategy")
 
+    def _refuse_negative(self, place: str, column: Ints, start: Ints) -> None:
+        if column.min(initial=0) < 0:
+            at = int(np.argmax(column < 0))
+            row = int(np.searchsorted(start, at, side="right")) - 1
+            expected = f"expected at least 0, found {column[at]}"
+            raise InputError(self.source, f"{place}[{row}][{at - start[row]}]", expected)
+
     def _check_edges(self) -> None:
+        self._refuse_negative("edges.costs", self.table, self.table_start)
         bad = (self.scope < 0) | (self.scope >= self.nodes)
         if bad.any():
             at = int(np.argmax(bad))

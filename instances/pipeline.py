@@ -60,6 +60,12 @@ class Instance:
         for name, column in (*columns, ("output_size", self.output_size), ("param_size", self.param_size)):
             if len(column) != n:
                 raise InputError(self.source, f"nodes.{name}", f"expected {n} elements, found {len(column)}")
+        for name in ("work", "output_size", "param_size"):
+            column = getattr(self, name)
+            if n and not (column.min() >= 0 and column.max() < np.inf):  # which NaN is neither
+                at = int(np.argmin((column >= 0) & (column < np.inf)))
+                found = f"expected a finite number, at least 0, found {column[at]}"
+                raise InputError(self.source, f"nodes.{name}[{at}]", found)
         if not 1 <= self.stages < 2**31:
             raise InputError(self.source, "stages", f"expected 1 to 2147483647, found {describe(self.stages)}")
         if not 0 < self.bandwidth < np.inf:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,8 +16,12 @@ from instances.generate.draws import Draws
 __all__ = ["MEANING", "Family", "families"]
 
 Parameter = int | float | str | None
-#: Greatest values of integers that have a limit of their own; random graphs draw a number for every pair of nodes.
-MOST = {"nodes": 20_000}
+#: Greatest values of parameters that have a limit of their own: random graphs draw a number for every pair of nodes;
+#: a running time may be measured as anything from nothing to twice what it is; and shares, chances and switches.
+MOST = {"nodes": 20_000, **dict.fromkeys(("jitter", "probability", "inside", "between", "rewiring", "tightness"), 1)}
+MOST |= dict.fromkeys(("joint", "loose", "training"), 1)
+#: Greatest values of all others: sums of products of them are far from the range of float64.
+MOST_INTEGER, MOST_FLOAT = 1_000_000, 10**15
 
 
 @dataclass(frozen=True)
@@ -48,22 +51,24 @@ class Family:
             if key not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
                 raise InputError(place, key, f"expected only the parameters {known}")
-            expected = _misfit(value, self.parameters[key], MOST.get(key, 1_000_000))
+            expected = _misfit(value, self.parameters[key], MOST.get(key))
             if expected:
                 raise InputError(place, key, f"{expected}, found {describe(value)}")
         instance = self.function(Draws(seed), **{**self.parameters, **given})
         return dataclasses.replace(instance, name=f"{self.name}-{seed}")
 
 
-def _misfit(value: Parameter, default: Parameter, most: int) -> str:
-    """What was expected of a value where ``default`` is usual, an integer at ``most``; empty if the value will do."""
+def _misfit(value: Parameter, default: Parameter, most: int | None) -> str:
+    """What was expected of a value where ``default`` is usual, a number at ``most``; empty if the value will do."""
     if isinstance(default, str):
         return "" if isinstance(value, str) else "expected a text"
     if isinstance(default, int):
-        least = min(default, 1)
+        least, most = min(default, 1), most or MOST_INTEGER
         return "" if type(value) is int and least <= value <= most else f"expected an integer from {least} to {most}"
-    fits = value is default or (type(value) in (int, float) and 0 <= float(value or 0) < math.inf)
-    return "" if fits else "expected a finite number, at least 0"
+    most = most or MOST_FLOAT
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    fits = value is default or (number and 0 <= float(value or 0) <= most)
+    return "" if fits else f"expected a number from 0 to {most:g}"
 
 
 #: What each parameter means, by name; the same name means the same in every family.

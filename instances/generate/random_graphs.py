@@ -7,29 +7,32 @@ the original's filter for hard graphs is left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from instances.columns import Floats
+from instances.columns import Floats, Ints
 from instances.errors import InputError
 from instances.generate.draws import Draws
 from instances.graph import Graph
 from instances.pipeline import Instance
 
-Pairs = list[tuple[int, int]]
+Pairs = Sequence[tuple[int, int]] | Ints  # shape (edges, 2)
 
 
 def erdos_renyi(draws: Draws, *, nodes: int, probability: float, **costs: Any) -> Instance:
     """Every pair is joined with the same probability."""
-    pairs = _bernoulli(draws, np.full((nodes, nodes), probability))
+    pairs = _bernoulli(draws, nodes, lambda u: probability)
     return _instance(draws, nodes, pairs, **costs)
 
 
 def barabasi_albert(draws: Draws, *, nodes: int, attached: int, **costs: Any) -> Instance:
     """Every new node attaches to a few earlier ones, the more likely the more neighbours they have."""
-    pairs: Pairs = []
-    ends = list(range(min(attached, nodes)))  # every node as often as it has neighbours; the first ones once
+    if attached >= nodes:
+        raise InputError("generate", "attached", f"expected fewer than the {nodes} nodes, found {attached}")
+    pairs: list[tuple[int, int]] = []
+    ends = list(range(attached))  # every node as often as it has neighbours; the first ones once
     for node in range(attached, nodes):
         chosen: set[int] = set()
         while len(chosen) < attached:
@@ -41,6 +44,8 @@ def barabasi_albert(draws: Draws, *, nodes: int, attached: int, **costs: Any) ->
 
 def watts_strogatz(draws: Draws, *, nodes: int, neighbours: int, rewiring: float, **costs: Any) -> Instance:
     """A ring in which every node is joined with its nearest ones, some edges then rewired to lead elsewhere."""
+    if neighbours % 2:
+        raise InputError("generate", "neighbours", f"expected an even number, half on each side, found {neighbours}")
     if neighbours >= nodes:
         raise InputError("generate", "neighbours", f"expected fewer than the {nodes} nodes, found {neighbours}")
     ring = [(u, (u + step) % nodes) for step in range(1, neighbours // 2 + 1) for u in range(nodes)]
@@ -63,15 +68,17 @@ def watts_strogatz(draws: Draws, *, nodes: int, neighbours: int, rewiring: float
 def block_model(draws: Draws, *, nodes: int, blocks: int, inside: float, between: float, **costs: Any) -> Instance:
     """Groups of equal size, dense inside and loosely joined (a stochastic block model)."""
     group = np.arange(nodes) * blocks // nodes
-    pairs = _bernoulli(draws, np.where(group[:, None] == group, inside, between))
+    pairs = _bernoulli(draws, nodes, lambda u: np.where(group[u + 1 :] == group[u], inside, between))
     return _instance(draws, nodes, pairs, **costs)
 
 
-def _bernoulli(draws: Draws, probability: Floats) -> Pairs:
-    """Pairs (u, v), u < v, each present with ``probability[u, v]``."""
-    u, v = np.triu_indices(len(probability), k=1)
-    present = draws.uniform(len(u)) < probability[u, v]
-    return list(zip(u[present].tolist(), v[present].tolist(), strict=True))
+def _bernoulli(draws: Draws, nodes: int, probability: Callable[[int], float | Floats]) -> Ints:
+    """Pairs (u, v), u < v, shape (pairs, 2): ``probability(u)`` is how likely each v = u + 1, u + 2, ... is one of u.
+
+    It needs memory in proportion to the pairs that it makes.
+    """
+    later = [u + 1 + np.flatnonzero(draws.uniform(nodes - u - 1) < probability(u)) for u in range(nodes)]
+    return np.column_stack([np.repeat(np.arange(nodes), list(map(len, later))), np.concatenate(later)])
 
 
 def _instance(

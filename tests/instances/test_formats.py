@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import json
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import InputError, intraop, jsonfile, load, parse, pipeline, save
+from instances.generate import families
 from instances.graph import Graph
 from instances.jsonfile import read_bytes, write_bytes
 
@@ -31,6 +33,29 @@ def same(a: Any, b: Any) -> bool:
         if not equal:
             return False
     return True
+
+
+@pytest.mark.parametrize("name", ["work", "output_size", "param_size"])
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_a_pipeline_made_in_a_program_is_checked_like_a_file(name, value):
+    instance = families()["chain"].build(0)
+    column = getattr(instance, name).copy()
+    column[2] = value
+    expected = rf"nodes\.{name}\[2\]: expected a finite number, at least 0, found {value}$"
+    with pytest.raises(InputError, match=expected):
+        dataclasses.replace(instance, **{name: column})
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("node_cost", "nodes.costs[1][0]"), ("usage", "nodes.usages[1][0]"), ("table", "edges.costs[0][1]")],
+)
+def test_an_intraop_instance_made_in_a_program_is_checked_like_a_file(name, place):
+    instance = families()["diamond"].build(0)
+    column = getattr(instance, name).copy()
+    column[1] = -7
+    with pytest.raises(InputError, match=rf"{re.escape(place)}: expected at least 0, found -7$"):
+        dataclasses.replace(instance, **{name: column})
 
 
 @st.composite

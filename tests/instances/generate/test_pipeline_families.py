@@ -36,7 +36,7 @@ def test_rewiring_nothing_leaves_the_ring():
 
 
 def test_small_random_graphs():
-    assert build("barabasi-albert", nodes=1).edges == 0
+    assert build("barabasi-albert", nodes=2, attached=1).edges == 1
     assert build("barabasi-albert", nodes=3, attached=2).edges == 2
     assert build("watts-strogatz", nodes=5, rewiring=1.0).edges == 10
     assert build("erdos-renyi", nodes=6, probability=1.0).edges == 15
