@@ -92,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
         about = (command.__doc__ or "").strip()
         sub = members.add_parser(
             name,
-            help=about,
+            help=about.split("\n\n")[0],
             description=about,
             epilog=f"example: shardmark {name} {example}",
         )

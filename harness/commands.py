@@ -178,7 +178,11 @@ def run_check(options: argparse.Namespace) -> Answer:
 
 
 def run_bound(options: argparse.Namespace) -> Answer:
-    """A lower bound, and whether it is proven to be the optimum."""
+    """A lower bound, and whether it is proven to be the optimum.
+
+    The cost that a method finds beside it is "optimal" if the bound leaves no room below: less than 1 where costs are
+    integers, a relative 1e-5 where they are floats.
+    """
     problem = find_problem(options)
     method = find_solver(discover(options.solver_path), problem.instance.track, options.method, "bound")
     row = run_one(options, problem, method)

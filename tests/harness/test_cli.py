@@ -11,12 +11,14 @@ import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from harness import commands
 from harness.cli import main
+from harness.compare import PROVEN
 from harness.discover import discover
 from harness.isolate import why_not
 from instances.jsonfile import read_json, write_json
@@ -368,6 +370,13 @@ def test_control_characters_of_a_log_are_escaped(graph):
     result = shardmark("solve", graph, "--command", f"sh -c {program}")
     assert result.returncode == 0, result.stderr
     assert result.stderr == "a\tb\\x1b[2J\n"
+
+
+def test_help_says_what_counts_as_proven():
+    assert Fraction("1e-5") == PROVEN
+    assert "a relative 1e-5 where they are floats" in " ".join(shardmark("bound", "--help").stdout.split())
+    practitioner = shardmark("reproduce", "practitioner", "--help").stdout
+    assert "four" not in practitioner
 
 
 def test_every_command_has_help_with_an_example():
