@@ -123,7 +123,7 @@ class Search:
         """Slice some order without reporting it, to know how long that takes; for a third of the time at most."""
         self.begin()
         began = time.monotonic()
-        self._timed([partial(self.core.slice, self.instance.graph.topological_order)], self._left() / 3)
+        self._timed([partial(self.core.slice, self.instance.graph.topological_order, self.target)], self._left() / 3)
         self._slowest = max(self._slowest, time.monotonic() - began)
 
     def offer(self, priority: ArrayLike) -> None:

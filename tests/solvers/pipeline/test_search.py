@@ -234,6 +234,22 @@ def test_without_time_to_slice_well_the_even_cuts_count(
     assert all(verify(large, solution).feasible for solution in run.solutions)
 
 
+def test_a_rehearsal_is_of_what_will_be_done(large: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To improve on a cost takes longer than to slice somehow."""
+    limits = []
+    slice_order = PipelineCore.slice
+
+    def note(core: PipelineCore, order: Any, upper: float = np.inf) -> Any:
+        limits.append(upper)
+        return slice_order(core, order, upper)
+
+    monkeypatch.setattr(PipelineCore, "slice", note)
+    solve("mla", large)
+    even, rehearsed, offered = limits
+    assert even == np.inf
+    assert rehearsed == offered < np.inf
+
+
 def test_a_stopped_core_says_what_it_knows(large: Instance) -> None:
     search = Search(large, LocalRun(seconds=60))
     order, rows = large.graph.topological_order, np.random.default_rng(0).random((3, 300))
