@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import uuid4
 
 import psutil
@@ -182,6 +182,14 @@ class Holdings:
         return self.known
 
 
+class Own(NamedTuple):
+    """The part of a process in what all use, without files, and its resident bytes, when so many were alive."""
+
+    size: int
+    resident: int
+    among: int
+
+
 @dataclass
 class ProcMeter:
     """A meter that reads a proc file system; ``shared`` are their own file systems in memory, open folders.
@@ -192,7 +200,8 @@ class ProcMeter:
     The sum of resident memory is quickly found and never too small, but counts what is shared again and again. The
     exact sum is looked for only when that may decide something: a new peak now and then, or the limit as soon as the
     last exact sum and what has grown since are beyond it. Where there is no time to look at all processes again, what
-    one has grown since counts as its own.
+    one has grown since counts as its own, and one that was never looked at not yet. Where processes have become more
+    since one was looked at, it may share with them what it had then: its part counts as so much less.
     """
 
     proc: Proc
@@ -202,7 +211,7 @@ class ProcMeter:
     peak: float = 0.0
     exact: float = 0.0
     next_look: float = field(default=0.0, repr=False)
-    own: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)  # exact and resident bytes, oldest first
+    own: dict[int, Own] = field(default_factory=dict, repr=False)  # the look at each, oldest first
     seen: dict[int, float] = field(default_factory=dict, repr=False)  # CPU time of each, without children
     gone_s: float = 0.0  # and what was seen of those that have gone
 
@@ -212,29 +221,32 @@ class ProcMeter:
 
     def read(self, limit: float, most: int) -> Usage:
         """See `Meter`."""
+        waited = self.waited()  # first: who ends during the look is counted by what was seen of it, and not again
         members = list(islice(self.members(), most + 1))
         if len(members) > most:
             return Usage(processes=len(members))
         states = {pid: state for pid in members if (state := self.proc.state(pid))}
+        cpu_s = self._cpu_s(states, waited)
         alive = {pid: state for pid, state in states.items() if state.alive}
         return Usage(
             memory=self._memory(alive, limit),
             peak=max((self.proc.peak(pid) for pid in islice(alive, FEW)), default=0.0),
-            cpu_s=self._cpu_s(states),
+            cpu_s=cpu_s,
             processes=len(members),
             threads=sum(state.threads for state in alive.values()),
         )
 
     def cpu_s(self, most: int) -> float:
         """CPU time up to now; of the first ``most`` processes and all that have gone."""
+        waited = self.waited()
         members = islice(self.members(), most)
-        return self._cpu_s({pid: state for pid in members if (state := self.proc.state(pid))})
+        return self._cpu_s({pid: state for pid in members if (state := self.proc.state(pid))}, waited)
 
-    def _cpu_s(self, states: dict[int, State]) -> float:
+    def _cpu_s(self, states: dict[int, State], waited: float) -> float:
         now = {pid: state.cpu_s for pid, state in states.items()}
         self.gone_s += sum(seen for pid, seen in self.seen.items() if now.get(pid, 0.0) < seen)  # less: another process
         self.seen = now
-        told = sum(state.cpu_s + state.waited_cpu_s for state in states.values()) + self.waited()
+        told = sum(state.cpu_s + state.waited_cpu_s for state in states.values()) + waited
         return max(told, sum(now.values()) + self.gone_s)
 
     def _memory(self, alive: dict[int, State], limit: float) -> float:
@@ -257,25 +269,31 @@ class ProcMeter:
         looked = set()
         for pid in [*(alive.keys() - self.own.keys()), *self.own]:
             self.own.pop(pid, None)
-            self.own[pid] = self._own(pid, files, in_files, until)
+            self.own[pid] = Own(*self._own(pid, files, in_files, until), len(alive))
             looked.add(pid)
             if time.monotonic() > until:
                 break
         states = {pid: state for pid in alive if (state := self.proc.state(pid)) and state.alive}
-        return self._sum(states, in_files, looked)
+        return self._sum(states, in_files, looked, sum(1 for _ in self.members()))
 
-    def _sum(self, states: Mapping[int, State], in_files: int, looked: Container[int] = ()) -> float:
-        """What they use by the last exact look at each.
+    def _sum(
+        self, states: Mapping[int, State], in_files: int, looked: Container[int] = (), processes: int = 0
+    ) -> float:
+        """What they use by the last exact look at each, when there are so many ``processes``.
 
         What one has grown since counts, unless it has just been ``looked`` at; what it has shrunk may by now be
-        another's.
+        another's. Before any look, all of one that is new counts, so that one is taken.
         """
-        total = in_files
+        total = float(in_files)
         for pid, state in states.items():
-            size, resident = self.own.get(pid, (0, 0))
-            change = state.resident - resident
-            total += max(0, size + (min(0, change) if pid in looked else change))
-        return float(total)
+            own = self.own.get(pid)
+            if own is None:
+                total += 0 if looked else state.resident
+                continue
+            change = state.resident - own.resident
+            part = own.size * min(1.0, own.among / max(1, processes))
+            total += max(0.0, part + (min(0, change) if pid in looked else change))
+        return total
 
     def _own(self, pid: int, files: dict[File, int], in_files: int, until: float) -> tuple[int, int]:
         """The part of a process in what all use, without files, and its resident bytes."""

@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from harness.memory import peak_bytes, resident_bytes
-from harness.tree import Holdings, PortableMeter, Proc, ProcMeter, State, Tree, filled, flatten, written
+from harness.tree import File, Holdings, PortableMeter, Proc, ProcMeter, State, Tree, filled, flatten, written
 
 MIB = 1 << 20
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs the proc file system of Linux")
@@ -169,7 +170,7 @@ def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, sharing
     monkeypatch.setattr("harness.tree.EXACT_S", -1.0)
     meter = ProcMeter(proc, lambda: iter(sharing))
     sums = [meter.read(10.0 * MIB, 100).memory for _ in range(8)]
-    assert sums[0] > 150 * MIB
+    assert sums[0] < 50 * MIB  # of one process
     assert 50 * MIB < sums[-1] < 150 * MIB
 
 
@@ -291,3 +292,47 @@ def test_own_memory_is_told():
     assert resident_bytes() >= before + 45 * MIB
     assert peak_bytes() >= resident_bytes() or sys.platform != "linux"
     del hoard
+
+
+class Sharing:
+    """A proc file system of processes that share 800 MiB with each other and have nothing else."""
+
+    def __init__(self, pids: list[int], each_look: Callable[[], None]) -> None:
+        self.pids, self.each_look = pids, each_look
+
+    def state(self, pid: int) -> State:
+        return State(alive=True, cpu_s=0.1, waited_cpu_s=0.0, resident=800 * MIB, threads=1)
+
+    def proportional(self, pid: int) -> int:
+        self.each_look()
+        return 800 * MIB // len(self.pids)
+
+    def peak(self, pid: int) -> int:
+        return 800 * MIB
+
+    def memory_files(self, pid: int) -> list[tuple[File, int]]:
+        return []
+
+
+def test_processes_that_are_forked_during_a_look_do_not_multiply_what_all_share():
+    pids = [1, 2]
+    meter = ProcMeter(Sharing(pids, lambda: pids.append(len(pids) + 1)), lambda: iter(pids))
+    sums = [meter.read(1000.0 * MIB, 10_000).memory for _ in range(6)]
+    assert len(pids) > 30
+    assert 0 < max(sums) <= 1000 * MIB
+
+
+def test_processes_that_there_is_no_time_to_look_at_are_not_held_against_a_run(monkeypatch):
+    monkeypatch.setattr("harness.tree.EXACT_S", -1.0)  # one look each time
+    meter = ProcMeter(Sharing(list(range(100)), lambda: None), lambda: iter(range(100)))
+    sums = [meter.read(1000.0 * MIB, 1000).memory for _ in range(120)]
+    assert max(sums) <= 1000 * MIB
+    assert sums[-1] == pytest.approx(800 * MIB, rel=0.01)
+
+
+def test_cpu_time_of_one_that_ends_during_a_look_counts_once():
+    ended = []
+    proc = Sharing([7], lambda: None)
+    proc.peak = lambda pid: ended.append(pid) or 0  # process 1 has waited for it before the look is over
+    meter = ProcMeter(proc, lambda: iter([7]), waited=lambda: 0.1 if ended else 0.0)
+    assert meter.read(1000.0 * MIB, 10).cpu_s == pytest.approx(0.1)
