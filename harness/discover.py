@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -22,13 +24,15 @@ from typing import Any
 from uuid import uuid4
 
 from harness import listing
+from harness.limits import Cancelled
+from harness.listing import IMPORT_TIMEOUT_S  # for all files of the project, and for each other
 from harness.warden import environment, remove
 from harness.worker import OUT_OF_MEMORY
 from instances import InputError, tracks
 from solvers import external
 from solvers.registry import NAME, PACKAGE, legal_name, solver_files, source_hash
 
-IMPORT_TIMEOUT_S = 60.0  # for all files of the project, and for each other
+LOOK_S = 0.2  # between looks whether an import is still wanted
 AT_ONCE = 2  # strangers' files that are imported at the same time
 MOST_BYTES = 1 << 20  # of what one process answers
 ENDS = {
@@ -70,7 +74,9 @@ def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:
     given = _checked(paths)
     own = solver_files()
     strangers = [file for file in solver_files(given) if file not in own]
-    found, installed = _imported(_versions(own), survey=True)  # in a process that no stranger's code has touched
+    found, installed = _imported(
+        _versions(own), threading.Event(), survey=True
+    )  # in a process that no stranger's code has touched
     for infos in _each_alone(_versions(strangers) | installed):
         found += _without_clash(infos, found)
     found += [from_program(program) for file in external.toml_files(given) for program in external.read_toml(file)]
@@ -112,20 +118,27 @@ def _versions(files: Iterable[Path]) -> dict[str, str]:
 
 def _each_alone(versions: Mapping[str, str]) -> list[list[SolverInfo]]:
     """What each of strangers' files and packages declares: it speaks for itself only, from a process of its own."""
+    cancel = threading.Event()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda place: _imported({place: versions[place]})[0], versions))
+        try:
+            return list(pool.map(lambda place: _imported({place: versions[place]}, cancel)[0], versions))
+        except BaseException:  # such as Ctrl-C, which only this thread hears of
+            cancel.set()
+            raise
 
 
-def _imported(versions: Mapping[str, str], *, survey: bool = False) -> tuple[list[SolverInfo], dict[str, str]]:
+def _imported(
+    versions: Mapping[str, str], cancel: threading.Event, *, survey: bool = False
+) -> tuple[list[SolverInfo], dict[str, str]]:
     """What solver files and packages declare, and with ``survey`` the versions of all installed packages, by place.
 
-    ``versions`` has the hash of each place. A child that one of them takes down is followed by another for the rest.
+    ``versions`` has the hash of each place; Cancelled once ``cancel`` is set. A child that one of them takes down is followed by another for the rest.
     """
     found: list[SolverInfo] = []
     installed: dict[str, str] = {}
     left = dict(versions)
     while left:
-        content, error = _ask(list(left), survey)
+        content, error = _ask(list(left), cancel, survey)
         try:
             answers = _answers(content)
             installed = answers.pop(0)["installed"] if survey and answers else installed
@@ -141,7 +154,7 @@ def _imported(versions: Mapping[str, str], *, survey: bool = False) -> tuple[lis
     return found, installed
 
 
-def _ask(places: Sequence[str], survey: bool) -> tuple[bytes, str]:
+def _ask(places: Sequence[str], cancel: threading.Event, survey: bool) -> tuple[bytes, str]:
     """What one child process wrote, and how it ended if it did not get through all places.
 
     Without ``survey`` it is a stranger's one place, imported in isolation.
@@ -149,7 +162,8 @@ def _ask(places: Sequence[str], survey: bool) -> tuple[bytes, str]:
     scratch = os.path.join(tempfile.gettempdir(), f"shardmark-{uuid4().hex}")
     # A file, as what an import leaves behind could hold a pipe open.
     with tempfile.TemporaryFile() as answers:
-        asked = ["harness.worker", "survey", json.dumps(places)] if survey else ["harness.listing", *places, scratch]
+        alone = ["harness.listing", *places, scratch, str(os.getpid())]
+        asked = ["harness.worker", "survey", json.dumps(places)] if survey else alone
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", *asked],
             stdin=subprocess.DEVNULL,
@@ -159,7 +173,7 @@ def _ask(places: Sequence[str], survey: bool) -> tuple[bytes, str]:
             start_new_session=True,
         )
         try:
-            status = child.wait(IMPORT_TIMEOUT_S)
+            status = _wait(child, cancel)
             error = ENDS.get(status, f"ended the process while it was imported (exit status {status})")
         except subprocess.TimeoutExpired:
             error = f"was not imported within {IMPORT_TIMEOUT_S:g} s"
@@ -170,6 +184,18 @@ def _ask(places: Sequence[str], survey: bool) -> tuple[bytes, str]:
             remove(scratch)
         answers.seek(0)
         return answers.read(MOST_BYTES + 1), error
+
+
+def _wait(child: subprocess.Popen[bytes], cancel: threading.Event) -> int:
+    """The exit status of a child; TimeoutExpired after `IMPORT_TIMEOUT_S`, Cancelled once ``cancel`` is set."""
+    until = time.monotonic() + IMPORT_TIMEOUT_S
+    while not cancel.is_set():
+        try:
+            return child.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > until:
+                raise
+    raise Cancelled
 
 
 def _answers(content: bytes) -> list[dict[str, Any]]:

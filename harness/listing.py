@@ -1,8 +1,9 @@
 """Imports one stranger's solver file or package apart from everything else, where the system permits.
 
-``python -m harness.listing PLACE FOLDER`` is ``python -m harness.worker list`` for one place, isolated as a run is: no
-network, no files to write but in memory, no process that outlives it. FOLDER is made here, so that a referee that is
-killed meanwhile leaves none behind, and becomes its scratch folder.
+``python -m harness.listing PLACE FOLDER PARENT`` is ``python -m harness.worker list`` for one place, isolated as a run
+is: no network, no files to write but in memory, no process that outlives it. FOLDER becomes its scratch folder. It is
+made and, on SIGTERM or when process PARENT, which asks, has ended, deleted here, so that a referee that is killed
+meanwhile leaves none behind.
 Each process is held to limits of CPU time and memory; isolated, all processes of the import together to that of memory.
 """
 
@@ -16,10 +17,11 @@ import select
 import signal
 import site
 import sys
+import time
 from pathlib import Path
 from typing import NoReturn
 
-from harness import isolate
+from harness import isolate, prctl
 from harness.limits import Unable
 from harness.signals import lower_limit, reset_signals
 
@@ -27,15 +29,18 @@ SPACE = 64 << 20  # bytes for files, in memory
 MEMORY = 4 << 30  # bytes
 PROCESSES = 512
 CPU_S = 60
+IMPORT_TIMEOUT_S = 60.0
 LOOK_S = 0.05
 SPENT, FULL = 128 + signal.SIGXCPU, 120  # exit status of an import that has used up its CPU time, its memory
 
 
 def main(arguments: list[str]) -> int:
     """List what a place declares; the exit status is that of the process which imports it, 128 + N after signal N."""
-    place, scratch = arguments
+    place, scratch, parent = arguments
+    end_with(int(parent), scratch)
     os.mkdir(scratch, 0o700)
-    room = isolate.Room(Path(scratch), SPACE, SPACE, needed(place))
+    until = time.monotonic() + IMPORT_TIMEOUT_S
+    room = isolate.Room(Path(scratch), SPACE, SPACE, needed(place), until=until)
     try:
         imported = isolate.start(room, lambda: become(place, scratch))
     except Unable:
@@ -43,8 +48,27 @@ def main(arguments: list[str]) -> int:
     try:
         return watched(imported)
     finally:
-        with contextlib.suppress(OSError):
-            os.rmdir(scratch)
+        discard(scratch)
+
+
+def end_with(parent: int, scratch: str) -> None:
+    """End on SIGTERM without a trace, which is what comes when the parent ends, where the system can tell."""
+
+    def end(number: int, _: object) -> NoReturn:
+        discard(scratch)
+        os._exit(128 + number)  # and what is isolated with it
+
+    signal.signal(signal.SIGTERM, end)
+    if sys.platform == "linux":
+        prctl.die_with_parent(signal.SIGTERM)
+    if os.getppid() != parent:  # it has ended already
+        os._exit(1)
+
+
+def discard(scratch: str) -> None:
+    """Delete the scratch folder: what an isolated import has written is not in it, but in memory."""
+    with contextlib.suppress(OSError):
+        os.rmdir(scratch)
 
 
 def watched(imported: isolate.Enclosed) -> int:
@@ -65,6 +89,8 @@ def watched(imported: isolate.Enclosed) -> int:
 def become(place: str, scratch: str) -> NoReturn:
     """Turn this process into the one that imports."""
     reset_signals()
+    if sys.platform == "linux":
+        prctl.die_with_parent()
     lower_limit(resource.RLIMIT_CORE, 0)
     lower_limit(resource.RLIMIT_FSIZE, SPACE)
     lower_limit(resource.RLIMIT_DATA, MEMORY)

@@ -60,9 +60,9 @@ def adopt_orphans() -> None:
     prctl(SUBREAPER, 1)
 
 
-def die_with_parent() -> None:
-    """Be killed as soon as the thread that forked this process ends; children do not inherit this."""
-    prctl(PDEATHSIG, signal.SIGKILL)
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Get a signal as soon as the thread that forked this process ends; children do not inherit this."""
+    prctl(PDEATHSIG, number)
 
 
 def let_others_look(allowed: bool) -> None:

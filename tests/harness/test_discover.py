@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -325,6 +329,38 @@ def test_an_import_that_takes_too_long_is_the_error_of_its_file(tmp_path, monkey
     monkeypatch.setattr("harness.discover.IMPORT_TIMEOUT_S", 1.0)
     infos = declared_in(write(tmp_path, "bad.py", "import time; time.sleep(3600)"))
     assert {(info.name, info.error) for info in infos} == {("bad", "was not imported within 1 s")}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
+def test_who_is_ended_takes_imports_along(tmp_path, number):
+    """SIGINT as the command line has it: an exception in the main thread."""
+    files = [write(tmp_path, f"sleeps_{i}.py", "import time; time.sleep(3600)") for i in range(4)]
+    program = f"from harness.discover import _each_alone; _each_alone(dict.fromkeys({list(map(str, files))}, ''))"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    started = subprocess.Popen(
+        [sys.executable, "-c", program], env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.DEVNULL
+    )
+    wait_until(lambda: len(list(scratch.iterdir())) >= 2)
+    started.send_signal(number)
+    started.wait(20)
+    wait_until(lambda: not any(scratch.iterdir()))
+    wait_until(
+        lambda: (
+            not any(str(tmp_path) in word for p in psutil.process_iter(["cmdline"]) for word in p.info["cmdline"] or ())
+        )
+    )
+
+
+def command_lines() -> list[list[str]]:
+    return [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+
+
+def wait_until(so) -> None:
+    end = time.monotonic() + 20
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_an_import_that_a_signal_ends_is_the_error_of_its_file(tmp_path):

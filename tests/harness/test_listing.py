@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness import isolate, listing
@@ -15,16 +19,17 @@ OBSTACLE = isolate.why_not()
 ISOLATED = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 #: The program, with limits that are soon reached; it cannot isolate if there is a third argument.
 PROGRAM = """
-import sys
+import os, sys
 from harness import isolate, limits, listing
 
 def unable(*_):
     raise limits.Unable("the system does not let us")
 
 listing.MEMORY, listing.PROCESSES = 256 << 20, 20
+listing.IMPORT_TIMEOUT_S = float(os.environ.get("IMPORT_S", "60"))
 if sys.argv[3:]:
     isolate.start = unable
-sys.exit(listing.main(sys.argv[1:3]))
+sys.exit(listing.main([*sys.argv[1:3], str(os.getppid())]))
 """
 SOLVER = """
 import os, resource, time
@@ -70,3 +75,56 @@ def test_what_all_processes_of_an_import_use_is_limited(tmp_path, body):
 def test_where_it_cannot_be_isolated_it_is_imported_all_the_same(tmp_path):
     status, [answer] = listed(tmp_path, "", "os.getpid() > 2", "none")
     assert (status, answer["solvers"][0]["source"]) == (0, "True")
+
+
+@ISOLATED
+def test_it_ends_by_itself_however_long_nobody_ends_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("IMPORT_S", "0.5")
+    assert listed(tmp_path, "time.sleep(60)", "0") == (128 + signal.SIGKILL, [])
+
+
+def begun(folder: Path, *more: str) -> subprocess.Popen[bytes]:
+    """A shell that waits for a listing of a file that sleeps, once the listing has begun."""
+    file, scratch = folder / "f.py", folder / "scratch"
+    file.write_text("import time; time.sleep(60)")
+    # Of two commands, a shell replaces itself by neither.
+    command = [sys.executable, "-P", "-c", PROGRAM, str(file), str(scratch), *more]
+    shell = subprocess.Popen(["sh", "-c", '"$@"; exit $?', "sh", *command])
+    for _ in until(scratch.exists):
+        assert shell.poll() is None
+    return shell
+
+
+def until(so: Callable[[], bool]) -> Iterator[None]:
+    """Moments until something is so, which comes within 20 s."""
+    end = time.monotonic() + 20
+    while not so():
+        assert time.monotonic() < end
+        yield time.sleep(0.05)
+
+
+@pytest.mark.parametrize("more", [pytest.param((), marks=ISOLATED, id="isolated"), pytest.param(("none",), id="not")])
+def test_it_ends_with_who_asks(tmp_path, more):
+    shell = begun(tmp_path, *more)
+    family = psutil.Process(shell.pid).children(recursive=True)
+    shell.kill()
+    shell.wait()
+    assert family
+    assert not psutil.wait_procs(family, timeout=20)[1]
+    if not more:
+        assert not (tmp_path / "scratch").exists()
+
+
+@ISOLATED
+def test_a_signal_ends_it_and_its_folder(tmp_path):
+    shell = begun(tmp_path)
+    (leader,) = psutil.Process(shell.pid).children()
+    leader.terminate()
+    assert shell.wait(20) == 128 + signal.SIGTERM
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_it_does_not_begin_for_who_has_gone(tmp_path):
+    command = [sys.executable, "-P", "-m", "harness.listing", str(tmp_path / "f.py"), str(tmp_path / "scratch"), "1"]
+    assert subprocess.run(command, timeout=20).returncode == 1
+    assert not (tmp_path / "scratch").exists()
