@@ -23,7 +23,6 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -47,6 +46,8 @@ HIDDEN = (Path("/dev"), Path("/run"))  # devices, and the sockets of services
 NONE = ("user/max_user_namespaces", "kernel/shmall", "kernel/msgmni")
 SMALL = 1 << 16  # bytes of file systems that are there to hide others
 SETUP_S = 30.0
+AGAIN_S = 0.05
+TRIAL = Path("/dev/shm/trial")  # a folder in memory of the run's own: nothing to be deleted
 
 
 @dataclass(frozen=True)
@@ -146,14 +147,13 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
 
 def obstacle() -> str:
     """Why this process, which must have one thread, cannot isolate runs; "" if it can."""
-    with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
-        try:
-            run = start(Room(Path(folder), SMALL, SMALL), lambda: os._exit(0))
-        except Unable as error:
-            return str(error)
-        run.kill()
-        os.waitpid(run.init, 0)
-        run.close()
+    try:
+        run = start(Room(TRIAL, SMALL, SMALL), lambda: os._exit(0))
+    except Unable as error:
+        return str(error)
+    run.kill()
+    os.waitpid(run.init, 0)
+    run.close()
     return ""
 
 
@@ -181,14 +181,19 @@ def _begin(room: Room, owner: tuple[int, int], link: socket.socket, become: Call
             prctl.give_up_rights()
             become()
         if room.until < math.inf:
-            signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
-            signal.setitimer(signal.ITIMER_REAL, max(0.001, room.until - time.monotonic()))
+            _end_at(room.until)
         _wait_for(solver, link)
     except BaseException as error:
         with contextlib.suppress(OSError):
             link.send(json.dumps({"error": getattr(error, "strerror", None) or repr(error)}).encode())
     finally:
         os._exit(1)
+
+
+def _end_at(until: float) -> None:
+    """End this process, and the run with it, at that time of `time.monotonic`; by no signal of the run's before it."""
+    signal.signal(signal.SIGALRM, lambda *_: time.monotonic() < until or os._exit(1))
+    signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic()), AGAIN_S)
 
 
 def _map(user: int, group: int) -> None:
@@ -253,12 +258,20 @@ def _furnish_proc() -> None:
 
 
 def _named_sockets() -> tuple[str, ...]:
-    """Paths of the sockets that processes in this network have bound to one; another network does not keep them off."""
+    """Paths of the sockets that processes in this network have bound to one; another network does not keep them off.
+
+    Absolute paths only: the system does not say which folder another is relative to.
+    """
     try:
-        lines = Path("/proc/self/net/unix").read_text(errors="surrogateescape").splitlines()
+        lines = _lines("/proc/self/net/unix")
     except OSError:
         return ()
     return tuple({words[7] for line in lines if len(words := line.split(maxsplit=7)) == 8 and words[7][0] == "/"})
+
+
+def _lines(path: str) -> list[str]:
+    """The lines of a file that has names of files in it, in which all that is white but a new line may occur."""
+    return os.fsdecode(Path(path).read_bytes()).split("\n")[:-1]
 
 
 def _is_socket(path: str) -> bool:
@@ -322,8 +335,8 @@ def _make_read_only() -> None:
 def _mounts() -> list[tuple[str, int]]:
     """Where something is mounted, and with which flags."""
     found = []
-    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
-        words = line.split()
+    for line in _lines("/proc/self/mountinfo"):
+        words = line.split(" ")
         place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), words[4])
         found.append((place, sum(MOUNT_FLAGS.get(word, 0) for word in words[5].split(","))))
     return found

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import threading
@@ -326,3 +327,40 @@ def one_thread(ask):
 
 def test_a_test_of_these_has_one_thread():
     assert one_thread(lambda: str(threading.active_count())) == "1"
+
+
+def test_a_run_cannot_make_process_1_end_before_its_time(tmp_path):
+    def ring():
+        for _ in range(20):
+            os.kill(1, signal.SIGALRM)
+            time.sleep(0.01)
+        os._exit(7)
+
+    def told():
+        room = isolate.Room(tmp_path, isolate.SMALL, isolate.SMALL, until=time.monotonic() + 60)
+        run = isolate.start(room, ring)
+        select.select([run.link], [], [], 30)
+        return str(run.ended())
+
+    assert one_thread(told) == "7"
+
+
+def test_a_trial_leaves_no_folder_even_if_it_is_killed(monkeypatch, tmp_path):
+    def kill(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(isolate, "start", kill)
+    assert one_thread(isolate.obstacle) == ""
+    assert not any(tmp_path.iterdir())
+
+
+def test_sockets_are_known_whatever_their_names_hold():
+    path = f"/var/tmp/shardmark-test-{os.getpid()} \x85\u2028\r\t."
+    with socket.socket(socket.AF_UNIX) as named:
+        try:
+            named.bind(path)
+            assert path in isolate._named_sockets()
+        finally:
+            os.unlink(path)
