@@ -13,6 +13,8 @@
 #define ROUNDS 4      /* prices tried for a node of the tree */
 #define CANDIDATES 16 /* nodes of the graph whose children are tried before one is branched on */
 
+#define MOST_PRICED 0x1p52 /* what all weights together may be worth */
+
 #define RELIABLE 2 /* children of a node that are tried before their mean is trusted */
 
 enum verdict { CLOSED, FOUND, OPEN };
@@ -272,9 +274,11 @@ static int32_t missing(const struct tree *tree, const struct set *set) {
     return -1;
 }
 
-/* Set the price of a unit of weight. Rewards are rounded up, so that no bound is too great. */
+/* Set the price of a unit of weight. Rewards are rounded up, so that no bound is too great: no product
+ * exceeds MOST_PRICED, below which doubles lie at most 1 apart, so each is off by at most 1/2, and a reward
+ * of 1 more than its whole part, plus 1, is no less than the true one; see `bound_of` for the other side. */
 static void set_price(struct tree *tree, double price) {
-    tree->price = price = fmin(price, 0x1p56 / (double)tree->total);
+    tree->price = price = fmin(price, MOST_PRICED / (double)tree->total);
     for (int32_t v = 0; v < tree->problem->nodes; v++) {
         const double reward = price * (double)tree->weight[v];
         const int64_t rounded = tree->weight[v] > 0 ? (int64_t)reward + 2 : 0;
@@ -283,7 +287,8 @@ static void set_price(struct tree *tree, double price) {
     }
 }
 
-/* The least of cost less reward over all sets, as a bound on the cost of sets that weigh enough. */
+/* The least of cost less reward over all sets, as a bound on the cost of sets that weigh enough: each weighs
+ * at least `need`, which is at most the total, so the price of that is off by at most 1/2 too. */
 static int64_t bound_of(const struct tree *tree, const struct set *set) {
     int64_t bound = set->cost - 2 + (int64_t)(tree->price * (double)tree->need);
     for (int32_t v = 0; v < tree->problem->nodes; v++)

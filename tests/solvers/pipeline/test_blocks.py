@@ -268,3 +268,14 @@ def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, method: Any) -> N
         run = LocalRun(seconds=seconds)
         method(instance, run)
         assert instance.work_bound() <= run.bounds[-1] <= verify(instance, run.solutions[-1]).cost
+
+
+@pytest.mark.parametrize(("heavy", "dear"), [(1028823305407787, 57), (1116074473671412, 41), (829163626652916, 57)])
+def test_rounded_prices_prove_no_more_than_the_cheapest_set(heavy: int, dear: int) -> None:
+    """Both nodes are needed, and the light one is dear: at such a price doubles would lie 8 apart."""
+    graph = Graph(2, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32))
+    reach = [descendants(graph, forwards=forwards) for forwards in (True, False)]
+    for cheap, above, cuts in product(range(5), (1, 2), (3, 5)):
+        costs = BlockCosts(graph, np.array([cheap, dear]), np.zeros(2, dtype=np.int64), *reach)
+        found = costs.cheapest(np.array([heavy, 1]), heavy + 1, cheap + dear + above, cuts=cuts)
+        assert found.proved <= cheap + dear
