@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -47,6 +48,10 @@ RELATIVE_TOLERANCE = 1e-6
 #: Rows that a program may have for the execution order; a larger one counts only what is in memory in every order.
 MOST_ORDER_ROWS = 10_000
 
+#: What the memory may be at most, in units of what sends as much within the best known cost: the program leaves the
+#: overflow beside a larger one out, as rounding would make as much.
+MOST_MEMORY = 1e6
+
 #: MiB that SCIP takes for a row of the program, with everything that it derives from it (measured: 2 to 5 kB).
 ROW_MIB = 0.005
 
@@ -74,14 +79,33 @@ class Known:
         return float(self.core.segment_costs(self.order, int(right))[left])
 
 
+def capped(instance: Instance) -> Instance:
+    """The instance with tensors that cost at most twice the whole work to send; others would drown it in rounding.
+
+    No partition costs more than it did, and those that cut such a tensor still cost more than a single block of all
+    nodes, so the optimum is the same. As it is with a memory limit, since sizes count there too.
+    """
+    if instance.memory is not None:
+        return instance
+    most = 2.0 * float(instance.work.sum()) * instance.bandwidth
+    return replace(instance, output_size=np.minimum(instance.output_size, most))
+
+
 def search_first(instance: Instance, run: Run, *, overflow: bool = False) -> tuple[Search, Known]:
     """Report the partitions that a short search finds; the bounds start from the best, its ``overflow`` left out."""
+    began = run.remaining()
     search = Search(instance, run, share=SEARCH_SHARE)
     anneal(search, run, most=MOVES * instance.nodes)
-    core = search.core if overflow else PipelineCore(replace(instance, memory=None))
-    slicing = core.slice(search.order)
-    assert slicing is not None  # only a slicing below an upper limit can be missing
-    return search, Known(core, search.order, slicing)
+    if overflow or instance.memory is None:
+        return search, Known(search.core, search.order, Slicing(search.cost, search.cut))
+    core = PipelineCore(capped(replace(instance, memory=None)))
+    slicing = search.pool.submit(core.slice, search.order)
+    wait([slicing], timeout=max(0.0, run.remaining() - (1 - 2 * SEARCH_SHARE) * began))
+    core.stop[0] = 1  # too late for the best cuts: even ones will do
+    found = slicing.result()
+    core.stop[0] = 0
+    assert found is not None  # only a slicing below an upper limit can be missing
+    return search, Known(core, search.order, found)
 
 
 @dataclass(frozen=True)
@@ -141,8 +165,10 @@ class Program:
         # A power of two changes no mantissa.
         self.scale = 2.0 ** min(1000, round(math.log2(SCALE) - math.log2(shape.cost)))
         self.model, self._sum = ENGINES[engine]()
-        least, greatest = instance.work_bound() * (1 - RELATIVE_TOLERANCE), shape.cost * (1 + RELATIVE_TOLERANCE)
-        self.bottleneck = self.model.addVar(lb=least * self.scale, ub=greatest * self.scale, obj=1.0)
+        self._sent = instance.output_size / instance.bandwidth
+        self._most = shape.cost * (1 + RELATIVE_TOLERANCE)
+        least = instance.work_bound() * (1 - RELATIVE_TOLERANCE)
+        self.bottleneck = self.model.addVar(lb=least * self.scale, ub=self._most * self.scale, obj=1.0)
         self.y: list[list[Any]] = []
         self.cut: dict[int, dict[int, Any]] = {b: {} for b in shape.costed}
         self.over: dict[int, Any] = {}
@@ -200,10 +226,18 @@ class Program:
                     self.model.addCons(self._cut(u, b) >= difference)
 
     def _cut(self, u: int, b: int) -> Any:
-        """cut[b][u] says that the tensor of u enters or leaves block b."""
+        """cut[b][u] says that the tensor of u enters or leaves block b; never if that alone costs too much."""
         if u not in self.cut[b]:
-            self.cut[b][u] = self.model.addVar(ub=1.0)
+            self.cut[b][u] = self.model.addVar(ub=float(self._may_cut(u, b)))
         return self.cut[b][u]
+
+    def _may_cut(self, u: int, b: int) -> bool:
+        """Whether block b can send the tensor of u for what the bottleneck variable and its share allow."""
+        return bool(self._sent[u] <= self._merged(b) * self._most)
+
+    def _merged(self, b: int) -> float:
+        """How many blocks block b stands for."""
+        return float(self.shape.merged[b - self.shape.costed.start]) if self.shape.merged else 1.0
 
     def _memory_rows(self) -> int:
         nodes, edges = self.instance.nodes, len(self.instance.graph.tail)
@@ -238,9 +272,12 @@ class Program:
         depends on the execution order; without one, only what the node itself reads and writes counts.
         """
         assert self.instance.memory is not None
-        unit = self.scale / self.instance.bandwidth
-        size, param = self.instance.output_size * unit, self.instance.param_size * unit
-        most_over, memory = self.shape.cost * (1 + RELATIVE_TOLERANCE) * self.scale, self.instance.memory * unit
+        bandwidth, most_over = self.instance.bandwidth, self._most * self.scale
+        memory = self.instance.memory / bandwidth * self.scale
+        limit = 2.0 * (self.instance.memory / bandwidth + self._most)  # what needs more fits into no block either way
+        size, param = (
+            np.minimum(need, limit) * self.scale for need in (self._sent, self.instance.param_size / bandwidth)
+        )
         most_peak = min(float(size.sum()), memory + most_over)
         over, peak = self.model.addVar(ub=1.0), self.model.addVar(ub=1.0)
         self.over[b] = most_over * over
@@ -302,11 +339,10 @@ class Program:
 
     def _add_cost(self, b: int) -> None:
         work = self.instance.work * self.scale
-        sent = self.instance.output_size / self.instance.bandwidth * self.scale
         done = self._sum(float(w) * (row[b + 1] - row[b]) for w, row in zip(work, self.y, strict=True))
-        moved = self._sum(float(sent[u]) * cut for u, cut in self.cut[b].items())
-        merged = self.shape.merged[b - self.shape.costed.start] if self.shape.merged else 1
-        self.model.addCons(float(merged) * self.bottleneck >= done + moved + self.over.get(b, 0.0))
+        sent = {u: float(self._sent[u]) * self.scale for u in self.cut[b] if self._may_cut(u, b)}
+        moved = self._sum(cost * self.cut[b][u] for u, cost in sent.items())
+        self.model.addCons(self._merged(b) * self.bottleneck >= done + moved + self.over.get(b, 0.0))
         if b in self.shape.busy and self.shape.least_work > 0:
             self.model.addCons(done >= self.shape.least_work * self.scale)
 

@@ -7,7 +7,7 @@ import numpy as np
 from instances.pipeline import Instance
 from solvers.native import Cheapest
 from solvers.pipeline._blocks import Blocks, fit
-from solvers.pipeline._mip import Bounds, search_first
+from solvers.pipeline._mip import Bounds, capped, search_first
 from solvers.registry import Run, bound
 
 #: Minimum cuts for a node at first; a node whose search was cut short has ten times as many in the next round.
@@ -21,6 +21,7 @@ def anchored(instance: Instance, run: Run) -> None:
     Some block holds that node, and is convex because the quotient graph has no cycle. Ignores the overflow. Reports
     the bound of Lemma 3.3 first, and the partitions of a short search, whose cost ends the search for sets.
     """
+    instance = capped(instance)
     bounds = Bounds(instance, run)
     _, known = search_first(instance, run)
     if fit(instance, run) and instance.nodes:

@@ -5,27 +5,36 @@ from __future__ import annotations
 import numpy as np
 
 from instances.pipeline import Instance
-from solvers.pipeline._mip import Bounds, Known, Shape, prove, search_first
+from solvers.pipeline._mip import Bounds, Known, Shape, capped, prove, search_first
 from solvers.registry import Run, bound
 
+SOURCE = "Archer et al. 2024, Section 3.2; preprint, Section 5.4"
 
-@bound(
-    track="pipeline",
-    source="Archer et al. 2024, Section 3.2; preprint, Section 5.4",
-    variants={
-        "bottleneck": {},
-        "bottleneck-no-dag": {"dag": False},
-        "bottleneck-no-cut-io": {"cut_io": False},
-    },
-    deterministic=False,
-)
-def bottleneck(instance: Instance, run: Run, *, dag: bool = True, cut_io: bool = True) -> None:
+
+@bound(track="pipeline", source=SOURCE, deterministic=False)
+def bottleneck(instance: Instance, run: Run) -> None:
     """Bound the cost of the block that does the work of Lemma 3.3, all others merged into two superblocks.
 
-    Without ``dag`` the block need not leave the quotient graph without cycles; without ``cut_io`` tensors between
-    blocks are free. Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What
-    SCIP proves is lowered by a millionth and more for its tolerances, see `solvers.pipeline._mip.Program.lower_bound`.
+    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What SCIP proves is
+    lowered by a millionth and more for its tolerances, see `solvers.pipeline._mip.Program.lower_bound`.
     """
+    _bound(instance, run)
+
+
+@bound(track="pipeline", source=SOURCE, deterministic=False)
+def bottleneck_no_dag(instance: Instance, run: Run) -> None:
+    """Bound the cost of that block where it need not leave the quotient graph without cycles; see `bottleneck`."""
+    _bound(instance, run, dag=False)
+
+
+@bound(track="pipeline", source=SOURCE, deterministic=False)
+def bottleneck_no_cut_io(instance: Instance, run: Run) -> None:
+    """Bound the cost of that block where tensors between blocks are free; see `bottleneck`."""
+    _bound(instance, run, cut_io=False)
+
+
+def _bound(instance: Instance, run: Run, *, dag: bool = True, cut_io: bool = True) -> None:
+    instance = capped(instance)
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run)
     prove(instance, _shape(instance, known, dag, cut_io), search, bounds, run)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from instances.pipeline import Instance
-from solvers.pipeline._mip import Bounds, Known, Shape, prove, search_first
+from solvers.pipeline._mip import Bounds, Known, Shape, capped, prove, search_first
 from solvers.registry import Run, bound
 
 
@@ -21,6 +21,7 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What SCIP proves is
     lowered by a millionth and more for its tolerances, see `solvers.pipeline._mip.Program.lower_bound`.
     """
+    instance = capped(instance)
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run)
     last = len(known.slicing.cut) - 2

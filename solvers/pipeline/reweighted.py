@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from instances.pipeline import Instance
 from solvers.native import Cheapest, Longs
 from solvers.pipeline._blocks import Blocks, fit
-from solvers.pipeline._mip import Bounds, search_first
+from solvers.pipeline._mip import Bounds, capped, search_first
 from solvers.pipeline._search import Floats
 from solvers.pipeline.anchored import anchor
 from solvers.registry import Run, bound
@@ -50,6 +50,7 @@ def reweighted(instance: Instance, run: Run) -> None:
 
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and the partitions of a short search.
     """
+    instance = capped(instance)
     bounds = Bounds(instance, run)
     _, known = search_first(instance, run)
     if fit(instance, run) and instance.nodes and run.remaining() > 0:
