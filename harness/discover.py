@@ -74,9 +74,8 @@ def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:
     given = _checked(paths)
     own = solver_files()
     strangers = [file for file in solver_files(given) if file not in own]
-    found, installed = _imported(
-        _versions(own), threading.Event(), survey=True
-    )  # in a process that no stranger's code has touched
+    # In a process that no stranger's code has touched.
+    found, installed = _imported(_versions(own), threading.Event(), survey=True)
     for infos in _each_alone(_versions(strangers) | installed):
         found += _without_clash(infos, found)
     found += [from_program(program) for file in external.toml_files(given) for program in external.read_toml(file)]
@@ -132,7 +131,8 @@ def _imported(
 ) -> tuple[list[SolverInfo], dict[str, str]]:
     """What solver files and packages declare, and with ``survey`` the versions of all installed packages, by place.
 
-    ``versions`` has the hash of each place; Cancelled once ``cancel`` is set. A child that one of them takes down is followed by another for the rest.
+    ``versions`` has the hash of each place. A child that one of them takes down is followed by another for
+    the rest. Cancelled once ``cancel`` is set.
     """
     found: list[SolverInfo] = []
     installed: dict[str, str] = {}
