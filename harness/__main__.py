@@ -2,6 +2,16 @@
 
 import sys
 
-from harness.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """The command line; Ctrl-C while it is still being imported ends it as one later does."""
+    try:
+        from harness import cli
+    except KeyboardInterrupt:
+        print("shardmark: interrupted", file=sys.stderr)
+        return 130
+    return cli.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
