@@ -345,15 +345,7 @@ def test_who_is_ended_takes_imports_along(tmp_path, number):
     started.send_signal(number)
     started.wait(20)
     wait_until(lambda: not any(scratch.iterdir()))
-    wait_until(
-        lambda: (
-            not any(str(tmp_path) in word for p in psutil.process_iter(["cmdline"]) for word in p.info["cmdline"] or ())
-        )
-    )
-
-
-def command_lines() -> list[list[str]]:
-    return [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    wait_until(lambda: str(tmp_path) not in str([p.info for p in psutil.process_iter(["cmdline"])]))
 
 
 def wait_until(so) -> None:
