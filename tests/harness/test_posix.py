@@ -421,7 +421,9 @@ def test_what_a_program_uses_is_told_as_the_system_tells_it(run, how):
     filled_mib, code = WORK[how]
     outcome = run(command=(sys.executable, "-I", "-S", "-c", code, "{instance}"))
     assert outcome.stop == "exit", outcome.log
-    assert outcome.cpu_s == pytest.approx(float(outcome.log), rel=0.05, abs=0.02)
+    assert outcome.cpu_s == pytest.approx(
+        float(outcome.log), rel=0.05, abs=0.06
+    )  # it ends after it has told what it used
     assert filled_mib < outcome.peak_mib < filled_mib * 1.05 + 10  # and that of the interpreter
 
 

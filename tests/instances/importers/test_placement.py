@@ -195,11 +195,16 @@ def device_load(document, taken):
     return sum(n["fpgaLatency"] for n in document["nodes"] if n["id"] in taken) + sum(costs[u] for u in crossing)
 
 
-@pytest.mark.parametrize("entry", FILES, ids=lambda entry: entry.id)
-def test_partitions_of_public_graphs_cost_what_the_accelerators_take(entry, mirror):
-    path = mirror / entry.place
-    if not path.is_file():
-        pytest.skip("not in this mirror")
+def test_partitions_of_public_graphs_cost_what_the_accelerators_take(mirror):
+    there = [entry for entry in FILES if (mirror / entry.place).is_file()]
+    if not there:
+        pytest.skip("the mirror has none of the placement paper's graphs")
+    for entry in there:
+        check_costs(entry, mirror / entry.place)
+
+
+def check_costs(entry, path):
+    """A random partition costs what the paper's loads say."""
     document, instance = json.loads(path.read_text()), load(path, entry.track)
     assert instance.stages == document["maxFPGAs"]
     chance = random.Random(entry.id)
