@@ -45,9 +45,9 @@ leaderboard: $(VENV)/base
 test: $(VENV)/extra-test
 	@$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile $(PYTEST)
 
-# How precisely limits hold, and what 10,000 runs cost: some minutes, on a machine that should do nothing else.
+# How precisely limits hold, what 10,000 runs cost, and 100 kills: some minutes, on a machine that should do nothing else.
 measure: $(VENV)/extra-test
-	@$(BIN)/python -m pytest -s $(wildcard tests/harness/precision/measure_*.py) $(PYTEST)
+	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/precision/measure_*.py) tests/harness/test_kill.py $(PYTEST)
 
 lint: $(VENV)/extra-lint
 	@$(BIN)/ruff format --check .
