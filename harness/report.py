@@ -31,20 +31,27 @@ class Table:
 
 @dataclass(frozen=True)
 class Line:
-    """Points (x, y), joined or not; ``colour`` from 1, 0 for a neutral one; ``published`` ones are drawn apart."""
+    """Points (x, y), joined or not; ``colour`` from 1, 0 for a neutral one; ``published`` ones are drawn apart.
+
+    With ``steps`` a value holds until the next point, and the line ends at the last one. ``spread`` is shaded behind
+    it: (x, low, high), in steps as well.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
     colour: int
     published: bool = False
     joined: bool = True
+    steps: bool = False
+    spread: Sequence[tuple[float, float, float]] = ()
 
 
 @dataclass(frozen=True)
 class Axis:
     """Words for an axis; ``at`` has the values that get a label, round ones if empty.
 
-    ``span`` is what it covers, None: all points.
+    ``span`` is what it covers, None: all points. With ``distances`` values are relative distances from a best one at
+    0, cost / best - 1: the scale is logarithmic, but linear within 0.01 % of it, and labelled in %.
     """
 
     words: str
@@ -52,6 +59,7 @@ class Axis:
     at: Sequence[float] = ()
     unit: str = ""
     span: tuple[float, float] | None = None
+    distances: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, starmap
+from typing import TypeVar
 
 from markupsafe import Markup, escape
 
@@ -20,6 +21,8 @@ WIDE, HALF, NARROW = 1000, 544, 340  # across a page, in one of two columns, on 
 COLOURS = 6  # classes s1..s6 of the style sheet; s0 is the neutral one for everybody else
 GAP_UNIT = 1e-4  # distances below 0.01 % are drawn linearly
 MOST_POINTS = 200  # of one curve; more than a screen can show
+
+Point = TypeVar("Point")
 
 
 def tag(name: str, *content: str, **attributes: object) -> Markup:
@@ -80,6 +83,8 @@ def round_values(low: float, high: float, about: int = 5) -> list[float]:
 
 def logarithmic(low: float, high: float, label: Callable[[float], str] = "{:g}".format) -> Scale:
     """Equal ratios; 0 < low < high."""
+    if high / low < 5:  # powers of ten say little here
+        return Scale(low, high, math.log10, [(v, label(v)) for v in round_values(low, high)])
     steps = (1,) if high / low > 1000 else (1, 3) if high / low > 20 else (1, 2, 5)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [m * 10.0**p for p in powers for m in steps if low <= m * 10.0**p * 1.0001 and m * 10.0**p <= high * 1.0001]
@@ -173,7 +178,8 @@ class Curve:
     """A value that holds from each point's x to the next one's, and from the last one's to ``until``.
 
     ``label`` is drawn at its end unless it is empty; ``style`` is a class of the style sheet. The ``shape`` can also
-    be "line", whose points are joined, or "dots", which have a legend and no label.
+    be "line", whose points are joined, or "dots", which have a legend and no label. ``spread`` is shaded behind it:
+    x, low and high, of the same shape.
     """
 
     title: str
@@ -183,6 +189,7 @@ class Curve:
     label: str = ""
     marks: bool = False
     shape: str = "steps"
+    spread: Sequence[tuple[float, float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -221,6 +228,7 @@ def curves(
     if band:
         parts.append(_band(band, x, at))
     parts += [_rule(rule, x, at) for rule in rules]
+    parts += [_spread(line, at) for line in reversed(lines) if line.spread]
     parts += [_curve(line, at) for line in reversed(lines)]
     parts += _labels(named, at, left + inner, top, top + tall)
     return _svg(width, height, f"{y_axis}, over {x_axis}; {len(lines)} curves", parts)
@@ -269,18 +277,33 @@ def _curve(line: Curve, at: At) -> Markup:
         dots = [tag("circle", cx=a, cy=b, r=3.5) for a, b in starmap(at, line.points)]
         return tag("g", tooltip(line.title), *dots, class_=f"series {line.style} dots")
     places = [at(*point) for point in thin(line.points)]
-    path = [f"M{places[0][0]:.1f} {places[0][1]:.1f}"]
-    if line.shape == "line":
-        path += [f"L{a:.1f} {b:.1f}" for a, b in places[1:]]
-    else:
-        path += [f"H{b[0]:.1f}V{b[1]:.1f}" for _, b in pairwise(places)]
-        path.append(f"H{max(at(line.until, line.points[-1][1])[0], places[-1][0]):.1f}")
+    path = f"M{_joined(places, line.shape)}"
+    if line.shape == "steps":
+        path += f"H{max(at(line.until, line.points[-1][1])[0], places[-1][0]):.1f}"
     marks = [tag("circle", cx=a, cy=b, r=2.5) for a, b in places] if line.marks and len(places) <= 24 else []
-    parts = [tooltip(line.title), tag("path", d="".join(path)), *marks]
+    parts = [tooltip(line.title), tag("path", d=path), *marks]
     return tag("g", *parts, class_=f"series {line.style}")
 
 
-def thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+def _joined(places: Sequence[tuple[float, float]], shape: str) -> str:
+    """A path through places, without the letter that it begins with."""
+    (a, b), *others = places
+    step = "H{0:.1f}V{1:.1f}" if shape == "steps" else "L{0:.1f} {1:.1f}"
+    return "".join([f"{a:.1f} {b:.1f}", *(step.format(*place) for place in others)])
+
+
+def _spread(line: Curve, at: At) -> Markup:
+    """The area around a curve: there along its top, and back along its foot."""
+    rows = thin(line.spread)
+    above = _joined([at(x, high) for x, _, high in rows], line.shape)
+    below = [at(x, low) for x, low, _ in rows]
+    if line.shape == "steps":  # the way back takes the corners from the other side
+        below = [corner for b, a in pairwise(below[::-1]) for corner in (b, (b[0], a[1]))] + below[:1]
+    path = f"M{above}L{_joined(below if line.shape == 'steps' else below[::-1], 'line')}Z"
+    return tag("path", class_=f"spread {line.style}", d=path)
+
+
+def thin(points: Sequence[Point]) -> Sequence[Point]:
     """At most about `MOST_POINTS` of the points: the first, the last, and every so many between."""
     every = math.ceil(len(points) / MOST_POINTS)
     return points if every <= 1 else [*points[:-1:every], points[-1]]

@@ -132,9 +132,9 @@ def ladder(picture: Ladder, wide: int) -> Markup:
 def plot(picture: Plot, wide: int) -> Markup:
     """Lines or points on the axes of the picture."""
     x = _scale(picture.x, [a for line in picture.lines for a, _ in line.points])
-    y = _scale(
-        picture.y, [*(b for line in picture.lines for _, b in line.points), *(value for value, _ in picture.rules)]
-    )
+    spread = [value for line in picture.lines for _, *ends in line.spread for value in ends]
+    heights = [b for line in picture.lines for _, b in line.points]
+    y = _scale(picture.y, [*heights, *spread, *(value for value, _ in picture.rules)])
     lines = [_curve(line, x.high) for line in picture.lines if line.points]
     rules = [Rule(value, words, f"{words}: {value:.3g}{picture.y.unit}") for value, words in picture.rules]
 
@@ -146,9 +146,10 @@ def plot(picture: Plot, wide: int) -> Markup:
 
 
 def _curve(line: Line, until: float) -> Curve:
-    shape = "line" if line.joined else "dots"
+    shape = "steps" if line.steps else "line" if line.joined else "dots"
     style = f"s{line.colour}{' published' if line.published else ''}"
-    return Curve(line.name, line.points, until, style, "" if line.published else line.name, True, shape)
+    until = line.points[-1][0] if line.steps else until
+    return Curve(line.name, line.points, until, style, "" if line.published else line.name, True, shape, line.spread)
 
 
 def _scale(axis: Axis, values: Sequence[float]) -> Scale:
@@ -158,6 +159,8 @@ def _scale(axis: Axis, values: Sequence[float]) -> Scale:
             min(axis.at), max(axis.at), math.log10 if axis.logarithmic else float, [(v, f"{v:g}") for v in axis.at]
         )
     low, high = axis.span or (min(values, default=0.0), max(values, default=1.0))
+    if axis.distances:
+        return charts.gaps(min(low, 0.0), max(1.2 * high, 0.002))
 
     def label(value: float) -> str:
         return f"{value:g}{axis.unit}"

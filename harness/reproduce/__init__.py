@@ -71,8 +71,10 @@ class Cell:
 class Run:
     """What came of a cell; None for what was not found.
 
-    ``cost``   least verified cost, found ``cost_s`` seconds after the start
-    ``bound``  greatest lower bound, found ``bound_s`` seconds after the start; None if a cost contradicts it
+    ``cost``    least verified cost, found ``cost_s`` seconds after the start
+    ``bound``   greatest lower bound, found ``bound_s`` seconds after the start; None if a cost contradicts it
+    ``costs``   when each better solution came, in seconds, and its verified cost
+    ``exact``   cost and bound as they were verified and stated, exact decimal text; the bound also if contradicted
     """
 
     cell: Cell
@@ -84,6 +86,8 @@ class Run:
     bound: float | None
     bound_s: float | None
     contradicted: bool
+    costs: tuple[tuple[float, float], ...] = ()
+    exact: tuple[str | None, str | None] = (None, None)
 
 
 class Reproduction(Protocol):
@@ -111,6 +115,7 @@ def _module(name: str) -> Reproduction:
 
 def finished(cells: Mapping[str, Cell], tables: Tables) -> list[Run]:
     """What came of cells, by the ids of their runs; one that is not in the tables is left out."""
+    costs = _improvements(cells, tables)
     return [
         Run(
             cell=cells[row["id"]],
@@ -122,10 +127,24 @@ def finished(cells: Mapping[str, Cell], tables: Tables) -> list[Run]:
             bound=row["lower_bound_float"] if row["bound_trusted"] else None,
             bound_s=row["time_to_bound_s"],
             contradicted=row["lower_bound"] is not None and not row["bound_trusted"],
+            costs=tuple(costs.get(row["id"], ())),
+            exact=(row["cost"], row["lower_bound"]),
         )
         for row in tables.runs.iter_rows(named=True)
         if row["id"] in cells
     ]
+
+
+def _improvements(cells: Mapping[str, Cell], tables: Tables) -> dict[str, list[tuple[float, float]]]:
+    """Time and cost of each feasible solution that is better than all before it, by run."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    reports = tables.incumbents.select("run", "time_s", "feasible", "cost_float")
+    for run, time_s, feasible, cost in reports.iter_rows():
+        if run in cells and feasible and cost is not None:
+            so_far = found.setdefault(run, [])
+            if not so_far or cost < so_far[-1][1]:
+                so_far.append((time_s, cost))
+    return found
 
 
 def failures(runs: Iterable[Run]) -> list[str]:

@@ -147,6 +147,27 @@ def test_pictures_show_what_the_report_has(page: ET.Element) -> None:
     assert any(words(legend) == "dots" for legend in of_class(page, "always"))
 
 
+def test_values_that_hold_are_drawn_in_steps_with_what_they_range_over(tmp_path: Path) -> None:
+    seeds = Line(
+        "seeds", [(1, 0.5), (3, 0.1), (9, 0.0)], 2, steps=True, spread=[(1, 0.4, 0.9), (3, 0.0, 0.2), (9, 0, 0)]
+    )
+    other = Line("other", [(1, 0.2), (10, 0.1)], 1, steps=True)
+    x, y = Axis("time", span=(0, 10), unit=" s"), Axis("above the best", distances=True)
+    made = replace(REPORT, sections=[Section("Only", pictures=[Plot("Steps", "Shaded.", x, y, [seeds, other])])])
+    chart = of_class(ET.parse(write(made, tmp_path / "site")).getroot(), "wide")[0]
+    [path] = [g.find("path").get("d") for g in chart.iter("g") if g.get("class") == "series s2"][:1]  # type: ignore[union-attr]
+    start, *corners = re.split("[MHV]", path or "")[1:]
+    assert len(corners) == 5  # across and down twice, and on to the last point, which is where it ends
+    wide = float(corners[2]) - float(start.split()[0])
+    assert float(corners[0]) - float(start.split()[0]) == pytest.approx(wide / 4, rel=0.01)
+    assert corners[4] == corners[2]
+    [area] = of_class(chart, "spread")
+    numbers = [tuple(map(float, place.split())) for place in re.split("[ML]", area.get("d", "")[:-1])[2:]]
+    [zero] = [float(line.get("y1", "")) for line in of_class(chart, "zero")]
+    assert [height == pytest.approx(zero, abs=0.1) for _, height in numbers] == [True, True, True, False, False]
+    assert {"+1 %", "+10 %", "best"} <= {text.text for text in of_class(chart, "tick")}
+
+
 def test_the_page_stands_alone(tmp_path: Path) -> None:
     site = tmp_path / "site"
     write(REPORT, site)
