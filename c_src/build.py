@@ -20,6 +20,7 @@ HEADERS = (
     "messages.h",
     "dominate.h",
     "contract.h",
+    "blocks.h",
 )
 INTERNAL = ("partition.h", "random.h", "flow.h")  # nothing in them is for Python
 SOURCES = (
@@ -35,6 +36,7 @@ SOURCES = (
     "messages.c",
     "dominate.c",
     "contract.c",
+    "blocks.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")
 READER_SOURCES = ("scan.c", "digest.c")

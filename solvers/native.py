@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -365,6 +365,68 @@ class Messages(CostNetwork):
         columns = _in(self.cost), _in(self._sent), self.bound, _out(values), _out(cells)
         _check(lib.shard_prune(self._struct, self.top, *columns))
         return values.astype(bool), cells.astype(bool)
+
+
+class Effort(NamedTuple):
+    """How large a neighbourhood is: variables, cells of a table that is eliminated, cells of all its tables."""
+
+    size: int
+    width: float
+    cells: float
+
+
+class Field:
+    """A network of cost functions whose values use memory over time, for searches; see ``blocks.h`` for the layout.
+
+    ``start``   shape (v + 1,): the values of variable i are the rows ``start[i]:start[i + 1]``
+    ``cost``    shape (rows,), float64: of every value
+    ``tables``  ``(scope_start, scope, cell)``: table f is over the variables ``scope[scope_start[f]:scope_start[f +
+                1]]``, all distinct; the costs of all tables one after another, the last variable running fastest
+    ``memory``  ``(node_start, begin, end, usage_start, usage)``: the nodes of every variable, the steps in which each
+                is in memory, and what each uses under every value
+    ``room``    shape (steps,): memory that there is
+    """
+
+    def __init__(
+        self,
+        start: Longs,
+        cost: Floats,
+        tables: tuple[Longs, Longs, Floats],
+        memory: tuple[Longs, Longs, Longs, Longs, Longs],
+        room: Longs,
+    ) -> None:
+        scope_start, scope, cell = tables
+        variables, count, sizes = len(start) - 1, len(scope_start) - 1, np.diff(start)
+        cell_start, arc_start = np.zeros(count + 1, dtype=np.int64), np.zeros(variables + 1, dtype=np.int64)
+        if count:
+            np.cumsum(np.multiply.reduceat(sizes[scope], scope_start[:-1]), out=cell_start[1:])
+        np.cumsum(np.bincount(scope, minlength=variables), out=arc_start[1:])
+        arc = np.repeat(np.arange(count), np.diff(scope_start))[np.argsort(scope, kind="stable")]
+        self.rows, self.variables, self.steps = len(cost), variables, len(room)
+        longs = (scope_start, scope, cell_start), (arc_start, arc, *memory, room)
+        cell = _floats(cell, (int(cell_start[-1]),))
+        left, right = ([_in(np.ascontiguousarray(column, dtype=np.int64)) for column in part] for part in longs)
+        self._columns = [
+            _in(np.ascontiguousarray(start)), _in(_floats(cost, (int(start[-1]),))), *left, _in(cell), *right
+        ]
+        self._struct = ffi.new("struct shard_field *", (variables, count, len(room), *self._columns))
+
+    def improve_by_blocks(
+        self, price: Floats, value: Longs, load: Longs, effort: Effort, work: float, random: NDArray[np.uint64]
+    ) -> float:
+        """Improve an assignment by large neighbourhoods, in place; by how much cost and price have become less.
+
+        ``price``   shape (rows,): what the memory of every value is worth
+        ``value``   shape (v,): the assignment
+        ``load``    shape (steps,): memory in use, changed with it
+        ``work``    cells of tables that are computed, about; ``random`` is the state of the random numbers
+        """
+        gain = ffi.new("double *")
+        size, width, cells = effort
+        price, value, load = _floats(price, (self.rows,)), _shaped(value, (self.variables,)), _shaped(load, (self.steps,))
+        columns = _out(random), _out(value), _out(load), gain
+        _check(lib.shard_blocks(self._struct, _in(price), size, width, cells, work, *columns))
+        return float(gain[0])
 
 
 def _floats(values: ArrayLike, shape: tuple[int, ...]) -> Floats:

@@ -44,7 +44,7 @@ class Problem:
         return foot.usage_start[foot.variable] + np.arange(len(foot.begin)) - foot.start[foot.variable]
 
     @cached_property
-    def _usage(self) -> tuple[Ints, Ints, Ints]:
+    def usages(self) -> tuple[Ints, Ints, Ints]:
         """``(row, usage, start)``: all nodes one after another, of each every value's row and memory."""
         foot, sizes = self.footprint, self.model.sizes
         count = sizes[foot.variable]
@@ -61,7 +61,7 @@ class Problem:
 
     def expected(self, weight: Floats) -> Floats:
         """Memory in use in every step, beside ``limit - room``, where each value has a weight, shape (rows,)."""
-        row, usage, start = self._usage
+        row, usage, start = self.usages
         if not len(row):
             return np.zeros(self.timeline.steps)
         return self._profile(np.add.reduceat(usage * weight[row], start[:-1]))
@@ -70,7 +70,7 @@ class Problem:
         """What every value adds to the memory in one step, shape (rows,)."""
         foot = self.footprint
         node = np.flatnonzero((foot.begin <= step) & (step < foot.end))
-        row, usage, start = self._usage
+        row, usage, start = self.usages
         place = spread(start[node], start[node + 1] - start[node])
         result = np.zeros(len(self.variable), dtype=np.int64)
         np.add.at(result, row[place], usage[place])
