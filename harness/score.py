@@ -17,7 +17,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from harness import published
 from harness.compare import PROVEN, TOLERANCE, contradicts, proves
 from harness.store import Store
 from instances import TRACKS, InputError, track_module, tracks
@@ -55,6 +56,8 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["cost_float", "best_cost_float", "lower_bound_float", "value_float"], pl.Float64),
     **dict.fromkeys(["score", "certified", "gap", "bound_score", "score_low", "score_high", "first_share"], pl.Float64),
     **dict.fromkeys(["best", "proven", "bound_trusted", "bound_best", "bound_proves"], pl.Boolean),
+    **dict.fromkeys(["of_cost", "of_bound"], pl.Float64),
+    **dict.fromkeys(["better", "contradicted"], pl.Boolean),
     **dict.fromkeys(["best_by", "bound_by"], pl.List(pl.String)),
 }
 #: Columns of the store that hold JSON, and of what kind.
@@ -93,6 +96,10 @@ class Tables:
     ``anytime``         ``track solver time_s score``: mean score over the instances of the track reached by then
     ``incumbents``      ``run time_s feasible cost cost_float``, in the order of arrival
     ``reported``        ``run time_s value value_float``: lower bounds, in the order of arrival
+    ``published``       a row a published result on an instance that stands beside ours and counts nowhere: ``track
+                        instance checksum who role about made kind`` ("cost" or "bound"), ``value value_float`` (null if
+                        nobody found anything feasible), ``of_cost of_bound`` (the value over the least cost and over
+                        the greatest bound of the runs here), ``better`` (than all runs here), ``contradicted`` (by one)
     ``contradictions``  a row a bound above a known cost: ``track instance checksum solver seed run bound cost against``
     ``campaigns``       ``id started ended command version executor jobs`` and ``runs``, current ones
     ``hosts``           a row a machine of a campaign: ``campaign name facts disturbances`` (JSON, disturbances null if
@@ -110,6 +117,7 @@ class Tables:
     anytime: pl.DataFrame
     incumbents: pl.DataFrame
     reported: pl.DataFrame
+    published: pl.DataFrame
     contradictions: pl.DataFrame
     campaigns: pl.DataFrame
     hosts: pl.DataFrame
@@ -144,6 +152,7 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
         anytime=_anytime(runs, instances, incumbents),
         incumbents=incumbents,
         reported=reported,
+        published=_results_of_others(instances, cases),
         contradictions=contradictions,
         campaigns=_count_runs(_load(store, "campaigns", id=pl.Int64), runs, {"campaign": "id"}),
         hosts=hosts,
@@ -292,6 +301,14 @@ class _Case:
         self.contradictions = [claim for claim in bounds if self.contradicts(claim.value)]
         self.bound = max(self.trusted, key=lambda claim: claim.value, default=None)
 
+    @property
+    def ours(self) -> tuple[Fraction | None, Fraction | None]:
+        """The least cost of the runs, and the greatest of their bounds that none of their costs contradicts."""
+        cost = min((claim.value for claim in self.costs if claim.run), default=None)
+        bounds = [claim.value for claim in (*self.trusted, *self.contradictions) if claim.run]
+        stand = [b for b in bounds if cost is None or not contradicts(b, cost, self.integral)]
+        return cost, max(stand, default=None)
+
     def contradicts(self, bound: Fraction) -> bool:
         """Whether a lower bound lies above the known cost."""
         return self.best is not None and contradicts(bound, self.best.value, self.integral)
@@ -342,9 +359,9 @@ def _cases(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, _Case]:
                 claims[checksum].append(_Claim(Fraction(text), text, *whose))
     cases = {}
     for checksum, track, name, facts in instances.select("checksum", "track", "instance", "published").iter_rows():
-        published = json.loads(facts)
+        stated = json.loads(facts)
         for key, claims in (("best_cost", costs), ("lower_bound", bounds)):
-            claims[checksum] += _published(published.get(key), f"{name}: published.{key}")
+            claims[checksum] += _published(stated.get(key), f"{name}: published.{key}")
         cases[checksum] = _Case(costs[checksum], bounds[checksum], integral[track])
     return cases
 
@@ -368,6 +385,33 @@ def _contradictions(instances: pl.DataFrame, cases: Mapping[str, _Case]) -> pl.D
     ]
     columns = ("track", "instance", "checksum", "solver", "seed", "run", "bound", "cost", "against")
     return _frame(columns, rows).sort("track", "instance", "solver", "seed")
+
+
+def _results_of_others(instances: pl.DataFrame, cases: Mapping[str, _Case]) -> pl.DataFrame:
+    """What was published of instances of the catalog, beside the best of our runs on them."""
+    where = ("track", "instance", "checksum")
+    rows = [
+        (*place, *astuple(result.author), kind, result.value, *worth)
+        for *place, name, facts in instances.select(*where, "id", "published").iter_rows()
+        if json.loads(facts)  # of the catalog's file, not of one that is only called the same
+        for kind, result in published.results(name)
+        for worth in [_beside(kind, result.value, *cases[place[-1]].ours)]
+    ]
+    worth_of = ("value_float", "of_cost", "of_bound", "better", "contradicted")
+    return _frame((*where, "who", "role", "about", "made", "kind", "value", *worth_of), rows)
+
+
+def _beside(kind: str, text: str | None, cost: Fraction | None, bound: Fraction | None) -> tuple[Any, ...]:
+    """``value_float, of_cost, of_bound, better, contradicted`` of a published result; exact but for the ratios."""
+    if text is None:
+        return None, None, None, False, False
+    value = Fraction(text)
+    of_cost, of_bound = (float(value / ours) if ours else None for ours in (cost, bound))
+    if kind == "bound":
+        better, wrong = bound is None or value > bound, cost is not None and value > cost
+    else:
+        better, wrong = cost is None or value < cost, bound is not None and value < bound
+    return float(value), of_cost, of_bound, better and not wrong, wrong
 
 
 # ---------------------------------------------------------------- runs and instances

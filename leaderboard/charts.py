@@ -96,14 +96,14 @@ def symmetric(value: float, unit: float) -> float:
     return math.copysign(math.log10(1 + abs(value) / unit), value)
 
 
-def gaps(low: float, high: float) -> Scale:
-    """Relative distances from a best value at 0: above it positive, below it negative down to -1."""
+def gaps(low: float, high: float, zero: str = "best") -> Scale:
+    """Relative distances from a best value at 0, called ``zero``: above it positive, below it negative down to -1."""
     above = [(0.001, "+0.1 %"), (0.01, "+1 %"), (0.1, "+10 %"), (1.0, "2×")]
     powers = range(1, max(math.ceil(math.log10(high + 1)) + 1, 1))
     every = max(1, len(powers) // 4)
     above += [(10.0**p - 1, f"{10**p:,}×" if p < 5 else f"1e{p}×") for p in powers if p % every == 0]
     below = [(-0.001, "−0.1 %"), (-0.01, "−1 %"), (-0.1, "−10 %"), (-1.0, "−100 %")]
-    ticks = [(v, words) for v, words in [*below[::-1], (0.0, "best"), *above] if low <= v <= high]
+    ticks = [(v, words) for v, words in [*below[::-1], (0.0, zero), *above] if low <= v <= high]
     return Scale(low, high, partial(symmetric, unit=GAP_UNIT), ticks)
 
 
@@ -168,6 +168,80 @@ def _bar(bar: Bar, x: Callable[[float], float], y: float, left: int, width: int,
     name = text(shorten(bar.name, letters), left - 12.0, y + 4.5, class_="name", text_anchor="end")
     value = text(bar.words, float(width), y + 4.5, class_="value", text_anchor="end")
     return tag("a", tag("g", *marks, name, value, class_=f"series {bar.style}"), href=bar.href)
+
+
+# ---------------------------------------------------------------- marks on strips
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A value on a strip; ``shape`` is "dot" for ours, "ring", "target" or "cross" for others'; ``name`` its legend."""
+
+    name: str
+    value: float
+    title: str
+    style: str
+    shape: str = "dot"
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A row of marks; the first lies on top."""
+
+    name: str
+    href: str | None
+    marks: Sequence[Mark]
+
+
+def strips(rows: Sequence[Strip], x: Scale, width: int, axis: str) -> Markup:
+    """A row a name with its marks, on one shared axis."""
+    left, right, row = (150, 26, 28) if width > NARROW else (92, 14, 30)
+    top, bottom = 8, 40
+    inner, foot = width - left - right, top + row * len(rows)
+
+    def place(value: float) -> float:
+        return left + inner * x(value)
+
+    parts = [tag("line", class_="grid", x1=place(v), x2=place(v), y1=float(top), y2=float(foot)) for v, _ in x.ticks]
+    parts += [text(words, place(v), foot + 16.0, class_="tick", text_anchor="middle") for v, words in _apart(x, inner)]
+    parts.append(text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle"))
+    for i, strip in enumerate(rows):
+        height = top + row * (i + 0.5)
+        words = text(shorten(strip.name, (left - 8) // 7), left - 12.0, height + 4.5, class_="name", text_anchor="end")
+        marks = [_mark(mark, place(mark.value), height) for mark in reversed(strip.marks)]
+        line = tag("line", class_="strip", x1=float(left), x2=float(width - right), y1=height, y2=height)
+        parts += [tag("a", words, href=strip.href) if strip.href else words, tag("g", line, *marks)]
+    return _svg(width, foot + bottom, f"{len(rows)} rows: {axis}", parts)
+
+
+def _apart(x: Scale, inner: float) -> list[tuple[float, str]]:
+    """The ticks of a scale whose words have room beside each other."""
+    kept: list[tuple[float, str]] = []
+    for value, words in x.ticks:
+        if not kept or inner * (x(value) - x(kept[-1][0])) > 3.6 * (len(words) + len(kept[-1][1])) + 6:
+            kept.append((value, words))
+    return kept
+
+
+def _mark(mark: Mark, x: float, y: float) -> Markup:
+    return tag("g", tooltip(mark.title), *_shape(mark.shape, x, y), class_=f"series mark {mark.shape} {mark.style}")
+
+
+def _shape(shape: str, x: float, y: float) -> list[Markup]:
+    if shape == "cross":
+        return [tag("path", d=f"M{x - 4.5:.1f} {y - 4.5:.1f}l9 9m0 -9l-9 9")]
+    inside = [tag("circle", class_="inside", cx=x, cy=y, r=2.2)] if shape == "target" else []
+    return [tag("circle", cx=x, cy=y, r=5.5 if shape == "dot" else 5.0), *inside]
+
+
+def key(rows: Sequence[Strip]) -> Markup:
+    """Every kind of mark beside its name."""
+    items = []
+    for shape, style, name in dict.fromkeys((m.shape, m.style, m.name) for row in rows for m in row.marks):
+        shown = tag("g", *_shape(shape, 8.0, 8.0), class_=f"series mark {shape} {style}")
+        sample = tag("svg", shown, viewBox="0 0 16 16", width=16, height=16)
+        items.append(tag("li", sample, escape(printable(name))))
+    return tag("ul", *items, class_="legend always")
 
 
 # ---------------------------------------------------------------- curves

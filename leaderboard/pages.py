@@ -14,7 +14,7 @@ import polars as pl
 from markupsafe import Markup
 
 from harness.score import FEWEST_RESAMPLED, PROVEN, RESAMPLES, TOLERANCE, Tables
-from leaderboard import charts, text
+from leaderboard import charts, others, text
 from leaderboard.charts import Bar, Curve, Rule
 from leaderboard.text import exact, held, page_of, points, printable, seconds
 
@@ -36,7 +36,7 @@ def environment() -> jinja2.Environment:
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     plain = (text.percent, text.rough, text.fact, text.count, text.tail, text.heat, text.tone, text.meaning)
-    shown: tuple[Callable[..., str], ...] = (exact, points, seconds, *plain)
+    shown: tuple[Callable[..., str], ...] = (exact, points, seconds, text.times, *plain)
     made.filters.update({function.__name__: function for function in shown})
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
@@ -65,6 +65,7 @@ class Track:
     runs: Sequence[Row]
     notes: Sequence[Row]
     contradictions: Sequence[Row]
+    published: Sequence[Row]
     colours: Mapping[str, str]
 
     @property
@@ -105,13 +106,13 @@ class Site:
 
     def _tracks(self) -> Iterator[Track]:
         tables = self.tables
-        columns = ("solvers", "bounds", "instances", "notes", "contradictions")
+        columns = ("solvers", "bounds", "instances", "notes", "contradictions", "published")
         parts = {name: grouped(getattr(tables, name).iter_rows(named=True), "track") for name in columns}
         runs = grouped(self.runs, "track")
         for name, about in tables.tracks.items():
-            solvers, bounds, instances, notes, wrong = (parts[column][name] for column in columns)
+            solvers, bounds, instances, notes, wrong, published = (parts[column][name] for column in columns)
             colours = {row["solver"]: f"s{i if i <= charts.COLOURS else 0}" for i, row in enumerate(solvers, 1)}
-            yield Track(name, about, solvers, bounds, instances, runs[name], notes, wrong, colours)
+            yield Track(name, about, solvers, bounds, instances, runs[name], notes, wrong, published, colours)
 
     def pages(self) -> Iterator[tuple[str, str]]:
         """Path from the root of the site, and content, of every page."""
@@ -132,11 +133,12 @@ class Site:
             for method in (*track.ranking, *track.methods):
                 path = page_of("solvers", track.name, method["solver"])
                 yield self._page(path, "solver.html", **self._solver(track, method, by_solver[method["solver"]]))
-            runs, notes, wrong = (grouped(x, "instance") for x in (track.runs, track.notes, track.contradictions))
+            of_track = (track.runs, track.notes, track.contradictions, track.published)
+            runs, notes, wrong, elsewhere = (grouped(x, "instance") for x in of_track)
             for instance in track.instances:
                 name = instance["instance"]
                 content = self._instance(track, instance, runs[name])
-                remarks = {"notes": notes[name], "contradictions": wrong[name]}
+                remarks = {"notes": notes[name], "contradictions": wrong[name], "others": elsewhere[name]}
                 yield self._page(page_of("instances", track.name, name), "instance.html", **content, **remarks)
 
     def _page(self, path: str, template: str, **content: Any) -> tuple[str, str]:
@@ -227,6 +229,9 @@ class Site:
             "profile": self._profile(track),
             "anytime": self._anytime(track),
             "matrix": matrix,
+            "others": others.summary(track.published),
+            "others_matrix": others.matrix(track),
+            "others_chart": others.chart(track),
             "failures": _counts(track.failed),
         }
 

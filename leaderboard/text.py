@@ -102,6 +102,14 @@ def percent(value: float | None) -> str:
     return "<0.01 %" if 0 < value < 0.00005 else f"{100 * value:.{digits}f} %"
 
 
+def times(value: float | None) -> str:
+    """A ratio: at least three decimals, and as many as tell it from 1; none where it is large."""
+    if value is None:
+        return "–"
+    digits = next((d for d in (3, 4, 5, 6) if value == 1 or round(value, d) != 1), 6)
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.{1 if value >= 100 else 2 if value >= 10 else digits}f}"
+
+
 def seconds(value: float | None) -> str:
     """A time in seconds, the unit left to the heading."""
     if value is None:

@@ -577,3 +577,67 @@ def test_every_table_can_be_exported(book: Book, tmp_path: Path) -> None:
     assert json.loads(row_of_run["enforced"]) == {"wall": "hard"}
     assert (row_of_run["cpu_limit_s"], row_of_run["host"], row_of_run["stop"]) == (3.0, "", "exit")
     assert json.loads(tall["hosts"]["facts"][0]) == HOST
+
+
+# ---------------------------------------------------------------- what others have published
+
+G = {"best_cost": "217039", "lower_bound": "217039"}
+
+
+def test_published_results_stand_beside_ours_and_count_nowhere(book: Book) -> None:
+    book.instance("contest-G", **G)
+    book.run("ours", "contest-G", 271299, bound=200000)
+    scored = book.tables()
+    assert scored.solvers["solver"].to_list() == ["ours"]
+    assert set(scored.profiles["solver"]) == set(scored.anytime["solver"]) == {"ours"}
+    assert len(scored.published) == 11
+    first = row(scored.published, who="1st place")
+    assert (first["value"], first["kind"], first["role"], first["better"]) == ("217039", "cost", "winner", True)
+    assert first["of_cost"] == pytest.approx(217039 / 271299)
+    assert first["of_bound"] == pytest.approx(217039 / 200000)
+    third = row(scored.published, who="3rd place")
+    assert (third["of_cost"], third["better"]) == (pytest.approx(362368 / 271299), False)
+    assert row(scored.published, kind="bound")["better"]
+    assert not scored.published["contradicted"].any()
+
+
+def test_nothing_feasible_is_no_result(book: Book) -> None:
+    book.instance("contest-D", best_cost="309396217429")
+    book.run("ours", "contest-D", 4 * 10**11)
+    scored = book.tables()
+    for name in ("5th place", "XLA"):
+        found = row(scored.published, who=name)
+        assert [found[key] for key in ("value", "value_float", "of_cost", "better")] == [None, None, None, False]
+
+
+def test_a_published_cost_below_our_bound_is_told_exactly(book: Book) -> None:
+    book.instance("contest-G", **G)
+    book.run("ours", "contest-G", 300000, bound=217040)
+    scored = book.tables()
+    wrong = scored.published.filter(pl.col("contradicted"))
+    assert wrong["who"].to_list() == ["1st place", "2nd place", "1st place later (median)", "1st place later (best)", "Lagrangian"]
+    assert not wrong["better"].any()
+    told = row(scored.contradictions, solver="ours")
+    assert (told["bound"], told["cost"], told["against"]) == ("217040", "217039", "published")
+
+
+def test_a_published_bound_above_our_cost_is_told_exactly(book: Book) -> None:
+    book.instance("contest-G", **G)
+    book.run("ours", "contest-G", 217038)
+    scored = book.tables()
+    assert scored.published.filter(pl.col("contradicted"))["kind"].to_list() == ["bound"]
+    told = row(scored.contradictions, instance="contest-G")
+    assert (told["solver"], told["bound"], told["cost"], told["against"]) == ("published", "217039", "217038", "ours")
+
+
+def test_a_bound_of_ours_that_our_own_cost_refutes_says_nothing_of_others(book: Book) -> None:
+    book.instance("contest-G", **G)
+    book.run("ours", "contest-G", 217039)
+    book.run("wrong", "contest-G", kind="bound", bound=217040)
+    assert not book.tables().published["contradicted"].any()
+
+
+def test_a_file_that_is_only_called_like_one_of_the_catalog_has_no_published_results(book: Book) -> None:
+    book.instance("contest-G")
+    book.run("ours", "contest-G", 5)
+    assert book.tables().published.is_empty()

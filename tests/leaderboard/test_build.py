@@ -27,7 +27,7 @@ GOLDEN_PAGES = (
     *("index.html", "failures.html", "tracks/intraop.html", "tracks/pipeline.html"),
     *("solvers/pipeline/brkga-100.html", "solvers/pipeline/exact.html", "solvers/intraop/cfn-penalty.html"),
     *("instances/intraop/gemma-like.html", "instances/intraop/beyond-64-bits.html", "instances/intraop/free.html"),
-    "instances/pipeline/regal-01-k2.html",
+    *("instances/intraop/contest-g_7414d05da9cf562b.html", "instances/pipeline/regal-01-k2.html"),
 )
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 SVG = {"line", "rect", "circle", "path", "text"}
@@ -288,11 +288,14 @@ def test_a_build_that_fails_leaves_the_old_site(
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
 
 
-def test_a_swap_that_fails_leaves_the_old_site(scored: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_swap_that_fails_leaves_the_old_site_and_what_it_keeps(
+    scored: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     output = tmp_path / "site"
     build(scored, output)
     (output / "asv").mkdir()
     (output / "asv" / "index.html").write_text("speed")
+    (output / "reproduce" / "made-up.html").write_text("a paper's table")
     before = files(output)
     rename = os.rename
 

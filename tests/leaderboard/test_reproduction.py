@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -13,7 +12,6 @@ import pytest
 
 from harness.report import HERE, PAPER, Axis, Bracket, Ladder, Line, Plot, Report, Section, Table
 from harness.score import InputError, Tables
-from leaderboard import build as building
 from leaderboard.build import build
 from leaderboard.reproduction import write
 
@@ -197,25 +195,6 @@ def test_a_leaderboard_keeps_and_links_reproductions(scored: Tables, tmp_path: P
 def test_a_leaderboard_without_reproductions_says_how_to_make_them(scored: Tables, tmp_path: Path) -> None:
     build(scored, tmp_path / "site")
     assert "shardmark reproduce NAME" in words(ET.parse(tmp_path / "site" / "reproduce" / "index.html").getroot())
-
-
-def test_a_swap_that_fails_leaves_reproductions_where_they_were(
-    scored: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = tmp_path / "site"
-    write(REPORT, site)
-    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
-    rename = os.rename
-
-    def refuse(source: Path, target: Path) -> None:
-        if Path(source).name == "new":
-            raise OSError("no space")
-        rename(source, target)
-
-    monkeypatch.setattr(building.os, "rename", refuse)
-    with pytest.raises(InputError, match="expected a folder that can be written"):
-        build(scored, site)
-    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""Results that others have published on instances of the catalog: not run here, shown beside ours, never ranked."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).parent / "reproduce" / "contest2025.toml"
+#: Whose a published lower bound is.
+BOUND = "lower bound"
+
+
+@dataclass(frozen=True)
+class Author:
+    """Whose results: a name, what that is, and on what machine, for how long, they were made.
+
+    ``role`` is "winner", "team", "compiler", "later" for costs, and "bound" for lower bounds.
+    """
+
+    name: str
+    role: str
+    about: str
+    made: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was published of an instance: a cost, or a lower bound if its author is called `BOUND`.
+
+    ``value`` is exact decimal text, None if nothing feasible was found.
+    """
+
+    author: Author
+    value: str | None
+
+
+@cache
+def figures() -> Mapping[str, Any]:
+    """The file as it stands: ``papers who made points costs bounds infeasible``."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+@cache
+def authors() -> tuple[Author, ...]:
+    """Everybody with costs, in the order of the file: the contest's teams, the compiler, what came later."""
+    made = figures()["made"]
+    return tuple(Author(x["name"], x["role"], x["about"], made[x["made"]]) for x in figures()["who"])
+
+
+def contestants() -> tuple[Author, ...]:
+    """Those whose costs were measured by the contest's organisers on the contest's machine."""
+    return tuple(author for author in authors() if author.role != "later")
+
+
+def instances() -> tuple[str, ...]:
+    """Ids of the catalog that there are published results of."""
+    return tuple(figures()["costs"])
+
+
+def costs(instance: str) -> list[Result]:
+    """What was published of an instance, a result for each of the `authors`; none for an instance without any."""
+    texts = figures()["costs"].get(instance)
+    if texts is None:
+        return []
+    return [Result(author, _feasible(text)) for author, text in zip(authors(), texts, strict=True)]
+
+
+def _feasible(text: str) -> str | None:
+    """A cost, unless it counts an infinite entry or is none."""
+    return text if text and int(text) < int(figures()["infeasible"]) else None
+
+
+def best_cost(instance: str) -> Result | None:
+    """The least cost that was published, of whoever comes first in the file."""
+    found = [(int(result.value), result) for result in costs(instance) if result.value is not None]
+    return min(found, key=lambda pair: pair[0], default=(0, None))[1]
+
+
+def lower_bound(instance: str) -> Result | None:
+    """The greatest lower bound that was published."""
+    text = figures()["bounds"].get(instance)
+    about = Author(BOUND, "bound", "the best bound of any method", figures()["made"]["bounds"])
+    return None if text is None else Result(about, text)
+
+
+def results(instance: str) -> list[tuple[str, Result]]:
+    """Everything that was published of an instance: "cost" or "bound", and the result."""
+    bound = lower_bound(instance)
+    return [("cost", result) for result in costs(instance)] + ([("bound", bound)] if bound else [])

@@ -1,0 +1,97 @@
+"""What others have published on instances of a track, beside ours: rows and a chart of another kind, never ranked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from leaderboard import charts
+from leaderboard.charts import Mark, Strip
+from leaderboard.text import page_of, times
+
+if TYPE_CHECKING:
+    from leaderboard.pages import Track
+
+Row = dict[str, Any]
+LABEL = "published, not run here"
+#: Shapes of marks, by the role of whose they are; rings for everybody else.
+SHAPES = {"winner": "target", "compiler": "cross"}
+
+
+def summary(rows: Sequence[Row]) -> list[Row]:
+    """A row an author of costs: on how many instances, how far from our best, and how often better; in their order."""
+    names = dict.fromkeys(row["who"] for row in rows if row["kind"] == "cost")
+    return [_author([row for row in rows if row["who"] == name and row["kind"] == "cost"]) for name in names]
+
+
+def _author(rows: Sequence[Row]) -> Row:
+    ratios = [row["of_cost"] for row in rows if row["of_cost"]]
+    return {
+        **{key: rows[0][key] for key in ("who", "about", "made")},
+        "instances": len(rows),
+        "solved": sum(row["value"] is not None for row in rows),
+        "of_cost": math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None,
+        "better": sum(row["better"] for row in rows),
+        "contradicted": sum(row["contradicted"] for row in rows),
+    }
+
+
+def matrix(track: Track) -> list[tuple[Row, list[Row], Row | None]]:
+    """The instances with anything published: each with its published costs, in the order of `summary`, and bound.
+
+    ``here`` is the least cost of the runs on it, as text and float.
+    """
+    found = []
+    for instance in track.instances:
+        rows = [row for row in track.published if row["checksum"] == instance["checksum"]]
+        bound = next((row for row in rows if row["kind"] == "bound"), None)
+        if rows:
+            runs = [run for run in track.runs if run["checksum"] == instance["checksum"] and run["cost"] is not None]
+            least = min(runs, key=lambda run: run["cost_float"], default={"cost": None, "cost_float": None})
+            here = {"here": (least["cost"], least["cost_float"])}
+            found.append((instance | here, [row for row in rows if row["kind"] == "cost"], bound))
+    return found
+
+
+def chart(track: Track) -> Markup | None:
+    """Published costs and ours above the greatest lower bound of each instance; None without any."""
+    found = [_strip(track, instance, rows) for instance, rows, _ in matrix(track) if instance["lower_bound_float"]]
+    return draw([strip for strip in found if strip.marks], "cost above the best lower bound")
+
+
+def draw(found: Sequence[Strip], axis: str) -> Markup | None:
+    """Strips of relative distances with what their marks mean; None without any."""
+    values = [mark.value for strip in found for mark in strip.marks]
+    if not values:
+        return None
+    scale = charts.gaps(max(1.3 * min(0.0, *values), -1.0), max(1.3 * max(values), 0.01), zero="bound")
+    return charts.responsive(lambda width: charts.strips(found, scale, width, axis)) + charts.key(found)
+
+
+def _strip(track: Track, instance: Row, rows: Iterable[Row]) -> Strip:
+    bound = instance["lower_bound_float"]
+    runs = [run for run in track.runs if run["checksum"] == instance["checksum"] and run["cost"] is not None]
+    ours: dict[str, float] = {}
+    for run in runs:
+        if track.colours.get(run["solver"], "s0") != "s0":
+            ours[run["solver"]] = min(run["cost_float"], ours.get(run["solver"], math.inf))
+    ordered = [name for name in track.colours if name in ours]
+    marks = [mark(name, ours[name], bound, instance["instance"], style=track.colours[name]) for name in ordered]
+    marks += [
+        mark(row["who"], row["value_float"], bound, instance["instance"], shape=SHAPES.get(row["role"], "ring"))
+        for row in rows
+        if row["value"] is not None
+    ]
+    page = "../" + page_of("instances", track.name, instance["instance"])
+    return Strip(instance["instance"], page, marks)
+
+
+def mark(name: str, cost: float, bound: float, instance: str, *, style: str = "s0", shape: str = "dot") -> Mark:
+    """The mark of a cost, at its distance from a bound; others' are grouped in the legend."""
+    what = f"{name} on {instance}: {times(cost / bound)} times the best lower bound"
+    words = {"target": f"winner of the contest, {LABEL}", "cross": f"XLA, {LABEL}", "ring": f"others, {LABEL}"}
+    title = what if shape == "dot" else f"{what}, {LABEL}"
+    return Mark(words.get(shape, name), cost / bound - 1, title, style, shape)
