@@ -46,6 +46,13 @@ PASSED_ON = re.compile(
 GROWTH = 8 << 20  # bytes that a warden may grow: its forks begin with what it has, and that counts as theirs
 
 
+class Garbled(Exception):
+    """A warden said something that is no answer."""
+
+
+NO_ANSWER = (OSError, EOFError, Garbled)
+
+
 class Warden:
     """A client's hold on one warden process, which is started when it is needed."""
 
@@ -65,27 +72,26 @@ class Warden:
 
     def run(self, order: Order, cancel: threading.Event | None = None) -> Outcome:
         """Carry out one run; raises Cancelled once ``cancel`` is set."""
+        failed = "no process to watch it could be started"
         try:
-            if self.process is None or self.cores != order.limits.cores:
-                self.close()
-                self._start(order.limits.cores, cancel)
-            assert self.socket is not None
-            send(self.socket, asdict(order))
-            answer, payloads = self._answer(self.socket, order.limits.timeout_s, cancel)
+            link = self._waiting(order.limits.cores, cancel)
+            failed = "the process that watched it ended"
+            send(link, asdict(order))
+            answer, payloads = self._answer(link, order.limits.timeout_s, cancel)
+            with understood():
+                grown, arrivals = answer.pop("grown"), answer.pop("arrivals")
+                outcome = Outcome(**answer, messages=list(zip(arrivals, payloads, strict=True)))
         except Unable as error:
             return Outcome("error", str(error), backend=self.backend)
-        except (OSError, EOFError) as error:
-            what = "the process that watched it ended" if self.process else "no process to watch it could be started"
+        except NO_ANSWER as error:
             self._abandon()
-            return Outcome("lost", f"{what} ({error})", backend=self.backend)
+            return Outcome("lost", f"{failed} ({error})", backend=self.backend)
         except BaseException:
             self.close()
             raise
-        grown = answer.pop("grown")
-        arrivals = answer.pop("arrivals")
         if grown:
             self.close()
-        return Outcome(**answer, messages=list(zip(arrivals, payloads, strict=True)))
+        return outcome
 
     def close(self) -> None:
         """End the warden and whatever it runs."""
@@ -111,7 +117,25 @@ class Warden:
             self.process.wait()
         self.close()
 
-    def _start(self, cores: int, cancel: threading.Event | None = None) -> None:
+    def _waiting(self, cores: int, cancel: threading.Event | None) -> socket.socket:
+        """The link to a warden that waits for an order.
+
+        One that has ended since its last run, or says something unasked, is not used again; where one does not start,
+        another is tried, once. No run had begun, and what became of an earlier one is not the fault of the next.
+        """
+        if self.process is not None and self.socket is not None:
+            if self.process.poll() is not None or select.select([self.socket], [], [], 0.0)[0]:
+                self._abandon()
+            elif self.cores == cores:
+                return self.socket
+        self.close()
+        try:
+            return self._start(cores, cancel)
+        except NO_ANSWER:
+            self._abandon()
+            return self._start(cores, cancel)
+
+    def _start(self, cores: int, cancel: threading.Event | None = None) -> socket.socket:
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(GRACE_S)
         self.cores = cores
@@ -126,22 +150,35 @@ class Warden:
                 start_new_session=True,
             )
         ready, _ = self._answer(self.socket, 0.0, cancel)
-        if ready["unable"]:
+        with understood():
+            unable = ready["unable"]
+        if unable:
             self.close()
-            raise Unable(ready["unable"])
+            raise Unable(unable)
+        return self.socket
 
     @staticmethod
     def _answer(
         link: socket.socket, seconds: float, cancel: threading.Event | None
     ) -> tuple[dict[str, Any], list[bytes]]:
-        """An answer that takes so many seconds; Cancelled if it is no longer wanted, TimeoutError if none comes."""
+        """An answer that takes so many seconds; raises Cancelled once it is not wanted, or one of `NO_ANSWER`."""
         end = time.monotonic() + seconds + GRACE_S
         while not select.select([link], [], [], 0.1)[0]:
             if cancel is not None and cancel.is_set():
                 raise Cancelled
             if time.monotonic() > end:
                 raise TimeoutError("no answer")
-        return receive(link)
+        with understood():
+            return receive(link)
+
+
+@contextlib.contextmanager
+def understood() -> Iterator[None]:
+    """Garbled for what a warden says that is no answer: a run without isolation may have written into its memory."""
+    try:
+        yield
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise Garbled(f"it answered with what is no answer: {error!r}") from None
 
 
 def remove(folder: str | Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -35,8 +36,13 @@ def cancel():
 
 
 def under_way(warden: Warden, order, cancel=None, wanted=2) -> tuple[threading.Thread, list]:
-    """Begin a run in a thread and wait for its processes; the thread and what the run comes to."""
+    """Begin a run in a thread and wait for its processes; the thread and what the run comes to.
+
+    None ``wanted``: the run begins with the start of its warden, which is not waited for.
+    """
     found: list = []
+    if wanted:
+        warden._waiting(order.limits.cores, cancel)
 
     def run() -> None:
         try:
@@ -156,14 +162,6 @@ def test_a_run_that_is_called_off_ends_at_once(warden, tmp_path, cancel):
     assert not Path(folder).exists()
 
 
-def test_a_warden_that_is_stopped_while_it_starts_is_given_up(warden, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "GRACE_S", 0.5)
-    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=Limits(0.5, 512.0)), wanted=0)
-    os.kill(warden.process.pid, signal.SIGSTOP)
-    thread.join(30)
-    assert found[0].stop == "lost"
-
-
 def test_a_warden_that_cannot_be_started_loses_its_run(warden, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise BlockingIOError(11, "Resource temporarily unavailable")
@@ -174,6 +172,102 @@ def test_a_warden_that_cannot_be_started_loses_its_run(warden, tmp_path, monkeyp
     assert (outcome.stop, outcome.reason) == ("lost", reason)
     monkeypatch.undo()
     assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
+
+
+#: A warden that says it waits for orders, takes one, and says what is given as its second argument.
+FAKE = """
+import json, socket, struct, sys, time
+def say(text):
+    link.sendall(struct.pack(">I", len(text)) + text.encode())
+link = socket.socket(fileno=int(sys.argv[1]))
+say('{"unable": "", "sizes": []}')
+link.recv(1 << 16)
+exec(sys.argv[2])
+time.sleep(600)
+"""
+ANSWER = json.dumps({"stop": "exit", "reason": "by the fake", "grown": False, "arrivals": [], "sizes": []})
+
+
+@pytest.fixture
+def instead(monkeypatch):
+    """Let other programs be started for the first wardens; returns all that were started."""
+    popen, started = subprocess.Popen, []
+
+    def replace(*programs: tuple[str, ...]) -> list[subprocess.Popen]:
+        waiting = [[sys.executable, "-I", "-S", "-c", *program] for program in programs]
+
+        def start(command, **more):
+            if "harness.warden" in command:
+                command = [*waiting.pop(0), command[-1]] if waiting else command
+                started.append(popen(command, **more))
+                return started[-1]
+            return popen(command, **more)
+
+        monkeypatch.setattr(module.subprocess, "Popen", start)
+        return started
+
+    return replace
+
+
+def fake(deed: str) -> tuple[str, ...]:
+    """The program of a warden that does so with its first order."""
+    return (f"import sys\nsys.argv.append({deed!r})\n{FAKE}",)
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        pytest.param("say('{]}')", id="no JSON"),
+        pytest.param("say('3')", id="a number"),
+        pytest.param("say('[]')", id="a list"),
+        pytest.param("say('[' * 100000)", id="nested deeply"),
+        pytest.param("link.sendall(struct.pack('>I', 1) + bytes([255]))", id="no text"),
+        pytest.param("say('{}')", id="no sizes"),
+        pytest.param('say(\'{"sizes": ["1"]}\')', id="a size in words"),
+        pytest.param("say('{\"sizes\": []}')", id="no outcome"),
+        pytest.param(f"say({ANSWER.replace('reason', 'reeson')!r})", id="unknown fields"),
+    ],
+)
+def test_a_warden_that_answers_with_what_is_no_answer_loses_its_run_and_is_ended(tmp_path, instead, deed):
+    started = instead(fake(deed))
+    order = order_of(tmp_path, "run.report([0, 1])")
+    with Warden("posix", "none") as warden:
+        outcome = warden.run(order)
+        assert outcome.stop == "lost"
+        assert outcome.reason.startswith("the process that watched it ended (it answered with what is no answer: ")
+        assert started[0].returncode == -signal.SIGKILL
+        assert warden.run(order).stop == "exit"
+    assert len(started) == 2
+
+
+@pytest.mark.parametrize("after", ["link.close(); sys.exit()", "say('more')"], ids=["ends", "says more"])
+def test_a_warden_that_does_not_wait_for_its_next_order_is_replaced(tmp_path, instead, after):
+    started = instead(fake(f"say({ANSWER!r}); {after}"))
+    order = order_of(tmp_path, "run.report([0, 1])")
+    with Warden("posix", "none") as warden:
+        assert warden.run(order).reason == "by the fake"
+        until(lambda: select.select([warden.socket], [], [], 0)[0])
+        outcome = warden.run(order)
+        assert (outcome.stop, len(outcome.messages)) == ("exit", 2), outcome.reason
+    assert started[0].returncode is not None
+    assert len(started) == 2
+
+
+def test_where_a_warden_ends_as_it_starts_another_is_tried(tmp_path, instead):
+    started = instead(("raise SystemExit(3)",))
+    with Warden("posix", "none") as warden:
+        outcome = warden.run(order_of(tmp_path, "run.report([0, 1])"))
+    assert outcome.stop == "exit", outcome.reason
+    assert [process.returncode for process in started] == [3, 0]
+
+
+def test_where_two_wardens_do_not_start_the_run_is_lost(tmp_path, instead, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 0.2)
+    started = instead(*[("import time; time.sleep(600)",)] * 3)
+    with Warden("posix", "none") as warden:
+        outcome = warden.run(order_of(tmp_path, "run.report([0, 1])"))
+    assert (outcome.stop, outcome.reason) == ("lost", "no process to watch it could be started (no answer)")
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
 def test_a_warden_that_does_not_start_is_called_off(warden, tmp_path, monkeypatch, cancel):
