@@ -19,11 +19,11 @@ from solvers.intraop._model import LARGEST_TOTAL, Model
 BUDGET = LARGEST_TOTAL
 #: Costs are multiplied up to about this, so that small ones can be told apart from small penalties.
 FINE = 2**40
+#: Discrepancies that the winner of the contest allows.
 DISCREPANCIES = 4
-ACCURACY = 0.01
 #: A timer set to no time at all would never ring.
 LEAST_SECONDS = 0.01
-#: What toulbar2 takes for no message passing, which fails without tables of two variables.
+#: What toulbar2 takes for no message passing, as it has it by default; it fails without tables of two variables.
 NO_MESSAGES = -1.0
 
 
@@ -110,15 +110,14 @@ class Network:
         seconds: float,
         until: float,
         *,
-        hint: Ints | None = None,
         discrepancies: int = DISCREPANCIES,
-        accuracy: float = ACCURACY,
+        accuracy: float = NO_MESSAGES,
     ) -> Minimum:
         """Search for an assignment of least cost, for some CPU seconds and, by SIGINT from outside, until a time.
 
-        Tree-reweighted message passing while an iteration gains more than the fraction ``accuracy``, then limited
-        discrepancy search with up to ``discrepancies``, then hybrid best-first search. ``penalty``, shape (rows,),
-        is added to the network's costs of values. ``hint``, shape (v,), are values to try first.
+        Limited discrepancy search with up to ``discrepancies``, then hybrid best-first search; before them, if asked
+        for, tree-reweighted message passing while an iteration gains more than the fraction ``accuracy``. ``penalty``,
+        shape (rows,), is added to the network's costs of values.
         """
         solver, options = self._solver, self._toulbar2.option
         rows = np.minimum(self._scaled(self.model.unary) + penalty, self._toulbar2.MAX_COST)
@@ -128,9 +127,6 @@ class Network:
         options.lds = discrepancies
         options.trwsAccuracy = accuracy if len(self.model.tail) else NO_MESSAGES
         self._toulbar2.check()
-        if hint is not None:
-            for index, value in enumerate(hint[self._joined].tolist()):
-                solver.wcsp.setBestValue(index, value)
         solver.timer(int(seconds) + 1)  # installs the handlers of SIGINT and of the timer, which takes whole seconds
         signal.setitimer(signal.ITIMER_VIRTUAL, max(seconds, LEAST_SECONDS))
         with contextlib.suppress(self._toulbar2.Contradiction):
