@@ -300,14 +300,14 @@ class CostNetwork:
         sizes = np.diff(start)
         ends, others = np.concatenate([tail, head]), np.concatenate([head, tail])
         arc_start, cell_start = (np.zeros(count + 1, dtype=np.int64) for count in (len(sizes), len(tail)))
-        self.start, self.message = start, cell_start.copy()
+        self.start, self.tail, self.head, self.message = start, tail, head, cell_start.copy()
         np.cumsum(np.bincount(ends, minlength=len(sizes)), out=arc_start[1:])
         np.cumsum(sizes[tail] + sizes[head], out=self.message[1:])
         np.cumsum(sizes[tail] * sizes[head], out=cell_start[1:])
         arc = np.lexsort((others, ends)) % max(1, len(tail))
         columns = (start, tail, head, cell_start, _shaped(cell, (int(cell_start[-1]),)), self.message, arc_start, arc)
         self._columns = [_in(np.ascontiguousarray(column, dtype=np.int64)) for column in columns]
-        self._struct = ffi.new("struct shard_network *", (len(sizes), len(tail), *self._columns))
+        self.struct = ffi.new("struct shard_network *", (len(sizes), len(tail), *self._columns))
 
     def undominated(self, cost: Longs, usage_start: Longs, usage: Longs, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Values, shape (rows,), that remain when those go that others replace, at no more cost and memory.
@@ -319,7 +319,7 @@ class CostNetwork:
         """
         value = np.ones(len(cost), dtype=np.int8)
         columns = (_in(cost), _in(usage_start), _in(usage), _in(keep.astype(np.int8)))
-        _check(lib.shard_dominate(self._struct, *columns, _out(value)))
+        _check(lib.shard_dominate(self.struct, *columns, _out(value)))
         return value.astype(bool)
 
     def followers(self, cost: Longs, usage_start: Longs, usage: Longs, keep: NDArray[np.bool_]) -> tuple[Longs, Longs]:
@@ -331,7 +331,7 @@ class CostNetwork:
         follow = np.empty(len(self.start) - 1, dtype=np.int64)
         choice = np.full(int(self.message[-1]), -1, dtype=np.int64)
         columns = (_in(cost), _in(usage_start), _in(usage), _in(keep.astype(np.int8)))
-        _check(lib.shard_follow(self._struct, *columns, _out(follow), _out(choice)))
+        _check(lib.shard_follow(self.struct, *columns, _out(follow), _out(choice)))
         return follow, choice
 
 
@@ -356,14 +356,24 @@ class Messages(CostNetwork):
     def sweep(self, count: int) -> None:
         """Raise ``bound`` by so many passes over all variables, there and back."""
         bound = ffi.new("int64_t *", self.bound)
-        _check(lib.shard_messages(self._struct, self.top, count, _out(self.cost), _out(self._sent), bound))
+        _check(lib.shard_messages(self.struct, self.top, count, _out(self.cost), _out(self._sent), bound))
         self.bound = bound[0]
+
+    def adopt(self, cost: Longs, bound: int, message: Longs) -> None:
+        """Begin anew with other costs of values, shape (rows,), and ``bound``, and move costs as messages say.
+
+        ``message``  shape (message[-1],), each at most 2^58 in absolute value: what values should get of the tables
+        """
+        self.cost, constant = cost.copy(), ffi.new("int64_t *", bound)
+        self._sent = _shaped(message, self._sent.shape).copy()
+        _check(lib.shard_adopt(self.struct, self.top, _out(self.cost), _out(self._sent), constant))
+        self.bound = constant[0]
 
     def prune(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """``(values, cells)``, shapes (rows,) and (cells,): what an assignment below ``top`` may contain."""
         values, cells = np.empty(len(self.cost), dtype=np.int8), np.empty(self._cells, dtype=np.int8)
         columns = _in(self.cost), _in(self._sent), self.bound, _out(values), _out(cells)
-        _check(lib.shard_prune(self._struct, self.top, *columns))
+        _check(lib.shard_prune(self.struct, self.top, *columns))
         return values.astype(bool), cells.astype(bool)
 
 
@@ -429,6 +439,35 @@ class Field:
         return float(gain[0])
 
 
+class Softened:
+    """Messages of a network in floating point, under a softened minimum; they prove nothing by themselves.
+
+    ``cost``     shape (rows,), float64: of every value, messages included
+    ``message``  shape (network.message[-1],), float64: what values were given of the tables
+    ``belief``   shape (rows,), float64: ``exp(-belief / softness)`` is a value's weight, after the last `sweep`
+    """
+
+    def __init__(self, network: CostNetwork, cost: Floats) -> None:
+        rows, columns = (np.diff(network.start)[ends] for ends in (network.tail, network.head))
+        self._place = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(rows * _filled(columns) + columns * _filled(rows), out=self._place[1:])
+        self._network = network  # keeps alive what the struct points to
+        self._table = np.empty(int(self._place[-1]), dtype=np.float32)
+        self.cost, self.belief = cost.copy(), np.zeros(len(cost))
+        self.message = np.zeros(int(network.message[-1]))
+        _check(lib.shard_soft_tables(network.struct, _in(self._place), _out(self._table)))
+
+    def sweep(self, count: int, softness: float) -> None:
+        """Pass messages so many times over all variables, there and back."""
+        columns = (_out(self.cost), _out(self.message), _out(self.belief))
+        _check(lib.shard_soften(self._network.struct, _in(self._place), _in(self._table), count, softness, *columns))
+
+
+def _filled(count: Longs) -> Longs:
+    """Rounded up to the number of values that the core computes side by side."""
+    return (count + 7) // 8 * 8
+
+
 def _floats(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     return _shaped(np.ascontiguousarray(values, dtype=np.float64), shape)
 
@@ -444,6 +483,7 @@ _POINTER = {
     np.dtype(np.int32): "int32_t[]",
     np.dtype(np.int64): "int64_t[]",
     np.dtype(np.uint64): "uint64_t[]",
+    np.dtype(np.float32): "float[]",
     np.dtype(np.float64): "double[]",
 }
 
