@@ -430,7 +430,7 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell], seed: int) -> 
         track = cell.problem.track or cell.problem.instance.track
         solver = find_solver([x for x in infos if x.kind == cell.kind], track, cell.method, cell.kind)
         limits = Limits(cell.timeout_s, options.memory, options.cores)
-        jobs.append(Job(solver, cell.problem, seed, limits, options.results))
+        jobs.append(Job(solver, cell.problem, seed if cell.seed is None else cell.seed, limits, options.results))
         asked[jobs[-1].id] = cell
     keep_apart(options.results, jobs)
     with exclusive(options.results):
