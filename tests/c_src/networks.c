@@ -1,0 +1,602 @@
+/* The kernels of cost-function networks against their definitions, by every assignment of small networks;
+ * exits with 1 and a line for each thing that is wrong.
+ *
+ * With an argument it only expects one wrong result, so that whoever runs it can see that it would be
+ * noticed. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "check.h"
+#include "contract.h"
+#include "dominate.h"
+#include "messages.h"
+#include "status.h"
+
+#define MOST_VARIABLES 5
+#define MOST_VALUES 3
+#define MOST_PAIRS 10
+#define MOST_CELLS (MOST_PAIRS * MOST_VALUES * MOST_VALUES)
+#define MOST_ROWS (MOST_VARIABLES * MOST_VALUES)
+#define MOST_SPANS 2
+#define ROUNDS 3000
+
+enum { ANY, CHAIN };
+
+struct net {
+    struct shard_network network;
+    int64_t start[MOST_VARIABLES + 1], arc_start[MOST_VARIABLES + 1], arc[2 * MOST_PAIRS];
+    int64_t tail[MOST_PAIRS], head[MOST_PAIRS];
+    int64_t cell_start[MOST_PAIRS + 1], message_start[MOST_PAIRS + 1];
+    int64_t cell[MOST_CELLS], cost[MOST_ROWS];
+    int64_t usage_start[MOST_VARIABLES + 1], usage[MOST_ROWS * MOST_SPANS];
+    int8_t keep[MOST_VARIABLES];
+};
+
+static int64_t size_of(const struct net *net, int64_t v) {
+    return net->start[v + 1] - net->start[v];
+}
+
+static void join(struct net *net, int64_t tail, int64_t head, int32_t forbidden, int32_t most) {
+    const int64_t e = net->network.pairs++, cells = size_of(net, tail) * size_of(net, head);
+    net->tail[e] = tail;
+    net->head[e] = head;
+    net->cell_start[e + 1] = net->cell_start[e] + cells;
+    net->message_start[e + 1] = net->message_start[e] + size_of(net, tail) + size_of(net, head);
+    for (int64_t c = net->cell_start[e]; c < net->cell_start[e + 1]; c++)
+        net->cell[c] = draw(100) < forbidden ? NEVER : draw(most);
+}
+
+/* The pairs of every variable, those with a lower one first. */
+static void connect(struct net *net) {
+    int64_t arcs = 0;
+    for (int64_t v = 0; v < net->network.variables; v++) {
+        net->arc_start[v] = arcs;
+        for (int64_t e = 0; e < net->network.pairs; e++)
+            if (net->head[e] == v)
+                net->arc[arcs++] = e;
+        for (int64_t e = 0; e < net->network.pairs; e++)
+            if (net->tail[e] == v)
+                net->arc[arcs++] = e;
+    }
+    net->arc_start[net->network.variables] = arcs;
+}
+
+/* Few different costs and uses of memory, so that there are ties. */
+static void make(struct net *net, int64_t variables, int kind) {
+    memset(net, 0, sizeof *net);
+    const int32_t share = draw(50), forbidden = draw(2) ? share : 0, most = 1 + draw(20), dense = draw(101);
+    net->network =
+        (struct shard_network){variables,       0,         net->start,         net->tail,      net->head,
+                               net->cell_start, net->cell, net->message_start, net->arc_start, net->arc};
+    for (int64_t v = 0; v < variables; v++) {
+        const int64_t values = 1 + draw(MOST_VALUES), spans = draw(MOST_SPANS + 1);
+        net->start[v + 1] = net->start[v] + values;
+        net->usage_start[v + 1] = net->usage_start[v] + values * spans;
+        net->keep[v] = draw(5) == 0;
+    }
+    const int32_t below = draw(2) ? most / 2 : 0;
+    for (int64_t r = 0; r < net->start[variables]; r++)
+        net->cost[r] = draw(most) - below;
+    for (int64_t s = 0; s < net->usage_start[variables]; s++)
+        net->usage[s] = draw(3);
+    for (int64_t tail = 0; tail < variables; tail++)
+        for (int64_t head = tail + 1; head < variables; head++)
+            if (kind == CHAIN ? head == tail + 1 : draw(100) < dense)
+                join(net, tail, head, forbidden, most);
+    connect(net);
+}
+
+/* The next assignment of values below their numbers, odometer-wise; false after the last. */
+static bool next(int64_t variables, const int64_t *size, int64_t *choice) {
+    for (int64_t v = 0; v < variables; v++) {
+        if (++choice[v] < size[v])
+            return true;
+        choice[v] = 0;
+    }
+    return false;
+}
+
+static void sizes_of(const struct net *net, int64_t *size) {
+    for (int64_t v = 0; v < net->network.variables; v++)
+        size[v] = size_of(net, v);
+}
+
+/* The cell of a pair that an assignment is charged. */
+static int64_t cell_of(const struct net *net, int64_t e, const int64_t *choice) {
+    const int64_t tail = net->tail[e], head = net->head[e];
+    return net->cell_start[e] + choice[tail] * size_of(net, head) + choice[head];
+}
+
+/* What an assignment costs in all; NEVER where it is not allowed. */
+static int64_t cost_of(const struct net *net, const int64_t *choice) {
+    int64_t sum = 0;
+    for (int64_t v = 0; v < net->network.variables; v++)
+        sum += net->cost[net->start[v] + choice[v]];
+    for (int64_t e = 0; e < net->network.pairs; e++) {
+        const int64_t cell = net->cell[cell_of(net, e, choice)];
+        if (cell == NEVER)
+            return NEVER;
+        sum += cell;
+    }
+    return sum;
+}
+
+static int64_t least_cost(const struct net *net) {
+    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0}, least = NEVER;
+    sizes_of(net, size);
+    do {
+        const int64_t cost = cost_of(net, choice);
+        least = cost < least ? cost : least;
+    } while (next(net->network.variables, size, choice));
+    return least;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+struct sent {
+    int64_t cost[MOST_ROWS], message[MOST_PAIRS * 2 * MOST_VALUES], bound, top;
+};
+
+static struct sent unsent(const struct net *net, int64_t top) {
+    struct sent sent = {.bound = 0, .top = top};
+    memcpy(sent.cost, net->cost, sizeof sent.cost);
+    return sent;
+}
+
+static int send(const struct net *net, struct sent *sent, int64_t sweeps) {
+    return shard_messages(&net->network, sent->top, sweeps, sent->cost, sent->message, &sent->bound);
+}
+
+/* What is left of the cell of a pair after the messages. */
+static int64_t rest_of(const struct net *net, const struct sent *sent, int64_t e, const int64_t *choice) {
+    const int64_t *to_tail = sent->message + net->message_start[e],
+                  *to_head = to_tail + size_of(net, net->tail[e]);
+    return net->cell[cell_of(net, e, choice)] - to_tail[choice[net->tail[e]]] - to_head[choice[net->head[e]]];
+}
+
+/* An assignment of interest costs what it did before, no value of it is ruled out, and no part is negative.
+ */
+static void check_same_cost(const struct net *net, const struct sent *sent, const int64_t *choice) {
+    int64_t sum = sent->bound;
+    for (int64_t v = 0; v < net->network.variables; v++) {
+        const int64_t part = sent->cost[net->start[v] + choice[v]];
+        CHECK(part >= 0 && part < NEVER);
+        sum += part;
+    }
+    for (int64_t e = 0; e < net->network.pairs; e++) {
+        const int64_t part = rest_of(net, sent, e, choice);
+        CHECK(part >= 0);
+        sum += part;
+    }
+    CHECK(sum == cost_of(net, choice));
+}
+
+static void check_moves(const struct net *net, const struct sent *sent, int64_t least) {
+    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
+    CHECK(sent->bound <= (least < sent->top ? least : sent->top));
+    if (sent->bound == sent->top)
+        return;
+    sizes_of(net, size);
+    do {
+        if (cost_of(net, choice) < sent->top)
+            check_same_cost(net, sent, choice);
+    } while (next(net->network.variables, size, choice));
+}
+
+/* What is ruled out is of no interest; `exact`: and nothing else is left. */
+static void check_pruning(const struct net *net, const struct sent *sent, bool exact) {
+    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
+    int8_t value[MOST_ROWS] = {0}, open[MOST_CELLS] = {0}, of_use[MOST_ROWS] = {0}, used[MOST_CELLS] = {0};
+    CHECK(shard_prune(&net->network, sent->top, sent->cost, sent->message, sent->bound, value, open) ==
+          SHARD_OK);
+    sizes_of(net, size);
+    do {
+        if (cost_of(net, choice) >= sent->top)
+            continue;
+        for (int64_t v = 0; v < net->network.variables; v++)
+            of_use[net->start[v] + choice[v]] = 1;
+        for (int64_t e = 0; e < net->network.pairs; e++)
+            used[cell_of(net, e, choice)] = 1;
+    } while (next(net->network.variables, size, choice));
+    for (int64_t r = 0; r < net->start[net->network.variables]; r++)
+        CHECK(value[r] == of_use[r] || (value[r] == 1 && !exact));
+    for (int64_t c = 0; c < net->cell_start[net->network.pairs]; c++)
+        CHECK(open[c] == used[c] || (open[c] == 1 && !exact));
+}
+
+/* On a chain nothing is rounded: there the bound is the least cost after one sweep. */
+static void check_messages(int kind) {
+    struct net net;
+    make(&net, kind == CHAIN ? 2 + draw(MOST_VARIABLES - 1) : draw(MOST_VARIABLES + 1), kind);
+    const int64_t least = least_cost(&net), near = least < NEVER ? least : 10;
+    const int64_t tops[] = {(int64_t)1 << 56, near + 1 + draw(10), near, near - draw(20)};
+    for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) {
+        struct sent sent = unsent(&net, tops[i]);
+        int64_t before = -TOO_MUCH;
+        for (int64_t sweeps = 0; sweeps < 4; sweeps++) {
+            CHECK(send(&net, &sent, sweeps) == SHARD_OK);
+            CHECK(sent.bound >= before);
+            before = sent.bound;
+            check_moves(&net, &sent, least);
+            if (sent.bound < sent.top)
+                check_pruning(&net, &sent,
+                              net.network.pairs == 1 && net.network.variables == 2 && sent.bound >= 0);
+        }
+        if (kind == CHAIN)
+            CHECK(sent.bound == (least < sent.top ? least : sent.top));
+    }
+}
+
+/* Two variables of two values: 0 0 costs 1 + 2 + 4 = 7, 0 1 1 + 0 + 1 = 2, 1 0 0 + 2 + 3 = 5, 1 1 is not
+ * allowed. Below 5 only 0 1 is left, and its cell. */
+static void check_messages_by_hand(bool wrong) {
+    struct net net;
+    do
+        make(&net, 2, CHAIN);
+    while (size_of(&net, 0) != 2 || size_of(&net, 1) != 2);
+    memcpy(net.cost, (int64_t[]){1, 0, 2, 0}, sizeof(int64_t[4]));
+    memcpy(net.cell, (int64_t[]){4, 1, 3, NEVER}, sizeof(int64_t[4]));
+    struct sent sent = unsent(&net, 5);
+    int8_t value[4], open[4];
+    CHECK(send(&net, &sent, 1) == SHARD_OK);
+    CHECK(sent.bound == 2 + wrong);
+    CHECK(shard_prune(&net.network, 5, sent.cost, sent.message, sent.bound, value, open) == SHARD_OK);
+    CHECK(memcmp(value, (int8_t[]){1, 0, 0, 1}, 4) == 0);
+    CHECK(memcmp(open, (int8_t[]){0, 1, 0, 0}, 4) == 0);
+}
+
+/* Costs up to what is allowed, 2^56, on a chain: no sum is rounded or wraps around. */
+static void check_large_costs(void) {
+    struct net net;
+    make(&net, 4, CHAIN);
+    const int64_t large = (int64_t)1 << 53;
+    for (int64_t r = 0; r < net.start[4]; r++)
+        net.cost[r] = large - draw(1000);
+    for (int64_t c = 0; c < net.cell_start[3]; c++)
+        net.cell[c] = large + draw(1000);
+    struct sent sent = unsent(&net, (int64_t)1 << 56);
+    CHECK(send(&net, &sent, 2) == SHARD_OK);
+    CHECK(sent.bound == least_cost(&net));
+    check_moves(&net, &sent, sent.bound);
+}
+
+/* ---------------------------------------------------------------- dominance */
+
+/* Whether value k of v never uses more memory than value old. */
+static bool uses_no_more(const struct net *net, int64_t v, int64_t k, int64_t old) {
+    const int64_t first = net->usage_start[v], spans = (net->usage_start[v + 1] - first) / size_of(net, v);
+    for (int64_t s = 0; s < spans; s++)
+        if (net->usage[first + k * spans + s] > net->usage[first + old * spans + s])
+            return false;
+    return true;
+}
+
+/* The cost of value k of v beside value b of the other end of a pair. */
+static int64_t beside(const struct net *net, int64_t v, int64_t e, int64_t k, int64_t b) {
+    int64_t choice[MOST_VARIABLES] = {0};
+    choice[net->tail[e]] = choice[net->head[e]] = b;
+    choice[v] = k;
+    return net->cell[cell_of(net, e, choice)];
+}
+
+static int64_t other_end(const struct net *net, int64_t v, int64_t e) {
+    return net->tail[e] == v ? net->head[e] : net->tail[e];
+}
+
+/* How much value k of v saves in a pair over value old at least, whatever is left beside it that old is
+ * allowed beside; NEVER if that is nothing, -NEVER if k is not allowed beside some of it. */
+static int64_t saving(const struct net *net, int64_t v, int64_t e, int64_t k, int64_t old,
+                      const int8_t *value) {
+    const int64_t u = other_end(net, v, e);
+    int64_t least = NEVER;
+    for (int64_t b = 0; b < size_of(net, u); b++) {
+        const int64_t now = beside(net, v, e, old, b), then = beside(net, v, e, k, b);
+        if (value[net->start[u] + b] && now < NEVER)
+            least = then == NEVER ? -NEVER : now - then < least ? now - then : least;
+    }
+    return least;
+}
+
+/* The definition: value old of v is allowed nowhere, or value k is as good whatever is beside it. */
+static bool replaced(const struct net *net, int64_t v, int64_t k, int64_t old, const int8_t *value) {
+    int64_t gain = net->cost[net->start[v] + old] - net->cost[net->start[v] + k];
+    bool allowed = true, fits = uses_no_more(net, v, k, old);
+    for (int64_t e = 0; e < net->network.pairs; e++) {
+        if (net->tail[e] != v && net->head[e] != v)
+            continue;
+        const int64_t least = saving(net, v, e, k, old, value);
+        allowed = allowed && least != NEVER;
+        fits = fits && least != -NEVER;
+        gain += fits && allowed ? least : 0;
+    }
+    return !allowed || (fits && k != old && value[net->start[v] + k] && gain >= 0);
+}
+
+static void rule_out(const struct net *net, int8_t *value) {
+    for (int64_t v = 0; v < net->network.variables; v++) {
+        int8_t *mine = value + net->start[v];
+        for (int64_t old = 0; old < size_of(net, v) && !net->keep[v]; old++)
+            for (int64_t k = 0; k < size_of(net, v) && mine[old]; k++)
+                mine[old] = !replaced(net, v, k, old, value);
+    }
+}
+
+static bool is_left(const struct net *net, const int8_t *value, const int64_t *choice) {
+    for (int64_t v = 0; v < net->network.variables; v++)
+        if (!value[net->start[v] + choice[v]])
+            return false;
+    return true;
+}
+
+/* Whether an assignment is left that costs no more than this one and nowhere uses more memory. */
+static bool has_substitute(const struct net *net, const int8_t *value, const int64_t *choice) {
+    int64_t size[MOST_VARIABLES], other[MOST_VARIABLES] = {0};
+    sizes_of(net, size);
+    do {
+        bool fits = is_left(net, value, other) && cost_of(net, other) <= cost_of(net, choice);
+        for (int64_t v = 0; v < net->network.variables && fits; v++)
+            fits = uses_no_more(net, v, other[v], choice[v]);
+        if (fits)
+            return true;
+    } while (next(net->network.variables, size, other));
+    return false;
+}
+
+static void check_dominance(void) {
+    struct net net;
+    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
+    int8_t before[MOST_ROWS] = {0}, value[MOST_ROWS], expected[MOST_ROWS];
+    make(&net, draw(MOST_VARIABLES + 1), ANY);
+    for (int64_t r = 0; r < net.start[net.network.variables]; r++)
+        before[r] = draw(8) > 0;
+    memcpy(value, before, sizeof value);
+    memcpy(expected, before, sizeof expected);
+    CHECK(shard_dominate(&net.network, net.cost, net.usage_start, net.usage, net.keep, value) == SHARD_OK);
+    rule_out(&net, expected);
+    CHECK(memcmp(value, expected, sizeof value) == 0);
+    sizes_of(&net, size);
+    do {
+        if (is_left(&net, before, choice) && cost_of(&net, choice) < NEVER)
+            CHECK(is_left(&net, value, choice) || has_substitute(&net, value, choice));
+    } while (next(net.network.variables, size, choice));
+}
+
+/* Whether value k of v is allowed beside value b in its pair and best there, by cost and by memory. */
+static bool is_best(const struct net *net, int64_t v, int64_t e, int64_t k, int64_t b) {
+    const int64_t *cost = net->cost + net->start[v], mine = beside(net, v, e, k, b);
+    for (int64_t other = 0; other < size_of(net, v); other++) {
+        const int64_t theirs = beside(net, v, e, other, b);
+        if (theirs < NEVER && (cost[k] + mine > cost[other] + theirs || !uses_no_more(net, v, k, other)))
+            return false;
+    }
+    return mine < NEVER;
+}
+
+static bool has_best(const struct net *net, int64_t v, int64_t e, int64_t b) {
+    for (int64_t k = 0; k < size_of(net, v); k++)
+        if (is_best(net, v, e, k, b))
+            return true;
+    return false;
+}
+
+static int64_t degree(const struct net *net, int64_t v) {
+    return net->arc_start[v + 1] - net->arc_start[v];
+}
+
+/* Whom v follows by the definition; of two that could follow each other the greater one does. */
+static int64_t whom(const struct net *net, int64_t v) {
+    if (net->keep[v] || degree(net, v) != 1)
+        return -1;
+    const int64_t e = net->arc[net->arc_start[v]], u = other_end(net, v, e);
+    if (v < u && degree(net, u) == 1 && !net->keep[u])
+        return -1;
+    for (int64_t b = 0; b < size_of(net, u); b++)
+        if (!has_best(net, v, e, b))
+            return -1;
+    return u;
+}
+
+static void check_following(void) {
+    struct net net;
+    int64_t follow[MOST_VARIABLES], choice[MOST_PAIRS * 2 * MOST_VALUES] = {0};
+    make(&net, draw(MOST_VARIABLES + 1), ANY);
+    CHECK(shard_follow(&net.network, net.cost, net.usage_start, net.usage, net.keep, follow, choice) ==
+          SHARD_OK);
+    for (int64_t v = 0; v < net.network.variables; v++) {
+        CHECK(follow[v] == whom(&net, v));
+        if (follow[v] < 0)
+            continue;
+        CHECK(follow[follow[v]] < 0);
+        const int64_t e = net.arc[net.arc_start[v]];
+        const int64_t *taken = choice + net.message_start[e] + (net.tail[e] == v ? size_of(&net, v) : 0);
+        for (int64_t b = 0; b < size_of(&net, follow[v]); b++)
+            CHECK(taken[b] >= 0 && taken[b] < size_of(&net, v) && is_best(&net, v, e, taken[b], b));
+    }
+}
+
+/* Beside 0 value 0 of variable 1 costs 1 and value 1 costs 2, beside 1 both cost 1. Value 1 is dominated,
+ * unless it needs less memory; and if so, nothing is best beside 0. */
+static void check_dominance_by_hand(void) {
+    struct net net;
+    do
+        make(&net, 2, CHAIN);
+    while (size_of(&net, 0) != 2 || size_of(&net, 1) != 2);
+    memcpy(net.cost, (int64_t[]){0, 9, 0, 0}, sizeof(int64_t[4]));
+    memcpy(net.cell, (int64_t[]){1, 2, 1, 1}, sizeof(int64_t[4]));
+    memcpy(net.usage_start, (int64_t[]){0, 0, 2}, sizeof(int64_t[3]));
+    memcpy(net.keep, (int8_t[]){1, 0}, 2);
+    for (int64_t memory = 0; memory < 2; memory++) {
+        int8_t value[4] = {1, 1, 1, 1};
+        int64_t follow[2], choice[4] = {9, 9, 9, 9};
+        net.usage[0] = memory;
+        net.usage[1] = 0;
+        CHECK(shard_dominate(&net.network, net.cost, net.usage_start, net.usage, net.keep, value) ==
+              SHARD_OK);
+        CHECK(value[0] && value[1] && value[2] && value[3] == memory);
+        shard_follow(&net.network, net.cost, net.usage_start, net.usage, net.keep, follow, choice);
+        CHECK(follow[0] == -1 && follow[1] == (memory ? -1 : 0));
+        CHECK(memory || choice[0] == 0);
+    }
+}
+
+/* ---------------------------------------------------------------- contraction */
+
+#define FORBIDDEN 1000
+
+/* Old variables, what each becomes, and the tables before and after. */
+struct merger {
+    int64_t variables, size[MOST_VARIABLES], root[MOST_VARIABLES];
+    int64_t value_start[MOST_VARIABLES], value[MOST_ROWS];
+    int64_t pairs, tail[MOST_PAIRS], head[MOST_PAIRS], cell_start[MOST_PAIRS + 1], cell[MOST_CELLS],
+        target[MOST_PAIRS];
+    int64_t roots, new_size[MOST_VARIABLES], new_start[MOST_VARIABLES];
+    int64_t new_cells,
+        table[MOST_VARIABLES][MOST_VARIABLES]; /* first cell of two roots, the lower one first */
+    int64_t new_cell[MOST_CELLS], row[MOST_ROWS];
+};
+
+static int64_t some_cost(void) {
+    return draw(12) ? draw(20) - 5 : FORBIDDEN + draw(100) / 50 * 7;
+}
+
+static void make_variables(struct merger *merger) {
+    int64_t values = 0, rows = 0;
+    merger->roots = 1 + draw(MOST_VARIABLES);
+    for (int64_t r = 0; r < merger->roots; r++) {
+        merger->new_size[r] = 1 + draw(MOST_VALUES);
+        merger->new_start[r] = rows;
+        rows += merger->new_size[r];
+    }
+    merger->variables = 1 + draw(MOST_VARIABLES);
+    for (int64_t x = 0; x < merger->variables; x++) {
+        merger->size[x] = 1 + draw(MOST_VALUES);
+        merger->root[x] = draw((int32_t)merger->roots);
+        merger->value_start[x] = values;
+        for (int64_t i = 0; i < merger->new_size[merger->root[x]]; i++)
+            merger->value[values++] = draw((int32_t)merger->size[x]);
+    }
+}
+
+static int64_t target_of(struct merger *merger, int64_t a, int64_t b) {
+    const int64_t low = a < b ? a : b, high = a < b ? b : a,
+                  cells = merger->new_size[a] * merger->new_size[b];
+    if (a == b || merger->new_size[a] == 1 || merger->new_size[b] == 1)
+        return -1;
+    if (merger->table[low][high] < 0) {
+        merger->table[low][high] = merger->new_cells;
+        merger->new_cells += cells;
+    }
+    return merger->table[low][high];
+}
+
+static void make_pairs(struct merger *merger) {
+    memset(merger->table, -1, sizeof merger->table);
+    merger->pairs = draw(MOST_PAIRS + 1);
+    for (int64_t e = 0; e < merger->pairs; e++) {
+        const int64_t tail = draw((int32_t)merger->variables), head = draw((int32_t)merger->variables);
+        merger->tail[e] = tail;
+        merger->head[e] = head;
+        merger->cell_start[e + 1] = merger->cell_start[e] + merger->size[tail] * merger->size[head];
+        for (int64_t c = merger->cell_start[e]; c < merger->cell_start[e + 1]; c++)
+            merger->cell[c] = some_cost();
+        merger->target[e] = target_of(merger, merger->root[tail], merger->root[head]);
+    }
+    for (int64_t c = 0; c < merger->new_cells; c++)
+        merger->new_cell[c] = some_cost();
+    for (int64_t r = 0; r < MOST_ROWS; r++)
+        merger->row[r] = some_cost();
+}
+
+static int64_t sum_of(int64_t sum, int64_t cost) {
+    return sum >= FORBIDDEN || cost >= FORBIDDEN ? FORBIDDEN : sum + cost;
+}
+
+/* What an assignment of the roots costs in the new tables and rows. */
+static int64_t new_cost(const struct merger *merger, const int64_t *choice) {
+    int64_t sum = 0;
+    for (int64_t a = 0; a < merger->roots; a++) {
+        sum = sum_of(sum, merger->row[merger->new_start[a] + choice[a]]);
+        for (int64_t b = a + 1; b < merger->roots; b++)
+            if (merger->table[a][b] >= 0)
+                sum = sum_of(
+                    sum, merger->new_cell[merger->table[a][b] + choice[a] * merger->new_size[b] + choice[b]]);
+    }
+    return sum;
+}
+
+/* What the old variables that follow it cost in the old tables. */
+static int64_t old_cost(const struct merger *merger, const int64_t *choice) {
+    int64_t sum = 0;
+    for (int64_t e = 0; e < merger->pairs; e++) {
+        const int64_t tail = merger->tail[e], head = merger->head[e];
+        const int64_t i = merger->value[merger->value_start[tail] + choice[merger->root[tail]]];
+        const int64_t j = merger->value[merger->value_start[head] + choice[merger->root[head]]];
+        sum = sum_of(sum, merger->cell[merger->cell_start[e] + i * merger->size[head] + j]);
+    }
+    return sum;
+}
+
+static int contract(struct merger *merger, int64_t *new_cell, int64_t *row) {
+    return shard_contract(merger->pairs, merger->tail, merger->head, merger->cell_start, merger->cell,
+                          merger->size, merger->root, merger->value_start, merger->value, merger->new_size,
+                          merger->new_start, merger->target, FORBIDDEN, new_cell, row);
+}
+
+/* Every assignment of the roots costs what it did, and what its old variables cost. */
+static void check_contraction(void) {
+    struct merger before = {0}, after;
+    int64_t choice[MOST_VARIABLES] = {0};
+    make_variables(&before);
+    make_pairs(&before);
+    after = before;
+    CHECK(contract(&before, after.new_cell, after.row) == SHARD_OK);
+    do
+        CHECK(new_cost(&after, choice) == sum_of(new_cost(&before, choice), old_cost(&before, choice)));
+    while (next(before.roots, before.new_size, choice));
+}
+
+/* ---------------------------------------------------------------- memory */
+
+/* Every allocation fails once; then nothing has been written. */
+static void check_no_memory(void) {
+    struct net net;
+    make(&net, MOST_VARIABLES, ANY);
+    for (int call = 0; call < 3; call++) {
+        int status = SHARD_NO_MEMORY, allocations = 0;
+        for (; status == SHARD_NO_MEMORY && allocations < 10; allocations++) {
+            struct sent sent = unsent(&net, (int64_t)1 << 56), before = sent;
+            int8_t value[MOST_ROWS], open[MOST_CELLS], all[MOST_ROWS];
+            memset(all, 1, sizeof all);
+            memcpy(value, all, sizeof value);
+            granted = allocations;
+            if (call == 0)
+                status = send(&net, &sent, 1);
+            if (call == 1)
+                status = shard_prune(&net.network, sent.top, sent.cost, sent.message, 0, value, open);
+            if (call == 2)
+                status = shard_dominate(&net.network, net.cost, net.usage_start, net.usage, net.keep, value);
+            granted = -1;
+            if (status == SHARD_NO_MEMORY)
+                CHECK(memcmp(&sent, &before, sizeof sent) == 0 && memcmp(value, all, sizeof value) == 0);
+        }
+        CHECK(status == SHARD_OK && allocations > 1);
+    }
+}
+
+int main(int arguments, char **argument) {
+    (void)argument;
+    check_messages_by_hand(arguments > 1);
+    if (arguments > 1)
+        return failures > 0;
+    check_dominance_by_hand();
+    check_large_costs();
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        check_messages(ANY);
+        check_messages(CHAIN);
+        check_dominance();
+        check_following();
+        check_contraction();
+    }
+    check_no_memory();
+    return failures > 0;
+}
