@@ -94,13 +94,41 @@ class Ladder:
 
 
 @dataclass(frozen=True)
+class Dot:
+    """A relative distance from a value at 0; ``colour`` from 1, 0 for a neutral one.
+
+    ``role`` is that of who published it, "winner", "compiler" or another one; empty for ours.
+    """
+
+    name: str
+    value: float
+    colour: int = 0
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class Strips:
+    """Rows of dots on one axis of relative distances, logarithmic but near 0, which is called ``zero``."""
+
+    title: str
+    caption: str
+    axis: str
+    zero: str
+    rows: Sequence[tuple[str, Sequence[Dot]]]
+
+
+#: What a page can draw.
+Picture = Plot | Ladder | Strips
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of a report under a heading of its own."""
 
     title: str
     words: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    pictures: Sequence[Plot | Ladder] = ()
+    pictures: Sequence[Picture] = ()
 
 
 @dataclass(frozen=True)

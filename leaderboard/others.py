@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 LABEL = "published, not run here"
-#: Shapes of marks, by the role of whose they are; rings for everybody else.
-SHAPES = {"winner": "target", "compiler": "cross"}
+#: Shape and legend of published marks, by the role of whose they are; what everybody else's are.
+MARKS = {
+    "winner": ("target", "winner of the contest"),
+    "compiler": ("cross", "XLA"),
+    "bound": ("ring", "best lower bound"),
+}
+OTHERS = ("ring", "others")
+BOUND = "bound"  # what costs are compared with
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
@@ -59,16 +65,16 @@ def matrix(track: Track) -> list[tuple[Row, list[Row], Row | None]]:
 def chart(track: Track) -> Markup | None:
     """Published costs and ours above the greatest lower bound of each instance; None without any."""
     found = [_strip(track, instance, rows) for instance, rows, _ in matrix(track) if instance["lower_bound_float"]]
-    return draw([strip for strip in found if strip.marks], "cost above the best lower bound")
+    shown = [strip for strip in found if strip.marks]
+    return draw(shown, "cost above the best lower bound", BOUND) if shown else None
 
 
-def draw(found: Sequence[Strip], axis: str) -> Markup | None:
-    """Strips of relative distances with what their marks mean; None without any."""
+def draw(found: Sequence[Strip], axis: str, zero: str, wide: int = charts.WIDE) -> Markup:
+    """Strips of relative distances from what is called ``zero``, with what their marks mean."""
     values = [mark.value for strip in found for mark in strip.marks]
-    if not values:
-        return None
-    scale = charts.gaps(max(1.3 * min(0.0, *values), -1.0), max(1.3 * max(values), 0.01), zero="bound")
-    return charts.responsive(lambda width: charts.strips(found, scale, width, axis)) + charts.key(found)
+    low, high = min([0.0, *values]), max([0.0, *values])
+    scale = charts.gaps(max(1.3 * low, -1.0), max(1.3 * high, 0.0 if low < 0 else 0.01), zero)
+    return charts.responsive(lambda width: charts.strips(found, scale, width, axis), wide) + charts.key(found)
 
 
 def _strip(track: Track, instance: Row, rows: Iterable[Row]) -> Strip:
@@ -78,20 +84,25 @@ def _strip(track: Track, instance: Row, rows: Iterable[Row]) -> Strip:
     for run in runs:
         if track.colours.get(run["solver"], "s0") != "s0":
             ours[run["solver"]] = min(run["cost_float"], ours.get(run["solver"], math.inf))
-    ordered = [name for name in track.colours if name in ours]
-    marks = [mark(name, ours[name], bound, instance["instance"], style=track.colours[name]) for name in ordered]
+    name = instance["instance"]
+    marks = [
+        mark(solver, ours[solver] / bound - 1, "", style, name, BOUND)
+        for solver, style in track.colours.items()
+        if solver in ours
+    ]
     marks += [
-        mark(row["who"], row["value_float"], bound, instance["instance"], shape=SHAPES.get(row["role"], "ring"))
-        for row in rows
-        if row["value"] is not None
+        mark(x["who"], x["value_float"] / bound - 1, x["role"], "s0", name, BOUND)
+        for x in rows
+        if x["value"] is not None
     ]
     page = "../" + page_of("instances", track.name, instance["instance"])
-    return Strip(instance["instance"], page, marks)
+    return Strip(name, page, marks)
 
 
-def mark(name: str, cost: float, bound: float, instance: str, *, style: str = "s0", shape: str = "dot") -> Mark:
-    """The mark of a cost, at its distance from a bound; others' are grouped in the legend."""
-    what = f"{name} on {instance}: {times(cost / bound)} times the best lower bound"
-    words = {"target": f"winner of the contest, {LABEL}", "cross": f"XLA, {LABEL}", "ring": f"others, {LABEL}"}
-    title = what if shape == "dot" else f"{what}, {LABEL}"
-    return Mark(words.get(shape, name), cost / bound - 1, title, style, shape)
+def mark(name: str, distance: float, role: str, style: str, where: str, zero: str) -> Mark:
+    """The mark of a value at its distance from what is called ``zero``; ``role`` is empty for a value of ours."""
+    what = f"{name} on {where}: {times(1 + distance)} times the {zero}"
+    if not role:
+        return Mark(name, distance, what, style)
+    shape, words = MARKS.get(role, OTHERS)
+    return Mark(f"{words}, {LABEL}", distance, f"{what}, {LABEL}", style, shape)

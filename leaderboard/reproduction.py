@@ -13,10 +13,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.report import PAPER, Axis, Ladder, Line, Plot, Report, Table
-from leaderboard import charts
+from harness.report import PAPER, Axis, Ladder, Line, Picture, Plot, Report, Strips, Table
+from leaderboard import charts, others
 from leaderboard.build import MARKER, REPRODUCE, STATIC, InputError, check, mark, reproductions
-from leaderboard.charts import Bar, Curve, Rule, Scale
+from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
 from leaderboard.pages import environment
 
 
@@ -106,10 +106,29 @@ def _cell(value: Any, numeric: bool, digits: int) -> Cell:
 # ---------------------------------------------------------------- pictures
 
 
-def figures(pictures: Sequence[Plot | Ladder]) -> list[tuple[Plot | Ladder, Markup]]:
+def figures(pictures: Sequence[Picture]) -> list[tuple[Picture, Markup]]:
     """Pictures with their drawings; several of a section stand beside each other."""
     wide = charts.HALF if len(pictures) > 1 else charts.WIDE
-    return [(x, ladder(x, wide) if isinstance(x, Ladder) else plot(x, wide)) for x in pictures]
+    return [(x, _drawing(x, wide)) for x in pictures]
+
+
+def _drawing(picture: Picture, wide: int) -> Markup:
+    if isinstance(picture, Ladder):
+        return ladder(picture, wide)
+    return strips(picture, wide) if isinstance(picture, Strips) else plot(picture, wide)
+
+
+def strips(picture: Strips, wide: int) -> Markup:
+    """Rows of dots."""
+    rows = [
+        Strip(
+            name,
+            None,
+            [others.mark(dot.name, dot.value, dot.role, f"s{dot.colour}", name, picture.zero) for dot in dots],
+        )
+        for name, dots in picture.rows
+    ]
+    return others.draw(rows, picture.axis, picture.zero, wide)
 
 
 def ladder(picture: Ladder, wide: int) -> Markup:
