@@ -63,7 +63,7 @@ def matrix(track: Track) -> list[tuple[Row, list[Row], Row | None]]:
 
 
 def chart(track: Track) -> Markup | None:
-    """Published costs and ours above the greatest lower bound of each instance; None without any."""
+    """Costs of the contest and ours above the greatest lower bound of each instance; None without any."""
     found = [_strip(track, instance, rows) for instance, rows, _ in matrix(track) if instance["lower_bound_float"]]
     shown = [strip for strip in found if strip.marks]
     return draw(shown, "cost above the best lower bound", BOUND) if shown else None
@@ -90,11 +90,8 @@ def _strip(track: Track, instance: Row, rows: Iterable[Row]) -> Strip:
         for solver, style in track.colours.items()
         if solver in ours
     ]
-    marks += [
-        mark(x["who"], x["value_float"] / bound - 1, x["role"], "s0", name, BOUND)
-        for x in rows
-        if x["value"] is not None
-    ]
+    shown = [row for row in rows if row["value"] is not None and row["role"] != "later"]
+    marks += [mark(x["who"], x["value_float"] / bound - 1, x["role"], "s0", name, BOUND) for x in shown]
     page = "../" + page_of("instances", track.name, instance["instance"])
     return Strip(name, page, marks)
 

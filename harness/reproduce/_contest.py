@@ -209,11 +209,11 @@ def contradictions(case: Case) -> list[str]:
 
 
 def dots(case: Case, over: Fraction) -> list[Dot]:
-    """The published costs of an instance, as distances from a value."""
+    """The costs of the contest on an instance, as distances from a value."""
     return [
         Dot(result.author.name, float(int(result.value) / over) - 1, role=result.author.role)
         for result in published.costs(case.entry.id)
-        if result.value is not None
+        if result.value is not None and result.author in published.contestants()
     ]
 
 

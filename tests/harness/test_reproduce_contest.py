@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harness import published
+from harness.discover import discover
 from harness.report import HERE, PAPER, Report, Table
 from harness.reproduce import Cell, Run, _contest, reproductions
 from harness.show import report as on_screen
@@ -83,6 +84,13 @@ def test_limits_are_the_contests_and_what_is_not_at_hand_does_not_run():
     limits = {cell.method: (cell.kind, cell.timeout_s) for cell in cells}
     assert limits["simple"] == ("bound", 7.0)
     assert limits["cfn-native"] == ("solver", 60.0)
+
+
+def test_what_runs_by_default_exists():
+    known = {(info.name, info.kind) for info in discover() if info.track == "intraop"}
+    for module in (COSTS, BOUNDS):
+        assert {(name, "solver") for name in module.DEFAULTS.solvers} <= known
+        assert {(name, "bound") for name in module.DEFAULTS.bounds or ()} <= known
 
 
 def test_a_file_of_the_mirror_is_at_hand_and_a_wrong_one_is_refused(tmp_path, monkeypatch):

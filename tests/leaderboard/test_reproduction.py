@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from harness.report import HERE, PAPER, Axis, Bracket, Ladder, Line, Plot, Report, Section, Table
+from harness.report import HERE, PAPER, Axis, Bracket, Dot, Ladder, Line, Plot, Report, Section, Strips, Table
 from harness.score import InputError, Tables
+from leaderboard import charts
 from leaderboard.build import build
 from leaderboard.reproduction import write
 
@@ -164,6 +166,45 @@ def test_values_that_hold_are_drawn_in_steps_with_what_they_range_over(tmp_path:
     [zero] = [float(line.get("y1", "")) for line in of_class(chart, "zero")]
     assert [height == pytest.approx(zero, abs=0.1) for _, height in numbers] == [True, True, True, False, False]
     assert {"+1 %", "+10 %", "best"} <= {text.text for text in of_class(chart, "tick")}
+
+
+def test_dots_stand_on_strips_by_their_distance_and_shape(tmp_path: Path) -> None:
+    rows = [
+        (
+            "A",
+            [
+                Dot("ours", 0.0, 1),
+                Dot("1st", 0.01, role="winner"),
+                Dot("2nd", 0.1, role="team"),
+                Dot("c", 9, role="compiler"),
+            ],
+        ),
+        ("B", [Dot("2nd", 0.1, role="team")]),
+    ]
+    made = replace(REPORT, sections=[Section("Only", pictures=[Strips("Dots", "Words.", "above", "bound", rows)])])
+    page = ET.parse(write(made, tmp_path / "site")).getroot()
+    chart = of_class(page, "wide")[0]
+    marks = {(g.findtext("title") or "").split(":")[0]: g for g in of_class(chart, "mark")}
+    assert list(marks) == ["c on A", "2nd on A", "1st on A", "ours on A", "2nd on B"]  # the first lies on top
+    x = {name: float(c.get("cx", "")) for name, g in marks.items() if (c := g.find("circle")) is not None}
+    assert x["ours on A"] < x["1st on A"] < x["2nd on A"] == x["2nd on B"]
+    assert marks["2nd on B"].findtext("title") == "2nd on B: 1.100 times the bound, published, not run here"
+    assert marks["ours on A"].findtext("title") == "ours on A: 1.000 times the bound"
+    [key] = of_class(page, "legend")
+    assert [words(item) for item in key] == [
+        "ours",
+        *(f"{who}, published, not run here" for who in ("winner of the contest", "others", "XLA")),
+    ]
+
+
+@pytest.mark.parametrize("width", [charts.WIDE, charts.NARROW])
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 0.0), (0.0, 1e6), (0.0, 0.01), (-0.5, 3.0)])
+def test_words_below_strips_do_not_run_into_each_other(low: float, high: float, width: int) -> None:
+    strip = charts.Strip("a", None, [charts.Mark("m", 0.0, "m", "s1")])
+    ticks = of_class(ET.fromstring(charts.strips([strip], charts.gaps(low, high), width, "axis")), "tick")
+    ends = [(float(t.get("x", "")), 3.3 * len(t.text or "")) for t in ticks]
+    assert len(ends) >= 2
+    assert all(a + half < b - other for (a, half), (b, other) in pairwise(ends))
 
 
 def test_the_page_stands_alone(tmp_path: Path) -> None:
