@@ -3,7 +3,8 @@
 ``FILE.arrays`` lies beside FILE, or in `instances.catalog.cache_folder` where the folder of FILE is not to be written
 (a mirror, another user's). It holds what `instances.scan` made of FILE, and every reading validates it as it does the
 JSON. SHARDMARK_ARRAYS=off switches this off, =read uses what there is and writes nothing. Such files can be deleted at
-any time; nothing but time depends on them.
+any time; nothing but time depends on them. Whenever one is written, those go that lie in the same folder beside no FILE
+any longer; in the cache those that were not used for longest, until all together have at most `MOST` bytes.
 
 A file of arrays is taken only if all its bytes have the digest that it was written with, and FILE has the very content
 that it was made of: by a digest of all bytes of FILE, under a random key that only the owner of the arrays can read, so
@@ -44,6 +45,7 @@ T = TypeVar("T")
 
 VARIABLE = "SHARDMARK_ARRAYS"
 LEAST = 8 << 20  # bytes of arrays that are worth a file: smaller instances are read in hundredths of a second
+MOST = 4 << 30  # bytes of all that the user's cache keeps
 
 MAGIC = b"shardmark arrays"
 VERSION = 1  # of the file's layout and of what `instances.scan` makes of a text
@@ -63,6 +65,7 @@ class Kept:
 
     scanned: Scanned
     sha256: str | None
+    _place: Path
     _key: str
     _key_now: Future[str]
 
@@ -72,6 +75,12 @@ class Kept:
             return self._key_now.result() == self._key
         except OSError:
             return False
+
+    def touch(self) -> None:
+        """Note in the user's cache that it was of use."""
+        if self._place.parent == _cache():
+            with suppress(OSError):
+                os.utime(self._place)
 
 
 def mode() -> str:
@@ -95,6 +104,8 @@ def read(
             if kept.sha256 or not hashed:
                 built = build(kept.scanned)
                 if kept.fits():
+                    if mode == "on":
+                        kept.touch()
                     return built, kept.sha256
     digest, sha256 = Digest(os.urandom(32)), hashlib.sha256()
     content = limited(unpacked(limited(on_disk(path, digest))))
@@ -130,15 +141,19 @@ def _places(path: str | os.PathLike[str]) -> Iterator[Path]:
     with suppress(OSError, RuntimeError):  # no such file; no home
         file = Path(path).resolve(strict=True)
         yield file.with_name(f"{file.name}.arrays")
-        yield cache_folder() / "arrays" / hashlib.sha256(os.fsencode(file)).hexdigest()
+        yield _cache() / hashlib.sha256(os.fsencode(file)).hexdigest()
+
+
+def _cache() -> Path:
+    return cache_folder() / "arrays"
 
 
 def _may_write(folder: Path, size: int) -> bool:
-    """Whether files may be added to a folder, which is created in the user's cache, and leave as much room again."""
-    if folder == cache_folder() / "arrays":
+    """Whether so many bytes may be added to a folder, and leave as much room again; the user's cache is created."""
+    if folder == _cache():
         folder.mkdir(parents=True, exist_ok=True)
     permitted = stat.S_IMODE(folder.stat().st_mode) & 0o222  # holds for root as well: what is read-only is left alone
-    return bool(permitted) and shutil.disk_usage(folder).free > 2 * size
+    return bool(permitted) and shutil.disk_usage(folder).free > 2 * size and (folder != _cache() or size <= MOST)
 
 
 def _write(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) -> None:
@@ -155,24 +170,55 @@ def _write(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) ->
     }
     encoded = json.dumps(header).encode()
     front = MAGIC + hashlib.sha256(encoded).digest() + len(encoded).to_bytes(8, "little")
-    _clear(place)
     handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")  # readable by its owner alone
     try:
         with os.fdopen(handle, "wb") as stream:
             for part in (np.frombuffer(front + encoded, dtype=np.uint8), *sections):
                 stream.write(part.data)
                 stream.write(bytes(-stream.tell() % PAGE))
+            size = stream.tell()
+        _make_room(place, size)
         os.replace(temporary, place)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def _clear(place: Path) -> None:
-    """Delete what a process left that was killed while it wrote."""
-    for left in place.parent.glob(f".{glob.escape(place.name)}.*"):
-        if left.stat().st_mtime < time.time() - ABANDONED_S:
-            left.unlink(missing_ok=True)
+def _make_room(place: Path, size: int) -> None:
+    """Delete what processes left that were killed while they wrote, and arrays that must go, see the module."""
+    folder, cached = place.parent, place.parent == _cache()
+    for left in folder.glob(".*" if cached else f".{glob.escape(place.name)}.*"):
+        with suppress(OSError):
+            if left.stat().st_mtime < time.time() - ABANDONED_S:
+                left.unlink()
+    for path in _least_used(place, MOST - size) if cached else _left_alone(folder):
+        with suppress(OSError):
+            path.unlink()
+
+
+def _least_used(place: Path, most: int) -> Iterator[Path]:
+    """What must go from beside a place so that at most so many bytes are left; first what was not used for longest."""
+    kept = []
+    for path in place.parent.glob("[!.]*"):
+        with suppress(OSError):
+            info = path.lstat()
+            if path != place:
+                kept.append((info.st_mtime_ns, info.st_size, path))
+    total = sum(size for _, size, _ in kept)
+    for _, size, path in sorted(kept):
+        if total <= most:
+            return
+        total -= size
+        yield path
+
+
+def _left_alone(folder: Path) -> Iterator[Path]:
+    """Our files of arrays in a folder that lie beside nothing that they could be of."""
+    for path in folder.glob("*.arrays"):
+        if not os.path.lexists(path.with_suffix("")):
+            with suppress(*DEFECTS), _map(path) as mapped:
+                if mapped[: len(MAGIC)] == MAGIC:
+                    yield path
 
 
 def _digest(seed: bytes, section: NDArray[np.uint8]) -> str:
@@ -189,7 +235,7 @@ def _read(place: Path, path: str | os.PathLike[str]) -> Kept:
     pool = ThreadPoolExecutor(1)
     key_now = pool.submit(_digest_of_file, path, seed)
     pool.shutdown(wait=False)
-    return Kept(_scanned(mapped, end, seed, header), header["sha256"], header["key"], key_now)
+    return Kept(_scanned(mapped, end, seed, header), header["sha256"], place, header["key"], key_now)
 
 
 def _map(place: Path) -> mmap.mmap:

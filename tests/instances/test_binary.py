@@ -10,6 +10,8 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -237,13 +239,20 @@ def test_what_is_no_file_in_the_place_of_arrays(path, scans, kind, tmp_path):
     assert scans == [1, 1]
 
 
-def test_a_folder_that_is_not_to_be_written_stays_as_it_is(path, scans, tmp_path):
-    path.parent.chmod(0o555)  # root could write here all the same
+@contextlib.contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """A folder in which nothing may be written; root could all the same."""
+    folder.chmod(0o555)
     try:
-        load(path)
-        load(path)
+        yield
     finally:
-        path.parent.chmod(0o755)
+        folder.chmod(0o755)
+
+
+def test_a_folder_that_is_not_to_be_written_stays_as_it_is(path, scans, tmp_path):
+    with read_only(path.parent):
+        load(path)
+        load(path)
     assert [p.name for p in path.parent.iterdir()] == ["a.json"]
     assert len(list((tmp_path / "cache" / "arrays").iterdir())) == 1
     assert scans == [1]
@@ -252,22 +261,102 @@ def test_a_folder_that_is_not_to_be_written_stays_as_it_is(path, scans, tmp_path
 def test_old_arrays_beside_a_file_do_not_hide_new_ones_elsewhere(path, scans):
     load(path)
     path.write_text(json.dumps(document(cost=11)))
-    path.parent.chmod(0o555)
-    try:
+    with read_only(path.parent):
         assert costs(path) == costs(path) == [11, 20, 30]
-    finally:
-        path.parent.chmod(0o755)
     assert scans == [1, 1]
 
 
 def test_nowhere_to_write_is_no_error(path, scans, tmp_path):
     (tmp_path / "cache").write_text("not a folder")
-    path.parent.chmod(0o555)
-    try:
+    with read_only(path.parent):
         assert costs(path) == costs(path) == [10, 20, 30]
-    finally:
-        path.parent.chmod(0o755)
     assert scans == [1, 1]
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """Three files whose arrays lie in the user's cache, which has room for two and a half, and where."""
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    files = [folder / f"{name}.json" for name in "abc"]
+    for cost, file in enumerate(files):
+        file.write_text(json.dumps(document(cost)))
+    cache = tmp_path / "cache" / "arrays"
+    with read_only(folder):
+        load(files[0])
+        (kept,) = cache.iterdir()
+        monkeypatch.setattr(binary, "MOST", 5 * kept.stat().st_size // 2)
+        yield files, cache
+
+
+def used_at(files: list[Path], *times: float) -> None:
+    """Let the arrays of files have been used last at these times."""
+    for file, time in zip(files, times, strict=True):
+        os.utime(list(binary._places(file))[1], (time, time))
+
+
+def test_what_was_not_used_for_longest_leaves_a_full_cache(cached, scans):
+    (a, b, c), cache = cached
+    instance = load(b)
+    used_at([a, b], 2e9, 1e9)
+    load(c)
+    assert scans == [1, 1]
+    load(a)
+    assert scans == [1, 1]
+    assert instance.node_cost.tolist() == [1, 20, 30]  # it still has what it has mapped
+    load(b)
+    assert scans == [1, 1, 1]
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_what_is_read_is_used_unless_nothing_is_to_be_written(cached, scans, monkeypatch):
+    (a, b, c), _ = cached
+    load(b)
+    for mode, gone in (("on", b), ("read", a)):
+        used_at([a, b], 1e9, 1e9 + 1)
+        monkeypatch.setenv(binary.VARIABLE, mode)
+        load(a)
+        monkeypatch.setenv(binary.VARIABLE, "on")
+        list(binary._places(c))[1].unlink(missing_ok=True)
+        load(c)
+        scans.clear()
+        load(b if gone == a else a)
+        assert scans == [], mode
+        load(gone)
+        assert scans == [1], mode
+
+
+def test_what_is_larger_than_the_cache_may_be_drives_nothing_out(cached, scans, monkeypatch):
+    (a, b, _), cache = cached
+    monkeypatch.setattr(binary, "MOST", 100)
+    load(b)
+    assert len(list(cache.iterdir())) == 1
+    load(a)
+    assert scans == [1]
+
+
+def test_a_cache_loses_what_was_left_by_processes_that_were_killed(cached):
+    (_, b, _), cache = cached
+    old, new = cache / ".one.old", cache / ".two.new"
+    for left in (old, new):
+        left.write_bytes(b"shardmark arrays")
+    os.utime(old, (1e9, 1e9))
+    load(b)
+    assert (old.exists(), new.exists(), len(list(cache.iterdir()))) == (False, True, 3)
+
+
+def test_arrays_of_files_that_have_gone_go_too(path):
+    load(path)
+    for name in ("gone.json.arrays", "linked.json.arrays", "there.json.arrays"):
+        path.with_name(name).write_bytes(arrays(path).read_bytes())
+        path.with_name(name).chmod(0o600)
+    path.with_name("there.json").write_text("{}")
+    path.with_name("linked.json").symlink_to("nowhere")
+    path.with_name("mine.arrays").write_text("not of this program")
+    arrays(path).unlink()
+    load(path)
+    left = {p.name for p in path.parent.glob("*.arrays")}
+    assert left == {"a.json.arrays", "linked.json.arrays", "mine.arrays", "there.json.arrays"}
 
 
 def test_a_full_disk_and_an_end_halfway_leave_nothing_behind(path, monkeypatch):
@@ -393,27 +482,35 @@ def test_a_link_shares_the_arrays_of_its_file(path, scans, tmp_path):
     assert scans == [1]
 
 
-def test_readers_and_writers_at_the_same_time(path):
-    failures = []
+def at_once(work: Callable[[int], None], threads: int = 6) -> None:
+    """Do work in several threads, each with its number; raises what one of them did."""
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))
 
+
+def test_readers_and_writers_at_the_same_time(path):
     def work(number: int) -> None:
         for _ in range(15):
-            try:
-                if load(path).table.tolist() != [40, 50]:
-                    failures.append("another instance")
-            except Exception as error:
-                failures.append(repr(error))
+            assert load(path).table.tolist() == [40, 50]
             with contextlib.suppress(FileNotFoundError):
                 if number % 2:
                     arrays(path).unlink()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    at_once(work)
     assert {p.name for p in path.parent.iterdir()} <= {"a.json", "a.json.arrays"}
+
+
+def test_readers_and_writers_of_a_full_cache(cached):
+    files, cache = cached
+
+    def work(number: int) -> None:
+        for turn in range(15):
+            cost = (number + turn) % 3
+            assert costs(files[cost]) == [cost, 20, 30]
+
+    at_once(work)
+    load(files[0])
+    assert all(binary._read(place, files[0]) for place in cache.iterdir())
 
 
 def test_arrays_stay_when_their_file_is_replaced(path):
