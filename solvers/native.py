@@ -359,6 +359,15 @@ class Messages(CostNetwork):
         _check(lib.shard_messages(self.struct, self.top, count, _out(self.cost), _out(self._sent), bound))
         self.bound = bound[0]
 
+    @property
+    def state(self) -> tuple[Longs, Longs, int]:
+        """All that `sweep` and `adopt` change, to be set again as it was."""
+        return self.cost.copy(), self._sent.copy(), self.bound
+
+    @state.setter
+    def state(self, state: tuple[Longs, Longs, int]) -> None:
+        self.cost, self._sent, self.bound = state
+
     def adopt(self, cost: Longs, bound: int, message: Longs) -> None:
         """Begin anew with other costs of values, shape (rows,), and ``bound``, and move costs as messages say.
 

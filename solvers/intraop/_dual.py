@@ -1,46 +1,35 @@
-"""Lower bounds from multipliers of memory, a step each, and message passing in the network; exact integers."""
+"""Lower bounds from multipliers of memory, a step each, and message passing in the network; exact integers.
+
+Which multipliers and messages are good is found in floating point, under a minimum that is softened less and less
+(Savchynskyy et al., UAI 2012): moved one at a time under the plain minimum, multipliers of steps with nearly the same
+nodes get stuck. What they prove is computed in integers.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
-from instances.columns import Ints
-from solvers.intraop._problem import Problem, worst_steps
-from solvers.native import NEVER, Messages
+from instances.columns import Floats, Ints
+from solvers.intraop._prices import Prices, Row
+from solvers.intraop._problem import Problem
+from solvers.native import NEVER, Messages, Softened
 
 #: Costs below the one that ends the search come to this much, scaled: room for fractions of messages.
 FINE = 2**56
-#: Memory is measured in so many units a limit, rounded down: what fits in bytes fits in units.
+#: Memory is measured in so many units a limit, rounded down.
 UNITS = 2**24
-#: Passes over the network between two changes of the multipliers, and changes between two looks for further steps.
-SWEEPS, CHANGES = 5, 5
-#: Steps with multipliers, at most; those added at once; fraction of the limit that counts as an overload.
-MOST_STEPS, MORE_STEPS, OVERLOAD = 60, 3, 0.001
-#: The bound has converged when it gains less than the fraction in so many changes.
-GAIN, PATIENCE = 1e-5, 40
-#: First changes that go all the way to the best multiplier; later ones go half of it.
-FULL_STEPS = 20
-#: First changes that are left out where multipliers are given: messages have to follow them first.
-STILL = 20
-#: What a newer assignment weighs in the average, whose memory says where steps need multipliers.
-NEWER = 0.1
-#: A multiplier is found to this fraction.
-FRACTION = 4096
-
-
-@dataclass(eq=False)
-class _Row:
-    """One step's memory: the values that use some, by variable, in units above the variable's least."""
-
-    step: int
-    at: Ints
-    start: Ints
-    usage: Ints
-    room: int
-    multiplier: int = 0
+#: Softness as a fraction of the bound a variable: at first, at first where multipliers are given, at last; a stage's
+#: part of the one before.
+SOFT, WARM, HARD, NEXT = 1.0, 0.2, 0.003, 0.8
+#: Passes between two moves of the multipliers; moves between two looks for further steps; moves in a stage, at most;
+#: fraction of the limit that memory misses it by when a stage is done.
+SWEEPS, LOOK, MOVES, SETTLED = 5, 4, 20, 0.01
+#: Exact passes that show what a stage is worth; those between two looks at what the last ones gain, and the fraction
+#: of the bound that is enough to go on.
+PROOF, POLISH, GAIN = 5, 20, 1e-5
 
 
 class Dual:
@@ -60,16 +49,22 @@ class Dual:
         end = max(0, ((top - 1) >> self.drop) + 1)
         cell, unary = (np.minimum(costs >> self.drop, end) << self.bits for costs in (model.cell, model.unary))
         self.messages = Messages(model.start, model.tail, model.head, cell, unary, end << self.bits)
-        self.rows: list[_Row] = []
-        self.average = np.zeros(len(model.unary))
+        self._cost = self.messages.cost.copy()
+        self._proved: list[tuple[Row, int]] = []
+        chains = [np.bincount(ends, minlength=model.variables) for ends in (model.tail, model.head)]
+        self._prices = Prices(problem, self.grain, np.maximum(1, np.maximum(*chains)))
         for step, multiplier in (multipliers or {}).items():
-            self._add(step, int(multiplier * 2.0 ** (self.bits + self.grain - self.drop)))
+            self._note_room(self._prices.add(step, multiplier / self._per_byte))
+
+    @property
+    def _per_byte(self) -> float:
+        """Cost of a byte, in costs of the model, where a unit of memory has the multiplier 1."""
+        return 2.0 ** (self.drop - self.bits - self.grain)
 
     @property
     def multipliers(self) -> dict[int, float]:
         """Cost of a byte in every step that has such a price."""
-        scale = 2.0 ** (self.bits + self.grain - self.drop)
-        return {row.step: row.multiplier / scale for row in self.rows if row.multiplier}
+        return {row.step: multiplier * self._per_byte for row, multiplier in self._proved if multiplier}
 
     @property
     def bound(self) -> int:
@@ -83,118 +78,85 @@ class Dual:
 
     def price(self) -> Ints:
         """What the memory of every value costs, shape (rows,), in costs of the model; rounded down."""
-        total = np.zeros(len(self.messages.cost), dtype=np.int64)
-        for row in self.rows:
-            total[row.at] += row.usage * row.multiplier
-        return total >> self.bits << self.drop
+        return self._priced() >> self.bits << self.drop
+
+    def _priced(self) -> Ints:
+        total = np.zeros(len(self._cost), dtype=np.int64)
+        for row, multiplier in self._proved:
+            total[row.at] += row.usage * multiplier
+        return total
 
     def values(self) -> Ints:
         """The value of every variable that costs least at present, shape (v,)."""
         return self.problem.first_values(self.messages.cost)
 
-    def climb(self, until: float) -> None:
-        """Raise the bound to where it gains little more, or until a time."""
-        history: list[int] = []
-        still = STILL if self.rows else 0
-        while not self.closed and time.monotonic() < until:
-            self.messages.sweep(SWEEPS)
-            history.append(self.messages.bound)
-            if self.closed or (len(history) > PATIENCE and _stalls(history[-PATIENCE - 1], history[-1])):
-                break
-            chosen = self.problem.model.start[:-1] + self.values()
-            self.average *= 1 - NEWER
-            self.average[chosen] += NEWER if len(history) > 1 else 1.0
-            if len(history) % CHANGES == 0:
-                self._add_steps()
-            for row in () if self.closed or len(history) < still else self.rows:
-                change = self._best_change(row)
-                self._move(row, change if len(history) < FULL_STEPS else int(change / 2))
-        self.messages.sweep(1)
-
     def prune(self) -> Problem | None:
         """The problem without what no assignment below ``top`` contains; None if there is none."""
         return None if self.closed else self.problem.keep(*self.messages.prune())
 
-    def _add_steps(self) -> None:
-        """Give multipliers to steps that the average assignment overloads, if memory is counted exactly."""
-        timeline = self.problem.timeline
-        if not timeline.exact:
-            return
-        over = self.problem.expected(self.average) - self.problem.room - OVERLOAD * timeline.limit
-        known = {row.step for row in self.rows}
-        for step in worst_steps(over, MORE_STEPS):
-            if step not in known and len(self.rows) < MOST_STEPS:
-                self._add(step, 0)
+    def climb(self, until: float, note: Callable[[], None] = lambda: None) -> None:
+        """Raise the bound to where it gains little more, or until a time; ``note`` is called as it rises."""
+        self.messages.sweep(PROOF)
+        soft, fraction = self._softened(), WARM if self._prices.rows else SOFT
+        while fraction > HARD and not self.closed and time.monotonic() < until:
+            self._stage(soft, fraction, until)
+            if self._adopt(soft):
+                note()
+            fraction *= NEXT
+        before = -NEVER
+        while not self.closed and time.monotonic() < until and self.messages.bound - before > GAIN * abs(before):
+            before = self.messages.bound
+            self.messages.sweep(POLISH)
+        note()
 
-    def _add(self, step: int, multiplier: int) -> None:
-        memory, model = self.problem.memory(step), self.problem.model
-        least = np.minimum.reduceat(memory, model.start[:-1])
-        room = (int(self.problem.room[step]) - int(least.sum())) >> self.grain
-        above = (memory - least[self.problem.variable]) >> self.grain
-        varies = np.maximum.reduceat(above, model.start[:-1]) > 0
-        at = np.flatnonzero(varies[self.problem.variable])
-        start = np.concatenate([[0], np.cumsum(model.sizes[varies])])
-        row = _Row(step, at, start, above[at], room)
-        self.rows.append(row)
-        if room < 0:
+    def _softened(self) -> Softened:
+        soft = Softened(self.messages, self._cost.astype(np.float64))
+        for row in self._prices.rows.values():
+            soft.cost[row.at] += row.multiplier * row.usage
+        return soft
+
+    def _stage(self, soft: Softened, fraction: float, until: float) -> None:
+        """Pass messages at one softness until expected memory about fits, or for so many moves of multipliers."""
+        softness = max(1.0, fraction * abs(self.messages.bound) / max(1, self.problem.model.variables))
+        for moves in range(MOVES):
+            if self.closed or time.monotonic() > until:
+                return
+            soft.sweep(SWEEPS, softness)
+            weight = self._weights(soft, softness)
+            if moves % LOOK == 0 and self.problem.timeline.exact:
+                for row in self._prices.look(weight):
+                    self._note_room(row)
+            if self._prices.move(weight, softness, soft.cost) < SETTLED and moves:
+                return
+
+    def _note_room(self, row: Row) -> None:
+        if row.room < 0:
             self.messages.bound = self.messages.top  # nothing fits into this step
-        elif multiplier * max(1, room, int(above.max(initial=0))) < FINE:
-            self._move(row, multiplier)
 
-    def _move(self, row: _Row, change: int) -> None:
-        """Change a multiplier; what is a bound for assignments that fit stays one, also where a cost is cut off."""
-        if not change:
-            return
-        cost = self.messages.cost[row.at]
-        self.messages.cost[row.at] = np.where(cost < NEVER, np.minimum(cost + change * row.usage, 2 * FINE), NEVER)
-        self.messages.bound -= change * row.room
-        row.multiplier += change
+    def _weights(self, soft: Softened, softness: float) -> Floats:
+        weight = np.exp(soft.belief / -softness)
+        sums = np.add.reduceat(weight, self.problem.model.start[:-1])
+        result: Floats = weight / sums[self.problem.variable]
+        return result
 
-    def _best_change(self, row: _Row) -> int:
-        """The change of a multiplier that raises the bound most while messages stay."""
-        cost = self.messages.cost[row.at]
-        open_ = cost < NEVER
-        count = np.add.reduceat(open_.astype(np.int64), row.start[:-1]) if len(row.at) else row.at
-        line = _Line(cost[open_], row.usage[open_], np.repeat(np.arange(len(count)), count), row.room)
-        least, most = line.slopes(0)
-        if least <= 0 <= most:
-            return 0
-        if least > 0:
-            step, low = max(1, row.multiplier // 8, 2**10), 0
-            largest = max(0, FINE // max(1, row.room, int(row.usage.max())) - row.multiplier)
-            while step < largest and line.slopes(step)[0] > 0:
-                low, step = step, 4 * step
-            return line.crossing(low, min(step, largest), FRACTION)
-        return line.crossing(-row.multiplier, 0, FRACTION) if row.multiplier else 0
+    def _adopt(self, soft: Softened) -> bool:
+        """Take over multipliers and messages if they prove more than those at hand; whether they do."""
+        if self.closed:
+            return True
+        before, proved = self.messages.state, self._proved
+        self._proved = [(row, _whole(row)) for row in self._prices.rows.values()]
+        cost = np.where(self._cost < NEVER, np.minimum(self._cost + self._priced(), 2 * FINE), NEVER)
+        constant = -sum(multiplier * row.room for row, multiplier in self._proved)
+        message = np.rint(np.clip(soft.message, -4 * FINE, 4 * FINE)).astype(np.int64)
+        self.messages.adopt(cost, constant, message)
+        if self.messages.bound > -NEVER:
+            self.messages.sweep(PROOF)
+        if self.messages.bound > before[-1]:
+            return True
+        self.messages.state, self._proved = before, proved
+        return False
 
 
-class _Line:
-    """The bound as a function of the change of one multiplier: concave, linear in pieces."""
-
-    def __init__(self, cost: Ints, usage: Ints, variable: Ints, room: int) -> None:
-        self._cost, self._usage, self._variable, self._room = cost, usage, variable, room
-        self._start = np.flatnonzero(np.diff(variable, prepend=-1))
-
-    def slopes(self, change: int) -> tuple[int, int]:
-        """The least and the greatest slope at a change."""
-        if not len(self._start):
-            return -self._room, -self._room
-        total = self._cost + change * self._usage
-        best = total == np.minimum.reduceat(total, self._start)[self._variable]
-        least = np.minimum.reduceat(np.where(best, self._usage, NEVER), self._start)
-        most = np.maximum.reduceat(np.where(best, self._usage, 0), self._start)
-        return int(least.sum()) - self._room, int(most.sum()) - self._room
-
-    def crossing(self, low: int, high: int, fraction: int) -> int:
-        """About where the slope changes its sign between two changes, on the side of ``low`` or exact."""
-        while high - low > 1 + abs(low + high) // fraction:
-            middle = (low + high) // 2
-            least, most = self.slopes(middle)
-            if least <= 0 <= most:
-                return middle
-            low, high = (middle, high) if least > 0 else (low, middle)
-        return low
-
-
-def _stalls(before: int, now: int) -> bool:
-    return now - before <= GAIN * abs(now)
+def _whole(row: Row) -> int:
+    """The row's multiplier as an integer, such that no product with it passes `FINE`."""
+    return min(int(row.multiplier), FINE // max(1, row.room, int(row.usage.max(initial=0))))
