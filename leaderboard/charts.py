@@ -145,7 +145,8 @@ def ranking(bars: Sequence[Bar], width: int, axis: str) -> Markup:
 
     foot = top + row * len(bars)
     parts = [tag("line", class_="grid", x1=x(v), x2=x(v), y1=float(top), y2=float(foot)) for v, _ in scale.ticks]
-    parts += [text(words, x(v), foot + 16.0, class_="tick", text_anchor="middle") for v, words in scale.ticks]
+    named = _apart(scale, inner)
+    parts += [text(words, x(v), foot + 16.0, class_="tick", text_anchor="middle") for v, words in named]
     parts.append(text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle"))
     for i, bar in enumerate(bars):
         parts.append(_bar(bar, x, top + row * (i + 0.5), left, width, letters=(left - 8) // 7))
@@ -235,9 +236,10 @@ def _shape(shape: str, x: float, y: float) -> list[Markup]:
 
 
 def key(rows: Sequence[Strip]) -> Markup:
-    """Every kind of mark beside its name."""
+    """Every kind of mark beside its name, ours first."""
     items = []
-    for shape, style, name in dict.fromkeys((m.shape, m.style, m.name) for row in rows for m in row.marks):
+    kinds = dict.fromkeys((m.shape, m.style, m.name) for row in rows for m in row.marks)
+    for shape, style, name in sorted(kinds, key=lambda kind: kind[0] != "dot"):
         shown = tag("g", *_shape(shape, 8.0, 8.0), class_=f"series mark {shape} {style}")
         sample = tag("svg", shown, viewBox="0 0 16 16", width=16, height=16)
         items.append(tag("li", sample, escape(printable(name))))

@@ -46,8 +46,8 @@ def _published(case: Case) -> dict[str, int | None]:
 
 
 def _found(case: Case, settings: Settings) -> dict[str, int | None]:
-    """The costs of all who take part, published first."""
-    return {**_published(case), **{name: case.cost(name) for name in _names(settings)}}
+    """The costs of all who take part, ours first."""
+    return {**{name: case.cost(name) for name in _names(settings)}, **_published(case)}
 
 
 def _costs(every: Sequence[Case], settings: Settings) -> Section:
@@ -56,8 +56,7 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
             "instance": case.name,
             "figures": contest.whose(case),
             "limit, s": case.entry.time_limit_s,
-            **{name: case.cost(name) for name in _names(settings)},
-            **_published(case),
+            **_found(case, settings),
         }
         for case in every
     ]
@@ -115,7 +114,7 @@ def _points(scores: Sequence[dict[str, float | None]], settings: Settings) -> li
             "geometric mean": contest.geometric_mean(score[name] for score in scores),
             "printed, of 20": printed.get(name),
         }
-        for name in (*teams, *_names(settings))
+        for name in (*_names(settings), *teams)
     ]
 
 

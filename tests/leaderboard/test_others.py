@@ -59,7 +59,7 @@ def test_published_rows_are_no_rows_of_solvers(pages: Pages) -> None:
     assert rows["lower bound"][3] == "better"
     assert list(table(instance, "results")) == ["ours"]
     assert [row[0] for row in table(track, "ranking").values()] == ["ours"]
-    assert table(track, "published")["XLA"][1:] == ["1 / 1", "4.662", "0", "0"]
+    assert table(track, "published")["XLA"][:4] == ["1 / 1", "4.662", "0", "0"]
 
 
 def test_the_chart_has_a_mark_for_each_of_them_and_for_ours(pages: Pages) -> None:
