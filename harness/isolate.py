@@ -24,7 +24,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -143,6 +143,12 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
             ours.close()
             _begin(replace(room, sockets=sockets), owner, theirs, become)
     return Enclosed(init, ours)
+
+
+def needed(*files: str, searched: Iterable[str] = ()) -> tuple[Path, ...]:
+    """Folders that a process has to be able to read: Python's, those it searches, ours, and those of its files."""
+    folders = map(Path, (sys.prefix, sys.base_prefix, *searched, *sys.path, *map(os.path.dirname, files)))
+    return tuple(dict.fromkeys(folder for folder in folders if folder.is_absolute()))
 
 
 def obstacle() -> str:

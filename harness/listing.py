@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     end_with(int(parent), scratch)
     os.mkdir(scratch, 0o700)
     until = time.monotonic() + IMPORT_TIMEOUT_S
-    room = isolate.Room(Path(scratch), SPACE, SPACE, needed(place), until=until)
+    room = isolate.Room(Path(scratch), SPACE, SPACE, isolate.needed(place), until=until)
     try:
         imported = isolate.start(room, lambda: become(place, scratch))
     except Unable:
@@ -99,12 +99,6 @@ def become(place: str, scratch: str) -> NoReturn:
     own = {"HOME": scratch, "TMPDIR": scratch, "PYTHONUSERBASE": site.getuserbase()}  # packages stay those of the user
     command = [sys.executable, "-P", "-m", "harness.worker", "list", json.dumps([place])]
     os.execve(command[0], command, {**os.environ, **own})
-
-
-def needed(place: str) -> tuple[Path, ...]:
-    """Folders that an import has to be able to read: Python's, ours and its file's."""
-    folders = map(Path, (sys.prefix, sys.base_prefix, os.path.dirname(place), *sys.path))
-    return tuple(dict.fromkeys(folder for folder in folders if folder.is_absolute()))
 
 
 if __name__ == "__main__":

@@ -204,11 +204,9 @@ def become(launch: Launch) -> None:
 
 
 def needed(launch: Launch) -> tuple[Path, ...]:
-    """Folders that a run has to be able to read: Python's and ours, those of programs, its solver's, its instance's."""
-    files = [Path(word).parent for word in (launch.job["instance"], launch.order.file, *launch.command)]
-    searched = [Path(name) for name in (*os.environ.get("PATH", "").split(os.pathsep), *sys.path)]
-    folders = [Path(sys.prefix), Path(sys.base_prefix), *searched, *files]
-    return tuple(dict.fromkeys(folder for folder in folders if folder.is_absolute()))
+    """Folders that a run has to be able to read: those of programs, its solver's, its instance's, and Python's."""
+    programs = os.environ.get("PATH", "").split(os.pathsep)
+    return isolate.needed(launch.job["instance"], launch.order.file, *launch.command, searched=programs)
 
 
 def _fork(body: Callable[[], None]) -> int:

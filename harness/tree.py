@@ -190,6 +190,9 @@ class Own(NamedTuple):
     among: int
 
 
+UNSEEN = Own(0, 0, 1)
+
+
 @dataclass
 class ProcMeter:
     """A meter that reads a proc file system; ``shared`` are their own file systems in memory, open folders.
@@ -255,7 +258,7 @@ class ProcMeter:
         bound = float(sum(state.resident for state in alive.values()) + in_files)
         if not alive or (len(alive) == 1 and not in_files) or bound <= self.peak:
             self.exact = bound
-        elif (bound > limit and self._sum(alive, in_files) > limit) or time.monotonic() >= self.next_look:
+        elif (bound > limit and self._suspected(alive, in_files) > limit) or time.monotonic() >= self.next_look:
             began = time.thread_time()
             self.exact = self._exact(alive, files, in_files)
             pause = (NEAR if bound > limit else PAUSE) * (time.thread_time() - began)
@@ -276,24 +279,24 @@ class ProcMeter:
         states = {pid: state for pid in alive if (state := self.proc.state(pid)) and state.alive}
         return self._sum(states, in_files, looked, sum(1 for _ in self.members()))
 
-    def _sum(
-        self, states: Mapping[int, State], in_files: int, looked: Container[int] = (), processes: int = 0
-    ) -> float:
+    def _sum(self, states: Mapping[int, State], in_files: int, looked: Container[int], processes: int) -> float:
         """What they use by the last exact look at each, when there are so many ``processes``.
 
         What one has grown since counts, unless it has just been ``looked`` at; what it has shrunk may by now be
-        another's. Before any look, all of one that is new counts, so that one is taken.
+        another's.
         """
         total = float(in_files)
         for pid, state in states.items():
-            own = self.own.get(pid)
-            if own is None:
-                total += 0 if looked else state.resident
-                continue
-            change = state.resident - own.resident
-            part = own.size * min(1.0, own.among / max(1, processes))
-            total += max(0.0, part + (min(0, change) if pid in looked else change))
+            if own := self.own.get(pid):
+                grown = state.resident - own.resident
+                part = own.size * min(1.0, own.among / max(1, processes))
+                total += max(0.0, part + (min(0, grown) if pid in looked else grown))
         return total
+
+    def _suspected(self, states: Mapping[int, State], in_files: int) -> float:
+        """What they use by the last look at each and what it has grown since; all of one that is new."""
+        seen = ((self.own.get(pid, UNSEEN), state.resident) for pid, state in states.items())
+        return in_files + sum(max(0, own.size + resident - own.resident) for own, resident in seen)
 
     def _own(self, pid: int, files: dict[File, int], in_files: int, until: float) -> tuple[int, int]:
         """The part of a process in what all use, without files, and its resident bytes."""
