@@ -1,0 +1,105 @@
+"""How soon the contest winner's method comes to good costs, with weights of nodes and with one: Figures 6 and 8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
+from harness.reproduce import Cell, Run
+from harness.reproduce import _convergence as convergence
+from harness.reproduce._convergence import WINNER, Case, Curve, Settings
+
+INSTANCES = tuple(f"contest-{letter}" for letter in "AKLMRSFWXY")
+DEFAULTS = Settings(seed=0, seeds=1, instances=INSTANCES, percent=100)
+
+#: The solvers, and the published curves that belong to them.
+SOLVERS = {WINNER: "nodes", "cfn-penalty-global": "global"}
+FIGURES = (6, 8)
+
+Row = dict[str, Any]
+
+
+def plan(settings: Settings, folder: Path) -> list[Cell]:
+    """The method with a weight for every node and with one for all, several seeds each."""
+    return convergence.cells(settings, tuple(SOLVERS))
+
+
+def report(settings: Settings, runs: list[Run]) -> Report:
+    """Costs over time, instance by instance, beside the published ones."""
+    every = convergence.cases(settings, runs)
+    return Report(
+        name="convergence",
+        title="How soon are costs good?",
+        about="Costs over time of the method that won the contest, with a weight for every node and with one weight "
+        "for all, as the referee saw its solutions come. The solution that uses least memory, with which each run "
+        "begins, is left out.",
+        facts=convergence.facts(settings, every),
+        sections=[_section(title, told, group) for title, told, group in convergence.parts(every, FIGURES)],
+        notes=convergence.notes(settings, every),
+        sources=convergence.sources(),
+    )
+
+
+def _section(title: str, told: str, cases: Sequence[Case]) -> Section:
+    table = Table(
+        "First and last costs / the least cost known, and when they came",
+        [row for case in cases for row in _rows(case)],
+        coarse=["first after, s", "within 1 % after, s", "last after, s"],
+        note="Medians over the seeds; a published row is one seed. Within 1 %: of the run's own last cost.",
+    )
+    return Section(title, [told] if told else [], [table], [_plot(case) for case in cases])
+
+
+def _rows(case: Case) -> list[Row]:
+    """Two rows a solver, ours and what was published, as far as they are there."""
+    rows = []
+    for solver in SOLVERS:
+        for whose, curves in ((HERE, case.curves(solver)), (PAPER, _published(case, solver))):
+            if curves:
+                rows.append({"instance": case.name, "solver": solver, "figures": whose, **_figures(case, curves)})
+    return rows
+
+
+def _published(case: Case, solver: str) -> list[Curve]:
+    curve = convergence.record()[SOLVERS[solver]].get(case.entry.id)
+    return [curve] if curve else []
+
+
+def _figures(case: Case, curves: Sequence[Curve]) -> Row:
+    firsts, lasts = [curve[0] for curve in curves if curve], [curve[-1] for curve in curves if curve]
+    best = case.best or 1.0
+    return {
+        "runs": len(curves),
+        "solved": len(firsts),
+        "first after, s": convergence.median_of(time for time, _ in firsts),
+        "first / best": convergence.median_of(cost / best for _, cost in firsts),
+        "within 1 % after, s": convergence.median_of(convergence.settled(curve) for curve in curves),
+        "last after, s": convergence.median_of(time for time, _ in lasts),
+        "last / best": convergence.median_of(cost / best for _, cost in lasts),
+    }
+
+
+def _plot(case: Case) -> Plot:
+    lines = []
+    for colour, solver in enumerate(SOLVERS, 1):
+        ours, spread = convergence.median_curve(case.curves(solver), case.limit)
+        distance = [(time, _distance(case, value)) for time, value in ours]
+        shaded = [(time, _distance(case, low), _distance(case, high)) for time, low, high in spread]
+        lines.append(Line(solver, distance, colour, steps=True, spread=shaded))
+        for curve in _published(case, solver):
+            points = [(time, _distance(case, value)) for time, value in curve]
+            points.append((case.entry.time_limit_s, points[-1][1]))
+            lines.append(Line(f"{solver}, published", points, colour, published=True, steps=True))
+    return Plot(
+        case.name,
+        "Median of the seeds, shaded: their range. Dashed: as published, one seed.",
+        Axis("seconds", logarithmic=True),
+        Axis("cost above the least known", distances=True),
+        [line for line in lines if line.points],
+    )
+
+
+def _distance(case: Case, cost: float) -> float:
+    return cost / case.best - 1 if case.best else 0.0

@@ -1,0 +1,97 @@
+"""What greedy post-processing adds to the contest winner's method, over time: Figures 9 and 10."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
+from harness.reproduce import Cell, Run
+from harness.reproduce import _convergence as convergence
+from harness.reproduce._convergence import WINNER, Case, Curve, Settings
+
+INSTANCES = tuple(f"contest-{letter}" for letter in "AKLMRSFWXY")
+DEFAULTS = Settings(seed=0, seeds=1, instances=INSTANCES, percent=100)
+
+WITHOUT = "cfn-penalty-nopost"
+FIGURES = (9, 10)
+
+Row = dict[str, Any]
+
+
+def plan(settings: Settings, folder: Path) -> list[Cell]:
+    """The method with and without its post-processing, with the same seeds."""
+    return convergence.cells(settings, (WINNER, WITHOUT))
+
+
+def report(settings: Settings, runs: list[Run]) -> Report:
+    """How much lower costs are with post-processing at every time."""
+    every = convergence.cases(settings, runs)
+    return Report(
+        name="postprocessing",
+        title="What is post-processing worth?",
+        about="The method that won the contest, with and without the greedy pass over single nodes after each feasible "
+        "solution: (cost without − cost with) / cost without, of the best solutions that two runs with the same seed "
+        "have at the same time. The first networks of the two are the same. The paper compares cost before and after "
+        "the pass within one run, where later weights have seen its effect.",
+        facts=convergence.facts(settings, every),
+        sections=[_section(title, told, group) for title, told, group in convergence.parts(every, FIGURES)],
+        notes=convergence.notes(settings, every),
+        sources=convergence.sources(),
+    )
+
+
+def _section(title: str, told: str, cases: Sequence[Case]) -> Section:
+    table = Table(
+        "Reduction of the cost, %",
+        [row for case in cases for row in _rows(case)],
+        digits=3,
+        note="Medians over the seeds. A published row has medians of the first round and of a late one, of one seed.",
+    )
+    plots = [_plot(cases)] if any(case.runs for case in cases) else []
+    return Section(title, [told] if told else [], [table] if table.rows else [], plots)
+
+
+def _reductions(case: Case) -> list[Curve]:
+    """For every seed with solutions of both, the reduction over time."""
+    full = {run.cell.seed: run.costs[1:] for run in case.runs.get(WINNER, ())}
+    found = [
+        convergence.difference(run.costs[1:], full[run.cell.seed])
+        for run in case.runs.get(WITHOUT, ())
+        if run.cell.seed in full
+    ]
+    return [curve for curve in found if curve]
+
+
+def _rows(case: Case) -> list[Row]:
+    """Ours, and what was published, as far as they are there."""
+    rows = []
+    curves = _reductions(case)
+    if case.runs:
+        at = {f"at {share} %": share / 100 * case.limit for share in (25, 50, 100)}
+        values = {
+            words: convergence.median_of(convergence.value_at(x, time) for x in curves) for words, time in at.items()
+        }
+        first = convergence.median_of(curve[0][1] for curve in curves)
+        rows.append({"instance": case.name, "figures": HERE, "pairs of runs": len(curves), "first": first, **values})
+    printed = [convergence.record()["reduction"][when].get(case.entry.id) for when in ("first", "late")]
+    if any(value is not None for value in printed):
+        blank = {"at 25 %": None, "at 50 %": None, "at 100 %": printed[1]}
+        rows.append({"instance": case.name, "figures": PAPER, "pairs of runs": 1, "first": printed[0], **blank})
+    return rows
+
+
+def _plot(cases: Sequence[Case]) -> Plot:
+    lines = []
+    for colour, case in enumerate(cases):
+        points, spread = convergence.median_curve(_reductions(case), case.limit)
+        lines.append(Line(case.name, points, 1 + colour % 6, steps=True, spread=spread))
+    return Plot(
+        "Reduction over time",
+        "Median of the seeds, shaded: their range.",
+        Axis("seconds", logarithmic=True),
+        Axis("cost below that without post-processing", unit=" %"),
+        [line for line in lines if line.points],
+        [(0.0, "without")],
+    )
