@@ -161,10 +161,10 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
 
 
 def export_table(scored: Tables, name: str) -> pl.DataFrame:
-    """What ``shardmark results`` prints and exports, flat columns: runs, incumbents, bounds, campaigns or hosts."""
+    """What ``shardmark results`` prints and exports, flat columns: a table of runs, what came with them, or beside them."""
     if name == "runs":
         return run_table(scored)
-    exported = {"incumbents": scored.incumbents, "bounds": scored.reported}
+    exported = {"incumbents": scored.incumbents, "bounds": scored.reported, "published": scored.published}
     return {**exported, "campaigns": scored.campaigns, "hosts": scored.hosts}[name]
 
 

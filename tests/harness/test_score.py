@@ -599,6 +599,7 @@ def test_published_results_stand_beside_ours_and_count_nowhere(book: Book) -> No
     assert (third["of_cost"], third["better"]) == (pytest.approx(362368 / 271299), False)
     assert row(scored.published, kind="bound")["better"]
     assert not scored.published["contradicted"].any()
+    assert export_table(scored, "published")["value"].to_list()[:2] == ["217039", "217039"]
 
 
 def test_nothing_feasible_is_no_result(book: Book) -> None:
@@ -615,7 +616,13 @@ def test_a_published_cost_below_our_bound_is_told_exactly(book: Book) -> None:
     book.run("ours", "contest-G", 300000, bound=217040)
     scored = book.tables()
     wrong = scored.published.filter(pl.col("contradicted"))
-    assert wrong["who"].to_list() == ["1st place", "2nd place", "1st place later (median)", "1st place later (best)", "Lagrangian"]
+    assert wrong["who"].to_list() == [
+        "1st place",
+        "2nd place",
+        "1st place later (median)",
+        "1st place later (best)",
+        "Lagrangian",
+    ]
     assert not wrong["better"].any()
     told = row(scored.contradictions, solver="ours")
     assert (told["bound"], told["cost"], told["against"]) == ("217040", "217039", "published")
