@@ -161,7 +161,7 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
 
 
 def export_table(scored: Tables, name: str) -> pl.DataFrame:
-    """What ``shardmark results`` prints and exports, flat columns: a table of runs, what came with them, or beside them."""
+    """A table that ``shardmark results`` prints and exports, flat columns, by its name there."""
     if name == "runs":
         return run_table(scored)
     exported = {"incumbents": scored.incumbents, "bounds": scored.reported, "published": scored.published}
