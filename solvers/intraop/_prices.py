@@ -135,9 +135,11 @@ def _box_maximum(gradient: Floats, curvature: Floats, low: Floats, high: Floats)
     for _ in range(ROUNDS):
         before = x.copy()
         for i in range(len(x)):
-            slope = gradient[i] - curvature[i] @ x
-            step = slope / curvature[i, i] if curvature[i, i] > 0 else np.sign(slope) * np.inf
-            x[i] = min(max(x[i] + step, low[i]), high[i]) if slope else x[i]
+            slope, bend = gradient[i] - curvature[i] @ x, curvature[i, i]
+            if abs(slope) < bend * (high[i] - low[i]):
+                x[i] = min(max(x[i] + slope / bend, low[i]), high[i])
+            elif slope:
+                x[i] = high[i] if slope > 0 else low[i]
         if (np.abs(x - before) <= DONE * np.abs(x)).all():
             break
     return x

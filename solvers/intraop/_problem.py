@@ -14,7 +14,7 @@ from solvers.intraop._dominance import simplify
 from solvers.intraop._memory import Footprint, Timeline
 from solvers.intraop._model import Mask, Model
 from solvers.intraop._ragged import offsets, spread, within
-from solvers.intraop._reduce import reduce
+from solvers.intraop._reduce import prepare, reduce
 
 Number = TypeVar("Number", Ints, Floats)
 
@@ -36,6 +36,14 @@ class Problem:
         value = np.zeros(model.variables, dtype=np.int64)
         varying = self._profile(self.footprint.usage[self._first_usage].astype(np.int64))
         self.room = timeline.limit - (self.footprint.profile(value) - varying)
+
+    @classmethod
+    def of(cls, instance: Instance, timeline: Timeline, *, tolerant: bool = False) -> Problem | None:
+        """The reduced problem of an instance; None where every assignment that fits has an entry of 10^17 or more."""
+        model = prepare(instance, timeline, tolerant=tolerant)
+        if model is not None and timeline.exact:
+            model = simplify(instance, timeline, model)
+        return None if model is None else cls(instance, timeline, model)
 
     @cached_property
     def _first_usage(self) -> Ints:

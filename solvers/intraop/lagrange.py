@@ -1,0 +1,100 @@
+"""Lower bounds from multipliers of memory on maximal live sets, the inner problem bounded by message passing."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from instances.intraop import Instance
+from solvers.intraop._construct import construct
+from solvers.intraop._contradiction import contradiction, lack_of_memory
+from solvers.intraop._dual import Dual
+from solvers.intraop._memory import Timeline
+from solvers.intraop._model import IMPOSSIBLE
+from solvers.intraop._problem import Problem
+from solvers.registry import Declined, Run, bound
+
+#: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
+RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.02, 0.2, 1.0
+#: Fraction of the time for finding the edge by which nothing is left.
+REASON = 0.3
+#: Pruning is repeated while it leaves less than this fraction of the values.
+WORTHWHILE = 0.98
+
+
+@bound(
+    track="intraop",
+    source="Kolmogorov 2006 and Savchynskyy et al. 2012 for the inner problem; multipliers by Newton's method",
+    deterministic=False,
+)
+def lagrange(instance: Instance, run: Run) -> None:
+    """Raise a Lagrangian bound, each value computed from its multipliers and messages in exact integers.
+
+    Where memory is too large for 64 bits it is left out. An instance without an assignment that fits, or with entries
+    of 10^17 and more in every one that does, is declined with the time step or the edge that shows it.
+    """
+    end = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
+    if reason := lack_of_memory(instance):
+        raise Declined(reason)
+    timeline = Timeline.of(instance)
+    climb = _Climb(run, instance.cheapest_parts(), end)
+    problem = Problem.of(instance, timeline)
+    if problem is not None and climb.on(problem):
+        return
+    if timeline.exact:
+        climb.report(IMPOSSIBLE)
+        raise Declined(contradiction(instance, timeline, time.monotonic() + REASON * run.remaining()))
+    problem = Problem.of(instance, timeline, tolerant=True)
+    assert problem is not None, "a tolerant model forbids no table entry"
+    climb.on(problem)
+
+
+class _Climb:
+    """Reports bounds that rise, beginning with a simple one."""
+
+    def __init__(self, run: Run, simple: int, end: float) -> None:
+        self._run, self._end, self._best = run, end, simple
+        run.bound(simple)
+
+    def report(self, value: int) -> None:
+        """Hand in a bound if it is the best."""
+        if value > self._best:
+            self._best = value
+            self._run.bound(value)
+
+    def on(self, problem: Problem) -> bool:
+        """Bound one problem as well as time allows; False if no assignment fits that has no forbidden entry."""
+        top, before = problem.model.forbidden, math.inf
+        dual = self._dual(problem, top, {})
+        left = None if dual.closed else problem
+        if left is not None:
+            top = min(top, self._incumbent(dual))
+        while left is not None and time.monotonic() < self._end and len(left.variable) < WORTHWHILE * before:
+            before = len(left.variable)
+            dual = self._dual(left, top, dual.multipliers)
+            left = dual.prune()
+        if left is None and top < problem.model.forbidden:
+            self.report(top << problem.model.shift)  # nothing costs less than the assignment found
+        return left is not None or top < problem.model.forbidden
+
+    def _dual(self, problem: Problem, top: int, multipliers: dict[int, float]) -> Dual:
+        """The bound of a problem that holds all assignments below ``top``."""
+        dual = Dual(problem, top, multipliers)
+        dual.climb(self._end, lambda: self._note(dual))
+        self._note(dual)
+        return dual
+
+    def _note(self, dual: Dual) -> None:
+        if dual.bound < dual.problem.model.forbidden:  # that nothing is left is no bound
+            self.report(dual.bound << dual.problem.model.shift)
+
+    def _incumbent(self, dual: Dual) -> int:
+        """What an assignment that fits costs, built under the multipliers; the forbidden cost if none is found."""
+        problem = dual.problem
+        search = construct(problem.footprint, dual.price().astype(np.float64), self._end)
+        if not search.repair(self._end):
+            return problem.model.forbidden
+        search.descend(self._end)
+        return problem.model.cost(search.value)
