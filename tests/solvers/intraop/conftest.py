@@ -53,6 +53,25 @@ def draw(rng: np.random.Generator, *, nodes: int = 5, arity: int = 3, impossible
     return make(rows, edges, int(rng.integers(5, 8 * n + 6)))
 
 
+def larger(rng: np.random.Generator) -> Instance:
+    """Up to 12 nodes of up to three strategies in a sparse network, with a limit that most assignments break."""
+    n = int(rng.integers(6, 13))
+    menus = rng.integers(1, 3, n)
+    menus[rng.integers(0, n, 2)] = 3
+    rows = []
+    for menu in menus:
+        begin, length = int(rng.integers(0, 6)), int(rng.integers(0, 6))
+        rows.append((begin, begin + length, rng.integers(0, 50, menu).tolist(), rng.integers(0, 10, menu).tolist()))
+    edges = []
+    for _ in range(int(rng.integers(n // 2, 2 * n))):
+        scope = rng.integers(0, n, int(rng.choice([1, 2, 2, 2, 2, 3]))).tolist()
+        table = rng.integers(0, 50, int(np.prod(menus[scope])))
+        table[rng.random(len(table)) < 0.15] = IMPOSSIBLE
+        edges.append((scope, table.tolist()))
+    limit = 10**6 if rng.random() < 0.3 else int(rng.integers(2 * n, 4 * n))
+    return make(rows, edges, limit)
+
+
 def value(instance: Instance, strategy: Sequence[int]) -> tuple[int, int]:
     """``(excess, cost)``: memory above the limit in the worst time step, and the exact cost."""
     size = instance.strategies.tolist()
@@ -80,10 +99,28 @@ def best(instance: Instance) -> tuple[int, int]:
     return min(value(instance, strategy) for strategy in assignments(instance))
 
 
+def fast_best(instance: Instance) -> tuple[int, int]:
+    """The same, all assignments at once."""
+    sizes = instance.strategies
+    every = np.indices(sizes).reshape(len(sizes), -1)
+    rows = instance.strategy_start[:-1, None] + every
+    cost = instance.node_cost[rows].astype(object).sum(axis=0)
+    for e in range(instance.edges):
+        scope = instance.scope[instance.scope_start[e] : instance.scope_start[e + 1]]
+        table = instance.table[instance.table_start[e] : instance.table_start[e + 1]].reshape(sizes[scope])
+        cost = cost + table[tuple(every[scope])].astype(object)
+    excess = np.zeros(every.shape[1], dtype=np.int64)
+    for t in range(int(instance.end.max())):
+        live = (instance.begin <= t) & (t < instance.end)
+        excess = np.maximum(excess, instance.usage[rows[live]].sum(axis=0) - instance.usage_limit)
+    return min(zip(excess.tolist(), cost.tolist(), strict=True))
+
+
 @pytest.fixture(scope="session")
 def tiny() -> SimpleNamespace:
     """Tools for tiny instances."""
-    return SimpleNamespace(make=make, draw=draw, value=value, assignments=assignments, best=best)
+    tools = (make, draw, larger, value, assignments, best, fast_best)
+    return SimpleNamespace(**{tool.__name__: tool for tool in tools})
 
 
 @pytest.fixture(autouse=True)

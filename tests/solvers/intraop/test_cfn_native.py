@@ -1,9 +1,8 @@
-"""`cfn-native` against brute force, and on the contest's instances that it solves."""
+"""`cfn-native` on instances made for it, and on the contest's that it solves; see also `test_brute_force`."""
 
 from __future__ import annotations
 
 import time
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -36,88 +35,6 @@ def solved(tiny, instance):
     assert excess == 0
     assert trial.bounds[-1] == cost
     return cost
-
-
-def larger(rng, tiny):
-    """Up to 12 nodes of up to three strategies in a sparse network, with a limit that most assignments break."""
-    n = int(rng.integers(6, 13))
-    menus = rng.integers(1, 3, n)
-    menus[rng.integers(0, n, 2)] = 3
-    rows = []
-    for menu in menus:
-        begin, length = int(rng.integers(0, 6)), int(rng.integers(0, 6))
-        rows.append((begin, begin + length, rng.integers(0, 50, menu).tolist(), rng.integers(0, 10, menu).tolist()))
-    edges = []
-    for _ in range(int(rng.integers(n // 2, 2 * n))):
-        scope = rng.integers(0, n, int(rng.choice([1, 2, 2, 2, 2, 3]))).tolist()
-        table = rng.integers(0, 50, int(np.prod(menus[scope])))
-        table[rng.random(len(table)) < 0.15] = IMPOSSIBLE
-        edges.append((scope, table.tolist()))
-    limit = 10**6 if rng.random() < 0.3 else int(rng.integers(2 * n, 4 * n))
-    return tiny.make(rows, edges, limit)
-
-
-def agrees(tiny, instance, best):
-    """Whether all claims are what a brute force finds."""
-    trial, reason = run(instance)
-    values = [tiny.value(instance, solution) for solution in trial.solutions]
-    assert all(later < earlier for earlier, later in pairwise(values))
-    assert trial.bounds == sorted(trial.bounds)
-    assert all(isinstance(bound, int) for bound in trial.bounds)
-    if best[0]:
-        assert reason.startswith("time step ")
-        assert values[-1][0] == best[0]
-    elif best[1] >= IMPOSSIBLE:
-        assert reason.startswith(("edges.costs[", "every assignment that fits"))
-        assert values[-1][0] == 0
-        assert trial.bounds[-1] <= best[1]
-    else:
-        assert reason is None
-        assert values[-1] == best
-        assert trial.bounds[-1] == best[1]
-    return reason is None
-
-
-@pytest.mark.parametrize("block", range(8))
-def test_small_instances(tiny, block):
-    rng = np.random.default_rng(block)
-    usual = 0
-    for _ in range(110):
-        instance = tiny.draw(rng, nodes=4)
-        usual += agrees(tiny, instance, tiny.best(instance))
-    assert usual > 50
-
-
-def test_instances_of_twelve_nodes(tiny):
-    rng = np.random.default_rng(100)
-    usual = 0
-    for _ in range(130):
-        instance = larger(rng, tiny)
-        usual += agrees(tiny, instance, fast_best(instance))
-    assert usual > 50
-
-
-def fast_best(instance):
-    """``(excess, cost)`` of the best assignment, all of them at once."""
-    sizes = instance.strategies
-    every = np.indices(sizes).reshape(len(sizes), -1)
-    rows = instance.strategy_start[:-1, None] + every
-    cost = instance.node_cost[rows].astype(object).sum(axis=0)
-    for e in range(instance.edges):
-        scope = instance.scope[instance.scope_start[e] : instance.scope_start[e + 1]]
-        table = instance.table[instance.table_start[e] : instance.table_start[e + 1]].reshape(sizes[scope])
-        cost = cost + table[tuple(every[scope])].astype(object)
-    excess = np.zeros(every.shape[1], dtype=np.int64)
-    for t in range(int(instance.end.max())):
-        live = (instance.begin <= t) & (t < instance.end)
-        excess = np.maximum(excess, instance.usage[rows[live]].sum(axis=0) - instance.usage_limit)
-    return min(zip(excess.tolist(), cost.tolist(), strict=True))
-
-
-def test_the_two_brute_forces_agree(tiny):
-    for seed in range(5):
-        instance = tiny.draw(np.random.default_rng(seed), nodes=4)
-        assert fast_best(instance) == tiny.best(instance)
 
 
 def test_an_empty_instance(tiny):
@@ -216,8 +133,8 @@ def test_what_is_too_large_for_a_program_is_searched(tiny, monkeypatch):
     monkeypatch.setattr(_native, "LARGEST_PROGRAM", 0)
     rng = np.random.default_rng(7)
     for _ in range(20):
-        instance = larger(rng, tiny)
-        best = fast_best(instance)
+        instance = tiny.larger(rng)
+        best = tiny.fast_best(instance)
         trial, _ = run(instance)
         if best[1] < IMPOSSIBLE and not best[0]:
             assert trial.bounds[-1] <= best[1]

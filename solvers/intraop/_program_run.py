@@ -1,0 +1,180 @@
+"""What the exact baselines have in common: a first solution, what an engine finds and proves, and how it ends."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from threading import Lock
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop._construct import cheapest, construct
+from solvers.intraop._contradiction import contradiction, lack_of_memory
+from solvers.intraop._dominance import simplify
+from solvers.intraop._memory import Timeline
+from solvers.intraop._model import IMPOSSIBLE, build
+from solvers.intraop._problem import Problem
+from solvers.intraop._program import Program
+from solvers.intraop._record import Record
+from solvers.intraop._reduce import prepare
+from solvers.intraop._search import Search
+from solvers.registry import Declined, Run
+
+#: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
+RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.03, 0.25, 3.0
+#: Fraction of the time for the first solution, at most, and for finding the edge by which nothing is left.
+FIRST, REASON = 0.2, 0.3
+#: Of the time that is left when an engine's program is written, the fraction that writing it may take.
+WRITING = 0.5
+
+
+def integer_below(value: float) -> int:
+    """The largest integer that is certainly not above the one that was rounded to ``value``."""
+    return int(value if value < 2**53 else math.nextafter(value, 0.0))
+
+
+class Claims:
+    """Reports lower bounds, in costs of the instance, as they grow."""
+
+    def __init__(self, run: Run, least: int) -> None:
+        self._run, self.best = run, least
+        run.bound(least)
+
+    def offer(self, bound: int) -> None:
+        """Report a bound if it is better than the best so far."""
+        if bound > self.best:
+            self.best = bound
+            self._run.bound(bound)
+
+
+class Task:
+    """A problem for an engine, and where its results go; an engine may call it from threads of its own.
+
+    ``start``  shape (v,): an assignment that fits and has no forbidden entry, None if none is known
+    ``top``    what that costs in the model, else ``model.forbidden``
+    ``until``  value of `time.monotonic` by which the engine is to end
+    """
+
+    def __init__(
+        self, run: Run, record: Record | None, claims: Claims, problem: Problem, start: Ints | None, until: float
+    ) -> None:
+        self.run, self.problem, self.start, self.until = run, problem, start, until
+        self.top = problem.model.forbidden if start is None else problem.model.cost(start)
+        self._record, self._claims, self._lock = record, claims, Lock()
+        self._written_by = time.monotonic() + WRITING * self.remaining()
+
+    def remaining(self) -> float:
+        """Seconds left."""
+        return max(0.0, self.until - time.monotonic())
+
+    def offer(self, value: Ints) -> None:
+        """Report an assignment, shape (v,), repaired if the tolerances of an engine let it break the limit."""
+        if (self.problem.overload(value) > 0).any():
+            search = Search(self.problem.footprint, value)
+            search.repair(self.until)
+            value = search.value
+        assert self._record is not None, "a bound has no solutions"
+        with self._lock:
+            self._record.offer(self.problem.model.lift(self.problem.instance, value))
+
+    def prove(self, bound: int) -> None:
+        """Report a bound on what fits and costs less than ``top``, in costs of the model.
+
+        It is none where memory is rounded up, nor is what exceeds all costs that are not forbidden.
+        """
+        model, bound = self.problem.model, min(bound, self.top)
+        if self.problem.timeline.exact and bound < model.forbidden:
+            with self._lock:
+                self._claims.offer(bound << model.shift)
+
+    def program(self, bytes_an_entry: int) -> Program | None:
+        """The program, None with a line on stderr if an engine could not hold it."""
+        program = Program.of(self.problem)
+        if program.entries * bytes_an_entry <= self.run.memory * 2**20:
+            return program
+        print(f"a program of {program.entries} entries does not fit into {self.run.memory:.0f} MiB", file=sys.stderr)
+        return None
+
+    def late(self) -> bool:
+        """Whether writing the program takes too much of the time, which a line on stderr says."""
+        if time.monotonic() < self._written_by:
+            return False
+        print("the program takes too long to write: not solved", file=sys.stderr)
+        return True
+
+
+Engine = Callable[[Task], bool]
+
+
+def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> None:
+    """Report a greedy solution, then what an engine finds and proves on the instance, or on what is left of it.
+
+    The engine returns False if it has proved that every assignment that fits has a forbidden entry. Such instances,
+    and those that lack memory, are declined with the time step or the edge that shows it, after the least bad
+    assignment has been looked for.
+    """
+    until = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
+    timeline = Timeline.of(instance)
+    record = Record(instance, run, timeline)
+    record.offer(cheapest(instance.usage, instance.strategy_start))
+    if record.excess and (reason := lack_of_memory(instance)):
+        raise Declined(reason)
+    claims = Claims(run, instance.cheapest_parts())
+
+    def attempt(*, tolerant: bool) -> bool:
+        small = prepare(instance, timeline, tolerant=tolerant)
+        if small is None:
+            return False
+        problem = Problem(instance, timeline, small)
+        start = _first(problem, time.monotonic() + FIRST * (until - time.monotonic()))
+        record.offer(small.lift(instance, start))
+        if not reduced:
+            start = small.lift(instance, start)
+            whole = build(instance, np.zeros(len(timeline.usage), dtype=bool), tolerant=tolerant)
+            problem = Problem(instance, timeline, whole)
+        return engine(Task(run, record, claims, problem, start if _fits(problem, start) else None, until))
+
+    if attempt(tolerant=False):
+        return
+    if timeline.exact:
+        claims.offer(IMPOSSIBLE)
+    reason = contradiction(instance, timeline, time.monotonic() + REASON * run.remaining())
+    attempt(tolerant=True)
+    if timeline.exact:
+        raise Declined(reason)
+
+
+def prove(instance: Instance, run: Run, engine: Engine) -> None:
+    """Report what an engine proves on the reduced network, and no solution: a greedy one only says what is too much."""
+    until = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
+    timeline, claims = Timeline.of(instance), Claims(run, instance.cheapest_parts())
+    if reason := lack_of_memory(instance):
+        raise Declined(reason)
+    for tolerant in (False, True):
+        model = prepare(instance, timeline, tolerant=tolerant)
+        if model is not None and timeline.exact:
+            model = simplify(instance, timeline, model)
+        if model is not None:
+            problem = Problem(instance, timeline, model)
+            start = _first(problem, time.monotonic() + FIRST * (until - time.monotonic()))
+            if engine(Task(run, None, claims, problem, start if _fits(problem, start) else None, until)):
+                return
+        if timeline.exact and not tolerant:
+            claims.offer(IMPOSSIBLE)
+
+
+def _fits(problem: Problem, value: Ints) -> bool:
+    """Whether an assignment keeps the limit and has no forbidden entry."""
+    return bool((problem.overload(value) <= 0).all()) and problem.model.cost(value) < problem.model.forbidden
+
+
+def _first(problem: Problem, until: float) -> Ints:
+    """An assignment by the greedy method, improved by single moves; it need not fit."""
+    search = construct(problem.footprint, np.zeros(len(problem.variable)), until)
+    if search.repair(until):
+        search.descend(until)
+    return search.value

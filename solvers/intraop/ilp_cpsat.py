@@ -1,0 +1,138 @@
+"""The integer program as CP-SAT solves it: every row and cost an exact integer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop._program import Program
+from solvers.intraop._program_run import Task, integer_below, solve
+from solvers.registry import Run, solver
+
+#: Bytes that CP-SAT takes for an entry of the program, presolve included.
+BYTES = 400
+#: All costs of a program together stay below.
+LARGEST_SUM = 2**60
+#: Rows that are written between two looks at the clock.
+CLOCK = 1000
+
+
+@solver(
+    track="intraop",
+    source="XLA auto-sharding's integer program; Perron and Didier, CP-SAT",
+    deterministic=False,
+)
+def ilp_cpsat(instance: Instance, run: Run) -> None:
+    """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (CP-SAT).
+
+    Nothing is reduced but the time steps, see `_program`: edges between the same nodes are one, and entries of 10^17 or
+    more have no column. Where writing the program would take too much memory, or half of the time, the greedy
+    solution remains.
+    """
+    solve(instance, run, _engine, reduced=False)
+
+
+def _engine(task: Task) -> bool:
+    from ortools.sat.python import cp_model
+
+    program = task.program(BYTES)
+    if program is None:
+        return True
+    writer = _Writer(cp_model.CpModel(), program, task)
+    if not writer.write():
+        return True
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = task.run.cores
+    solver.parameters.random_seed = task.run.seed % 2**31
+    solver.parameters.linearization_level = 2
+    solver.parameters.max_time_in_seconds = task.remaining()
+    solver.best_bound_callback = lambda bound: task.prove(writer.unscaled(integer_below(bound)))
+    status = solver.solve(writer.model, _listener(cp_model, task, program))
+    if status != cp_model.INFEASIBLE:
+        task.prove(writer.unscaled(int(solver.response_proto.inner_objective_lower_bound)))
+    return bool(status != cp_model.INFEASIBLE)
+
+
+class _Writer:
+    """Writes a program for CP-SAT: costs in a ``unit``, rounded down, those above ``top`` as that."""
+
+    def __init__(self, model: Any, program: Program, task: Task) -> None:
+        self.model, self._program, self._task = model, program, task
+        self._cost = np.minimum(program.cost, task.top)
+        self.unit = int(np.gcd.reduce(self._cost, initial=0)) or 1
+        while float(self._cost.sum(dtype=np.float64)) / self.unit >= LARGEST_SUM:
+            self.unit *= 2
+
+    def unscaled(self, bound: int) -> int:
+        """What a bound of CP-SAT's means in costs of the model."""
+        return bound * self.unit
+
+    def write(self) -> bool:
+        """Write everything down; False if that takes too long."""
+        proto, program, task = self.model.proto, self._program, self._task
+        for part in (self._columns(), self._equations(), self._memory()):
+            for number, _ in enumerate(part):
+                if number % CLOCK == 0 and task.late():
+                    return False
+        cost = self._cost // self.unit
+        some = np.flatnonzero(cost)
+        proto.objective.vars.extend(some)
+        proto.objective.coeffs.extend(cost[some])
+        if task.start is not None:
+            column = program.columns(task.start)
+            proto.solution_hint.vars.extend(np.arange(len(column)))
+            proto.solution_hint.values.extend(column)
+        return True
+
+    def _columns(self) -> Iterator[None]:
+        variables = self.model.proto.variables
+        for upper in self._program.upper.tolist():
+            variables.add().domain.extend((0, upper))
+            yield
+
+    def _equations(self) -> Iterator[None]:
+        """One value of every variable; the cells of every margin add up to its value."""
+        constraints, first = self.model.proto.constraints, self._program.model.start.tolist()
+        for begin, end in pairwise(first):
+            constraints.add().exactly_one.literals.extend(range(begin, end))
+            yield
+        start, column = self._program.margins()
+        for row in _rows(start, column):
+            linear = constraints.add().linear
+            linear.vars.extend(row)
+            linear.coeffs.extend([-1] + [1] * (len(row) - 1))
+            linear.domain.extend((0, 0))
+            yield
+
+    def _memory(self) -> Iterator[None]:
+        memory, constraints = self._program.memory, self.model.proto.constraints
+        rows = zip(
+            _rows(memory.start, memory.column), _rows(memory.start, memory.use), memory.room.tolist(), strict=True
+        )
+        for column, use, room in rows:
+            linear = constraints.add().linear
+            linear.vars.extend(column)
+            linear.coeffs.extend(use)
+            linear.domain.extend((-(2**63), room))
+            yield
+
+
+def _rows(start: Ints, flat: Ints) -> Iterator[list[int]]:
+    """The rows ``flat[start[i]:start[i + 1]]`` as lists."""
+    for begin, end in pairwise(start.tolist()):
+        yield flat[begin:end].tolist()
+
+
+def _listener(cp_model: Any, task: Task, program: Program) -> Any:
+    """CP-SAT's callback; its class cannot be named before the package is imported."""
+
+    class Listener(cp_model.CpSolverSolutionCallback):
+        def on_solution_callback(self) -> None:
+            task.offer(program.values(np.array(self.Response().solution)))
+
+    return Listener()

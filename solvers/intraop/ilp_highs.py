@@ -1,0 +1,55 @@
+"""The integer program as HiGHS solves it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from instances.intraop import Instance
+from solvers.intraop._program_float import FloatProgram
+from solvers.intraop._program_mathopt import minimise
+from solvers.intraop._program_run import Task, solve
+from solvers.registry import Run, solver
+
+#: Bytes that HiGHS takes for an entry of the program, and what hands it over.
+BYTES = 600
+
+
+@solver(track="intraop", source="XLA auto-sharding's integer program; Huangfu and Hall 2018, HiGHS")
+def ilp_highs(instance: Instance, run: Run) -> None:
+    """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (HiGHS).
+
+    Reduced is what `ilp-cpsat` reduces, and bounds give way for the tolerances of HiGHS; see `_program_float`. HiGHS
+    reports at its end only. Where the program would take too much memory the greedy solution remains.
+    """
+    solve(instance, run, _engine, reduced=False)
+
+
+def _engine(task: Task) -> bool:
+    program = task.program(BYTES)
+    if program is None:
+        return True
+    floats = FloatProgram(program, task.top)
+    hint = None if task.start is None else floats.columns(task.start)
+    answer = minimise(floats, task.until, integer=True, hint=hint, **_parameters(task))
+    if answer is None:
+        return True
+    if len(answer.column):
+        task.offer(program.values(answer.column))
+    if answer.infeasible and task.start is None:
+        return False
+    task.prove(floats.bound(answer.bound))
+    return True
+
+
+def _parameters(task: Task) -> dict[str, Any]:
+    """No gap is small enough to stop at; as many threads as there are cores."""
+    options = {
+        "string_options": {"parallel": "on" if task.run.cores > 1 else "off"},
+        "int_options": {"threads": task.run.cores},
+    }
+    return {
+        "random_seed": task.run.seed % 2**31,
+        "relative_gap_tolerance": 0.0,
+        "absolute_gap_tolerance": 0.0,
+        "highs": options,
+    }

@@ -1,0 +1,146 @@
+"""The integer program as SCIP solves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from instances.intraop import Instance
+from solvers.intraop._program_float import FloatProgram
+from solvers.intraop._program_run import Task, solve
+from solvers.registry import Run, solver
+
+#: Bytes that SCIP takes for an entry of the program.
+BYTES = 600
+#: Columns or rows that are written between two looks at the clock.
+CLOCK = 1000
+#: A bound is worth reporting where it is better by this fraction.
+STEP = 1e-4
+#: Of the time that it took to write the program, the part that it takes to free it.
+FREEING = 0.2
+
+
+@solver(track="intraop", source="XLA auto-sharding's integer program; Bolusani et al. 2024, SCIP")
+def ilp_scip(instance: Instance, run: Run) -> None:
+    """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (SCIP).
+
+    Reduced is what `ilp-cpsat` reduces, and bounds give way for the tolerances of SCIP; see `_program_float`. Where
+    writing the program would take too much memory, or half of the time, the greedy solution remains.
+    """
+    solve(instance, run, _engine, reduced=False)
+
+
+def _engine(task: Task) -> bool:
+    program = task.program(BYTES)
+    if program is None:
+        return True
+    began = task.remaining()
+    scip = _Scip(FloatProgram(program, task.top), task)
+    if not scip.write():
+        return True
+    return scip.solve(task.remaining() - FREEING * (began - task.remaining()))
+
+
+class _Scip:
+    """A program as a model of SCIP."""
+
+    def __init__(self, program: FloatProgram, task: Task) -> None:
+        from pyscipopt import SCIP_PARAMSETTING, Model
+
+        self.program, self.task, self.model = program, task, Model()
+        self.model.hideOutput()
+        self.model.setPresolve(SCIP_PARAMSETTING.FAST)  # the full one can run for many times the limit
+        self.model.setParam("randomization/randomseedshift", task.run.seed % 2**31)
+        self.model.setParam("limits/memory", 0.5 * task.run.memory)
+        self._columns: list[Any] = []
+        self._best = 0
+
+    def write(self) -> bool:
+        """Write everything down; False if that takes too long."""
+        for part in (self._add_columns(), self._add_rows()):
+            for number, _ in enumerate(part):
+                if number % CLOCK == 0 and self.task.late():
+                    return False
+        if self.task.start is not None:
+            first = self.model.createSol()
+            column = self.program.columns(self.task.start)
+            for at in np.flatnonzero(column).tolist():
+                self.model.setSolVal(first, self._columns[at], column[at])
+            self.model.addSol(first)
+        return True
+
+    def _add_columns(self) -> Iterator[None]:
+        program, add = self.program, self.model.addVar
+        for cost, upper, integer in zip(program.cost.tolist(), program.upper.tolist(), program.integer, strict=True):
+            self._columns.append(add(vtype="I" if integer else "C", ub=upper, obj=cost))
+            yield
+
+    def _add_rows(self) -> Iterator[None]:
+        from pyscipopt.scip import Expr, ExprCons, Term
+
+        start, column, value, low, high = self.program.rows
+        terms = [Term(variable) for variable in self._columns]
+        for (begin, end), least, most in zip(pairwise(start.tolist()), low.tolist(), high.tolist(), strict=True):
+            entries = zip(column[begin:end].tolist(), value[begin:end].tolist(), strict=True)
+            total = Expr({terms[at]: factor for at, factor in entries})
+            self.model.addCons(ExprCons(total, lhs=None if least == -np.inf else least, rhs=most))
+            yield
+
+    def solve(self, seconds: float) -> bool:
+        """Search for some seconds; False if nothing fits."""
+        model = self.model
+        model.setParam("limits/time", max(0.0, seconds))
+        model.includeEventhdlr(_watcher(self), "progress", "reports bounds and solutions")
+        model.optimizeNogil()
+        if model.getStatus() == "infeasible" and self.task.start is None:
+            return False
+        self.prove()
+        return True
+
+    def prove(self, step: float = 0.0) -> None:
+        """Report what is proved by now if it is better than before by a fraction.
+
+        While SCIP frees a tree that a limit has cut short, it gives its primal bound as the dual one, which proves
+        nothing.
+        """
+        dual, primal = self.model.getDualbound(), self.model.getPrimalbound()
+        if self.model.getStatus() != "optimal" and dual >= primal * (1 - 1e-6):
+            return
+        bound = self.program.bound(dual)
+        if bound > self._best * (1 + step):
+            self._best = bound
+            self.task.prove(bound)
+
+    def offer(self) -> None:
+        """Report SCIP's best solution."""
+        best, count = self.model.getBestSol(), len(self.program.program.model.unary)
+        value = np.array([self.model.getSolVal(best, column) for column in self._columns[:count]])
+        self.task.offer(self.program.program.values(value))
+
+
+def _watcher(scip: _Scip) -> Any:
+    """SCIP's event handler; its class cannot be named before the package is imported."""
+    from pyscipopt import SCIP_EVENTTYPE, Eventhdlr
+
+    # Not DUALBOUNDIMPROVED: that also comes while SCIP frees a tree, at a restart or at its end, as nodes go.
+    watched = (SCIP_EVENTTYPE.BESTSOLFOUND, SCIP_EVENTTYPE.LPSOLVED, SCIP_EVENTTYPE.NODESOLVED)
+
+    class Watcher(Eventhdlr):
+        def eventinit(self) -> None:
+            for event in watched:
+                self.model.catchEvent(event, self)
+
+        def eventexit(self) -> None:
+            for event in watched:
+                self.model.dropEvent(event, self)
+
+        def eventexec(self, event: Any) -> None:
+            if event.getType() == SCIP_EVENTTYPE.BESTSOLFOUND:
+                scip.offer()
+            else:
+                scip.prove(STEP)
+
+    return Watcher()

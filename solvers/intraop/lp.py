@@ -1,0 +1,64 @@
+"""The lower bound of the linear relaxation: the local polytope, and the memory of the time steps that matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from instances.intraop import Instance
+from solvers.intraop._problem import worst_steps
+from solvers.intraop._program import Program
+from solvers.intraop._program_dual import proved
+from solvers.intraop._program_float import FloatProgram
+from solvers.intraop._program_mathopt import minimise
+from solvers.intraop._program_run import Task, prove
+from solvers.registry import Run, bound
+
+#: Entries up to which HiGHS solves the program, by the simplex method; PDLP, by gradients, beyond.
+LARGEST = 1_000_000
+#: Rows of memory added at once, and the fraction of the limit above which a step is overloaded.
+MORE_ROWS, OVERLOAD = 5, 1e-5
+
+
+@bound(track="intraop", source="Wainwright and Jordan 2008, local polytope; Applegate et al. 2021, PDLP")
+def lp(instance: Instance, run: Run) -> None:
+    """Relax the integer program of the reduced network, memory rows added where violated (HiGHS, PDLP when large).
+
+    Whatever the engine's dual values are, the bound is what they prove in exact integers; see `_program_dual`.
+    """
+    prove(instance, run, _engine)
+
+
+def _engine(task: Task) -> bool:
+    steps: list[int] = []
+    while task.remaining():
+        program = Program.of(task.problem, steps)
+        if not np.diff(program.tables.start).all():
+            return False
+        floats = FloatProgram(program, task.top)
+        answer = minimise(floats, task.until, integer=False, **_parameters(task, program))
+        if answer is None:
+            return True
+        if len(answer.dual):
+            task.prove(proved(floats, answer.dual))
+        more = _overloaded(task, answer.column)
+        if not set(more) - set(steps):
+            return True
+        steps += [step for step in more if step not in steps]
+    return True
+
+
+def _overloaded(task: Task, column: Any) -> list[int]:
+    """Steps that need a row: those in which a solution, if there is one, uses more memory than there is."""
+    if not len(column):
+        return []
+    problem = task.problem
+    excess = problem.expected(column[: len(problem.variable)]) - problem.room
+    return worst_steps(excess - OVERLOAD * problem.timeline.limit, MORE_ROWS)
+
+
+def _parameters(task: Task, program: Program) -> dict[str, Any]:
+    if program.entries > LARGEST:
+        return {"threads": task.run.cores}
+    return {"highs": {"string_options": {"parallel": "off"}}}

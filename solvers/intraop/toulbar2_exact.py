@@ -1,0 +1,131 @@
+"""The problem as a cost function network with knapsack constraints, solved exactly by toulbar2."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop._model import Model
+from solvers.intraop._network import Minimum, Network, Status
+from solvers.intraop._problem import worst_steps
+from solvers.intraop._program_memory import Rows, memory_of_steps
+from solvers.intraop._program_run import Task, solve
+from solvers.intraop._ragged import offsets
+from solvers.intraop._workers import Workers
+from solvers.registry import Run, solver
+
+#: Knapsack constraints added at once.
+MORE_ROWS = 5
+#: Seconds kept back at the end for the child to answer.
+RESERVE = 0.2
+#: Message passing before the search goes on while an iteration gains more than this fraction.
+ACCURACY = 0.001
+
+
+@solver(
+    track="intraop",
+    source="Montalbano, de Givry and Katsirelos 2022, knapsack constraints of toulbar2",
+    deterministic=False,
+)
+def toulbar2_exact(instance: Instance, run: Run) -> None:
+    """Solve the reduced network with a knapsack constraint for each time step that needs one, to the end (toulbar2).
+
+    Begins without any and adds those of maximal live sets that a minimum breaks: a minimum that breaks none is the
+    optimum, and each one before it a bound. The network is reduced as for `cfn-penalty`.
+    """
+    solve(instance, run, _engine, reduced=True)
+
+
+def _engine(task: Task) -> bool:
+    steps: list[int] = []
+    while task.remaining() > RESERVE:
+        found = _minimise(task, memory_of_steps(task.problem, steps))
+        if found is None:
+            return True
+        if found.status == Status.IMPOSSIBLE:
+            return task.start is not None
+        task.prove(found.bound)
+        if found.value is None:
+            return True
+        task.offer(found.value)
+        if found.status != Status.OPTIMAL:
+            return True
+        task.prove(task.problem.model.cost(found.value))
+        more = worst_steps(task.problem.overload(found.value), MORE_ROWS)
+        if not set(more) - set(steps):
+            return True
+        steps += [step for step in more if step not in steps]
+    return True
+
+
+def _minimise(task: Task, rows: Rows) -> Minimum | None:
+    """Minimise with knapsack constraints in a child, until the end; None if it does not answer."""
+    model, seconds = task.problem.model, task.remaining() - RESERVE
+    nothing = np.zeros(len(model.unary), dtype=np.int64)
+
+    def job() -> Ints:
+        from pytoulbar2.pytb2 import Contradiction
+
+        try:
+            network = _Knapsacks(model, rows)
+        except Contradiction:
+            return np.array([Status.IMPOSSIBLE, 0])
+        found = network.minimise(nothing, seconds, task.until - RESERVE, accuracy=ACCURACY)
+        proven = -(-found.bound // network.scale)  # whole costs: round up
+        return np.concatenate([[found.status, proven], nothing[:0] if found.value is None else found.value])
+
+    with Workers() as workers:
+        workers.launch(None, job, seconds)
+        answers = workers.collect(task.until)
+    if not answers or answers[0][1] is None:
+        return None
+    status, bound, *value = answers[0][1].tolist()
+    return Minimum(Status(status), np.array(value) if value else None, bound)
+
+
+class _Knapsacks(Network):
+    """A network in which rows of memory must hold."""
+
+    def __init__(self, model: Model, rows: Rows) -> None:
+        super().__init__(_joining(model, rows))
+        start, column, use = model.start, rows.column, rows.use
+        variable = np.searchsorted(start, column, side="right") - 1
+        for (begin, end), room in zip(pairwise(rows.start.tolist()), rows.room.tolist(), strict=True):
+            terms = slice(begin, end)
+            self._post(variable[terms], column[terms] - start[variable[terms]], use[terms], room)
+
+    def _post(self, variable: Ints, value: Ints, use: Ints, room: int) -> None:
+        """Require that the uses of the values chosen come to ``room`` at most: toulbar2 knows lower limits only."""
+        scope, first, count = np.unique(variable, return_index=True, return_counts=True)
+        words = [str(-room)]
+        for begin, many in zip(first.tolist(), count.tolist(), strict=True):
+            words.append(str(many))
+            words += [
+                f"{one} {-much}"
+                for one, much in zip(value[begin:][:many].tolist(), use[begin:][:many].tolist(), strict=True)
+            ]
+        self._solver.wcsp.postKnapsackConstraint(self._index[scope].tolist(), " ".join(words), kp=True)
+
+
+def _joining(model: Model, rows: Rows) -> Model:
+    """The model with tables of zeros, by which every variable of a row shares one: others toulbar2 does not know."""
+    alone = np.zeros(model.variables, dtype=bool)
+    alone[np.searchsorted(model.start, rows.column, side="right") - 1] = True
+    alone[model.tail] = alone[model.head] = False
+    for scope, _ in model.wide:
+        alone[list(scope)] = False
+    first = np.flatnonzero(alone)[::2]  # each with the next of them, the last one with any variable
+    if not len(first) or model.variables == 1:
+        return model
+    others = np.append(np.flatnonzero(alone)[1::2], (first[-1] + 1) % model.variables)[: len(first)]
+    low, high = np.sort([first, others], axis=0)
+    cells = np.zeros(int((model.sizes[low] * model.sizes[high]).sum()), dtype=np.int64)
+    tail, head = np.concatenate([model.tail, low]), np.concatenate([model.head, high])
+    cell_start = offsets(model.sizes[tail] * model.sizes[head])
+    return dataclasses.replace(
+        model, tail=tail, head=head, cell_start=cell_start, cell=np.concatenate([model.cell, cells])
+    )

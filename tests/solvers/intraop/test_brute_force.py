@@ -1,0 +1,98 @@
+"""Every solver and bound of the track on instances of at most 12 nodes, against all their assignments."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from solvers import registry
+from solvers.registry import Declined, LocalRun
+
+IMPOSSIBLE = 10**18
+#: Methods that end with a proof, and on how many instances they are tried; they say why they decline.
+COMPLETE = {"cfn-native": 360, "ilp-cpsat": 160, "ilp-scip": 160, "ilp-highs": 60, "toulbar2-exact": 120}
+#: Others, and how many instances: the slower, the fewer.
+OTHERS = {"simple": 100, "greedy": 60, "cfn-relaxed": 40, "lagrange": 40, "lp": 40}
+FEW = 4
+#: Seconds of a run that does not end by itself, or not soon.
+SECONDS = 0.3
+INSTANCES_AT_ONCE = 60
+
+
+def methods():
+    """All of the track, by name."""
+    files = [file for file in registry.solver_files() if file.parent.name == "intraop"]
+    return {solver.name: solver for file in files for solver in registry.load_file(file)}
+
+
+METHODS = methods()
+
+
+def blocks():
+    """``(name, first, count)``: every method, and which of its own instances."""
+    for name in METHODS:
+        all_of_it = COMPLETE.get(name) or OTHERS.get(name) or FEW
+        for first in range(0, all_of_it, INSTANCES_AT_ONCE):
+            yield name, first, min(all_of_it - first, INSTANCES_AT_ONCE)
+
+
+def run(name, instance):
+    """The run, and why the instance was declined, if it was."""
+    known = name in COMPLETE or name in OTHERS
+    trial, reason = LocalRun(seconds=60.0 if known else SECONDS), None
+    try:
+        METHODS[name].function(instance, trial, **METHODS[name].params)
+    except Declined as declined:
+        reason = str(declined)
+    return trial, reason
+
+
+def check(tiny, name, instance, best):
+    """Whether all claims are what a brute force finds, and that the best is reached where it has to be."""
+    trial, reason = run(name, instance)
+    values = [tiny.value(instance, solution) for solution in trial.solutions]
+    assert all(later < earlier for earlier, later in pairwise(values))
+    assert all(value >= best for value in values)
+    assert trial.bounds == sorted(trial.bounds)
+    assert all(isinstance(bound, int) for bound in trial.bounds)
+    assert best[0] or all(bound <= best[1] for bound in trial.bounds)
+    if name in COMPLETE:
+        check_end(trial, reason, values, best)
+    return not best[0] and best[1] < IMPOSSIBLE
+
+
+def check_end(trial, reason, values, best):
+    """The optimum with a proof, or the reason why there is none."""
+    if best[0]:
+        assert reason.startswith("time step ")
+        assert values[-1][0] == best[0]
+    elif best[1] >= IMPOSSIBLE:
+        assert reason.startswith(("edges.costs[", "every assignment that fits"))
+        assert values[-1][0] == 0
+    else:
+        assert reason is None
+        assert values[-1] == best
+        assert trial.bounds[-1] == best[1]
+
+
+@pytest.mark.parametrize(("name", "first", "count"), list(blocks()))
+def test_claims_agree_with_a_brute_force(tiny, name, first, count):
+    usual = 0
+    for seed in range(first, first + count):
+        rng = np.random.default_rng([seed, *name.encode()])
+        instance = tiny.larger(rng) if seed % 4 == 0 else tiny.draw(rng)
+        usual += check(tiny, name, instance, tiny.fast_best(instance))
+    assert usual > count // 3
+
+
+def test_there_are_a_thousand_instances():
+    assert sum(count for _, _, count in blocks()) >= 1000
+    assert set(COMPLETE) | set(OTHERS) <= set(METHODS)
+
+
+def test_the_two_brute_forces_agree(tiny):
+    for seed in range(5):
+        instance = tiny.draw(np.random.default_rng(seed), nodes=4)
+        assert tiny.fast_best(instance) == tiny.best(instance)
