@@ -41,7 +41,7 @@ LEVELS = 7
 #: Seconds that the post-processing of one solution has.
 POLISH = 1.0
 #: Line 2: the search has converged after so many rounds without a better solution.
-PATIENCE = 15
+PATIENCE = 25
 #: Seconds kept back at the end for the last children to answer: a fraction of the run's time, and its range.
 RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.02, 0.2, 1.0
 #: Fraction of the time that is left for finding the edge by which nothing is possible.

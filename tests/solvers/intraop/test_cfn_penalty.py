@@ -28,7 +28,7 @@ ALL = pytest.mark.parametrize("solver", [cfn_penalty, cfn_penalty_global, cfn_pe
 @pytest.fixture
 def brief(monkeypatch):
     """Runs that lose patience soon."""
-    monkeypatch.setattr(_penalty, "PATIENCE", 4)
+    monkeypatch.setattr(_penalty, "PATIENCE", 3)
 
 
 def run(instance, solver=cfn_penalty, *, seconds=60.0, slice_s=12.0, **limits):
@@ -100,13 +100,13 @@ def test_memory_gets_dear_where_it_binds_and_only_there(tiny, brief):
 
 
 def test_costs_repeat_for_a_seed_whatever_the_number_of_cores(tiny, brief):
-    instance = layered(tiny, 30)
+    instance = layered(tiny, 12)
     costs = [verify(instance, run(instance, cores=cores, seed=3).solutions[-1]).cost for cores in (1, 1, 2)]
     assert len(set(costs)) == 1
 
 
 def test_little_memory_means_fewer_children(tiny, brief):
-    instance = layered(tiny, 30)
+    instance = layered(tiny, 12)
     assert verify(instance, run(instance, cores=4, memory=1.0).solutions[-1]).feasible
 
 
