@@ -26,10 +26,10 @@ from benchexec.container import DIR_HIDDEN, DIR_OVERLAY, DIR_READ_ONLY
 from benchexec.runexecutor import RunExecutor
 
 from harness import prctl
-from harness.limits import MEASURES, THREAD_VARIABLES, Order, Unable
+from harness.limits import MEASURES, THREAD_VARIABLES, Order, Unable, Usage
 from harness.memory import PAGE, largest_bytes
 from harness.tree import written
-from harness.watch import Pipes, Usage
+from harness.watch import Pipes
 
 END_S = 30.0  # for BenchExec to clear up after a run
 CLEAR_S = 0.01  # what that takes as a rule

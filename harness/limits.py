@@ -1,4 +1,4 @@
-"""What a run may use, what the referee asks of the process that watches it, and what comes back."""
+"""What a run may use, what the referee asks of the process that watches it, what that sees, and what comes back."""
 
 from __future__ import annotations
 
@@ -99,3 +99,21 @@ class Outcome:
     backend: str = ""
     enforced: dict[str, str] = field(default_factory=dict)
     host: str = ""
+
+
+@dataclass
+class Usage:
+    """What a run's processes use: bytes of memory now, greatest memory so far, seconds of CPU, how many there are.
+
+    ``threads`` is how many they have together, 0 where nobody counts them.
+    ``written`` is bytes in the files of its scratch folder. ``out_of_memory``: the system itself ended the run, because
+    it wanted more memory than it may use.
+    """
+
+    memory: float = 0.0
+    peak: float = 0.0
+    cpu_s: float = 0.0
+    processes: int = 0
+    threads: int = 0
+    written: float = 0.0
+    out_of_memory: bool = False

@@ -24,6 +24,7 @@ from typing import NoReturn
 from harness import isolate, prctl
 from harness.limits import Unable
 from harness.signals import lower_limit, reset_signals
+from harness.tree import Proc, ProcMeter  # none of these loads NumPy, which starts threads: a fork is to follow
 
 SPACE = 64 << 20  # bytes for files, in memory
 MEMORY = 4 << 30  # bytes
@@ -73,8 +74,6 @@ def discard(scratch: str) -> None:
 
 def watched(imported: isolate.Enclosed) -> int:
     """The exit status of an import, once it has ended or uses too much memory."""
-    from harness.tree import Proc, ProcMeter  # with NumPy, which starts threads: not before the fork
-
     proc = Proc(imported.proc)
     of_run = (imported.shared, imported.scratch)
     meter = ProcMeter(proc, lambda: (pid for pid in proc.processes() if pid != 1), of_run)

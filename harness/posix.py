@@ -12,10 +12,10 @@ from typing import Any
 
 from harness import isolate, prctl, worker
 from harness.launch import Launch
-from harness.limits import Order
+from harness.limits import Order, Usage
 from harness.memory import largest_bytes
 from harness.tree import Proc, ProcMeter, Tree, filled, flatten, written
-from harness.watch import LATE_S, Pipes, Usage
+from harness.watch import LATE_S, Pipes
 
 MIB = 1 << 20
 URGENT = -20  # the warden's priority, if it may: it does little, but that at once

@@ -21,8 +21,8 @@ from uuid import uuid4
 
 import psutil
 
+from harness.limits import Usage
 from harness.memory import PAGE, largest_bytes
-from harness.watch import Usage
 
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 PAUSE = 20  # times the CPU time of a thorough look at memory, until the next one

@@ -14,12 +14,11 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
 from harness.answer import Answer
-from harness.limits import Cancelled, Limits, Outcome
+from harness.limits import Cancelled, Limits, Outcome, Usage
 from harness.protocol import Frames
 
 LOG_BYTES = 16 * 1024
@@ -34,24 +33,6 @@ THREADS = 4  # times as many as processes may be
 LATE_S = 0.05  # after the time limit, until a run is killed whatever a look at it still does
 SHARE = 4  # times the CPU time of a look, until the next one: a run that slows looks down cannot put them off
 MOST_LOOKS = 2.0  # as long as the last one, that the next may take
-
-
-@dataclass
-class Usage:
-    """What a run's processes use: bytes of memory now, greatest memory so far, seconds of CPU, how many there are.
-
-    ``threads`` is how many they have together, 0 where nobody counts them.
-    ``written`` is bytes in the files of its scratch folder. ``out_of_memory``: the system itself ended the run, because
-    it wanted more memory than it may use.
-    """
-
-    memory: float = 0.0
-    peak: float = 0.0
-    cpu_s: float = 0.0
-    processes: int = 0
-    threads: int = 0
-    written: float = 0.0
-    out_of_memory: bool = False
 
 
 class Contained(Protocol):

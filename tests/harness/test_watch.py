@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from harness.limits import Cancelled, Limits
+from harness.limits import Cancelled, Limits, Usage
 from harness.protocol import encode
-from harness.watch import KEPT, LONGEST_S, Pipes, Usage, Watch
+from harness.watch import KEPT, LONGEST_S, Pipes, Watch
 
 LIMITS = Limits(timeout_s=5.0, memory_mib=100.0, processes=10, output_mib=1.0)
 MIB = 1 << 20
