@@ -33,6 +33,13 @@ def v(instance, run, *, a):
 '''
 
 
+@pytest.fixture(autouse=True)
+def own_files_are_known(request):
+    """Of the project's own files; what is installed is asked of a process where that is what a test is about."""
+    if "package" not in request.fixturenames:
+        request.getfixturevalue("surveyed_once")
+
+
 def write(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.write_text(text)
