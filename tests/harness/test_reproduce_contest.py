@@ -14,11 +14,14 @@ import pytest
 from harness import published
 from harness.discover import discover
 from harness.report import HERE, PAPER, Report, Table
-from harness.reproduce import Cell, Run, _contest, reproductions
+from harness.reproduce import Cell, Run, _contest, finished, reproductions
+from harness.score import tables
 from harness.show import report as on_screen
+from harness.store import Bound, Incumbent, Store
 from instances import InputError, catalog
 from leaderboard.reproduction import render
 from tests.harness.test_reproduce import carried_out, column, shardmark
+from tests.leaderboard.conftest import HOST, Filler
 
 COSTS, BOUNDS = (reproductions()[name] for name in ("contest", "contest-bounds"))
 ASKED = ("contest-B", "contest-C", "contest-G")
@@ -124,6 +127,21 @@ def test_a_suite_stands_for_its_instances():
 def test_what_the_contest_does_not_have_is_refused(settings, sentence):
     with pytest.raises(InputError, match=sentence):
         COSTS.plan(replace(COSTS.DEFAULTS, **settings), Path())
+
+
+def test_what_came_of_a_run_is_exact_and_only_improves(tmp_path):
+    store = Store.open(tmp_path / "results", create=True)
+    filler = Filler(store, store.add_campaign("2025-11-21T06:00:00+00:00", [], "0.1.0", HOST), "intraop")
+    store.add_instance("intraop-contest-G", "contest-G", "intraop", {"nodes": 816}, {"best_cost": "217039"})
+    costs = [(0.1, True, 10**21), (0.2, False, 7), (0.3, True, 10**22), (0.4, True, 10**20 + 1)]
+    found = [Incumbent(time, feasible, cost) for time, feasible, cost in costs]
+    filler.add("ours", "solver", 0, "contest-G", "ok", "", 10**20 + 1, found, [Bound(0.5, 217040)])
+    cell = COSTS.plan(replace(COSTS.DEFAULTS, instances=("contest-G",)), Path())[0]
+    [run] = finished({"intraop-contest-G ours 0": cell}, tables(store))
+    store.close()
+    assert run.exact == (str(10**20 + 1), "217040")
+    assert run.costs == ((0.1, 1e21), (0.4, 1e20))
+    assert (run.bound, run.contradicted) == (None, True)  # a published cost is below it
 
 
 # ---------------------------------------------------------------- Table 4
