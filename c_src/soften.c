@@ -163,6 +163,39 @@ int shard_soften(const struct shard_network *network, const int64_t *place, cons
     return SHARD_OK;
 }
 
+/* The values of one variable, now that those of lower ones are chosen: what each costs. */
+static void cost_beside(const struct shard_network *network, const double *message, const int64_t *value,
+                        int64_t v, double *cost) {
+    for (int64_t a = network->arc_start[v]; a < network->arc_start[v + 1]; a++) {
+        const int64_t e = network->arc[a], other = network->tail[e], size = size_of(network, v);
+        if (other == v)
+            break; /* the pairs with lower variables come first */
+        const int64_t *cell = network->cell + network->cell_start[e] + value[other] * size;
+        const double *mine = message + network->message_start[e] + size_of(network, other);
+        for (int64_t i = 0; i < size; i++)
+            cost[i] += (double)cell[i] - mine[i];
+    }
+}
+
+int shard_round(const struct shard_network *network, const double *cost, const double *message,
+                int64_t *value) {
+    const int64_t rows = network->start[network->variables];
+    double *beside = malloc((size_t)(rows ? rows : 1) * sizeof *beside);
+    if (!beside)
+        return SHARD_NO_MEMORY;
+    for (int64_t r = 0; r < rows; r++)
+        beside[r] = cost[r];
+    for (int64_t v = 0; v < network->variables; v++) {
+        double *mine = beside + network->start[v];
+        cost_beside(network, message, value, v, mine);
+        value[v] = 0;
+        for (int64_t i = 1; i < size_of(network, v); i++)
+            value[v] = mine[i] < mine[value[v]] ? i : value[v];
+    }
+    free(beside);
+    return SHARD_OK;
+}
+
 /* Give the values of one end what messages say, as far as costs stay within half of what is allowed. */
 static void give(int64_t size, int64_t *cost, int64_t *message) {
     const int64_t limit = TOO_MUCH / 2;

@@ -37,6 +37,16 @@ int shard_soft_tables(const struct shard_network *network, const int64_t *place,
 int shard_soften(const struct shard_network *network, const int64_t *place, const float *table,
                  int64_t sweeps, double softness, double *cost, double *message, double *belief);
 
+/* Choose a value for one variable after the other: the best beside those chosen before, by the messages of
+ * pairs with those to come.
+ *
+ *   cost, message  in,  as shard_soften left them
+ *   value          out, variables elements
+ *
+ * Returns SHARD_OK or SHARD_NO_MEMORY. */
+int shard_round(const struct shard_network *network, const double *cost, const double *message,
+                int64_t *value);
+
 /* Move costs as messages say, exactly, as far as numbers stay in range, and what pairs cost at least to the
  * constant: a state for shard_messages.
  *

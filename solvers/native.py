@@ -471,6 +471,12 @@ class Softened:
         columns = (_out(self.cost), _out(self.message), _out(self.belief))
         _check(lib.shard_soften(self._network.struct, _in(self._place), _in(self._table), count, softness, *columns))
 
+    def round(self) -> Longs:
+        """A value for every variable, shape (v,), chosen one after the other by what messages say of those to come."""
+        value = np.zeros(len(self._network.start) - 1, dtype=np.int64)
+        _check(lib.shard_round(self._network.struct, _in(self.cost), _in(self.message), _out(value)))
+        return value
+
 
 def _filled(count: Longs) -> Longs:
     """Rounded up to the number of values that the core computes side by side."""

@@ -51,6 +51,7 @@ class Dual:
         self.messages = Messages(model.start, model.tail, model.head, cell, unary, end << self.bits)
         self._cost = self.messages.cost.copy()
         self._proved: list[tuple[Row, int]] = []
+        self._soft: Softened | None = None
         chains = [np.bincount(ends, minlength=model.variables) for ends in (model.tail, model.head)]
         self._prices = Prices(problem, self.grain, np.maximum(1, np.maximum(*chains)))
         for step, multiplier in (multipliers or {}).items():
@@ -87,8 +88,8 @@ class Dual:
         return total
 
     def values(self) -> Ints:
-        """The value of every variable that costs least at present, shape (v,)."""
-        return self.problem.first_values(self.messages.cost)
+        """An assignment, shape (v,), that costs little beside the memory it is priced at; it need not fit."""
+        return self.problem.first_values(self.messages.cost) if self._soft is None else self._soft.round()
 
     def prune(self) -> Problem | None:
         """The problem without what no assignment below ``top`` contains; None if there is none."""
@@ -97,7 +98,8 @@ class Dual:
     def climb(self, until: float, note: Callable[[], None] = lambda: None) -> None:
         """Raise the bound to where it gains little more, or until a time; ``note`` is called as it rises."""
         self.messages.sweep(PROOF)
-        soft, fraction = self._softened(), WARM if self._prices.rows else SOFT
+        soft = self._soft = self._softened()
+        fraction = WARM if self._prices.rows else SOFT
         while fraction > HARD and not self.closed and time.monotonic() < until:
             self._stage(soft, fraction, until)
             if self._adopt(soft):
