@@ -194,25 +194,39 @@ class Strip:
     marks: Sequence[Mark]
 
 
-def strips(rows: Sequence[Strip], x: Scale, width: int, axis: str) -> Markup:
+def strips(rows: Sequence[Strip], scale: Scale, width: int, axis: str) -> Markup:
     """A row a name with its marks, on one shared axis."""
     left, right, row = (150, 26, 28) if width > NARROW else (92, 14, 30)
     top, bottom = 8, 40
     inner, foot = width - left - right, top + row * len(rows)
 
     def place(value: float) -> float:
-        return left + inner * x(value)
+        return left + inner * scale(value)
 
-    parts = [tag("line", class_="grid", x1=place(v), x2=place(v), y1=float(top), y2=float(foot)) for v, _ in x.ticks]
-    parts += [text(words, place(v), foot + 16.0, class_="tick", text_anchor="middle") for v, words in _apart(x, inner)]
+    parts = [
+        tag("line", class_="grid", x1=place(v), x2=place(v), y1=float(top), y2=float(foot)) for v, _ in scale.ticks
+    ]
+    parts += [
+        text(words, place(v), foot + 16.0, class_="tick", text_anchor="middle") for v, words in _apart(scale, inner)
+    ]
     parts.append(text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle"))
     for i, strip in enumerate(rows):
         height = top + row * (i + 0.5)
         words = text(shorten(strip.name, (left - 8) // 7), left - 12.0, height + 4.5, class_="name", text_anchor="end")
-        marks = [_mark(mark, place(mark.value), height) for mark in reversed(strip.marks)]
+        places = beside([place(mark.value) for mark in strip.marks])
+        marks = [_mark(mark, x, height + y) for mark, (x, y) in zip(strip.marks, places, strict=True)][::-1]
         line = tag("line", class_="strip", x1=float(left), x2=float(width - right), y1=height, y2=height)
         parts += [tag("a", words, href=strip.href) if strip.href else words, tag("g", line, *marks)]
     return _svg(width, foot + bottom, f"{len(rows)} rows: {axis}", parts)
+
+
+def beside(places: Sequence[float], apart: float = 10.0, aside: float = 8.0) -> list[tuple[float, float]]:
+    """Where marks of a row lie, x and height: above or below the row's middle if another one would cover them."""
+    kept: list[tuple[float, float]] = []
+    for x in places:
+        near = {y for other, y in kept if abs(other - x) < apart}
+        kept.append((x, next((y for y in (0.0, -aside, aside) if y not in near), 0.0)))
+    return kept
 
 
 def _apart(x: Scale, inner: float) -> list[tuple[float, str]]:

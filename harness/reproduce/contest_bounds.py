@@ -16,7 +16,7 @@ DEFAULTS = Settings(
     seed=0,
     instances=ALL,
     solvers=("cfn-native",),
-    bounds=("simple", "cfn-relaxed"),
+    bounds=("simple", "cfn-relaxed", "lagrange", "lp"),
     percent=100,
     bound_timeout=600.0,
 )

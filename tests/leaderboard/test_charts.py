@@ -176,3 +176,7 @@ def test_everything_can_be_read(colours: dict[str, str]) -> None:
     assert contrast(colours["ink"], colours["alarm-paper"]) >= 4.5
     assert all(contrast(colours["ink"], colours[f"q{i}"]) >= 4.5 for i in range(1, 5))
     assert all(contrast(colours[f"q{i}-ink"], colours[f"q{i}"]) >= 4.5 for i in range(5, 8))
+
+
+def test_marks_in_one_place_lie_beside_each_other() -> None:
+    assert charts.beside([10, 50, 12, 51, 11, 13]) == [(10, 0), (50, 0), (12, -8), (51, -8), (11, 8), (13, 0)]
