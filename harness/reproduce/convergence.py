@@ -14,8 +14,9 @@ from harness.reproduce._convergence import WINNER, Case, Curve, Settings
 INSTANCES = tuple(f"contest-{letter}" for letter in "AKLMRSFWXY")
 DEFAULTS = Settings(seed=0, seeds=1, instances=INSTANCES, percent=100)
 
-#: The solvers, and the published curves that belong to them.
+#: The solvers, the published curves that belong to them, and what lines are called.
 SOLVERS = {WINNER: "nodes", "cfn-penalty-global": "global"}
+LINES = {WINNER: "weights of nodes", "cfn-penalty-global": "one weight"}
 FIGURES = (6, 8)
 
 Row = dict[str, Any]
@@ -87,11 +88,11 @@ def _plot(case: Case) -> Plot:
         ours, spread = convergence.median_curve(case.curves(solver), case.limit)
         distance = [(time, _distance(case, value)) for time, value in ours]
         shaded = [(time, _distance(case, low), _distance(case, high)) for time, low, high in spread]
-        lines.append(Line(solver, distance, colour, steps=True, spread=shaded))
+        lines.append(Line(LINES[solver], distance, colour, steps=True, spread=shaded))
         for curve in _published(case, solver):
             points = [(time, _distance(case, value)) for time, value in curve]
             points.append((case.entry.time_limit_s, points[-1][1]))
-            lines.append(Line(f"{solver}, published", points, colour, published=True, steps=True))
+            lines.append(Line(f"{LINES[solver]}, published", points, colour, published=True, steps=True))
     return Plot(
         case.name,
         "Median of the seeds, shaded: their range. Dashed: as published, one seed.",
