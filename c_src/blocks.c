@@ -8,11 +8,20 @@
 
 #include "random.h"
 
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
+#if __has_attribute(target_clones)
+#define SHARD_FAST __attribute__((target_clones("default", "avx2")))
+#endif
+#endif
+#ifndef SHARD_FAST
+#define SHARD_FAST
+#endif
+
 /* Variables beside the one that is eliminated: each doubles the table at least. */
 #define MOST 64
 
-/* Variables with one value take no part; members of a block are known by their place in it. */
-enum fate { OPEN, FREE, FIXED };
+/* What becomes of a member of a block; members are known by their place in it. */
+enum fate { FIXED, FREE };
 
 /* A table without the variables whose values are fixed. */
 struct source {
@@ -41,8 +50,11 @@ struct search {
     int64_t *place;  /* of every variable: its place in the block, or -1 */
     int64_t *member; /* of every place: the variable */
     int64_t *front;
-    uint64_t *near; /* a bit for each member that shares a table */
-    double *weight; /* cells of the table if the member were eliminated now */
+    uint64_t *near;  /* a bit for each member that shares a table */
+    double *weight;  /* cells of the table if the member were eliminated now */
+    int64_t *degree; /* its neighbours */
+    int64_t *open;   /* members whose fate is open */
+    int64_t opens;
     int8_t *fate;
 
     int64_t eliminated;
@@ -78,6 +90,9 @@ static void grow(struct search *s) {
     int64_t head = 0, tail = 1;
     s->count = 0;
     s->front[0] = random_below(&s->random, (int32_t)field->variables);
+    if (field->scope_start[field->tables] &&
+        random_bits(&s->random) & 1) /* half the time one with many tables */
+        s->front[0] = field->scope[random_below(&s->random, (int32_t)field->scope_start[field->tables])];
     s->place[s->front[0]] = 0;
     while (head < tail && s->count < s->size) {
         if (random_bits(&s->random) & 1) {
@@ -87,7 +102,7 @@ static void grow(struct search *s) {
             s->front[other] = swap;
         }
         const int64_t v = s->front[head++];
-        if (size_of(s, v) > 1) {
+        if (size_of(s, v) > 1) { /* the others have no choice */
             s->place[v] = s->count;
             s->member[s->count++] = v;
         }
@@ -108,17 +123,24 @@ static void grow(struct search *s) {
         s->place[s->member[i]] = i;
 }
 
-static double weigh(const struct search *s, int64_t i) {
+/* Find out how many members share a table with one, and what its elimination takes. */
+static void weigh(struct search *s, int64_t i) {
     double weight = (double)size_of(s, s->member[i]);
-    for (int64_t w = 0; w < s->words; w++)
-        for (uint64_t bits = s->near[i * s->words + w]; bits; bits &= bits - 1)
+    int64_t degree = 0;
+    for (int64_t w = 0; w < s->words; w++) {
+        for (uint64_t bits = s->near[i * s->words + w]; bits; bits &= bits - 1) {
             weight *= (double)size_of(s, s->member[64 * w + __builtin_ctzll(bits)]);
-    return weight;
+            degree++;
+        }
+    }
+    s->weight[i] = weight;
+    s->degree[i] = degree;
 }
 
 static void link_members(struct search *s) {
     const struct shard_field *field = s->field;
     s->words = (s->count + 63) / 64;
+    memset(s->fate, FIXED, (size_t)s->count);
     memset(s->near, 0, (size_t)(s->count * s->words) * sizeof *s->near);
     for (int64_t i = 0; i < s->count; i++) {
         const int64_t v = s->member[i];
@@ -132,8 +154,8 @@ static void link_members(struct search *s) {
         }
     }
     for (int64_t i = 0; i < s->count; i++) {
-        s->weight[i] = weigh(s, i);
-        s->fate[i] = OPEN;
+        weigh(s, i);
+        s->open[i] = i;
     }
 }
 
@@ -157,39 +179,36 @@ static void take_out(struct search *s, int64_t i, bool eliminate) {
     for (int64_t w = 0; w < s->words; w++) {
         for (uint64_t bits = mine[w]; bits; bits &= bits - 1) {
             const int64_t j = 64 * w + __builtin_ctzll(bits);
-            s->weight[j] = weigh(s, j);
+            weigh(s, j);
         }
     }
-    s->fate[i] = eliminate ? FREE : FIXED;
     if (eliminate) {
+        s->fate[i] = FREE;
         s->position[i] = s->eliminated;
         s->order[s->eliminated] = i;
         s->clique_size[s->eliminated++] = size;
     }
 }
 
-/* The open member of least weight, and one to be fixed: rather one with much to its elimination. */
+/* Where among the open members the one of least weight is. */
 static int64_t lightest(const struct search *s) {
-    int64_t best = -1;
-    for (int64_t i = 0; i < s->count; i++)
-        if (s->fate[i] == OPEN && (best < 0 || s->weight[i] < s->weight[best]))
-            best = i;
+    int64_t best = 0;
+    for (int64_t k = 1; k < s->opens; k++)
+        best = s->weight[s->open[k]] < s->weight[s->open[best]] ? k : best;
     return best;
 }
 
-static int64_t to_fix(struct search *s) {
-    int64_t best = -1;
+/* Where among them one to be fixed is: at random with a preference for many neighbours, or the one farthest
+ * out. */
+static int64_t to_fix(struct search *s, bool farthest) {
+    int64_t best = 0;
     double most = -1;
-    for (int64_t i = 0; i < s->count; i++) {
-        if (s->fate[i] != OPEN)
-            continue;
-        int64_t degree = 0;
-        for (int64_t w = 0; w < s->words; w++)
-            degree += __builtin_popcountll(s->near[i * s->words + w]);
-        const double score = (double)degree * random_share(&s->random);
+    for (int64_t k = 0; k < s->opens; k++) {
+        const int64_t i = s->open[k];
+        const double score = farthest ? (double)i : (double)s->degree[i] * random_share(&s->random);
         if (score > most) {
             most = score;
-            best = i;
+            best = k;
         }
     }
     return best;
@@ -197,20 +216,23 @@ static int64_t to_fix(struct search *s) {
 
 /* Decide in which order members are eliminated, and which are fixed; the cells that takes. */
 static double plan(struct search *s) {
+    const bool farthest = random_bits(&s->random) & 1;
     double total = 0;
     s->eliminated = 0;
-    for (int64_t i = lightest(s); i >= 0; i = lightest(s)) {
-        if (total + s->weight[i] > s->cells)
+    s->opens = s->count;
+    while (s->opens) {
+        int64_t k = lightest(s);
+        const double weight = s->weight[s->open[k]];
+        if (total + weight > s->cells)
             break;
-        if (s->weight[i] <= s->width) {
-            total += s->weight[i];
-            take_out(s, i, true);
-        } else {
-            take_out(s, to_fix(s), false);
-        }
+        if (weight <= s->width)
+            total += weight;
+        else
+            k = to_fix(s, farthest);
+        const int64_t i = s->open[k];
+        s->open[k] = s->open[--s->opens];
+        take_out(s, i, weight <= s->width);
     }
-    for (int64_t i = 0; i < s->count; i++)
-        s->fate[i] = s->fate[i] == OPEN ? FIXED : s->fate[i];
     return total;
 }
 
@@ -256,6 +278,7 @@ static void gather(struct search *s, int64_t i) {
 }
 
 /* sum[x0][x1]... += cell[stride0 * x0 + stride1 * x1 + ...] */
+SHARD_FAST
 static void add(double *sum, const double *cell, int64_t axes, const int64_t *size, const int64_t *stride) {
     int64_t length[MOST + 1], jump[MOST + 1], at[MOST + 1] = {0}, depth = 0;
     for (int64_t a = 0; a < axes; a++) { /* axes that lie one after another in both are one */
@@ -293,6 +316,7 @@ static void add(double *sum, const double *cell, int64_t axes, const int64_t *si
 }
 
 /* least[y] = min over x of table[x][y] */
+SHARD_FAST
 static void minimise(const double *table, int64_t values, int64_t length, double *least) {
     memcpy(least, table, (size_t)length * sizeof *least);
     for (int64_t x = 1; x < values; x++) {
@@ -487,6 +511,7 @@ static bool allocate(struct search *s) {
            (s->member = malloc(size * sizeof *s->member)) &&
            (s->near = malloc(size * ((size + 63) / 64) * sizeof *s->near)) &&
            (s->weight = malloc(size * sizeof *s->weight)) && (s->fate = malloc(size)) &&
+           (s->degree = malloc(size * sizeof *s->degree)) && (s->open = malloc(size * sizeof *s->open)) &&
            (s->order = malloc(size * sizeof *s->order)) &&
            (s->position = malloc(size * sizeof *s->position)) &&
            (s->clique = malloc(size * MOST * sizeof *s->clique)) &&
@@ -498,7 +523,7 @@ static bool allocate(struct search *s) {
            (s->unary = malloc((size_t)(field->start[field->variables] + 1) * sizeof *s->unary)) &&
            (s->unary_from = malloc(size * sizeof *s->unary_from)) &&
            (s->table = malloc((size_t)(s->width + 1) * sizeof *s->table)) &&
-           (s->message = malloc((size_t)(s->cells + 1) * sizeof *s->message)) &&
+           (s->message = malloc((size_t)(s->cells / 2 + 1) * sizeof *s->message)) &&
            (s->choice = malloc(size * sizeof *s->choice)) &&
            (s->changed = malloc(size * sizeof *s->changed)) &&
            (s->change = malloc(size * sizeof *s->change)) &&
