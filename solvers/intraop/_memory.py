@@ -46,6 +46,7 @@ class Timeline:
         owner = np.repeat(np.arange(instance.nodes), instance.strategies)
         most = max(instance.usage_limit + 1, LARGEST_SUM // max(1, instance.nodes) - 1)  # more is as bad
         usage = np.minimum(np.where(live[owner], instance.usage, 0), min(most, 2**63 - 1))
+        most = int(usage.max(initial=0))
         bits = max(0, (most * instance.nodes).bit_length() - LARGEST_SUM.bit_length() + 1)
         return cls(
             begin=np.where(live, np.searchsorted(begins, first), 0),

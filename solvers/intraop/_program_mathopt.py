@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from instances.columns import Floats, Ints
 from solvers.intraop._program_float import FloatProgram
 from solvers.intraop._workers import Workers
 
-#: Of a child's time, the fraction in which the engine is to end by itself.
-BY_ITSELF = 0.97
+#: Before a child is killed, the engine is to end by itself: so many seconds, and more for each entry, which it may take
+#: to notice, but at most this fraction of its time.
+EARLIER, EARLIER_AN_ENTRY, MOST_EARLIER = 0.5, 2e-6, 0.1
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,12 @@ def minimise(
     ``hint``     shape (columns,): a solution to begin with
     ``options``  fields of MathOpt's parameters; where they name none of HiGHS, PDLP solves the program
     """
+    _import()
     seconds = until - time.monotonic()
+    by_itself = until - min(MOST_EARLIER * seconds, EARLIER + EARLIER_AN_ENTRY * program.program.entries)
 
     def job() -> Ints:
-        return _packed(_solve(program, BY_ITSELF * seconds, integer, hint, options))
+        return _packed(_solve(program, by_itself, integer, hint, options))
 
     with Workers() as workers:
         workers.launch(None, job, seconds)
@@ -56,19 +60,24 @@ def minimise(
     return _unpacked(answers[0][1]) if answers and answers[0][1] is not None else None
 
 
-def _solve(program: FloatProgram, seconds: float, integer: bool, hint: Floats | None, options: dict[str, Any]) -> Any:
+def _import() -> None:
+    """Import what children need, once for all of them."""
+    for name in ("core.python.solver", "callback_pb2", "model_parameters_pb2", "parameters_pb2", "result_pb2"):
+        import_module(f"ortools.math_opt.{name}")
+
+
+def _solve(program: FloatProgram, until: float, integer: bool, hint: Floats | None, options: dict[str, Any]) -> Any:
     """The engine's answer, in the proto of MathOpt."""
     from ortools.math_opt import callback_pb2, model_parameters_pb2, parameters_pb2
     from ortools.math_opt.core.python import solver
 
-    began = time.monotonic()
     model, begin = _model(program, integer), model_parameters_pb2.ModelSolveParametersProto()
     if hint is not None:
         some, values = np.flatnonzero(hint), begin.solution_hints.add().variable_values
         values.ids.extend(some)
         values.values.extend(hint[some])
     parameters = parameters_pb2.SolveParametersProto(**options)
-    parameters.time_limit.FromTimedelta(timedelta(seconds=max(0.0, seconds - (time.monotonic() - began))))
+    parameters.time_limit.FromTimedelta(timedelta(seconds=max(0.0, until - time.monotonic())))
     engine = parameters_pb2.SOLVER_TYPE_HIGHS if "highs" in options else parameters_pb2.SOLVER_TYPE_PDLP
     initial, callbacks = parameters_pb2.SolverInitializerProto(), callback_pb2.CallbackRegistrationProto()
     return solver.solve(model, engine, initial, parameters, begin, None, callbacks, None, None)

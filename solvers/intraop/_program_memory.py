@@ -10,7 +10,7 @@ import numpy as np
 from instances.columns import Ints
 from solvers.intraop._dominance import may_bind
 from solvers.intraop._problem import Problem
-from solvers.intraop._ragged import offsets, spread, within
+from solvers.intraop._ragged import offsets, spread
 
 #: All uses of a program together stay below, so that engines can add them up in 64 bits.
 LARGEST_USE = 2**60
@@ -62,15 +62,10 @@ class _Uses:
     @classmethod
     def of(cls, problem: Problem) -> _Uses:
         """The uses of a problem."""
-        foot = problem.footprint
-        count = problem.model.sizes[foot.variable]
-        first = foot.usage_start[foot.variable] + np.arange(len(count)) - foot.start[foot.variable]
-        amount = foot.usage[np.repeat(first, count) + within(count) * np.repeat(foot.nodes[foot.variable], count)]
-        first = offsets(count)[:-1]
-        least, most = (
-            extreme.reduceat(amount, first) if len(count) else amount for extreme in (np.minimum, np.maximum)
-        )
-        amount = amount - np.repeat(least, count)
+        foot, (row, usage, start) = problem.footprint, problem.usages
+        least, most = (pick.reduceat(usage, start[:-1]) if len(usage) else usage for pick in (np.minimum, np.maximum))
+        node = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        amount = usage - least[node]
         some = np.flatnonzero(amount)
         unit = int(np.gcd.reduce(amount, initial=0)) or 1
         while float(amount.sum(dtype=np.float64)) / unit >= LARGEST_USE:
@@ -79,9 +74,7 @@ class _Uses:
         np.add.at(change, foot.begin, least)
         np.add.at(change, foot.end, -least)
         room = (problem.room - np.cumsum(change)[:-1]) // unit
-        row = spread(problem.model.start[foot.variable], count)[some]
-        node = np.repeat(np.arange(len(count)), count)[some]
-        return cls(node, row, amount[some] // unit, room, (most - least) // unit, unit)
+        return cls(node[some], row[some], amount[some] // unit, room, (most - least) // unit, unit)
 
 
 def memory_of_steps(problem: Problem, steps: Iterable[int]) -> Rows:

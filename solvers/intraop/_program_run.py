@@ -14,7 +14,6 @@ from instances.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._construct import cheapest, construct
 from solvers.intraop._contradiction import contradiction, lack_of_memory
-from solvers.intraop._dominance import simplify
 from solvers.intraop._memory import Timeline
 from solvers.intraop._model import IMPOSSIBLE, build
 from solvers.intraop._problem import Problem
@@ -25,7 +24,7 @@ from solvers.intraop._search import Search
 from solvers.registry import Declined, Run
 
 #: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
-RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.03, 0.25, 3.0
+RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.03, 0.35, 3.0
 #: Fraction of the time for the first solution, at most, and for finding the edge by which nothing is left.
 FIRST, REASON = 0.2, 0.3
 #: Of the time that is left when an engine's program is written, the fraction that writing it may take.
@@ -149,22 +148,29 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
 
 
 def prove(instance: Instance, run: Run, engine: Engine) -> None:
-    """Report what an engine proves on the reduced network, and no solution: a greedy one only says what is too much."""
+    """Report what an engine proves on the reduced network, and no solution: a greedy one only says what is too much.
+
+    Instances that lack memory, or whose forbidden entries cannot be avoided, are declined as by `solve`.
+    """
     until = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
-    timeline, claims = Timeline.of(instance), Claims(run, instance.cheapest_parts())
+    timeline = Timeline.of(instance)
     if reason := lack_of_memory(instance):
         raise Declined(reason)
-    for tolerant in (False, True):
-        model = prepare(instance, timeline, tolerant=tolerant)
-        if model is not None and timeline.exact:
-            model = simplify(instance, timeline, model)
-        if model is not None:
-            problem = Problem(instance, timeline, model)
-            start = _first(problem, time.monotonic() + FIRST * (until - time.monotonic()))
-            if engine(Task(run, None, claims, problem, start if _fits(problem, start) else None, until)):
-                return
-        if timeline.exact and not tolerant:
-            claims.offer(IMPOSSIBLE)
+    claims = Claims(run, instance.cheapest_parts())
+
+    def attempt(*, tolerant: bool) -> bool:
+        problem = Problem.of(instance, timeline, tolerant=tolerant)
+        if problem is None:
+            return False
+        start = _first(problem, time.monotonic() + FIRST * (until - time.monotonic()))
+        return engine(Task(run, None, claims, problem, start if _fits(problem, start) else None, until))
+
+    if attempt(tolerant=False):
+        return
+    if timeline.exact:
+        claims.offer(IMPOSSIBLE)
+        raise Declined(contradiction(instance, timeline, time.monotonic() + REASON * run.remaining()))
+    attempt(tolerant=True)
 
 
 def _fits(problem: Problem, value: Ints) -> bool:

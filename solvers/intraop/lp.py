@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from instances.columns import Ints
 from instances.intraop import Instance
-from solvers.intraop._problem import worst_steps
+from solvers.intraop._problem import Problem, worst_steps
 from solvers.intraop._program import Program
 from solvers.intraop._program_dual import proved
 from solvers.intraop._program_float import FloatProgram
@@ -19,6 +20,8 @@ from solvers.registry import Run, bound
 LARGEST = 1_000_000
 #: Rows of memory added at once, and the fraction of the limit above which a step is overloaded.
 MORE_ROWS, OVERLOAD = 5, 1e-5
+#: The fraction of the limit within which a step of the first solution gets a row from the beginning.
+NEAR = 0.02
 
 
 @bound(track="intraop", source="Wainwright and Jordan 2008, local polytope; Applegate et al. 2021, PDLP")
@@ -31,7 +34,7 @@ def lp(instance: Instance, run: Run) -> None:
 
 
 def _engine(task: Task) -> bool:
-    steps: list[int] = []
+    steps = [] if task.start is None else _tight(task.problem, task.start)
     while task.remaining():
         program = Program.of(task.problem, steps)
         if not np.diff(program.tables.start).all():
@@ -47,6 +50,11 @@ def _engine(task: Task) -> bool:
             return True
         steps += [step for step in more if step not in steps]
     return True
+
+
+def _tight(problem: Problem, value: Ints) -> list[int]:
+    """Steps in which an assignment, shape (v,), comes near the limit."""
+    return worst_steps(problem.overload(value) + int(NEAR * problem.timeline.limit), MORE_ROWS)
 
 
 def _overloaded(task: Task, column: Any) -> list[int]:

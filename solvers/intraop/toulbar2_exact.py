@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -14,14 +15,13 @@ from solvers.intraop._network import Minimum, Network, Status
 from solvers.intraop._problem import worst_steps
 from solvers.intraop._program_memory import Rows, memory_of_steps
 from solvers.intraop._program_run import Task, solve
+from solvers.intraop._program_toulbar2 import in_child
 from solvers.intraop._ragged import offsets
-from solvers.intraop._workers import Workers
+from solvers.intraop._workers import GRACE
 from solvers.registry import Run, solver
 
 #: Knapsack constraints added at once.
 MORE_ROWS = 5
-#: Seconds kept back at the end for the child to answer.
-RESERVE = 0.2
 #: Message passing before the search goes on while an iteration gains more than this fraction.
 ACCURACY = 0.001
 
@@ -42,7 +42,7 @@ def toulbar2_exact(instance: Instance, run: Run) -> None:
 
 def _engine(task: Task) -> bool:
     steps: list[int] = []
-    while task.remaining() > RESERVE:
+    while task.remaining() > GRACE:
         found = _minimise(task, memory_of_steps(task.problem, steps))
         if found is None:
             return True
@@ -64,27 +64,20 @@ def _engine(task: Task) -> bool:
 
 def _minimise(task: Task, rows: Rows) -> Minimum | None:
     """Minimise with knapsack constraints in a child, until the end; None if it does not answer."""
-    model, seconds = task.problem.model, task.remaining() - RESERVE
+    model, until = task.problem.model, task.until - GRACE
     nothing = np.zeros(len(model.unary), dtype=np.int64)
 
-    def job() -> Ints:
+    def job() -> Minimum:
         from pytoulbar2.pytb2 import Contradiction
 
         try:
             network = _Knapsacks(model, rows)
         except Contradiction:
-            return np.array([Status.IMPOSSIBLE, 0])
-        found = network.minimise(nothing, seconds, task.until - RESERVE, accuracy=ACCURACY)
-        proven = -(-found.bound // network.scale)  # whole costs: round up
-        return np.concatenate([[found.status, proven], nothing[:0] if found.value is None else found.value])
+            return Minimum(Status.IMPOSSIBLE)
+        found = network.minimise(nothing, until - time.monotonic(), until, accuracy=ACCURACY)
+        return found._replace(bound=-(-found.bound // network.scale))  # whole costs: round up
 
-    with Workers() as workers:
-        workers.launch(None, job, seconds)
-        answers = workers.collect(task.until)
-    if not answers or answers[0][1] is None:
-        return None
-    status, bound, *value = answers[0][1].tolist()
-    return Minimum(Status(status), np.array(value) if value else None, bound)
+    return in_child(job, until)
 
 
 class _Knapsacks(Network):

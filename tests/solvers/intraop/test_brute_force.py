@@ -14,7 +14,7 @@ IMPOSSIBLE = 10**18
 #: Methods that end with a proof, and on how many instances they are tried; they say why they decline.
 COMPLETE = {"cfn-native": 360, "ilp-cpsat": 160, "ilp-scip": 160, "ilp-highs": 60, "toulbar2-exact": 120}
 #: Others, and how many instances: the slower, the fewer.
-OTHERS = {"simple": 100, "greedy": 60, "cfn-relaxed": 40, "lagrange": 40, "lp": 40}
+OTHERS = {"simple": 100, "greedy": 60, "cfn-relaxed": 40, "lagrange": 40, "lp": 30, "toulbar2": 40}
 FEW = 4
 #: Seconds of a run that does not end by itself, or not soon.
 SECONDS = 0.3

@@ -1,0 +1,123 @@
+"""Odd and contradictory instances, on every solver and bound of the track that ends by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.verify import verify
+from solvers import registry
+from solvers.registry import Declined, LocalRun
+
+IMPOSSIBLE = 10**18
+SOLVERS = ("cfn-native", "ilp-cpsat", "ilp-scip", "ilp-highs", "toulbar2-exact")
+BOUNDS = ("simple", "cfn-relaxed", "lagrange", "lp", "toulbar2")
+#: What says why it declines.
+DECLINING = (*SOLVERS, "lagrange", "lp", "toulbar2")
+
+
+def methods():
+    """All of the track, by name."""
+    files = [file for file in registry.solver_files() if file.parent.name == "intraop"]
+    return {solver.name: solver for file in files for solver in registry.load_file(file)}
+
+
+METHODS = methods()
+
+
+def run(name, instance):
+    """The run, and why the instance was declined, if it was."""
+    trial, reason = LocalRun(seconds=60.0), None
+    try:
+        METHODS[name].function(instance, trial, **METHODS[name].params)
+    except Declined as declined:
+        reason = str(declined)
+    return trial, reason
+
+
+def odd(make):
+    """Instances by what is odd about them; each has an assignment worth the name."""
+    rng = np.random.default_rng(0)
+    pair, three = [(0, 1, [0, 0], [1, 1])] * 2, [(0, 1, [0, 1, 2], [3, 1, 0])] * 4
+    edges = [((k,), rng.integers(0, 9, 3).tolist()) for k in range(4)]
+    edges += [(scope, rng.integers(0, 99, 27).tolist()) for scope in ((0, 1, 2), (3, 1, 2), (2, 0, 3))]
+    tied = [((0, 1), [0, IMPOSSIBLE, IMPOSSIBLE, 0]), ((1, 2), [IMPOSSIBLE, 4, 9, IMPOSSIBLE])]
+    loops = [((0, 0), [2, 0, 0, 7]), ((1, 1), [8, IMPOSSIBLE, 0, 3]), ((0, 1), [5, 0, 0, 5])]
+    return {
+        "no nodes": make([]),
+        "no limit": make([(0, 9, [5, 1], [0, 2**40])] * 3, [((0, 1), [3, 0, 0, 3])], limit=2**63 - 1),
+        "intervals of no length": make([(3, 3, [1, 2], [99, 0]), (0, 0, [5, 1], [1, 99])], limit=0),
+        "duplicate edges": make(pair, [((0, 1), [9, 1, 2, 9]), ((0, 1), [0, 5, 1, 0]), ((1, 0), [0, 0, 3, 0])]),
+        "self loops": make(pair, loops),
+        "edges of one and three nodes": make(three, edges, limit=5),
+        "a node twice in an edge of three": make(pair, [((0, 1, 0), [1, 2, 3, 4, 5, 6, 7, 0])], limit=2),
+        "one strategy each": make([(0, 2, [3], [5]), (1, 4, [4], [5])], [((0, 1), [7]), ((1,), [1])], limit=10),
+        "costs of 0": make([(0, 1, [0, 0], [1, 2])] * 3, [((0, 1), [0] * 4), ((1, 2), [0] * 4)], limit=4),
+        "costs of 10^18": make([(0, 1, [IMPOSSIBLE, 7], [1, 2]), *[(0, 1, [0, 0], [1, 2])] * 2], tied, limit=5),
+        "a limit of 0": make([(0, 2, [1, 7], [1, 0]), (1, 3, [2, 5], [4, 0])], [((0, 1), [0, 0, 0, 9])], limit=0),
+    }
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_what_is_odd_is_solved(tiny, name):
+    for what, instance in odd(tiny.make).items():
+        trial, reason = run(name, instance)
+        best = tiny.best(instance)
+        assert reason is None, what
+        assert tiny.value(instance, trial.solutions[-1]) == best == (0, trial.bounds[-1]), what
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_what_is_odd_is_bounded(tiny, name):
+    for what, instance in odd(tiny.make).items():
+        trial, reason = run(name, instance)
+        assert reason is None, what
+        assert instance.cheapest_parts() <= max(trial.bounds) <= tiny.best(instance)[1], what
+
+
+@pytest.mark.parametrize("name", DECLINING)
+@pytest.mark.parametrize("limit", [0, 109])
+def test_too_little_memory_is_declined_with_the_time_step(tiny, name, limit):
+    nodes = [(0, 2, [1, 2], [70, 60]), (1, 3, [1, 2], [80, 50])]
+    instance = tiny.make(nodes, [((0, 1), [1, 2, 3, 4])], limit=limit)
+    trial, reason = run(name, instance)
+    assert reason.startswith(f"time step {0 if limit == 0 else 1}: expected a limit of {60 if limit == 0 else 110} or")
+    assert all(not verify(instance, solution).feasible for solution in trial.solutions)
+    assert not trial.bounds or name not in SOLVERS
+
+
+@pytest.mark.parametrize("name", DECLINING)
+def test_contradictory_edges_are_declined_with_the_edge(tiny, name):
+    same, other = [0, IMPOSSIBLE, IMPOSSIBLE, 0], [IMPOSSIBLE, 0, 0, IMPOSSIBLE]
+    edges = [((0, 1), same), ((2, 3), other), ((1, 2), same), ((3, 0), same), ((0, 2), other)]
+    instance = tiny.make([(0, 1, [1, 2], [0, 0])] * 4, edges)
+    trial, reason = run(name, instance)
+    assert reason.startswith("edges.costs[3]")
+    assert 10**17 <= trial.bounds[-1] <= tiny.best(instance)[1]
+    assert all(verify(instance, solution).cost >= IMPOSSIBLE for solution in trial.solutions)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_memory_that_allows_only_what_is_impossible_is_declined(tiny, name):
+    """No single edge is to blame, nor propagation enough: the search itself has to prove it."""
+    nodes = [(0, 1, [0, 0], [2, 3])] * 3 + [(0, 1, [0, 0], [1, 2])]
+    unequal = [IMPOSSIBLE, 0, 0, IMPOSSIBLE]
+    edges = [((0, 1), unequal), ((2, 3), unequal)]
+    assert run(name, tiny.make(nodes, edges, limit=9))[1] is None
+    instance = tiny.make(nodes, edges, limit=8)
+    trial, reason = run(name, instance)
+    assert "10^17" in reason
+    assert 10**17 <= trial.bounds[-1] <= IMPOSSIBLE
+    assert verify(instance, trial.solutions[-1]).cost == IMPOSSIBLE
+
+
+@pytest.mark.parametrize("name", DECLINING)
+def test_numbers_beyond_64_bits_prove_nothing_wrong(tiny, name):
+    half, huge = 2**62, 2**63 - 1
+    memory = tiny.make([(0, 1, [0, 9], [half - 1, half - 100])] * 2, limit=2 * half - 90)
+    costs = tiny.make([(0, 1, [huge, huge - 2**52], [0, 3])] * 3, [((0, 1), [huge] * 4)], limit=6)
+    for instance in (memory, costs):
+        trial, _ = run(name, instance)
+        best = tiny.best(instance)
+        assert all(bound <= best[1] for bound in trial.bounds)
+        assert all(tiny.value(instance, solution) >= best for solution in trial.solutions)
