@@ -83,7 +83,7 @@ def round_values(low: float, high: float, about: int = 5) -> list[float]:
 
 def logarithmic(low: float, high: float, label: Callable[[float], str] = "{:g}".format) -> Scale:
     """Equal ratios; 0 < low < high."""
-    if high / low < 5:  # powers of ten say little here
+    if high / low < 10:  # powers of ten say little here
         return Scale(low, high, math.log10, [(v, label(v)) for v in round_values(low, high)])
     steps = (1,) if high / low > 1000 else (1, 3) if high / low > 20 else (1, 2, 5)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
