@@ -136,7 +136,8 @@ class Report:
     """What a reproduction found.
 
     ``facts`` states what the figures rest on: sample, seed, limits, machine. ``notes`` says what keeps them from
-    being compared with the published ones without a second thought, ``sources`` (words, address) where those stand.
+    being compared with the published ones without a second thought, ``contradictions`` which of two figures cannot both
+    be right, ``sources`` (words, address) where the published ones stand.
     """
 
     name: str
@@ -146,3 +147,4 @@ class Report:
     sections: Sequence[Section]
     notes: Sequence[str] = ()
     sources: Sequence[tuple[str, str]] = field(default=())
+    contradictions: Sequence[str] = ()

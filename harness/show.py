@@ -66,6 +66,7 @@ def report(found: Report) -> str:
             f"{x.title}\n{table(x.rows, x.decimals)}{f'{chr(10)}{x.note}' if x.note else ''}" for x in section.tables
         ]
     parts += [f"note: {printable(note)}" for note in found.notes]
+    parts += [f"contradiction: {printable(words)}" for words in found.contradictions]
     return "\n\n".join(parts)
 
 

@@ -170,12 +170,11 @@ def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
 
 
 def notes(every: Sequence[Case]) -> list[str]:
-    """What keeps figures from being compared: faults, contradictions, other machines, what is not here."""
+    """What keeps figures from being compared: other machines, faults, what is not here."""
     missing = [case.name for case in every if not case.here]
     words = [
         "Published figures were not run here: other machines, 8 cores. They have no part in a ranking of solvers.",
         *failures(run for case in every for run in case.runs.values() if not run.contradicted),
-        *(sentence for case in every for sentence in contradictions(case)),
     ]
     if missing:
         words.append(
@@ -189,8 +188,12 @@ def whose(case: Case) -> str:
     return f"{PAPER} and {HERE}" if case.here else PAPER
 
 
-def contradictions(case: Case) -> list[str]:
+def contradictions(every: Sequence[Case]) -> list[str]:
     """A sentence for each bound above a known cost, ours or published: one of the two is wrong."""
+    return [sentence for case in every for sentence in _contradictions(case)]
+
+
+def _contradictions(case: Case) -> list[str]:
     found = []
     least, lowest = case.best_here, case.best_published
     for method, run in case.runs.items():

@@ -32,6 +32,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         sections=[_costs(every, settings), _scores(every, settings), *_ours(every, settings)],
         notes=contest.notes(every),
         sources=contest.sources(),
+        contradictions=contest.contradictions(every),
     )
 
 

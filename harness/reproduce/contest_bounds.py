@@ -40,6 +40,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         sections=[_bounds(every, settings), _gaps(every, settings), *_times(every, settings)],
         notes=contest.notes(every),
         sources=contest.sources(),
+        contradictions=contest.contradictions(every),
     )
 
 
@@ -59,7 +60,7 @@ def _bounds(every: Sequence[Case], settings: Settings) -> Section:
         }
         for case in every
     ]
-    note = "A bound that a cost verified here refutes is left out and told above."
+    note = "A bound that a cost verified here refutes is left out, and told as a contradiction."
     table = Table("Lower bounds, beside Table 5", rows, digits=4, coarse=["published", *methods(settings)], note=note)
     shown = [(case.name, _dots(case, settings)) for case in every if case.best > 0]
     picture = Strips(

@@ -244,7 +244,17 @@ def case(cost: int | None, bound: str | None, other: int | None = None) -> _cont
     ],
 )
 def test_contradictions_with_what_is_published_are_told(given, sentences):
-    assert _contest.contradictions(case(*given)) == sentences
+    assert _contest.contradictions([case(*given)]) == sentences
+
+
+def test_a_contradiction_stands_on_the_page_and_on_the_screen():
+    made = found(COSTS, lambda instance, method: (500000, "7") if instance == "contest-B" else (217039, "217039"))
+    [words] = made.contradictions
+    assert words == "B: the published bound, 532843, is above a cost verified here, 500000: it is wrong."
+    assert f"contradiction: {words}" in on_screen(made).splitlines()
+    page = render(made, leaderboard=False)
+    assert f"<li>{words}</li>" in page[page.index('class="alarm"') :]
+    assert "alarm" not in render(found(COSTS, fine), leaderboard=False)
 
 
 def test_a_refuted_bound_counts_nowhere_and_one_above_a_published_cost_is_shown():
