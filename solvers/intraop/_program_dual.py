@@ -13,6 +13,8 @@ from solvers.intraop._program_memory import Rows
 FINE = 2**46
 #: Nothing that is added up for one value or cell exceeds this.
 LARGEST = 2**60
+#: Dual values beyond, which an engine in trouble may give, are cut off.
+MOST_DUAL = 1e30
 #: Bits of a multiplier beyond those of costs: their rounding costs less than one unit for each variable.
 MULTIPLIER_BITS = 64
 
@@ -28,6 +30,7 @@ def proved(floats: FloatProgram, dual: Floats) -> int:
     program, model = floats.program, floats.program.model
     bits = max(0, FINE.bit_length() - 1 - floats.top.bit_length())
     scale = 2.0**bits / floats.scale
+    dual = np.clip(np.nan_to_num(dual), -MOST_DUAL, MOST_DUAL)
     message, row = np.split(dual[model.variables :], [len(program.tables.margin_value)])
     multiplier = np.maximum(0.0, -row) * floats.row_scale * scale
     to_value, of_cell = _messages(program, message * scale)
@@ -57,7 +60,7 @@ def price(memory: Rows, multiplier: Floats, values: int) -> tuple[Ints, int]:
     ``multiplier``, shape (rows,), is what a unit of memory costs in each row; it is rounded, and the products are not.
     """
     some = np.flatnonzero(multiplier)
-    factor = {int(row): int(float(multiplier[row]) * 2.0**MULTIPLIER_BITS) for row in some}
+    factor = {int(row): int(float(min(multiplier[row], LARGEST)) * 2.0**MULTIPLIER_BITS) for row in some}
     exact = np.zeros(values, dtype=object)
     for row, much in factor.items():
         part = slice(memory.start[row], memory.start[row + 1])

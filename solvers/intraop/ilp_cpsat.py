@@ -38,24 +38,29 @@ def ilp_cpsat(instance: Instance, run: Run) -> None:
 
 
 def _engine(task: Task) -> bool:
-    from ortools.sat.python import cp_model
+    """The wrapper around CP-SAT's core, not the modelling layer over it: that takes half a second to import."""
+    from ortools.sat.python import cp_model_helper as cp_sat
 
     program = task.program(BYTES)
     if program is None:
         return True
-    writer = _Writer(cp_model.CpModel(), program, task)
+    writer = _Writer(cp_sat.CpModelProto(), program, task)
     if not writer.write():
         return True
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = task.run.cores
-    solver.parameters.random_seed = task.run.seed % 2**31
-    solver.parameters.linearization_level = 2
-    solver.parameters.max_time_in_seconds = task.remaining()
-    solver.best_bound_callback = lambda bound: task.prove(writer.unscaled(integer_below(bound)))
-    status = solver.solve(writer.model, _listener(cp_model, task, program))
-    if status != cp_model.INFEASIBLE:
-        task.prove(writer.unscaled(int(solver.response_proto.inner_objective_lower_bound)))
-    return bool(status != cp_model.INFEASIBLE)
+    wrapper, parameters, listener = cp_sat.SolveWrapper(), cp_sat.SatParameters(), _listener(cp_sat, task, program)
+    parameters.num_workers = task.run.cores
+    parameters.random_seed = task.run.seed % 2**31
+    parameters.linearization_level = 2  # the relaxation has all rows, also those of values and cells
+    parameters.max_time_in_seconds = task.remaining()
+    wrapper.set_parameters(parameters)
+    wrapper.add_solution_callback(listener)
+    wrapper.add_best_bound_callback(lambda bound: task.prove(writer.unscaled(integer_below(bound))))
+    response = wrapper.solve(writer.model)
+    wrapper.clear_solution_callback(listener)
+    if response.status == cp_sat.INFEASIBLE:
+        return False
+    task.prove(writer.unscaled(response.inner_objective_lower_bound))
+    return True
 
 
 class _Writer:
@@ -74,7 +79,7 @@ class _Writer:
 
     def write(self) -> bool:
         """Write everything down; False if that takes too long."""
-        proto, program, task = self.model.proto, self._program, self._task
+        proto, program, task = self.model, self._program, self._task
         for part in (self._columns(), self._equations(), self._memory()):
             for number, _ in enumerate(part):
                 if number % CLOCK == 0 and task.late():
@@ -90,14 +95,14 @@ class _Writer:
         return True
 
     def _columns(self) -> Iterator[None]:
-        variables = self.model.proto.variables
+        variables = self.model.variables
         for upper in self._program.upper.tolist():
             variables.add().domain.extend((0, upper))
             yield
 
     def _equations(self) -> Iterator[None]:
         """One value of every variable; the cells of every margin add up to its value."""
-        constraints, first = self.model.proto.constraints, self._program.model.start.tolist()
+        constraints, first = self.model.constraints, self._program.model.start.tolist()
         for begin, end in pairwise(first):
             constraints.add().exactly_one.literals.extend(range(begin, end))
             yield
@@ -110,7 +115,7 @@ class _Writer:
             yield
 
     def _memory(self) -> Iterator[None]:
-        memory, constraints = self._program.memory, self.model.proto.constraints
+        memory, constraints = self._program.memory, self.model.constraints
         rows = zip(
             _rows(memory.start, memory.column), _rows(memory.start, memory.use), memory.room.tolist(), strict=True
         )
@@ -128,11 +133,11 @@ def _rows(start: Ints, flat: Ints) -> Iterator[list[int]]:
         yield flat[begin:end].tolist()
 
 
-def _listener(cp_model: Any, task: Task, program: Program) -> Any:
+def _listener(cp_sat: Any, task: Task, program: Program) -> Any:
     """CP-SAT's callback; its class cannot be named before the package is imported."""
 
-    class Listener(cp_model.CpSolverSolutionCallback):
-        def on_solution_callback(self) -> None:
+    class Listener(cp_sat.SolutionCallback):
+        def OnSolutionCallback(self) -> None:  # noqa: N802
             task.offer(program.values(np.array(self.Response().solution)))
 
     return Listener()

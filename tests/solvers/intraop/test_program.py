@@ -1,0 +1,145 @@
+"""The integer program of a model: its rows say what the model says, and any dual values prove a bound."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from solvers.intraop._memory import Timeline
+from solvers.intraop._model import build
+from solvers.intraop._problem import Problem
+from solvers.intraop._program import Program
+from solvers.intraop._program_dual import price, proved
+from solvers.intraop._program_float import FloatProgram
+from solvers.intraop._program_memory import memory_of_all_steps, memory_of_steps
+from solvers.intraop.ilp_cpsat import ilp_cpsat
+from solvers.intraop.ilp_highs import ilp_highs
+from solvers.intraop.ilp_scip import ilp_scip
+from solvers.intraop.lp import lp
+from solvers.intraop.toulbar2 import toulbar2
+from solvers.intraop.toulbar2_exact import toulbar2_exact
+from solvers.registry import LocalRun
+
+PROGRAMS = (ilp_cpsat, ilp_scip, ilp_highs)
+
+
+def whole(instance):
+    """The problem of an instance, not reduced."""
+    timeline = Timeline.of(instance)
+    return Problem(instance, timeline, build(instance, np.zeros(len(timeline.usage), dtype=bool)))
+
+
+def crowded(tiny, seed):
+    """Many nodes over many steps, so that sums of memory are worth their columns; half of all assignments fit."""
+    rng = np.random.default_rng(seed)
+    begin = rng.integers(0, 40, 60)
+    rows = [(int(b), int(b + rng.integers(0, 40)), [0, 1, 2], (8 * rng.integers(0, 9, 3)).tolist()) for b in begin]
+    instance = tiny.make(rows)
+    peaks = [instance.peak(instance.usage.reshape(-1, 3)[np.arange(60), rng.integers(0, 3, 60)]) for _ in range(21)]
+    return tiny.make(rows, limit=int(np.median(peaks)))
+
+
+def row_sums(start, column, value, columns):
+    """What the rows come to."""
+    row = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    return np.bincount(row, weights=value * columns[column], minlength=len(start) - 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_of_memory_say_what_every_step_says(tiny, seed):
+    problem = whole(crowded(tiny, seed))
+    program, rng = Program.of(problem), np.random.default_rng(seed)
+    assert len(program.memory.most)
+    assert program.memory.unit % 8 == 0
+    outcomes = set()
+    for _ in range(200):
+        value = rng.integers(problem.model.sizes)
+        columns = program.columns(value)
+        assert (columns[program.first_sum :] <= program.memory.most).all()
+        sums = row_sums(program.memory.start, program.memory.column, program.memory.use, columns)
+        fits = bool((problem.overload(value) <= 0).all())
+        assert fits == bool((sums <= program.memory.room).all())
+        outcomes.add(fits)
+    assert outcomes == {False, True}
+
+
+def test_sums_make_rows_shorter(tiny):
+    problem = whole(crowded(tiny, 0))
+    short, long = memory_of_all_steps(problem, 10**6), memory_of_steps(problem, range(problem.timeline.steps))
+    assert len(short.use) < 0.7 * len(long.use)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_of_assignments_keep_the_rows_and_cost_the_same(tiny, seed):
+    rng = np.random.default_rng(seed)
+    problem = whole(tiny.draw(rng, nodes=6, arity=4, impossible=0.02))
+    model, program = problem.model, Program.of(problem)
+    floats = FloatProgram(program, model.forbidden)
+    start, column, entry, low, high = floats.rows
+    seen = 0
+    for value in map(np.array, np.ndindex(*model.sizes)):
+        cost = model.cost(value)
+        if cost < model.forbidden:
+            seen += 1
+            assert int((program.cost * program.columns(value)).sum()) == cost
+            assert (program.values(program.columns(value)) == value).all()
+            sums = row_sums(start, column, entry, floats.columns(value))
+            keeps = bool(((low - 1e-9 <= sums) & (sums <= high + 1e-9)).all())
+            assert keeps == bool((problem.overload(value) <= 0).all())
+    assert seen
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("size", [1.0, 1e12, np.inf, np.nan])
+def test_any_dual_values_prove_a_bound(tiny, seed, size):
+    rng = np.random.default_rng(seed)
+    instance = tiny.draw(rng, impossible=0.1)
+    problem, best = whole(instance), tiny.best(instance)
+    program = Program.of(problem, range(problem.timeline.steps))
+    if best[0] or not np.diff(program.tables.start).all():
+        return
+    floats = FloatProgram(program, problem.model.forbidden)
+    dual = rng.normal(size=len(floats.rows[3])) * size
+    assert proved(floats, dual) <= best[1]
+
+
+def test_dual_values_of_nothing_prove_the_cheapest_parts(tiny):
+    instance = tiny.make([(0, 1, [3, 5], [0, 0]), (0, 1, [7, 4], [0, 0])], [((0, 1), [9, 2, 6, 8])])
+    floats = FloatProgram(Program.of(whole(instance), []), 100)
+    assert proved(floats, np.zeros(len(floats.rows[3]))) == instance.cheapest_parts()
+
+
+def test_a_price_is_never_more_than_the_room_is_worth(tiny):
+    problem = whole(crowded(tiny, 3))
+    rows, rng = memory_of_steps(problem, range(problem.timeline.steps)), np.random.default_rng(0)
+    for scale in (1e-9, 1.0, 1e9):
+        of_value, worth = price(rows, scale * rng.random(len(rows.room)), len(problem.variable))
+        for _ in range(200):
+            value = rng.integers(problem.model.sizes)
+            if (problem.overload(value) <= 0).all():
+                assert of_value[problem.model.start[:-1] + value].sum() <= worth
+
+
+@pytest.mark.parametrize("solver", PROGRAMS)
+def test_a_program_too_large_for_the_memory_leaves_the_first_solution(tiny, capfd, solver):
+    trial = LocalRun(seconds=30.0, memory=0.001)
+    instance = crowded(tiny, 0)
+    solver(instance, trial)
+    assert "does not fit into 0 MiB" in capfd.readouterr().err
+    assert tiny.value(instance, trial.solutions[-1])[0] == 0
+    assert trial.bounds == [instance.cheapest_parts()]
+
+
+@pytest.mark.parametrize("solver", [*PROGRAMS, toulbar2_exact, lp, toulbar2])
+def test_a_run_ends_soon_after_its_time(tiny, solver):
+    rng = np.random.default_rng(0)
+    rows = [(v, v + 20, rng.integers(0, 999, 8).tolist(), rng.integers(0, 99, 8).tolist()) for v in range(400)]
+    pairs = [((v, v + skip), rng.integers(0, 999, 64).tolist()) for v in range(380) for skip in (1, 3, 11)]
+    instance = tiny.make(rows, pairs, limit=600)
+    trial, began = LocalRun(seconds=1.5, cores=2), time.monotonic()
+    solver(instance, trial)
+    assert time.monotonic() - began < 20
+    assert trial.bounds
+    assert trial.solutions or solver in (lp, toulbar2)
