@@ -19,6 +19,10 @@ from solvers.intraop._problem import Problem
 from solvers.intraop._program_memory import Rows, memory_of_all_steps, memory_of_steps
 from solvers.intraop._ragged import offsets, spread, within
 
+#: Seconds that an engine may take to notice that its time is up, for each entry of its program, and the fraction of its
+#: time that is kept back for it at most.
+NOTICE, LARGEST_NOTICE = 2e-6, 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class Tables:
@@ -133,6 +137,10 @@ class Program:
         tables = self.tables
         rows = len(self.model.unary) + len(tables.margin_cell) + len(tables.margin_value) + len(self.memory.column)
         return rows + self.first_sum + len(self.memory.most)
+
+    def notice(self, seconds: float) -> float:
+        """How long before the end of some seconds an engine must be told to stop."""
+        return min(LARGEST_NOTICE * seconds, NOTICE * self.entries)
 
     def margins(self) -> tuple[Ints, Ints]:
         """``(start, column)``: of every margin the column of its value, then those of its cells."""

@@ -18,9 +18,8 @@ from instances.columns import Floats, Ints
 from solvers.intraop._program_float import FloatProgram
 from solvers.intraop._workers import Workers
 
-#: Before a child is killed, the engine is to end by itself: so many seconds, and more for each entry, which it may take
-#: to notice, but at most this fraction of its time.
-EARLIER, EARLIER_AN_ENTRY, MOST_EARLIER = 0.5, 2e-6, 0.1
+#: Seconds, and at most the fraction of its time, that a child has beyond its engine's before it is killed.
+GRACE, LARGEST_GRACE = 0.5, 0.05
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def minimise(
     """
     _import()
     seconds = until - time.monotonic()
-    by_itself = until - min(MOST_EARLIER * seconds, EARLIER + EARLIER_AN_ENTRY * program.program.entries)
+    by_itself = until - program.program.notice(seconds) - min(GRACE, LARGEST_GRACE * seconds)
 
     def job() -> Ints:
         return _packed(_solve(program, by_itself, integer, hint, options))

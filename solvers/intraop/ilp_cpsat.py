@@ -51,7 +51,7 @@ def _engine(task: Task) -> bool:
     parameters.num_workers = task.run.cores
     parameters.random_seed = task.run.seed % 2**31
     parameters.linearization_level = 2  # the relaxation has all rows, also those of values and cells
-    parameters.max_time_in_seconds = task.remaining()
+    parameters.max_time_in_seconds = task.remaining() - program.notice(task.remaining())
     wrapper.set_parameters(parameters)
     wrapper.add_solution_callback(listener)
     wrapper.add_best_bound_callback(lambda bound: task.prove(writer.unscaled(integer_below(bound))))

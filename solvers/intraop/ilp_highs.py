@@ -35,8 +35,8 @@ def _engine(task: Task) -> bool:
         return True
     if len(answer.column):
         task.offer(program.values(answer.column))
-    if answer.infeasible and task.start is None:
-        return False
+    if answer.infeasible:
+        return task.start is not None
     task.prove(floats.bound(answer.bound))
     return True
 

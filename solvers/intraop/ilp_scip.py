@@ -41,7 +41,8 @@ def _engine(task: Task) -> bool:
     scip = _Scip(FloatProgram(program, task.top), task)
     if not scip.write():
         return True
-    return scip.solve(task.remaining() - FREEING * (began - task.remaining()))
+    freeing = FREEING * (began - task.remaining())
+    return scip.solve(task.remaining() - program.notice(task.remaining()) - freeing)
 
 
 class _Scip:
