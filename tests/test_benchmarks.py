@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
-import benchmarks
 import numpy as np
 import pytest
 import yardstick
+from tracked import benchmarks
 
+from instances.jsonfile import read_json
 from solvers.native import PipelineCore, kahn
 
 GROUPS = (benchmarks.Slicing, benchmarks.Reading, benchmarks.Verification, benchmarks.Overhead, benchmarks.Gaps)
@@ -47,6 +51,22 @@ def test_figure(group, name, params):
     figure = getattr(prepared(group, params), name)(*params)
     assert math.isfinite(figure)
     assert figure >= 0
+
+
+ALL_OF = """
+import importlib, pathlib, pkgutil, sys
+folder = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(folder.parent))
+for module in pkgutil.iter_modules(importlib.import_module(folder.name).__path__, folder.name + "."):
+    importlib.import_module(module.name)
+"""
+
+
+def test_asv_can_import_all_of_its_folder():
+    root = Path(__file__).parents[1]
+    folder = root / read_json(root / "asv.conf.json")["benchmark_dir"]
+    done = subprocess.run([sys.executable, "-P", "-c", ALL_OF, folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("stages", [1, 2, 7, 80])

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks import layered
 from cffi import FFI
+from tracked.benchmarks import layered
 
 from instances.graph import Index
 from instances.pipeline import Instance

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import benchmarks
 import psutil
 from marked import Marked, ended
+from tracked import benchmarks
 
 from harness.cpus import usable_cpus
 from instances.jsonfile import write_json

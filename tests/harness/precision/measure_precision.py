@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import benchmarks
 import pytest
+from tracked import benchmarks
 
 from harness.limits import Limits, Outcome
 

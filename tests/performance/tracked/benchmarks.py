@@ -24,7 +24,7 @@ from solvers.native import PipelineCore, kahn
 from solvers.registry import LocalRun, load_file, source_hash
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parents[1] / "instances" / "data"
+DATA = HERE.parents[2] / "instances" / "data"
 SOLVERS = Path(native.__file__).resolve().parent  # of the installed project
 
 
