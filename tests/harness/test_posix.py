@@ -341,10 +341,10 @@ def test_far_more_threads_than_processes_are_ended(run):
     ids=["files in memory", "open files", "deep folders", "folders"],
 )
 def test_what_is_slow_to_look_at_does_not_stop_the_clock(run, body):
-    limits = Limits(1.0, 512.0, processes=100)
+    limits = Limits(0.5, 512.0, processes=100)
     body = f"try:\n{textwrap.indent(body, '    ')}\nexcept OSError:\n    time.sleep(60)"
     outcome = run(body, limits=limits)
-    assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 1 s")
+    assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 0.5 s")
     assert outcome.wall_s < 10
 
 
