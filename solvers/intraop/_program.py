@@ -21,7 +21,7 @@ from solvers.intraop._ragged import offsets, spread, within
 
 #: Seconds that an engine may take to notice that its time is up, for each entry of its program, and the fraction of its
 #: time that is kept back for it at most.
-NOTICE, LARGEST_NOTICE = 2e-6, 0.1
+NOTICE, LARGEST_NOTICE = 2e-6, 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ _Part = tuple[Ints, Ints, Ints, Ints, Ints]  # cells of every table, their costs
 
 def _pairs(model: Model) -> _Part:
     """The allowed cells of all pairs, each of which has one margin for each value of its tail, then of its head."""
-    pair = np.flatnonzero(_largest(model.cell, model.cell_start) > 0)
+    pair = costly_pairs(model)
     tail, head = model.tail[pair], model.head[pair]
     rows, columns = model.sizes[tail], model.sizes[head]
     place = spread(model.cell_start[pair], rows * columns)
@@ -78,8 +78,10 @@ def _pairs(model: Model) -> _Part:
     return count, model.cell[place[allowed]], value, np.tile(np.arange(len(allowed)), 2), margin
 
 
-def _largest(cell: Ints, start: Ints) -> Ints:
-    return np.maximum.reduceat(cell, start[:-1]) if len(start) > 1 else start[:0]
+def costly_pairs(model: Model) -> Ints:
+    """The pairs in which some cell is not 0, which have a table in the program."""
+    largest = np.maximum.reduceat(model.cell, model.cell_start[:-1]) if len(model.tail) else model.tail
+    return np.flatnonzero(largest > 0)
 
 
 def _wide(model: Model) -> Iterator[_Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from instances.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._problem import Problem, worst_steps
 from solvers.intraop._program import Program
-from solvers.intraop._program_dual import proved
+from solvers.intraop._program_dual import polished, proved
 from solvers.intraop._program_float import FloatProgram
 from solvers.intraop._program_mathopt import minimise
 from solvers.intraop._program_run import Task, prove
@@ -18,6 +19,10 @@ from solvers.registry import Run, bound
 
 #: Entries up to which HiGHS solves the program, by the simplex method; PDLP, by gradients, beyond.
 LARGEST = 1_000_000
+#: The fraction of the time for PDLP, and the rest for what messages can make of its dual values.
+ENGINE = 0.7
+#: Iterations of PDLP between two looks at the clock.
+CHECKS = 8
 #: Rows of memory added at once, and the fraction of the limit above which a step is overloaded.
 MORE_ROWS, OVERLOAD = 5, 1e-5
 #: The fraction of the limit within which a step of the first solution gets a row from the beginning.
@@ -28,7 +33,8 @@ NEAR = 0.02
 def lp(instance: Instance, run: Run) -> None:
     """Relax the integer program of the reduced network, memory rows added where violated (HiGHS, PDLP when large).
 
-    Whatever the engine's dual values are, the bound is what they prove in exact integers; see `_program_dual`.
+    Whatever the engine's dual values are, the bound is what they prove in exact integers; see `_program_dual`. Those of
+    a program that time did not suffice for are improved by message passing first.
     """
     prove(instance, run, _engine)
 
@@ -40,11 +46,14 @@ def _engine(task: Task) -> bool:
         if not np.diff(program.tables.start).all():
             return False
         floats = FloatProgram(program, task.top)
-        answer = minimise(floats, task.until, integer=False, **_parameters(task, program))
+        until = time.monotonic() + (ENGINE if program.entries > LARGEST else 1.0) * task.remaining()
+        answer = minimise(floats, until, integer=False, **_parameters(task, program))
         if answer is None:
             return True
         if len(answer.dual):
             task.prove(proved(floats, answer.dual))
+        if len(answer.dual) and not answer.optimal and not task.problem.model.wide:
+            task.prove(polished(floats, answer.dual, task.until))
         more = _overloaded(task, answer.column)
         if not set(more) - set(steps):
             return True
@@ -68,5 +77,5 @@ def _overloaded(task: Task, column: Any) -> list[int]:
 
 def _parameters(task: Task, program: Program) -> dict[str, Any]:
     if program.entries > LARGEST:
-        return {"threads": task.run.cores}
+        return {"threads": task.run.cores, "pdlp": {"termination_check_frequency": CHECKS}}
     return {"highs": {"string_options": {"parallel": "off"}}}

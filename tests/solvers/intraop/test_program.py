@@ -11,7 +11,7 @@ from solvers.intraop._memory import Timeline
 from solvers.intraop._model import build
 from solvers.intraop._problem import Problem
 from solvers.intraop._program import Program
-from solvers.intraop._program_dual import price, proved
+from solvers.intraop._program_dual import polished, price, proved
 from solvers.intraop._program_float import FloatProgram
 from solvers.intraop._program_memory import memory_of_all_steps, memory_of_steps
 from solvers.intraop.ilp_cpsat import ilp_cpsat
@@ -91,18 +91,43 @@ def test_columns_of_assignments_keep_the_rows_and_cost_the_same(tiny, seed):
     assert seen
 
 
-@pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("size", [1.0, 1e12, np.inf, np.nan])
-def test_any_dual_values_prove_a_bound(tiny, seed, size):
-    rng = np.random.default_rng(seed)
-    instance = tiny.draw(rng, impossible=0.1)
-    problem, best = whole(instance), tiny.best(instance)
-    program = Program.of(problem, range(problem.timeline.steps))
-    if best[0] or not np.diff(program.tables.start).all():
-        return
-    floats = FloatProgram(program, problem.model.forbidden)
-    dual = rng.normal(size=len(floats.rows[3])) * size
-    assert proved(floats, dual) <= best[1]
+@pytest.mark.parametrize("arity", [2, 3])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e12, np.inf, np.nan])
+def test_any_dual_values_prove_a_bound(tiny, arity, size):
+    """Messages passed on from them as well."""
+    usual = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        instance = tiny.draw(rng, arity=arity, impossible=0.1)
+        problem, best = whole(instance), tiny.best(instance)
+        program = Program.of(problem, range(problem.timeline.steps))
+        floats = FloatProgram(program, problem.model.forbidden)
+        dual = rng.normal(size=len(floats.rows[3])) * size
+        if best[0] or not np.diff(program.tables.start).all():
+            continue
+        usual += 1
+        assert proved(floats, dual) <= best[1]
+        if arity == 2:
+            assert polished(floats, dual, time.monotonic() + 10) <= best[1]
+    assert usual > 15
+
+
+def test_messages_of_huge_costs_prove_nothing(tiny):
+    problem = whole(tiny.make([(0, 1, [10**17, 10**17 + 1], [0, 0])] * 3))
+    floats = FloatProgram(Program.of(problem, []), problem.model.forbidden)
+    assert polished(floats, np.zeros(len(floats.rows[3])), time.monotonic() + 10) == 0
+
+
+def test_messages_passed_on_prove_more(tiny):
+    gains = 0
+    for seed in range(30):
+        instance = tiny.draw(np.random.default_rng(seed), arity=2, impossible=0.0)
+        floats = FloatProgram(Program.of(whole(instance), []), 10**3)
+        nothing = np.zeros(len(floats.rows[3]))
+        before, after = proved(floats, nothing), polished(floats, nothing, time.monotonic() + 10)
+        assert before <= after
+        gains += before < after
+    assert gains > 5
 
 
 def test_dual_values_of_nothing_prove_the_cheapest_parts(tiny):
