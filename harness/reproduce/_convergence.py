@@ -166,11 +166,16 @@ def settled(curve: Curve, within: float = 0.01) -> float | None:
     return next(time for time, value in curve if value <= enough)
 
 
+def reduction(without: float, full: float) -> float:
+    """(without - full) / without, in %."""
+    return 100 * (without - full) / without if without else 0.0
+
+
 def difference(without: Curve, full: Curve) -> Curve:
-    """(without - full) / without, in %, from when both have begun."""
+    """The reduction over time, from when both have begun."""
     times = sorted({time for time, _ in (*without, *full)})
     pairs = [(time, value_at(without, time), value_at(full, time)) for time in times]
-    found = [(time, 100 * (a - b) / a if a else 0.0) for time, a, b in pairs if a is not None and b is not None]
+    found = [(time, reduction(a, b)) for time, a, b in pairs if a is not None and b is not None]
     return [found[0], *(after for before, after in pairwise(found) if after[1] != before[1])] if found else []
 
 

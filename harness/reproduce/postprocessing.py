@@ -47,34 +47,33 @@ def _section(title: str, told: str, cases: Sequence[Case]) -> Section:
         "Reduction of the cost, %",
         [row for case in cases for row in _rows(case)],
         digits=3,
-        note="Medians over the seeds. A published row has medians of the first round and of a late one, of one seed.",
+        note="Medians over the seeds. First: of the first solutions of both, on one core of the same network; then "
+        "at times of the run. A published row has medians of the first round and of a late one, of one seed.",
     )
     plots = [_plot(cases)] if any(case.runs for case in cases) else []
     return Section(title, [told] if told else [], [table] if table.rows else [], plots)
 
 
-def _reductions(case: Case) -> list[Curve]:
-    """For every seed with solutions of both, the reduction over time."""
+def _pairs(case: Case) -> list[tuple[Curve, Curve]]:
+    """Costs over time without and with post-processing, for every seed that has solutions of both."""
     full = {run.cell.seed: run.costs[1:] for run in case.runs.get(WINNER, ())}
-    found = [
-        convergence.difference(run.costs[1:], full[run.cell.seed])
-        for run in case.runs.get(WITHOUT, ())
-        if run.cell.seed in full
-    ]
-    return [curve for curve in found if curve]
+    found = [(run.costs[1:], full.get(run.cell.seed, ())) for run in case.runs.get(WITHOUT, ())]
+    return [(without, curve) for without, curve in found if without and curve]
 
 
 def _rows(case: Case) -> list[Row]:
     """Ours, and what was published, as far as they are there."""
     rows = []
-    curves = _reductions(case)
     if case.runs:
+        pairs = _pairs(case)
+        curves = [convergence.difference(*pair) for pair in pairs]
+        firsts = [convergence.reduction(without[0][1], full[0][1]) for without, full in pairs]
         at = {f"at {share} %": share / 100 * case.limit for share in (25, 50, 100)}
         values = {
             words: convergence.median_of(convergence.value_at(x, time) for x in curves) for words, time in at.items()
         }
-        first = convergence.median_of(curve[0][1] for curve in curves)
-        rows.append({"instance": case.name, "figures": HERE, "pairs of runs": len(curves), "first": first, **values})
+        whole = {"pairs of runs": len(pairs), "first": convergence.median_of(firsts), **values}
+        rows.append({"instance": case.name, "figures": HERE, **whole})
     printed = [convergence.record()["reduction"][when].get(case.entry.id) for when in ("first", "late")]
     if any(value is not None for value in printed):
         blank = {"at 25 %": None, "at 50 %": None, "at 100 %": printed[1]}
@@ -85,7 +84,7 @@ def _rows(case: Case) -> list[Row]:
 def _plot(cases: Sequence[Case]) -> Plot:
     lines = []
     for colour, case in enumerate(cases):
-        points, spread = convergence.median_curve(_reductions(case), case.limit)
+        points, spread = convergence.median_curve([convergence.difference(*pair) for pair in _pairs(case)], case.limit)
         lines.append(Line(case.name, points, 1 + colour % 6, steps=True, spread=spread))
     return Plot(
         "Reduction over time",
