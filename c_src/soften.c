@@ -50,9 +50,14 @@ int shard_soft_tables(const struct shard_network *network, const int64_t *place,
     return SHARD_OK;
 }
 
-/* exp(x) for x of at most 0, to about five digits */
-static inline float exp_of(float x) {
-    const float bits = x * 1.44269504F < -100.0F ? -100.0F : x * 1.44269504F;
+/* Binary digits by which exp falls before it counts as no less. */
+#define FALL 100.0F
+
+/* exp(x) for x of at most 0, to about five digits; `fall` is FALL, as a variable: about a constant the
+ * compiler would branch, and vectorise no loop. */
+static inline float exp_of(float x, float fall) {
+    float bits = x * 1.44269504F;
+    bits = bits > -fall ? bits : -fall;
     const int32_t whole = (int32_t)(bits - 0.5F);
     const float part = bits - (float)whole;
     const float high = 0.05550411F + part * (0.00961813F + part * 0.00133336F);
@@ -64,29 +69,39 @@ static inline float exp_of(float x) {
     return power * scale.value;
 }
 
-/* For every column j: the least of cell[i][j] - sent[i] over the rows, and the sum of exp((least - it) / s).
- */
-WIDE static void soft_least(const float *cell, int64_t rows, int64_t columns, const struct pass *pass) {
-    const float per = 1.0F / pass->softness, *sent = pass->sent;
-    for (int64_t first = 0; first < columns; first += LANES) {
-        float least[LANES], sum[LANES];
-        for (int k = 0; k < LANES; k++) {
-            least[k] = INFINITY;
-            sum[k] = 0.0F;
-        }
-        for (int64_t i = 0; i < rows; i++)
-            for (int k = 0; k < LANES; k++) {
-                const float left = cell[i * columns + first + k] - sent[i];
-                least[k] = left < least[k] ? left : least[k];
-            }
-        for (int64_t i = 0; i < rows; i++)
-            for (int k = 0; k < LANES; k++)
-                sum[k] += exp_of((least[k] - (cell[i * columns + first + k] - sent[i])) * per);
-        for (int k = 0; k < LANES; k++) {
-            pass->least[first + k] = least[k];
-            pass->sum[first + k] = sum[k];
-        }
+/* log(x) for x of at least 1, to about five digits */
+static inline float log_of(float x) {
+    union {
+        float value;
+        int32_t bits;
+    } part = {x};
+    const int32_t whole = (part.bits >> 23) - 127;
+    part.bits -= whole * (1 << 23);
+    const float t = (part.value - 1.0F) / (part.value + 1.0F), square = t * t;
+    const float series = 1.0F + square * (0.33333333F + square * (0.2F + square * 0.14285714F));
+    return (float)whole * 0.69314718F + 2.0F * t * series;
+}
+
+/* least[j] = -s log(sum over i of exp((sent[i] - cell[i][j]) / s)), computed beside the plain least */
+WIDE static void soft_least(const float *restrict cell, int64_t rows, int64_t columns,
+                            const float *restrict sent, float softness, float fall, float *restrict least,
+                            float *restrict sum) {
+    const float per = 1.0F / softness;
+    columns = columns / LANES * LANES; /* it is such a multiple: no rest to loop over */
+    for (int64_t j = 0; j < columns; j++) {
+        least[j] = INFINITY;
+        sum[j] = 0.0F;
     }
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            const float left = cell[i * columns + j] - sent[i];
+            least[j] = left < least[j] ? left : least[j];
+        }
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            sum[j] += exp_of((least[j] - (cell[i * columns + j] - sent[i])) * per, fall);
+    for (int64_t j = 0; j < columns; j++)
+        least[j] -= softness * log_of(sum[j]);
 }
 
 /* The messages of the pair e to v, or to its other end. */
@@ -109,10 +124,10 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
     for (int64_t i = 0; i < rows; i++) /* the greatest becomes 0: floats are fine beside it */
         pass->sent[i] = (float)(theirs[i] - most);
     const float *cell = pass->table + pass->place[e] + (is_tail ? size_of(network, v) * filled(rows) : 0);
-    soft_least(cell, rows, filled(size), pass);
+    soft_least(cell, rows, filled(size), pass->sent, pass->softness, FALL, pass->least, pass->sum);
     double *cost = pass->cost + network->start[v];
     for (int64_t i = 0; i < size; i++) {
-        const double offer = (double)(pass->least[i] - pass->softness * logf(pass->sum[i])) - most;
+        const double offer = (double)pass->least[i] - most;
         cost[i] += offer - mine[i];
         mine[i] = offer;
     }
