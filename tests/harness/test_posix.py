@@ -301,8 +301,8 @@ def test_cpu_time_of_children_one_after_another_is_limited(run):
         "for _ in range(2000):\n    if os.fork() == 0: time.sleep(60); os._exit(0)\ntime.sleep(60)",
         "for _ in range(11):\n    os.fork()\ntime.sleep(60)",
         "for _ in range(2000):\n    if os.fork() == 0: os.setsid(); time.sleep(60); os._exit(0)\ntime.sleep(60)",
-        # At most 150 at once, each of which puts another in its place for ten seconds.
-        "end = time.time() + 10\nfor _ in range(150):\n    if os.fork() == 0:\n        break\n"
+        # At most 300 at once, each of which puts another in its place for ten seconds.
+        "end = time.time() + 10\nfor _ in range(300):\n    if os.fork() == 0:\n        break\n"
         "else:\n    time.sleep(60)\n"
         "while time.time() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()",
     ],
