@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shlex
 import subprocess
-import sysconfig
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from compiled import CORE, SANITIZE, compiled, require
 
 HERE = Path(__file__).resolve().parent
-CORE = HERE.parents[1] / "c_src"
-COMPILER = shlex.split(sysconfig.get_config_var("CC") or "cc")[:1]
 #: Which kernels each test program is linked with.
 PROGRAMS = {
     "kernels": ("kahn", "segment", "slice", "decode", "partition", "anneal", "flow", "cheapest"),
     "networks": ("messages", "dominate", "contract"),
 }
-SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +30,11 @@ def build() -> ModuleType:
     return module
 
 
-def compile_program(target: Path, sources: list[Path], flags: tuple[str, ...]) -> Path:
-    command = [*COMPILER, *flags, f"-I{CORE}", *map(str, sources), "-Wl,--wrap=malloc", "-lm", "-o", str(target)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return target
-
-
-def require_sanitizers(folder: Path, *flags: str) -> None:
-    trivial = folder / "trivial.c"
-    trivial.write_text("int main(void) { return 0; }\n")
-    try:
-        subprocess.run([compile_program(folder / "trivial", [trivial], flags)], check=True, capture_output=True)
-    except (AssertionError, subprocess.CalledProcessError):
-        pytest.skip(f"programs compiled with {' '.join(flags)} do not run here")
-
-
 @pytest.fixture(scope="module", params=["plain", "sanitized"])
 def flags(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """How a test program is compiled."""
     if request.param == "sanitized":
-        require_sanitizers(tmp_path_factory.mktemp("trivial"), *SANITIZE)
+        require(tmp_path_factory.mktemp("trivial"), *SANITIZE)
         return SANITIZE
     return ()
 
@@ -65,8 +45,8 @@ def program(
 ) -> Path:
     """A test program with the kernels that it tests."""
     sources = [HERE / f"{request.param}.c", *(CORE / f"{name}.c" for name in PROGRAMS[request.param])]
-    strict = (*build.FLAGS, "-Wpedantic", "-Wconversion", *flags)
-    return compile_program(tmp_path_factory.mktemp("program") / request.param, sources, strict)
+    strict = (*build.FLAGS, "-Wpedantic", "-Wconversion", *flags, "-Wl,--wrap=malloc")
+    return compiled(tmp_path_factory.mktemp("program") / request.param, sources, *strict)
 
 
 def test_kernels_agree_with_their_definitions(program: Path) -> None:
@@ -83,11 +63,10 @@ def test_a_wrong_result_fails_the_program(program: Path) -> None:
 
 def test_a_thread_may_stop_what_another_one_runs(tmp_path: Path) -> None:
     flags = ("-std=gnu11", "-g", "-O1", "-fsanitize=thread", "-pthread")
-    require_sanitizers(tmp_path, *flags)
+    require(tmp_path, *flags)
     sources = [CORE / f"{name}.c" for name in ("kahn", "segment", "slice", "decode", "partition", "anneal")]
-    command = [*COMPILER, *flags, f"-I{CORE}", str(HERE / "stop.c"), *map(str, sources), "-lm", "-o", "stop"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    done = subprocess.run([tmp_path / "stop"], capture_output=True, text=True, timeout=60)
+    stop = compiled(tmp_path / "stop", [HERE / "stop.c", *sources], *flags)
+    done = subprocess.run([stop], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
     assert done.returncode == 0
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import random
-import shlex
 import struct
 import subprocess
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from compiled import CORE, SANITIZE, compiled, require
 
 from instances import scan
 
 HERE = Path(__file__).resolve().parent
-CORE = HERE.parents[1] / "c_src"
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
-SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 TEXTS = 3000
 ODD = (
     "",
@@ -48,19 +45,9 @@ EDGES = (0, 1, 9, 10, 99999999, 100000000, 10**16, 10**18, 2**63 - 1, 2**63, -(2
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scan")
     flags = SANITIZE if request.param == "sanitized" else ("-O3",)
-    (folder / "trivial.c").write_text("int main(void) { return 0; }\n")
-    if compiled(folder / "trivial", [folder / "trivial.c"], *flags) or subprocess.run([folder / "trivial"]).returncode:
-        pytest.skip("this compiler has no address and undefined-behaviour sanitizers")
+    require(folder, *flags)
     sources = [HERE / "scan.c", CORE / "scan.c", CORE / "digest.c"]
-    assert compiled(folder / "scan", sources, *STRICT, *flags, f"-I{CORE}", "-Wl,--wrap=realloc") == ""
-    return folder / "scan"
-
-
-def compiled(target: Path, sources: list[Path], *flags: str) -> str:
-    """What the compiler complains about."""
-    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
-    done = subprocess.run([compiler, *flags, *map(str, sources), "-o", str(target)], capture_output=True, text=True)
-    return done.stderr if done.returncode else ""
+    return compiled(folder / "scan", sources, *STRICT, *flags, "-Wl,--wrap=realloc")
 
 
 def documents(rng: random.Random) -> Iterator[str]:

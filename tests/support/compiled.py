@@ -1,0 +1,32 @@
+"""C programs of tests, compiled with the kernels that they test, plain or under sanitizers."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+CORE = Path(__file__).parents[2] / "c_src"
+COMPILER = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
+SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+
+
+def compiled(target: Path, sources: list[Path], *flags: str) -> Path:
+    """The program made of these sources; an error if the compiler complains."""
+    command = [COMPILER, *flags, f"-I{CORE}", *map(str, sources), "-lm", "-o", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def require(folder: Path, *flags: str) -> None:
+    """Skip where programs that are compiled so do not run."""
+    trivial = folder / "trivial.c"
+    trivial.write_text("int main(void) { return 0; }\n")
+    try:
+        subprocess.run([compiled(folder / "trivial", [trivial], *flags)], check=True, capture_output=True)
+    except (AssertionError, subprocess.CalledProcessError):
+        pytest.skip(f"programs compiled with {' '.join(flags)} do not run here")
