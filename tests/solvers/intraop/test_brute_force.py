@@ -41,7 +41,7 @@ def blocks():
 def run(name, instance):
     """The run, and why the instance was declined, if it was."""
     known = name in COMPLETE or name in OTHERS
-    trial, reason = LocalRun(seconds=60.0 if known else SECONDS), None
+    trial, reason = LocalRun(seconds=30.0 if known else SECONDS), None
     try:
         METHODS[name].function(instance, trial, **METHODS[name].params)
     except Declined as declined:
