@@ -168,18 +168,8 @@ def test_progress_tells_how_far_a_campaign_is(store, zoo, chain, capsys):
 def test_the_command_line_resumes(tmp_path, chain):
     zoo_file = str(Path(__file__).parent / "zoo" / "zoo.py")
     command = [sys.executable, "-m", "harness", "run", "--instance", str(chain.path), "--solver-path", zoo_file]
-    command += [
-        "--solver",
-        "good",
-        "--solver",
-        "bounds",
-        "--seeds",
-        "2",
-        "--timeout",
-        "10",
-        "--results",
-        str(tmp_path / "r"),
-    ]
+    command += ["--solver", "good", "--solver", "bounds", "--seeds", "2", "--timeout", "10", "--limits", "posix"]
+    command += ["--results", str(tmp_path / "r")]
     first = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "[3/3]" in first.stderr  # two seeds of the solver, one of the bound
     again = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
