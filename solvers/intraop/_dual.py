@@ -23,13 +23,13 @@ FINE = 2**56
 UNITS = 2**24
 #: Softness as a fraction of the bound a variable: at first, at first where multipliers are given, at last; a stage's
 #: part of the one before.
-SOFT, WARM, HARD, NEXT = 1.0, 0.2, 0.003, 0.8
-#: Passes between two moves of the multipliers; moves between two looks for further steps; moves in a stage, at most;
+SOFT, WARM, HARD, NEXT = 1.0, 0.2, 0.001, 0.8
+#: Passes between two moves of the multipliers; moves between two looks for further steps; moves in a stage;
 #: fraction of the limit that memory misses it by when a stage is done.
-SWEEPS, LOOK, MOVES, SETTLED = 5, 4, 20, 0.01
+SWEEPS, LOOK, MOVES, SETTLED = 5, 4, range(4, 20), 0.01
 #: Exact passes that show what a stage is worth; those between two looks at what the last ones gain, and the fraction
 #: of the bound that is enough to go on.
-PROOF, POLISH, GAIN = 5, 20, 1e-5
+PROOF, POLISH, GAIN = 5, 10, 3e-5
 
 
 class Dual:
@@ -95,9 +95,17 @@ class Dual:
         """The problem without what no assignment below ``top`` contains; None if there is none."""
         return None if self.closed else self.problem.keep(*self.messages.prune())
 
+    def left(self, top: int) -> int:
+        """How many values and cells assignments that cost less than ``top`` can contain."""
+        if self.bound >= top:
+            return 0
+        end = min(self.messages.top, ((top - 1 >> self.drop) + 1) << self.bits)
+        return sum(int(allowed.sum()) for allowed in self.messages.prune(end))
+
     def climb(self, until: float, note: Callable[[], None] = lambda: None) -> None:
         """Raise the bound to where it gains little more, or until a time; ``note`` is called as it rises."""
         self.messages.sweep(PROOF)
+        self._cost = np.where(self.messages.cost < NEVER, self._cost, NEVER)  # what cannot be is out of the way
         soft = self._soft = self._softened()
         fraction = WARM if self._prices.rows else SOFT
         while fraction > HARD and not self.closed and time.monotonic() < until:
@@ -120,7 +128,7 @@ class Dual:
     def _stage(self, soft: Softened, fraction: float, until: float) -> None:
         """Pass messages at one softness until expected memory about fits, or for so many moves of multipliers."""
         softness = max(1.0, fraction * abs(self.messages.bound) / max(1, self.problem.model.variables))
-        for moves in range(MOVES):
+        for moves in range(MOVES.stop):
             if self.closed or time.monotonic() > until:
                 return
             soft.sweep(SWEEPS, softness)
@@ -128,7 +136,7 @@ class Dual:
             if moves % LOOK == 0 and self.problem.timeline.exact:
                 for row in self._prices.look(weight):
                     self._note_room(row)
-            if self._prices.move(weight, softness, soft.cost) < SETTLED and moves:
+            if self._prices.move(weight, softness, soft.cost) < SETTLED and moves + 1 >= MOVES.start:
                 return
 
     def _note_room(self, row: Row) -> None:

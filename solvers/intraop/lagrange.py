@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import time
 
-import numpy as np
-
 from instances.intraop import Instance
-from solvers.intraop._construct import construct
 from solvers.intraop._contradiction import contradiction, lack_of_memory
 from solvers.intraop._dual import Dual
 from solvers.intraop._memory import Timeline
 from solvers.intraop._model import IMPOSSIBLE
 from solvers.intraop._problem import Problem
+from solvers.intraop._search import Search
 from solvers.registry import Declined, Run, bound
 
 #: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
@@ -91,9 +89,9 @@ class _Climb:
             self.report(dual.bound << dual.problem.model.shift)
 
     def _incumbent(self, dual: Dual) -> int:
-        """What an assignment that fits costs, built under the multipliers; the forbidden cost if none is found."""
+        """What an assignment that fits costs, rounded from the messages; the forbidden cost if none is found."""
         problem = dual.problem
-        search = construct(problem.footprint, dual.price().astype(np.float64), self._end)
+        search = Search(problem.footprint, dual.values())
         if not search.repair(self._end):
             return problem.model.forbidden
         search.descend(self._end)
