@@ -378,11 +378,15 @@ class Messages(CostNetwork):
         _check(lib.shard_adopt(self.struct, self.top, _out(self.cost), _out(self._sent), constant))
         self.bound = constant[0]
 
-    def prune(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """``(values, cells)``, shapes (rows,) and (cells,): what an assignment below ``top`` may contain."""
+    def prune(self, top: int | None = None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """``(values, cells)``, shapes (rows,) and (cells,): what an assignment below ``top`` may contain.
+
+        ``top`` may be lower than the network's own, but is above ``bound``.
+        """
+        top = self.top if top is None else top
         values, cells = np.empty(len(self.cost), dtype=np.int8), np.empty(self._cells, dtype=np.int8)
         columns = _in(self.cost), _in(self._sent), self.bound, _out(values), _out(cells)
-        _check(lib.shard_prune(self.struct, self.top, *columns))
+        _check(lib.shard_prune(self.struct, top, *columns))
         return values.astype(bool), cells.astype(bool)
 
 
@@ -426,7 +430,11 @@ class Field:
         cell = _floats(cell, (int(cell_start[-1]),))
         left, right = ([_in(np.ascontiguousarray(column, dtype=np.int64)) for column in part] for part in longs)
         self._columns = [
-            _in(np.ascontiguousarray(start)), _in(_floats(cost, (int(start[-1]),))), *left, _in(cell), *right
+            _in(np.ascontiguousarray(start)),
+            _in(_floats(cost, (int(start[-1]),))),
+            *left,
+            _in(cell),
+            *right,
         ]
         self._struct = ffi.new("struct shard_field *", (variables, count, len(room), *self._columns))
 
@@ -442,7 +450,11 @@ class Field:
         """
         gain = ffi.new("double *")
         size, width, cells = effort
-        price, value, load = _floats(price, (self.rows,)), _shaped(value, (self.variables,)), _shaped(load, (self.steps,))
+        price, value, load = (
+            _floats(price, (self.rows,)),
+            _shaped(value, (self.variables,)),
+            _shaped(load, (self.steps,)),
+        )
         columns = _out(random), _out(value), _out(load), gain
         _check(lib.shard_blocks(self._struct, _in(price), size, width, cells, work, *columns))
         return float(gain[0])

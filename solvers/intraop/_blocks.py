@@ -1,4 +1,4 @@
-"""Search with large neighbourhoods: blocks of variables chosen anew, optimally beside the rest, memory having a price."""
+"""Search with large neighbourhoods: blocks chosen anew, optimally beside the rest, memory having a price."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from instances.columns import Floats, Ints
 from solvers.intraop._problem import Problem
 from solvers.intraop._ragged import offsets
 from solvers.native import Effort, Field
+
+#: More room than there is memory.
+BOUNDLESS = 2**62
 
 
 class Blocks:
@@ -30,7 +33,8 @@ class Blocks:
         cells = [model.cell, *(cost.ravel() for _, cost in model.wide)]
         tables = offsets(arity), np.concatenate(scopes), np.concatenate(cells).astype(np.float64)
         memory = foot.start, self._begin, self._end, foot.usage_start, foot.usage
-        self._field = Field(model.start, model.unary.astype(np.float64), tables, memory, self.room)
+        cost, boundless = model.unary.astype(np.float64), np.full(len(self.room), BOUNDLESS)
+        self._tight, self._wide = (Field(model.start, cost, tables, memory, room) for room in (self.room, boundless))
 
     def load(self, value: Ints) -> Ints:
         """Memory in use in every span, of the nodes whose memory depends on values."""
@@ -47,13 +51,25 @@ class Blocks:
         row, usage, start = self.problem.usages
         until = np.concatenate([[0.0], np.cumsum(of_span)])
         of_node = until[self._end] - until[self._begin]
-        return np.bincount(row, usage * np.repeat(of_node, np.diff(start)), minlength=len(self.problem.variable))
+        weight = usage * np.repeat(of_node, np.diff(start))
+        return np.bincount(row, weight, minlength=len(self.problem.variable)).astype(np.float64)
+
+    def of_spans(self, multipliers: dict[int, float]) -> Floats:
+        """Prices of a byte in every span, for those of some steps."""
+        result = np.zeros(len(self.room))
+        for step, multiplier in multipliers.items():
+            result[np.searchsorted(self._cuts, step, side="right") - 1] += multiplier
+        return result
 
     def improve(
-        self, value: Ints, price: Floats, effort: Effort, work: float, random: np.random.Generator
+        self, value: Ints, price: Floats, effort: Effort, work: float, random: np.random.Generator, *, fits: bool
     ) -> tuple[Ints, Ints, float]:
-        """``(value, load, gain)`` after blocks of about so much work; see `Field.improve_by_blocks`."""
+        """``(value, load, gain)`` after blocks of about so much work; see `Field.improve_by_blocks`.
+
+        If it ``fits``, no span is loaded beyond its room, or more than before; else memory has only its price.
+        """
+        field = self._tight if fits else self._wide
         value, load = value.copy(), self.load(value)
         state = random.integers(0, 2**63, size=1).astype(np.uint64)
-        gain = self._field.improve_by_blocks(price, value, load, effort, work, state)
+        gain = field.improve_by_blocks(price, value, load, effort, work, state)
         return value, load, gain

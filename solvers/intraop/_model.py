@@ -83,6 +83,13 @@ class Model:
         strategy[node] = chosen - instance.strategy_start[node]
         return strategy
 
+    def sink(self, instance: Instance, strategy: Ints) -> Ints:
+        """The opposite of `lift`, for strategies that the model holds."""
+        chosen = np.zeros(len(instance.node_cost), dtype=bool)
+        chosen[instance.strategy_start[:-1] + strategy] = True
+        row = np.flatnonzero(np.logical_and.reduceat(chosen[self.member], self.member_start[:-1]))
+        return row[np.searchsorted(row, self.start[:-1])] - self.start[:-1]
+
     def fold(self, of_strategy: NDArray) -> NDArray:
         """Sum for every value of something given for every strategy of the instance, shape (rows,)."""
         if not len(self.unary):

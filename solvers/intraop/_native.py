@@ -15,6 +15,7 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.intraop import Instance
+from solvers.intraop._blocks import Blocks
 from solvers.intraop._construct import construct
 from solvers.intraop._dual import Dual
 from solvers.intraop._exact import Answer, Program
@@ -23,21 +24,25 @@ from solvers.intraop._model import Model
 from solvers.intraop._problem import Problem
 from solvers.intraop._record import Record
 from solvers.intraop._search import Search
+from solvers.intraop._walks import Walks
 from solvers.registry import Run
 
-#: Allowed cells and values with which an integer program is tried at most.
-LARGEST_PROGRAM = 150_000
+#: Allowed cells and values with which an integer program is tried at first, at most; half of those of one that was not
+#: done in its fraction of the remaining time, afterwards.
+LARGEST_PROGRAM, PROGRAM_SHARE = 150_000, 0.4
 #: Seconds that it takes to import CP-SAT, and to write a program down, for each of them: it does not stop meanwhile.
 IMPORT, WRITE = 0.5, 3e-5
 #: The optimum is looked for up to a fraction above the bound: the first one, how it grows when that is done and shrinks
-#: when too much is left, and the least one. The best solution so far is the end if it is nearer than so many fractions.
-FIRST_GAP, LARGER, SMALLER, LEAST_GAP, NEAR = 0.003, 2, 3, 1e-5, 1.5
+#: when too much is left. The best solution so far is the end if it is nearer than so many fractions.
+FIRST_GAP, LARGER, SMALLER, NEAR = 0.003, 2, 3, 1.5
 #: Pruning is repeated while it leaves less than this fraction.
 WORTHWHILE = 0.9
 #: Fraction of the remaining time for the first bound, and for each one after it.
 FIRST_SHARE, SHARE = 0.3, 0.1
-#: Prices of memory with which assignments are constructed, as multiples of the multipliers.
-PRICES = (1.0, 0.7, 1.5, 0.4, 2.5)
+#: Pruning is tried if its first step leaves so many times the largest program, and if it closes this part of the gap.
+TRACTABLE, PART = 4, 0.125
+#: Fraction of the remaining time for the first search, and how it grows.
+FIRST_SEARCH, MORE = 0.1, 2.0
 
 
 @dataclass
@@ -69,6 +74,9 @@ class Native:
         self.run, self.record, self.instance, self.timeline, self.end = run, record, instance, timeline, end
         self.problem = Problem(instance, timeline, model)
         self.state, self.reported = State(model.forbidden), reported
+        self.largest_program = LARGEST_PROGRAM
+        self.walks: Walks | None = None
+        self.best: Ints | None = None
 
     @property
     def open(self) -> bool:
@@ -77,20 +85,32 @@ class Native:
 
     def solve(self) -> bool:
         """Solve as far as time allows; False if no assignment fits that has no forbidden entry."""
-        self._descend_from(
-            self.problem, construct(self.problem.footprint, np.zeros(len(self.problem.variable)), self.end)
-        )
-        self._construct_with(self._bound(self.problem, self.state.top, FIRST_SHARE))
+        self._descend_from(construct(self.problem.footprint, np.zeros(len(self.problem.variable)), self.end))
+        dual = self._bound(self.problem, self.state.top, FIRST_SHARE)
+        self._close_in(dual)
+        share = FIRST_SEARCH
+        while self.open and not dual.closed:
+            self._search(dual, share)
+            self._close_in(dual)
+            share = min(MORE * share, 1.0)
+        return self.state.bound < self.problem.model.forbidden
+
+    def _close_in(self, dual: Dual) -> None:
+        """Find the best assignment up to a fraction above the bound, or prove that there is none, and go on upwards.
+
+        Only while little enough is left there, and while that closes a good part of the gap.
+        """
         gap, larger = FIRST_GAP, LARGER
-        while self.open and gap > LEAST_GAP:
+        while self.open:
             top = self._target(gap)
-            if not self._below(top):
+            if dual.left(top) > TRACTABLE * self.largest_program or not self._below(top):
                 gap, larger = gap / SMALLER, 1
+                if gap * self.state.bound < PART * (self.state.top - self.state.bound):
+                    break
             elif self.state.bound < min(top, self.state.top):
                 break  # no time for more, or no proof where memory is rounded
             else:
                 gap *= larger
-        return self.state.bound < self.problem.model.forbidden
 
     def _target(self, gap: float) -> int:
         """What the next solution must cost less than: a fraction above the bound, or what the best one costs."""
@@ -107,7 +127,7 @@ class Native:
                 self._prove(top)
                 return True
             problem = left
-        if _allowed(problem) > LARGEST_PROGRAM:
+        if _allowed(problem) > self.largest_program:
             return False
         if self.open and self.end - time.monotonic() > IMPORT + WRITE * _allowed(problem):
             self._finish(problem, top)
@@ -116,14 +136,28 @@ class Native:
     def _bound(self, problem: Problem, top: int, share: float) -> Dual:
         """The Lagrangian bound of a problem whose assignments below ``top`` are all those of the model."""
         dual = Dual(problem, top, self.state.multipliers)
+
+        def note() -> None:
+            self._prove(dual.bound)
+            if not dual.closed:
+                self._descend_from(Search(problem.footprint, dual.values()), problem)
+
         now = time.monotonic()
-        dual.climb(now + share * (self.end - now))
+        dual.climb(now + share * (self.end - now), note)
         if dual.multipliers:
             self.state.multipliers = dual.multipliers
-        self._prove(dual.bound)
-        if not dual.closed:
-            self._descend_from(problem, Search(problem.footprint, dual.values()))
+        note()
         return dual
+
+    def _search(self, dual: Dual, share: float) -> None:
+        """Walk about the limit of memory from where the bound has led to, for a share of the remaining time."""
+        if self.walks is None:
+            blocks = Blocks(self.problem)
+            self.walks = Walks(blocks, seed=self.run.seed, cores=self.run.cores, offer=self._found)
+            self.walks.begin(dual.values(), blocks.of_spans(dual.multipliers))
+        self.walks.best = self.best
+        now = time.monotonic()
+        self.walks.go_on(now + share * (self.end - now), lambda: not self.open)
 
     def _finish(self, problem: Problem, top: int) -> None:
         """Solve the integer program of what is left below ``top``."""
@@ -132,7 +166,11 @@ class Native:
             self._offer(problem, value)
 
         program = Program(problem, self.state.multipliers)
-        answer = program.solve(top, self.end, cores=self.run.cores, seed=self.run.seed, found=found)
+        now = time.monotonic()
+        until = now + PROGRAM_SHARE * (self.end - now)
+        answer = program.solve(top, until, cores=self.run.cores, seed=self.run.seed, found=found)
+        if not answer.done and answer.bound is not None and answer.bound < top:
+            self.largest_program = _allowed(problem) // 2
         if answer.value is not None:
             self._offer(problem, answer.value)
         self._conclude(answer, top)
@@ -150,24 +188,28 @@ class Native:
             self.reported = exact
             self.run.bound(exact)
 
-    def _offer(self, problem: Problem, value: Ints) -> None:
-        """Take note of an assignment of the problem, and report it if it is the best."""
-        self.record.offer(problem.model.lift(self.instance, value))
-        if (problem.overload(value) <= 0).all():
-            self.state.top = min(self.state.top, problem.model.cost(value))
+    def _offer(self, problem: Problem, value: Ints) -> bool:
+        """Take note of an assignment of the problem, and report it if it is the best; whether it is and fits."""
+        cost, fits = problem.model.cost(value), bool((problem.overload(value) <= 0).all())
+        better = fits and cost < self.state.top
+        if better or self.record.excess:
+            self.record.offer(problem.model.lift(self.instance, value))
+        if better:
+            self.state.top = cost
+            same = problem is self.problem
+            self.best = (
+                value if same else self.problem.model.sink(self.instance, problem.model.lift(self.instance, value))
+            )
+        return better
 
-    def _descend_from(self, problem: Problem, search: Search) -> None:
+    def _found(self, value: Ints) -> bool:
+        return self._offer(self.problem, value)
+
+    def _descend_from(self, search: Search, problem: Problem | None = None) -> None:
         """Make an assignment fit, improve it by single moves and offer it."""
         if search.repair(self.end):
             search.descend(self.end)
-        self._offer(problem, search.value)
-
-    def _construct_with(self, dual: Dual) -> None:
-        """Construct assignments under the multipliers of a bound."""
-        price = dual.price().astype(np.float64)
-        for factor in PRICES:
-            if self.open and price.any():
-                self._descend_from(dual.problem, construct(dual.problem.footprint, price * factor, self.end))
+        self._offer(problem or self.problem, search.value)
 
 
 def _allowed(problem: Problem) -> int:
