@@ -84,43 +84,60 @@ static int64_t size_of(const struct search *s, int64_t variable) {
     return s->field->start[variable + 1] - s->field->start[variable];
 }
 
-/* Grow the block from a random variable: half the time breadth first, half the time anywhere. */
-static void grow(struct search *s) {
+/* Any variable, or, half the time, one with many tables. */
+static int64_t somewhere(struct search *s) {
     const struct shard_field *field = s->field;
-    int64_t head = 0, tail = 1;
-    s->count = 0;
-    s->front[0] = random_below(&s->random, (int32_t)field->variables);
-    if (field->scope_start[field->tables] &&
-        random_bits(&s->random) & 1) /* half the time one with many tables */
-        s->front[0] = field->scope[random_below(&s->random, (int32_t)field->scope_start[field->tables])];
-    s->place[s->front[0]] = 0;
-    while (head < tail && s->count < s->size) {
-        if (random_bits(&s->random) & 1) {
-            const int64_t other = head + random_below(&s->random, (int32_t)(tail - head));
-            const int64_t swap = s->front[head];
-            s->front[head] = s->front[other];
-            s->front[other] = swap;
-        }
-        const int64_t v = s->front[head++];
-        if (size_of(s, v) > 1) { /* the others have no choice */
-            s->place[v] = s->count;
-            s->member[s->count++] = v;
-        }
-        for (int64_t a = field->arc_start[v]; a < field->arc_start[v + 1]; a++) {
-            const int64_t f = field->arc[a];
-            for (int64_t i = field->scope_start[f]; i < field->scope_start[f + 1]; i++) {
-                const int64_t u = field->scope[i];
-                if (s->place[u] >= 0)
-                    continue;
+    const int64_t any = random_below(&s->random, (int32_t)field->variables);
+    const int64_t scopes = field->scope_start[field->tables];
+    if (scopes && random_bits(&s->random) & 1)
+        return field->scope[random_below(&s->random, (int32_t)scopes)];
+    return any;
+}
+
+/* The next variable of the front: half the time the first that came, half the time any. */
+static int64_t next_of(struct search *s, int64_t head, int64_t tail) {
+    const int64_t first = s->front[head];
+    if (random_bits(&s->random) & 1) {
+        const int64_t other = head + random_below(&s->random, (int32_t)(tail - head));
+        s->front[head] = s->front[other];
+        s->front[other] = first;
+    }
+    return s->front[head];
+}
+
+/* Put the variables that share a table with v behind the front, each once; its new end. */
+static int64_t reach(struct search *s, int64_t v, int64_t tail) {
+    const struct shard_field *field = s->field;
+    for (int64_t a = field->arc_start[v]; a < field->arc_start[v + 1]; a++) {
+        const int64_t f = field->arc[a];
+        for (int64_t i = field->scope_start[f]; i < field->scope_start[f + 1]; i++) {
+            const int64_t u = field->scope[i];
+            if (s->place[u] < 0) {
                 s->place[u] = 0;
                 s->front[tail++] = u;
             }
         }
     }
+    return tail;
+}
+
+/* Grow the block from one variable; how many were looked at. */
+static int64_t grow(struct search *s) {
+    int64_t head = 0, tail = 1;
+    s->count = 0;
+    s->front[0] = somewhere(s);
+    s->place[s->front[0]] = 0;
+    while (head < tail && s->count < s->size) {
+        const int64_t v = next_of(s, head++, tail);
+        if (size_of(s, v) > 1) /* the others have no choice */
+            s->member[s->count++] = v;
+        tail = reach(s, v, tail);
+    }
     for (int64_t i = 0; i < tail; i++)
         s->place[s->front[i]] = -1;
     for (int64_t i = 0; i < s->count; i++)
         s->place[s->member[i]] = i;
+    return tail;
 }
 
 /* Find out how many members share a table with one, and what its elimination takes. */
@@ -326,10 +343,20 @@ static void minimise(const double *table, int64_t values, int64_t length, double
     }
 }
 
+/* Leave out of a clique what was fixed after its member was eliminated; how many are left. */
+static int64_t without_fixed(const struct search *s, int64_t *clique, int64_t count) {
+    int64_t left = 0;
+    for (int64_t a = 0; a < count; a++)
+        if (s->fate[clique[a]] == FREE)
+            clique[left++] = clique[a];
+    return left;
+}
+
 /* Eliminate the p-th member in the order: what it costs at least is a table over its clique. */
 static void eliminate(struct search *s, int64_t p) {
-    const int64_t i = s->order[p], axes = s->clique_size[p] + 1, values = size_of(s, s->member[i]);
     int64_t *clique = s->clique + p * MOST;
+    const int64_t i = s->order[p], values = size_of(s, s->member[i]);
+    const int64_t axes = without_fixed(s, clique, s->clique_size[p]) + 1;
     int64_t size[MOST + 1], stride[MOST + 1], length = 1, target = -1;
     size[0] = values;
     for (int64_t a = 1; a < axes; a++) {
@@ -531,10 +558,10 @@ static bool allocate(struct search *s) {
 }
 
 static void release(struct search *s) {
-    void *arrays[] = {s->place,   s->front,    s->member,  s->near,        s->weight,     s->fate,
-                      s->order,   s->position, s->clique,  s->clique_size, s->seen,       s->source,
-                      s->who,     s->stride,   s->bucket,  s->unary,       s->unary_from, s->table,
-                      s->message, s->choice,   s->changed, s->change,      s->difference};
+    void *arrays[] = {s->place,  s->front,   s->member,   s->near,      s->weight,      s->fate,  s->degree,
+                      s->open,   s->order,   s->position, s->clique,    s->clique_size, s->seen,  s->source,
+                      s->who,    s->stride,  s->bucket,   s->unary,     s->unary_from,  s->table, s->message,
+                      s->choice, s->changed, s->change,   s->difference};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }
@@ -550,6 +577,8 @@ int shard_blocks(const struct shard_field *field, const double *price, int64_t s
                        .width = width,
                        .cells = cells};
     *gain = 0;
+    if (!field->variables)
+        return SHARD_OK;
     if (!allocate(&s)) {
         release(&s);
         return SHARD_NO_MEMORY;
@@ -557,9 +586,9 @@ int shard_blocks(const struct shard_field *field, const double *price, int64_t s
     for (int64_t v = 0; v < field->variables; v++)
         s.place[v] = -1;
     for (double done = 0; done < work;) {
-        grow(&s);
+        done += (double)grow(&s);
         link_members(&s);
-        done += plan(&s) + (double)(s.count * s.count) + 1;
+        done += plan(&s) + (double)(s.count * s.count);
         choose_all(&s);
         *gain += make_all(&s);
         for (int64_t i = 0; i < s.count; i++)

@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = {
     "kernels": ("kahn", "segment", "slice", "decode", "partition", "anneal", "flow", "cheapest"),
     "networks": ("messages", "dominate", "contract"),
+    "neighbourhoods": (),  # it includes what it tests
 }
 
 

@@ -1,0 +1,396 @@
+/* Search by blocks against its definition, by every assignment of small fields; exits with 1 and a line for
+ * each thing that is wrong.
+ *
+ * The kernel is included, not linked: what is chosen in a block cannot be seen from outside. With an argument
+ * the program only expects one wrong result, so that whoever runs it can see that it would be noticed. */
+#include "blocks.c"
+
+#include "check.h"
+
+#define MOST_VARIABLES 6
+#define MOST_VALUES 3
+#define MOST_ARITY 3
+#define MOST_TABLES 12
+#define MOST_NODES 2
+#define MOST_STEPS 5
+#define MOST_ROWS (MOST_VARIABLES * MOST_VALUES)
+#define MOST_CELLS (MOST_TABLES * MOST_VALUES * MOST_VALUES * MOST_VALUES)
+#define BOUNDLESS ((int64_t)1 << 62)
+#define CHAIN 200
+#define ROUNDS 1000
+
+struct sample {
+    struct shard_field field;
+    int64_t start[MOST_VARIABLES + 1], scope_start[MOST_TABLES + 1], scope[MOST_TABLES * MOST_ARITY];
+    int64_t cell_start[MOST_TABLES + 1], arc_start[MOST_VARIABLES + 1], arc[MOST_TABLES * MOST_ARITY];
+    int64_t node_start[MOST_VARIABLES + 1], begin[MOST_VARIABLES * MOST_NODES],
+        end[MOST_VARIABLES * MOST_NODES];
+    int64_t usage_start[MOST_VARIABLES + 1], usage[MOST_ROWS * MOST_NODES], room[MOST_STEPS];
+    double cost[MOST_ROWS], cell[MOST_CELLS], price[MOST_ROWS];
+};
+
+/* An assignment and the memory it uses. */
+struct point {
+    int64_t value[MOST_VARIABLES], load[MOST_STEPS];
+    double gain;
+    uint64_t random;
+};
+
+/* How blocks are to be. */
+struct extent {
+    int64_t size;
+    double width, cells, work;
+};
+
+static int64_t values_of(const struct sample *sample, int64_t v) {
+    return sample->start[v + 1] - sample->start[v];
+}
+
+/* The first `arity` of some permutation of the variables. */
+static void draw_scope(int64_t *scope, int64_t arity, int64_t variables) {
+    int64_t all[MOST_VARIABLES];
+    for (int64_t v = 0; v < variables; v++)
+        all[v] = v;
+    for (int64_t i = 0; i < arity; i++) {
+        const int64_t j = i + draw((int32_t)(variables - i));
+        scope[i] = all[j];
+        all[j] = all[i];
+    }
+}
+
+static void make_tables(struct sample *sample) {
+    const int64_t variables = sample->field.variables;
+    sample->field.tables = variables ? draw(MOST_TABLES + 1) : 0;
+    for (int64_t f = 0; f < sample->field.tables; f++) {
+        const int64_t first = sample->scope_start[f],
+                      arity = 1 + draw((int32_t)(variables < 3 ? variables : 3));
+        int64_t cells = 1;
+        draw_scope(sample->scope + first, arity, variables);
+        for (int64_t k = first; k < first + arity; k++)
+            cells *= values_of(sample, sample->scope[k]);
+        sample->scope_start[f + 1] = first + arity;
+        sample->cell_start[f + 1] = sample->cell_start[f] + cells;
+        for (int64_t c = sample->cell_start[f]; c < sample->cell_start[f + 1]; c++)
+            sample->cell[c] = draw(10) ? draw(30) : 1e6;
+    }
+    int64_t arcs = 0;
+    for (int64_t v = 0; v < variables; v++) {
+        for (int64_t k = 0; k < sample->scope_start[sample->field.tables]; k++) {
+            int64_t f = 0;
+            while (sample->scope_start[f + 1] <= k)
+                f++;
+            if (sample->scope[k] == v)
+                sample->arc[arcs++] = f;
+        }
+        sample->arc_start[v + 1] = arcs;
+    }
+}
+
+/* Nodes in memory for some steps, or for none. */
+static void make_nodes(struct sample *sample) {
+    const int32_t steps = (int32_t)sample->field.steps;
+    for (int64_t v = 0; v < sample->field.variables; v++) {
+        const int64_t nodes = draw(MOST_NODES + 1);
+        sample->node_start[v + 1] = sample->node_start[v] + nodes;
+        sample->usage_start[v + 1] = sample->usage_start[v] + nodes * values_of(sample, v);
+        for (int64_t j = sample->node_start[v]; j < sample->node_start[v + 1]; j++) {
+            sample->begin[j] = draw(steps + 1);
+            sample->end[j] = sample->begin[j] + draw(steps + 1 - (int32_t)sample->begin[j]);
+        }
+        for (int64_t k = sample->usage_start[v]; k < sample->usage_start[v + 1]; k++)
+            sample->usage[k] = draw(6);
+    }
+}
+
+/* Costs are whole numbers, so that sums of them are exact. */
+static void make_sample(struct sample *sample, int64_t variables) {
+    memset(sample, 0, sizeof *sample);
+    sample->field = (struct shard_field){variables,
+                                         0,
+                                         draw(MOST_STEPS + 1),
+                                         sample->start,
+                                         sample->cost,
+                                         sample->scope_start,
+                                         sample->scope,
+                                         sample->cell_start,
+                                         sample->cell,
+                                         sample->arc_start,
+                                         sample->arc,
+                                         sample->node_start,
+                                         sample->begin,
+                                         sample->end,
+                                         sample->usage_start,
+                                         sample->usage,
+                                         sample->room};
+    for (int64_t v = 0; v < variables; v++)
+        sample->start[v + 1] = sample->start[v] + 1 + draw(MOST_VALUES);
+    for (int64_t r = 0; r < sample->start[variables]; r++) {
+        sample->cost[r] = draw(20);
+        sample->price[r] = draw(2) * draw(10);
+    }
+    make_tables(sample);
+    make_nodes(sample);
+}
+
+/* What an assignment costs, its memory too. */
+static double cost_of(const struct sample *sample, const int64_t *value) {
+    double sum = 0;
+    for (int64_t v = 0; v < sample->field.variables; v++)
+        sum += sample->cost[sample->start[v] + value[v]] + sample->price[sample->start[v] + value[v]];
+    for (int64_t f = 0; f < sample->field.tables; f++) {
+        int64_t cell = 0;
+        for (int64_t k = sample->scope_start[f]; k < sample->scope_start[f + 1]; k++)
+            cell = cell * values_of(sample, sample->scope[k]) + value[sample->scope[k]];
+        sum += sample->cell[sample->cell_start[f] + cell];
+    }
+    return sum;
+}
+
+static void load_of(const struct sample *sample, const int64_t *value, int64_t *load) {
+    memset(load, 0, MOST_STEPS * sizeof *load);
+    for (int64_t v = 0; v < sample->field.variables; v++) {
+        const int64_t nodes = sample->node_start[v + 1] - sample->node_start[v];
+        for (int64_t j = 0; j < nodes; j++)
+            for (int64_t t = sample->begin[sample->node_start[v] + j];
+                 t < sample->end[sample->node_start[v] + j]; t++)
+                load[t] += sample->usage[sample->usage_start[v] + value[v] * nodes + j];
+    }
+}
+
+/* The least cost of the assignments that differ from one only where it is free to. */
+static double least_of(const struct sample *sample, const int64_t *value, const bool *is_free) {
+    int64_t other[MOST_VARIABLES] = {0}, v = 0;
+    double least = cost_of(sample, value);
+    while (v < sample->field.variables) {
+        bool differs = false;
+        for (v = 0; v < sample->field.variables; v++)
+            differs = differs || (!is_free[v] && other[v] != value[v]);
+        if (!differs && cost_of(sample, other) < least)
+            least = cost_of(sample, other);
+        for (v = 0; v < sample->field.variables && ++other[v] == values_of(sample, v); v++)
+            other[v] = 0;
+    }
+    return least;
+}
+
+static struct point somewhere_in(const struct sample *sample) {
+    struct point point = {.random = (uint64_t)draw(1000000)};
+    for (int64_t v = 0; v < sample->field.variables; v++)
+        point.value[v] = draw((int32_t)values_of(sample, v));
+    load_of(sample, point.value, point.load);
+    return point;
+}
+
+static int improve(const struct sample *sample, const struct extent *extent, struct point *point) {
+    return shard_blocks(&sample->field, sample->price, extent->size, extent->width, extent->cells,
+                        extent->work, &point->random, point->value, point->load, &point->gain);
+}
+
+/* Valid, as much better as is said, no step above its room that was not, and the same if done again. */
+static void check_point(const struct sample *sample, const struct extent *extent,
+                        const struct point *before) {
+    struct point after = *before, again = *before;
+    int64_t load[MOST_STEPS];
+    CHECK(improve(sample, extent, &after) == SHARD_OK);
+    CHECK(improve(sample, extent, &again) == SHARD_OK);
+    CHECK(memcmp(&after, &again, sizeof after) == 0);
+    for (int64_t v = 0; v < sample->field.variables; v++)
+        CHECK(after.value[v] >= 0 && after.value[v] < values_of(sample, v));
+    CHECK(after.gain >= 0 && cost_of(sample, before->value) - cost_of(sample, after.value) == after.gain);
+    load_of(sample, after.value, load);
+    for (int64_t t = 0; t < sample->field.steps; t++) {
+        CHECK(after.load[t] == load[t]);
+        CHECK(load[t] <= sample->room[t] || load[t] <= before->load[t]);
+    }
+}
+
+static void check_search(void) {
+    struct sample sample;
+    make_sample(&sample, draw(MOST_VARIABLES + 1));
+    const struct point before = somewhere_in(&sample);
+    const struct extent extent = {1 + draw(8), 1 + draw(100), 1 + draw(300), 1 + draw(2000)};
+    const bool boundless = draw(4) == 0;
+    for (int64_t t = 0; t < sample.field.steps; t++)
+        sample.room[t] = boundless ? BOUNDLESS : before.load[t] + draw(7) - 3;
+    check_point(&sample, &extent, &before);
+}
+
+/* Where everything may be eliminated and memory is no matter, the result is an optimum. */
+static void check_optimum(void) {
+    struct sample sample;
+    make_sample(&sample, draw(MOST_VARIABLES + 1));
+    struct point point = somewhere_in(&sample);
+    const double before = cost_of(&sample, point.value);
+    const struct extent all = {MOST_VARIABLES, 1e3, 1e5, 3e4};
+    const bool is_free[MOST_VARIABLES] = {true, true, true, true, true, true};
+    for (int64_t t = 0; t < sample.field.steps; t++)
+        sample.room[t] = BOUNDLESS;
+    const double least = least_of(&sample, point.value, is_free);
+    CHECK(improve(&sample, &all, &point) == SHARD_OK);
+    CHECK(point.gain == before - least);
+}
+
+/* A block, up to its choice. */
+static void choose_in_block(struct search *s) {
+    for (int64_t v = 0; v < s->field->variables; v++)
+        s->place[v] = -1;
+    grow(s);
+    link_members(s);
+    const double planned = plan(s);
+    CHECK(s->count <= s->size && planned <= s->cells);
+    choose_all(s);
+}
+
+/* Members of a block, each once, that hang together. */
+static void check_members(const struct search *s, const struct sample *sample) {
+    bool reached[MOST_VARIABLES] = {false};
+    for (int64_t i = 0; i < s->count; i++)
+        CHECK(s->place[s->member[i]] == i && values_of(sample, s->member[i]) > 1);
+    if (s->count)
+        reached[s->member[0]] = true;
+    for (int64_t round = 0; round < MOST_VARIABLES; round++)
+        for (int64_t k = 0; k < sample->field.tables; k++) {
+            bool any = false;
+            for (int64_t i = sample->scope_start[k]; i < sample->scope_start[k + 1]; i++)
+                any = any || reached[sample->scope[i]];
+            for (int64_t i = sample->scope_start[k]; i < sample->scope_start[k + 1]; i++)
+                reached[sample->scope[i]] = any || reached[sample->scope[i]];
+        }
+    for (int64_t i = 0; i < s->count; i++)
+        CHECK(reached[s->member[i]]);
+}
+
+/* What is eliminated is chosen optimally beside all that is fixed, and nothing else changes. */
+static void check_choice(const struct search *s, const struct sample *sample) {
+    bool is_free[MOST_VARIABLES] = {false};
+    int64_t chosen[MOST_VARIABLES];
+    memcpy(chosen, s->value, (size_t)sample->field.variables * sizeof *chosen);
+    for (int64_t p = 0; p < s->eliminated; p++)
+        is_free[s->member[s->order[p]]] = true;
+    for (int64_t i = 0; i < s->count; i++) {
+        const int64_t v = s->member[i];
+        CHECK((s->fate[i] == FREE) == is_free[v]);
+        CHECK(is_free[v] || s->choice[i] == s->value[v]);
+        chosen[v] = s->choice[i];
+    }
+    CHECK(cost_of(sample, chosen) == least_of(sample, s->value, is_free));
+}
+
+/* One block after the other about one assignment. */
+static void check_blocks(void) {
+    struct sample sample;
+    make_sample(&sample, 1 + draw(MOST_VARIABLES));
+    struct point point = somewhere_in(&sample);
+    struct search s = {.field = &sample.field,
+                       .price = sample.price,
+                       .random = {point.random},
+                       .value = point.value,
+                       .load = point.load,
+                       .size = 1 + draw((int32_t)sample.field.variables),
+                       .width = 1 + draw(40),
+                       .cells = 1 + draw(draw(2) ? 40 : 400)};
+    CHECK(allocate(&s));
+    for (int block = 0; block < 10; block++) {
+        choose_in_block(&s);
+        check_members(&s, &sample);
+        check_choice(&s, &sample);
+    }
+    release(&s);
+}
+
+/* What the best values of a chain cost, by dynamic programming. */
+static double least_of_chain(const double *cost, const double *cell) {
+    double best[2] = {cost[0], cost[1]};
+    for (int64_t v = 1; v < CHAIN; v++, cell += 4) {
+        const double first = best[0] + cell[0] < best[1] + cell[2] ? best[0] + cell[0] : best[1] + cell[2];
+        const double second = best[0] + cell[1] < best[1] + cell[3] ? best[0] + cell[1] : best[1] + cell[3];
+        best[0] = cost[2 * v] + first;
+        best[1] = cost[2 * v + 1] + second;
+    }
+    return best[0] < best[1] ? best[0] : best[1];
+}
+
+/* More variables than a word has bits. */
+static void check_long_chain(void) {
+    int64_t start[CHAIN + 1], scope_start[CHAIN], scope[2 * CHAIN], cell_start[CHAIN], arc_start[CHAIN + 1],
+        arc[2 * CHAIN], zero[CHAIN + 1] = {0}, value[CHAIN] = {0};
+    double cost[2 * CHAIN], cell[4 * CHAIN], price[2 * CHAIN] = {0}, before = 0, gain = 0;
+    uint64_t random = 1;
+    for (int64_t v = 0; v <= CHAIN; v++) {
+        start[v] = 2 * v;
+        arc_start[v] = v == 0 ? 0 : v == CHAIN ? 2 * CHAIN - 2 : 2 * v - 1;
+    }
+    for (int64_t f = 0; f < CHAIN; f++) {
+        scope_start[f] = 2 * f;
+        cell_start[f] = 4 * f;
+        scope[2 * f] = arc[2 * f] = arc[2 * f + 1] = f;
+        scope[2 * f + 1] = f + 1;
+        for (int64_t k = 0; k < 4; k++)
+            cell[4 * f + k] = draw(100);
+        cost[2 * f] = draw(100);
+        cost[2 * f + 1] = draw(100);
+        before += cost[2 * f] + (f < CHAIN - 1 ? cell[4 * f] : 0);
+    }
+    const struct shard_field field = {CHAIN, CHAIN - 1,  0,    start,     cost, scope_start,
+                                      scope, cell_start, cell, arc_start, arc,  zero,
+                                      zero,  zero,       zero, zero,      zero};
+    CHECK(shard_blocks(&field, price, CHAIN, 8, 1e4, 1, &random, value, zero, &gain) == SHARD_OK);
+    CHECK(gain == before - least_of_chain(cost, cell));
+}
+
+/* 0 0 costs 5, 0 1 18, 1 0 9 and 1 1 4: only both together become better. Value 1 of the first uses 2. */
+static void check_by_hand(bool wrong) {
+    const int64_t start[] = {0, 2, 4}, scope_start[] = {0, 2}, scope[] = {0, 1}, cell_start[] = {0, 4},
+                  arc_start[] = {0, 1, 2}, arc[] = {0, 0}, node_start[] = {0, 1, 1}, begin[] = {0},
+                  end[] = {1}, usage_start[] = {0, 2, 2}, usage[] = {0, 2};
+    const double cost[] = {5, 0, 0, 4}, cell[] = {0, 9, 9, 0};
+    for (int64_t room = 1; room <= 2; room++)
+        for (int64_t price = 0; price <= 1; price++) {
+            const struct shard_field field = {2,     1,          1,           start,     cost, scope_start,
+                                              scope, cell_start, cell,        arc_start, arc,  node_start,
+                                              begin, end,        usage_start, usage,     &room};
+            const double of_row[] = {0, (double)price, 0, 0};
+            const bool better = room == 2 && price == 0;
+            int64_t value[] = {0, 0}, load[] = {0};
+            double gain;
+            uint64_t random = 1;
+            CHECK(shard_blocks(&field, of_row, 2, 4, 100, 50, &random, value, load, &gain) == SHARD_OK);
+            CHECK(gain == (better || wrong));
+            if (wrong)
+                return;
+            CHECK(value[0] == better && value[1] == better && load[0] == 2 * better);
+        }
+}
+
+/* Every allocation fails once; then nothing has been written. */
+static void check_no_memory(void) {
+    struct sample sample;
+    make_sample(&sample, MOST_VARIABLES);
+    const struct point before = somewhere_in(&sample);
+    const struct extent extent = {MOST_VARIABLES, 100, 1000, 1000};
+    int status = SHARD_NO_MEMORY, allocations = 0;
+    for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
+        struct point point = before;
+        granted = allocations;
+        status = improve(&sample, &extent, &point);
+        granted = -1;
+        if (status == SHARD_NO_MEMORY)
+            CHECK(memcmp(&point, &before, sizeof point) == 0);
+    }
+    CHECK(status == SHARD_OK && allocations > 20);
+}
+
+int main(int arguments, char **argument) {
+    (void)argument;
+    check_by_hand(arguments > 1);
+    if (arguments > 1)
+        return failures > 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        check_search();
+        check_optimum();
+        check_blocks();
+    }
+    check_long_chain();
+    check_no_memory();
+    return failures > 0;
+}
