@@ -19,8 +19,8 @@ import numpy as np
 
 from instances.columns import Floats, Ints
 from instances.intraop import Instance
-from solvers.intraop._construct import cheapest
-from solvers.intraop._contradiction import contradiction, lack_of_memory
+from solvers.intraop._attempt import first_record
+from solvers.intraop._contradiction import contradiction
 from solvers.intraop._memory import Footprint, Timeline
 from solvers.intraop._model import Mask, Model, build, exact_cost
 from solvers.intraop._network import BUDGET, Network, Status
@@ -59,10 +59,7 @@ def solve(instance: Instance, run: Run, weights: Maker, *, slice_s: float, polis
     least memory was reported, where memory cannot suffice or every assignment has an entry of 10^17 or more.
     """
     timeline = Timeline.of(instance)
-    record = Record(instance, run, timeline)
-    record.offer(cheapest(instance.usage, instance.strategy_start))
-    if record.excess and (reason := lack_of_memory(instance)):
-        raise Declined(reason)
+    record = first_record(instance, run, timeline)
     every = build(instance, np.zeros(len(instance.usage), dtype=bool))
     model = reduce(every)
     if model is not None:

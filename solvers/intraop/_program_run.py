@@ -12,21 +12,21 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.intraop import Instance
-from solvers.intraop._construct import cheapest, construct
-from solvers.intraop._contradiction import contradiction, lack_of_memory
+from solvers.intraop._attempt import Claims, attempt_or_decline, decline_without_memory, first_record
+from solvers.intraop._construct import construct
 from solvers.intraop._memory import Timeline
-from solvers.intraop._model import IMPOSSIBLE, build
+from solvers.intraop._model import build
 from solvers.intraop._problem import Problem
 from solvers.intraop._program import Program
 from solvers.intraop._record import Record
 from solvers.intraop._reduce import prepare
 from solvers.intraop._search import Search
-from solvers.registry import Declined, Run
+from solvers.registry import Run
 
 #: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
 RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.03, 0.35, 3.0
-#: Fraction of the time for the first solution, at most, and for finding the edge by which nothing is left.
-FIRST, REASON = 0.2, 0.3
+#: Fraction of the time for the first solution, at most.
+FIRST = 0.2
 #: Of the time that is left when an engine's program is written, the fraction that writing it may take.
 WRITING = 0.5
 
@@ -34,20 +34,6 @@ WRITING = 0.5
 def integer_below(value: float) -> int:
     """The largest integer that is certainly not above the one that was rounded to ``value``."""
     return int(value if value < 2**53 else math.nextafter(value, 0.0))
-
-
-class Claims:
-    """Reports lower bounds, in costs of the instance, as they grow."""
-
-    def __init__(self, run: Run, least: int) -> None:
-        self._run, self.best = run, least
-        run.bound(least)
-
-    def offer(self, bound: int) -> None:
-        """Report a bound if it is better than the best so far."""
-        if bound > self.best:
-            self.best = bound
-            self._run.bound(bound)
 
 
 class Task:
@@ -118,10 +104,7 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
     """
     until = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
     timeline = Timeline.of(instance)
-    record = Record(instance, run, timeline)
-    record.offer(cheapest(instance.usage, instance.strategy_start))
-    if record.excess and (reason := lack_of_memory(instance)):
-        raise Declined(reason)
+    record = first_record(instance, run, timeline)
     claims = Claims(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
@@ -137,14 +120,7 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
             problem = Problem(instance, timeline, whole)
         return engine(Task(run, record, claims, problem, start if _fits(problem, start) else None, until))
 
-    if attempt(tolerant=False):
-        return
-    if timeline.exact:
-        claims.offer(IMPOSSIBLE)
-    reason = contradiction(instance, timeline, time.monotonic() + REASON * run.remaining())
-    attempt(tolerant=True)
-    if timeline.exact:
-        raise Declined(reason)
+    attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=True)
 
 
 def prove(instance: Instance, run: Run, engine: Engine) -> None:
@@ -154,8 +130,7 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
     """
     until = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
     timeline = Timeline.of(instance)
-    if reason := lack_of_memory(instance):
-        raise Declined(reason)
+    decline_without_memory(instance)
     claims = Claims(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
@@ -165,12 +140,7 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
         start = _first(problem, time.monotonic() + FIRST * (until - time.monotonic()))
         return engine(Task(run, None, claims, problem, start if _fits(problem, start) else None, until))
 
-    if attempt(tolerant=False):
-        return
-    if timeline.exact:
-        claims.offer(IMPOSSIBLE)
-        raise Declined(contradiction(instance, timeline, time.monotonic() + REASON * run.remaining()))
-    attempt(tolerant=True)
+    attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=False)
 
 
 def _fits(problem: Problem, value: Ints) -> bool:

@@ -6,18 +6,15 @@ import math
 import time
 
 from instances.intraop import Instance
-from solvers.intraop._contradiction import contradiction, lack_of_memory
+from solvers.intraop._attempt import Claims, attempt_or_decline, decline_without_memory
 from solvers.intraop._dual import Dual
 from solvers.intraop._memory import Timeline
-from solvers.intraop._model import IMPOSSIBLE
 from solvers.intraop._problem import Problem
 from solvers.intraop._search import Search
-from solvers.registry import Declined, Run, bound
+from solvers.registry import Run, bound
 
 #: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
 RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.02, 0.2, 1.0
-#: Fraction of the time for finding the edge by which nothing is left.
-REASON = 0.3
 #: Pruning is repeated while it leaves less than this fraction of the values.
 WORTHWHILE = 0.98
 
@@ -34,33 +31,22 @@ def lagrange(instance: Instance, run: Run) -> None:
     of 10^17 and more in every one that does, is declined with the time step or the edge that shows it.
     """
     end = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
-    if reason := lack_of_memory(instance):
-        raise Declined(reason)
+    decline_without_memory(instance)
     timeline = Timeline.of(instance)
-    climb = _Climb(run, instance.cheapest_parts(), end)
-    problem = Problem.of(instance, timeline)
-    if problem is not None and climb.on(problem):
-        return
-    if timeline.exact:
-        climb.report(IMPOSSIBLE)
-        raise Declined(contradiction(instance, timeline, time.monotonic() + REASON * run.remaining()))
-    problem = Problem.of(instance, timeline, tolerant=True)
-    assert problem is not None, "a tolerant model forbids no table entry"
-    climb.on(problem)
+    claims = Claims(run, instance.cheapest_parts())
+
+    def attempt(*, tolerant: bool) -> bool:
+        problem = Problem.of(instance, timeline, tolerant=tolerant)
+        return problem is not None and _Climb(claims, end).on(problem)
+
+    attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=False)
 
 
 class _Climb:
-    """Reports bounds that rise, beginning with a simple one."""
+    """Raises the bound of one problem after the other until a time."""
 
-    def __init__(self, run: Run, simple: int, end: float) -> None:
-        self._run, self._end, self._best = run, end, simple
-        run.bound(simple)
-
-    def report(self, value: int) -> None:
-        """Hand in a bound if it is the best."""
-        if value > self._best:
-            self._best = value
-            self._run.bound(value)
+    def __init__(self, claims: Claims, end: float) -> None:
+        self._claims, self._end = claims, end
 
     def on(self, problem: Problem) -> bool:
         """Bound one problem as well as time allows; False if no assignment fits that has no forbidden entry."""
@@ -74,7 +60,7 @@ class _Climb:
             dual = self._dual(left, top, dual.multipliers)
             left = dual.prune()
         if left is None and top < problem.model.forbidden:
-            self.report(top << problem.model.shift)  # nothing costs less than the assignment found
+            self._claims.offer(top << problem.model.shift)  # nothing costs less than the assignment found
         return left is not None or top < problem.model.forbidden
 
     def _dual(self, problem: Problem, top: int, multipliers: dict[int, float]) -> Dual:
@@ -86,7 +72,7 @@ class _Climb:
 
     def _note(self, dual: Dual) -> None:
         if dual.bound < dual.problem.model.forbidden:  # that nothing is left is no bound
-            self.report(dual.bound << dual.problem.model.shift)
+            self._claims.offer(dual.bound << dual.problem.model.shift)
 
     def _incumbent(self, dual: Dual) -> int:
         """What an assignment that fits costs, rounded from the messages; the forbidden cost if none is found."""
