@@ -76,6 +76,23 @@ def test_reduction_keeps_exactly_the_possible_assignments(tiny, rng):
 
 @many
 @given(rng=seeds)
+def test_values_are_found_again_from_strategies(tiny, rng):
+    instance = tiny.draw(rng, nodes=6, impossible=0.4)
+    model = prepare(instance, Timeline.of(instance), tolerant=True)
+    value = rng.integers(model.sizes)
+    again = model.sink(instance, model.lift(instance, value))
+    assert again.tolist() == value.tolist()
+
+
+def test_an_instance_without_nodes_has_values_and_strategies_of_none(tiny):
+    instance = tiny.make([])
+    model = prepare(instance, Timeline.of(instance))
+    strategy = model.lift(instance, np.zeros(0, dtype=np.int64))
+    assert strategy.tolist() == model.sink(instance, strategy).tolist() == []
+
+
+@many
+@given(rng=seeds)
 def test_what_does_not_fit_beside_the_least_of_others_fits_nowhere(tiny, rng):
     instance = tiny.draw(rng, nodes=4)
     hopeless = Timeline.of(instance).hopeless()

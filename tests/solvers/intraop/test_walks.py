@@ -1,0 +1,127 @@
+"""Walks do the same for a seed, offer only what fits, and find the optimum of small instances."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from solvers.intraop import _walks
+from solvers.intraop._blocks import Blocks
+from solvers.intraop._memory import Timeline
+from solvers.intraop._problem import Problem
+from solvers.intraop._reduce import prepare
+from solvers.intraop._walks import Walks
+
+IMPOSSIBLE = 10**18
+
+
+@pytest.fixture(autouse=True)
+def short_rounds(monkeypatch):
+    """Rounds in proportion to tiny instances."""
+    monkeypatch.setattr(_walks, "WORK", 2e3)
+
+
+def problem_of(instance):
+    """The problem before dominance, so that more is left of it."""
+    timeline = Timeline.of(instance)
+    return Problem(instance, timeline, prepare(instance, timeline, tolerant=True))
+
+
+def winding(tiny):
+    """A problem with many different solutions, most of which do not fit."""
+    rng = np.random.default_rng(0)
+    rows = [(v, v + 8, rng.integers(0, 99, 4).tolist(), rng.integers(0, 99, 4).tolist()) for v in range(50)]
+    pairs = [((v, v + skip), rng.integers(0, 99, 16).tolist()) for v in range(43) for skip in (1, 3, 7)]
+    return problem_of(tiny.make(rows, pairs, limit=280))
+
+
+class Hike:
+    """Walks of some rounds from a random start, and what they offered; ``pause`` seconds pass between two rounds."""
+
+    def __init__(self, problem, rounds, *, seed=0, cores=1, pause=0.0):
+        self.problem, self.left, self.pause, self.offered, self.best = problem, rounds, pause, [], None
+        blocks, random = Blocks(problem), np.random.default_rng(seed)
+        self.walks = Walks(blocks, seed=seed, cores=cores, offer=self.offer)
+        self.walks.begin(random.integers(problem.model.sizes), 5 * random.random(len(blocks.room)))
+        self.walks.go_on(time.monotonic() + 60, self.enough)
+
+    def enough(self):
+        time.sleep(self.pause)
+        self.left -= 1
+        return self.left < 0
+
+    def offer(self, value):
+        assert (self.problem.overload(value) <= 0).all()
+        cost = self.problem.model.cost(value)
+        self.offered.append((value.tolist(), cost))
+        better = self.best is None or cost < self.best
+        self.best = cost if better else self.best
+        return better
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_same_again_however_fast_the_machine(tiny, cores):
+    problem = winding(tiny)
+    one, other = (Hike(problem, 30, seed=3, cores=cores, pause=pause) for pause in (0.0, 0.002))
+    assert len(one.offered) > 5
+    assert one.offered == other.offered
+    assert one.offered[0] != Hike(problem, 30, seed=5, cores=cores).offered[0]
+
+
+def test_a_walk_goes_on_where_it_was(tiny):
+    whole, parts = (Hike(winding(tiny), rounds) for rounds in (30, 10))
+    parts.left = 20
+    parts.walks.go_on(time.monotonic() + 60, parts.enough)
+    assert parts.offered == whole.offered
+
+
+def test_the_optimum_of_small_instances_with_a_limit(tiny):
+    rng, found = np.random.default_rng(0), 0
+    while found < 12:
+        instance = tiny.larger(rng)
+        excess, cost = tiny.fast_best(instance)
+        if excess or cost >= IMPOSSIBLE or instance.usage_limit >= 10**6:
+            continue
+        hike, found = Hike(problem_of(instance), 40), found + 1
+        assert hike.best == cost
+        assert hike.problem.model.cost(hike.walks.best) == cost
+
+
+def test_where_nothing_fits_nothing_is_offered(tiny):
+    hike = Hike(problem_of(tiny.make([(0, 2, [1, 2], [5, 4])] * 3, limit=11)), 10)
+    assert hike.offered == []
+    assert hike.walks.best is None
+
+
+def test_without_time_nothing_happens(tiny):
+    hike = Hike(winding(tiny), 0)
+    assert hike.offered == []
+    hike.left = 10
+    hike.walks.go_on(time.monotonic() - 1, hike.enough)
+    assert hike.left == 10
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [],  # neither variables nor steps
+        [(0, 2, [3], [5])],  # a variable without a choice
+        [(1, 1, [3, 2], [5, 4])],  # no steps
+        [(0, 2, [3, 2], [5, 5])],  # steps, but no node whose memory varies
+    ],
+)
+def test_whatever_there_is_none_of(tiny, nodes):
+    hike = Hike(problem_of(tiny.make(nodes)), 30)
+    assert hike.best == tiny.best(tiny.make(nodes))[1]
+
+
+def test_prices_rise_where_the_limit_is_passed_and_fall_elsewhere(tiny):
+    problem = problem_of(tiny.make([(0, 1, [1, 2], [9, 0]), (2, 4, [1, 2], [3, 0]), (6, 7, [1, 2], [9, 0])], limit=8))
+    walks = Walks(Blocks(problem), seed=0, cores=1, offer=lambda _: False)
+    load = np.array([9, 3, 7])
+    price = walks._follow(np.array([1.0, 1.0, 0.0]), load)
+    assert price[0] > 1.0 > price[1]
+    assert price[2] == 0.0
+    assert walks._follow(np.array([0.0, 1.0, 0.0]), load)[0] > 0.0
