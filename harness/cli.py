@@ -117,6 +117,7 @@ def _of_one_instance(add: Add) -> None:
     who = sub.add_mutually_exclusive_group(required=True)
     who.add_argument("--solver", metavar="NAME")
     who.add_argument("--command", dest="command_line", metavar="CMD", help="a program, started as `CMD FILE SECONDS`")
+    _settings(sub)
     sub.add_argument("--output", type=Path, metavar="FILE", help="write the best solution there")
     _limits(sub)
     _solver_path(sub)
@@ -143,6 +144,7 @@ def _of_campaigns(add: Add) -> None:
     which.add_argument("--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
     sub.add_argument("--stages", type=_positive_int, metavar="K", help="number of stages (pipeline)")
     sub.add_argument("--solver", action="append", metavar="NAME", help="only these; may be repeated")
+    _settings(sub)
     sub.add_argument(
         "--command",
         action="append",
@@ -208,6 +210,17 @@ def _instance(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("instance", metavar="INSTANCE", help="a file, or an id from `shardmark list instances`")
     sub.add_argument("--track", choices=tracks(), help="default: recognised from the content")
     sub.add_argument("--stages", type=_positive_int, metavar="K", help="number of stages (pipeline)")
+
+
+def _settings(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--set",
+        action="append",
+        type=_setting,
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the solvers named, which makes them variants; may be repeated",
+    )
 
 
 def _limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
@@ -349,6 +362,13 @@ def _path(text: str) -> Path:
             found = text if len(text) < 100 else f"{text[:50]}... of {len(text)} characters"
             raise argparse.ArgumentTypeError(f"expected a path ({error.strerror}), found {found!r}") from None
     return Path(text)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
+    return name, value
 
 
 def _positive_int(text: str) -> int:

@@ -24,6 +24,7 @@ from harness.executors import LocalExecutor
 from harness.limits import Limits
 from harness.output import say
 from harness.run import Executor, Job, Problem, campaign, perform, utc_now
+from harness.settings import by_name, with_settings
 from harness.show import Progress, printable, report, table
 from harness.store import Record, Store, exclusive
 from harness.verify import verify
@@ -102,10 +103,12 @@ def run_list(options: argparse.Namespace) -> Answer:
 
 def run_solve(options: argparse.Namespace) -> Answer:
     """One run under limits."""
+    check_settings(options)
     problem = find_problem(options)
     track = problem.instance.track
     if options.command_line is None:
         solver = find_solver(discover(options.solver_path), track, options.solver)
+        solver = with_settings(solver, by_name(options.set))
     else:
         solver = from_command(options.command_line, track)
     row = run_one(options, problem, solver)
@@ -126,6 +129,12 @@ def run_solve(options: argparse.Namespace) -> Answer:
         "gap": gap(row.cost, bound),
         **measured(row),
     }
+
+
+def check_settings(options: argparse.Namespace) -> None:
+    """InputError for parameters of no solver that is named."""
+    if options.set and not options.solver:
+        raise InputError("--set", repr(options.set[0][0]), "expected it beside --solver")
 
 
 def run_one(options: argparse.Namespace, problem: Problem, solver: SolverInfo) -> Record:
@@ -343,7 +352,8 @@ def keep_apart(results: Path, jobs: Collection[Job]) -> None:
 
 
 def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[SolverInfo]:
-    """The solvers of a campaign: those that --solver and --command name, or all that there are."""
+    """The solvers of a campaign: those that --solver, with its --set, and --command name, or all that there are."""
+    check_settings(options)
     infos = discover(options.solver_path)
     known = {info.name for info in infos}
     for name in options.solver or ():
@@ -358,7 +368,8 @@ def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[Solve
             raise InputError("command", program.name, expected)
         taken.add((program.track, program.name))
     if options.solver or programs:
-        infos = [info for info in infos if info.name in (options.solver or ())]
+        given = by_name(options.set)
+        infos = [with_settings(info, given) for info in infos if info.name in (options.solver or ())]
     return infos + programs
 
 

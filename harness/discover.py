@@ -50,6 +50,7 @@ class SolverInfo:
 
     ``file`` is where it is declared: a path, or ``package:MODULE``. ``error`` says why it cannot be imported or
     started, "" if it can. ``command`` is that of an external program, with placeholders; () for a Python function.
+    ``settings`` are those of ``params`` that the user has set, which makes it a variant of the solver ``variant_of``.
     """
 
     name: str
@@ -63,6 +64,13 @@ class SolverInfo:
     deterministic: bool = True
     error: str = ""
     command: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    variant_of: str = ""
+
+    @property
+    def declared(self) -> str:
+        """The name under which its file declares it."""
+        return self.variant_of or self.name
 
 
 def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:

@@ -62,8 +62,9 @@ class Order:
     """One run as a warden gets it: plain JSON values only.
 
     ``instance`` is a path and ``checksum`` the SHA-256 of its decompressed content. A Python solver has ``file`` and
-    ``params``, an external one the ``command`` with its placeholders. ``cpus`` are the numbers of the CPUs to pin to.
-    ``hidden`` is a folder that an isolated run does not see, "" for none.
+    ``settings``, parameters with other values than it declares, an external one the ``command`` with its placeholders.
+    ``cpus`` are the numbers of the CPUs to pin to. ``hidden`` is a folder that an isolated run does not see, "" for
+    none.
     """
 
     track: str
@@ -77,6 +78,7 @@ class Order:
     cpus: tuple[int, ...] = ()
     command: tuple[str, ...] = ()
     hidden: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass

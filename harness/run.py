@@ -105,13 +105,14 @@ class Job:
             instance=str(self.problem.path.resolve()),
             checksum=self.problem.content_hash,
             options=dict(self.problem.options),
-            solver=self.solver.name,
+            solver=self.solver.declared,
             file=self.solver.file,
             seed=self.seed,
             limits=self.limits,
             cpus=tuple(cpus),
             command=self.solver.command,
             hidden="" if self.hidden is None else str(self.hidden.resolve()),
+            settings=dict(self.solver.settings),
         )
 
 

@@ -334,7 +334,7 @@ def prepare(order: Order, folder: Path, scratch: Path, backend: Any) -> tuple[li
 
 def job_of(order: Order, instance: Path, deadline: float) -> dict[str, Any]:
     """What the child side of a run gets, see `harness.worker`."""
-    given = ("checksum", "track", "options", "solver", "file", "seed")
+    given = ("checksum", "track", "options", "solver", "file", "seed", "settings")
     job = {name: getattr(order, name) for name in given} | {"instance": str(instance), "deadline": deadline}
     return {**job, "cores": order.limits.cores, "memory": order.limits.memory_mib}
 

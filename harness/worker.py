@@ -54,7 +54,8 @@ def main(arguments: list[str]) -> int:
     """Do what the referee asked for.
 
     A JOB has ``channel`` (file descriptor), ``instance`` (path), ``checksum``, ``track``, ``options``, ``solver``
-    (name), ``file`` (path), ``seed``, ``cores``, ``memory`` and ``deadline``.
+    (name), ``file`` (path), ``settings`` (parameters that are not as declared), ``seed``, ``cores``, ``memory`` and
+    ``deadline``.
     """
     action, text = arguments
     if action in ("list", "survey"):
@@ -109,7 +110,7 @@ def find_solver(job: dict[str, Any]) -> Callable[[Any, registry.Run], Any]:
     """The solver's function with its parameters filled in."""
     for solver in registry.load(job["file"]):
         if solver.name == job["solver"] and solver.track == job["track"]:
-            return lambda instance, run: solver.function(instance, run, **solver.params)
+            return lambda instance, run: solver.function(instance, run, **{**solver.params, **job["settings"]})
     raise LookupError(f"{job['file']} no longer declares {job['solver']}")
 
 

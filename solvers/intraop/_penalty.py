@@ -58,6 +58,8 @@ def solve(instance: Instance, run: Run, weights: Maker, *, slice_s: float, polis
     ``polish`` says whether feasible solutions are post-processed. Raises Declined, after the solution that uses
     least memory was reported, where memory cannot suffice or every assignment has an entry of 10^17 or more.
     """
+    if not slice_s > 0:
+        raise Declined(f"slice_s: expected a number above 0, found {slice_s:g}")
     timeline = Timeline.of(instance)
     record = first_record(instance, run, timeline)
     every = build(instance, np.zeros(len(instance.usage), dtype=bool))

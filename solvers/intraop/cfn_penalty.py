@@ -18,7 +18,7 @@ def cfn_penalty(instance: Instance, run: Run, slice_s: float = SLICE) -> None:
     """Solve without the memory limit but with a penalty on memory, adapting a weight for every node (toulbar2).
 
     ``slice_s`` are the CPU seconds that toulbar2 has for each network at first, the only number that the winner's
-    program lets its user set; a file of one's own can declare a variant with another one, which calls this function.
+    program lets its user set, as does `--set` here.
     Raises Declined for an instance in which nothing is possible; see `solve`.
     """
     solve(instance, run, NodeWeights, slice_s=slice_s)

@@ -33,6 +33,12 @@ def fails(instance, run):
     raise RuntimeError(f"seed {run.seed}")
 
 
+@solver(track="pipeline", variants={"cuts": {"at": 1}})
+def cuts(instance, run, *, at):
+    """Report a cut before one node."""
+    run.report([int(v >= at) for v in range(instance.nodes)])
+
+
 @bound(track="pipeline")
 def limit(instance, run):
     """Report a bound."""

@@ -26,6 +26,7 @@ from harness.dask_worker import Errand, Lacking, Library, Refused, Station, code
 from harness.discover import declared_in
 from harness.limits import Limits
 from harness.run import Job, Problem
+from harness.settings import with_settings
 from instances import InputError
 from solvers.registry import source_hash
 
@@ -227,11 +228,13 @@ def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, c
     hidden = os.memfd_create("hidden")  # a file without a name
     os.write(hidden, chain.path.read_bytes())
     problem = Problem("hidden", Path(f"/proc/self/fd/{hidden}"), "pipeline")
-    (quick,) = [info for info in declared_in(SOLVERS) if info.name == "quick"]
+    quick, cuts = (next(i for i in declared_in(SOLVERS) if i.name == name) for name in ("quick", "cuts"))
     said = []
     with closing(DaskExecutor(cluster.address, 1, None, said.append)) as executor:
         rows = [executor.submit(Job(quick, problem, seed, Limits(20.0, 512.0))).result(30) for seed in (0, 1)]
         assert [(row.status, row.host) for row in rows] == [("ok", "only")] * 2
+        row = executor.submit(Job(with_settings(cuts, {"at": "3"}), problem, 0, Limits(20.0, 512.0))).result(30)
+        assert (row.solver, sum(row.solution)) == ("cuts[at=3]", problem.instance.nodes - 3)
         changed = dataclasses.replace(quick, hash="0" * 64)
         with pytest.raises(InputError, match="expected the content that the campaign began with, it has changed"):
             executor.submit(Job(changed, problem, 0, Limits(20.0, 512.0))).result(30)

@@ -144,6 +144,12 @@ def test_a_network_that_has_no_solution_in_its_slice_gets_more_time(tiny, monkey
 
 
 @ALL
+def test_a_slice_of_no_time_is_declined(tiny, solver):
+    with pytest.raises(Declined, match="slice_s: expected a number above 0, found -1"):
+        solver(tiny.draw(np.random.default_rng(0)), LocalRun(), slice_s=-1.0)
+
+
+@ALL
 def test_a_lack_of_memory_is_told_with_its_time_step(tiny, solver):
     instance = tiny.make([(0, 2, [1, 2], [70, 60]), (1, 3, [1, 2], [80, 50])], [((0, 1), [1, 2, 3, 4])], limit=100)
     reason, last = declined(instance, solver)
