@@ -10,6 +10,7 @@
 #include "cheapest.h"
 #include "check.h"
 #include "decode.h"
+#include "hunt.h"
 #include "kahn.h"
 #include "segment.h"
 #include "slice.h"
@@ -450,12 +451,110 @@ static void check_cheapest(void) {
     }
 }
 
+/* A graph as the search for cheap sets has it, in whole numbers. */
+struct whole {
+    struct shard_blocks problem;
+    int64_t work[MOST_NODES], size[MOST_NODES], weight[MOST_NODES];
+    uint64_t below[MOST_NODES], above[MOST_NODES];
+};
+
+static void make_whole(const struct graph *graph, struct whole *whole) {
+    const int32_t n = graph->problem.nodes;
+    memset(whole, 0, sizeof *whole);
+    for (int32_t v = 0; v < n; v++) {
+        whole->work[v] = draw(10);
+        whole->size[v] = draw(6);
+        whole->weight[v] = draw(4);
+        whole->below[v] = graph->readers[v];
+    }
+    for (int32_t round = 0; round < n; round++)
+        for (int32_t v = 0; v < n; v++)
+            for (int32_t u = 0; u < n; u++)
+                whole->below[v] |= whole->below[v] >> u & 1 ? whole->below[u] : 0;
+    for (int32_t v = 0; v < n; v++)
+        for (int32_t u = 0; u < n; u++)
+            whole->above[u] |= (whole->below[v] >> u & 1) << v;
+    whole->problem =
+        (struct shard_blocks){n,           graph->out_start, graph->out_head, graph->in_start, graph->in_tail,
+                              whole->work, whole->size,      whole->below,    whole->above,    NULL};
+}
+
+/* Whether no path leaves a set and comes back. */
+static bool is_convex(const struct whole *whole, uint64_t set) {
+    for (int32_t v = 0; v < whole->problem.nodes; v++)
+        if (!(set >> v & 1) && whole->below[v] & set && whole->above[v] & set)
+            return false;
+    return true;
+}
+
+static int64_t weight_of(const struct whole *whole, uint64_t set) {
+    int64_t sum = 0;
+    for (int32_t v = 0; v < whole->problem.nodes; v++)
+        sum += set >> v & 1 ? whole->weight[v] : 0;
+    return sum;
+}
+
+/* Work of its nodes, and tensors that enter or leave it. */
+static int64_t cost_of_set(const struct graph *graph, const struct whole *whole, uint64_t set) {
+    int64_t sum = 0;
+    for (int32_t v = 0; v < whole->problem.nodes; v++) {
+        const bool in = set >> v & 1;
+        sum += (in ? whole->work[v] : 0) + (graph->readers[v] & (in ? ~set : set) ? whole->size[v] : 0);
+    }
+    return sum;
+}
+
+/* The greatest weight of convex sets below the limit; -1 if there are none. */
+static int64_t heaviest_of(const struct graph *graph, const struct whole *whole, int64_t limit) {
+    int64_t most = -1;
+    for (uint64_t set = 0; set < UINT64_C(1) << whole->problem.nodes; set++)
+        if (is_convex(whole, set) && cost_of_set(graph, whole, set) < limit && weight_of(whole, set) > most)
+            most = weight_of(whole, set);
+    return most;
+}
+
+/* From one node, or none, to a set that is what it is said to be; whether it is the heaviest. */
+static bool check_hunt(void) {
+    struct graph graph;
+    struct whole whole;
+    make(&graph, draw(9), 1, false);
+    make_whole(&graph, &whole);
+    const int32_t n = graph.problem.nodes, first = n ? draw(n + 1) : 0;
+    const int64_t limit = 1 + draw(40), need = 1 + draw(6), most = heaviest_of(&graph, &whole, limit);
+    const uint64_t seed = (uint64_t)draw(1000);
+    int8_t member[MOST_NODES] = {0}, again[MOST_NODES] = {0};
+    int64_t cost = -1, cost_again = -1;
+    if (first < n)
+        member[first] = again[first] = 1;
+    CHECK(shard_hunt(&whole.problem, whole.weight, need, limit, 3000, 0.5, seed, member, &cost) == SHARD_OK);
+    CHECK(shard_hunt(&whole.problem, whole.weight, need, limit, 3000, 0.5, seed, again, &cost_again) ==
+          SHARD_OK);
+    CHECK(memcmp(member, again, sizeof member) == 0 && cost == cost_again);
+    uint64_t set = 0;
+    for (int32_t v = 0; v < n; v++)
+        set |= (uint64_t)(member[v] == 1) << v;
+    const int64_t weight = weight_of(&whole, set);
+    CHECK(is_convex(&whole, set) && weight <= (most < 0 ? 0 : most));
+    CHECK(set == 0 || cost_of_set(&graph, &whole, set) < limit);
+    CHECK(cost == (weight >= need ? cost_of_set(&graph, &whole, set) : limit));
+    return weight == most || most < 0;
+}
+
+/* A hunt may miss the heaviest set, but not often. */
+static void check_hunts(void) {
+    int32_t hits = 0;
+    for (int32_t round = 0; round < 200; round++)
+        hits += check_hunt();
+    CHECK(hits > 190);
+}
+
 int main(int arguments, char **argument) {
     (void)argument;
     check_by_hand(arguments > 1);
     if (arguments > 1)
         return failures > 0;
     check_cheapest();
+    check_hunts();
     check_random_graphs();
     check_refusals();
     check_no_memory();

@@ -3,6 +3,7 @@
  *
  * With an argument it only expects one wrong result, so that whoever runs it can see that it would be
  * noticed. */
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "contract.h"
 #include "dominate.h"
 #include "messages.h"
+#include "soften.h"
 #include "status.h"
 
 #define MOST_VARIABLES 5
@@ -258,6 +260,186 @@ static void check_large_costs(void) {
     CHECK(send(&net, &sent, 2) == SHARD_OK);
     CHECK(sent.bound == least_cost(&net));
     check_moves(&net, &sent, sent.bound);
+}
+
+/* ---------------------------------------------------------------- softened messages */
+
+#define LANES 8
+#define MOST_SOFT (MOST_PAIRS * 2 * MOST_VALUES * LANES)
+
+struct soft {
+    int64_t place[MOST_PAIRS + 1];
+    float table[MOST_SOFT];
+    double softness, cost[MOST_ROWS], message[MOST_PAIRS * 2 * MOST_VALUES], belief[MOST_ROWS];
+};
+
+/* Whether some value of the other end of a pair is allowed beside value k of v. */
+static bool has_partner(const struct net *net, const double *cost, int64_t v, int64_t e, int64_t k) {
+    const int64_t u = net->tail[e] == v ? net->head[e] : net->tail[e];
+    for (int64_t b = 0; b < size_of(net, u); b++) {
+        int64_t choice[MOST_VARIABLES] = {0};
+        choice[u] = b;
+        choice[v] = k;
+        if (net->cell[cell_of(net, e, choice)] < NEVER && cost[net->start[u] + b] < (double)NEVER)
+            return true;
+    }
+    return false;
+}
+
+/* Values that are allowed beside nothing have to be out of the way: floats are coarse beside 2^60. */
+static void rule_out_lonely(const struct net *net, double *cost) {
+    for (int64_t round = 0; round < MOST_ROWS; round++)
+        for (int64_t e = 0; e < net->network.pairs; e++)
+            for (int64_t side = 0; side < 2; side++) {
+                const int64_t v = side ? net->head[e] : net->tail[e];
+                for (int64_t k = 0; k < size_of(net, v); k++)
+                    if (!has_partner(net, cost, v, e, k))
+                        cost[net->start[v] + k] = (double)NEVER;
+            }
+}
+
+/* Both ways of writing every table down; what fills rows up is not looked at. */
+static void make_soft(const struct net *net, double softness, struct soft *soft) {
+    memset(soft, 0, sizeof *soft);
+    soft->softness = softness;
+    for (int64_t e = 0; e < net->network.pairs; e++)
+        soft->place[e + 1] =
+            soft->place[e] + LANES * (size_of(net, net->tail[e]) + size_of(net, net->head[e]));
+    for (int64_t r = 0; r < net->start[net->network.variables]; r++)
+        soft->cost[r] = (double)net->cost[r];
+    rule_out_lonely(net, soft->cost);
+    CHECK(shard_soft_tables(&net->network, soft->place, soft->table) == SHARD_OK);
+    for (int64_t e = 0; e < net->network.pairs; e++) {
+        const int64_t rows = size_of(net, net->tail[e]), columns = size_of(net, net->head[e]);
+        const float *to_head = soft->table + soft->place[e], *to_tail = to_head + rows * LANES;
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < columns; j++) {
+                const float cell = (float)net->cell[net->cell_start[e] + i * columns + j];
+                CHECK(to_head[i * LANES + j] >= cell && to_head[i * LANES + j] <= cell);
+                CHECK(to_tail[j * LANES + i] >= cell && to_tail[j * LANES + i] <= cell);
+            }
+    }
+}
+
+/* What an assignment costs after the messages. */
+static double soft_cost(const struct net *net, const struct soft *soft, const int64_t *choice) {
+    double sum = 0;
+    for (int64_t v = 0; v < net->network.variables; v++)
+        sum += soft->cost[net->start[v] + choice[v]];
+    for (int64_t e = 0; e < net->network.pairs; e++) {
+        const double *to_tail = soft->message + net->message_start[e];
+        sum += (double)net->cell[cell_of(net, e, choice)] - to_tail[choice[net->tail[e]]] -
+               to_tail[size_of(net, net->tail[e]) + choice[net->head[e]]];
+    }
+    return sum;
+}
+
+/* Every assignment costs what it did before. */
+static void check_soft_cost(const struct net *net, const struct soft *soft) {
+    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
+    sizes_of(net, size);
+    do {
+        const int64_t cost = cost_of(net, choice);
+        CHECK(cost == NEVER || fabs(soft_cost(net, soft, choice) - (double)cost) < 1e-3);
+    } while (next(net->network.variables, size, choice));
+}
+
+/* On a chain the weights of values are sums over all assignments. */
+static void check_weights(const struct net *net, const struct soft *soft, int64_t least) {
+    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
+    double weight[MOST_ROWS] = {0}, total = 0;
+    sizes_of(net, size);
+    do {
+        const int64_t cost = cost_of(net, choice);
+        const double of_all = cost == NEVER ? 0 : exp((double)(least - cost) / soft->softness);
+        total += of_all;
+        for (int64_t v = 0; v < net->network.variables; v++)
+            weight[net->start[v] + choice[v]] += of_all;
+    } while (next(net->network.variables, size, choice));
+    for (int64_t v = 0; v < net->network.variables; v++) {
+        double sum = 0;
+        for (int64_t r = net->start[v]; r < net->start[v + 1]; r++)
+            sum += exp(-soft->belief[r] / soft->softness);
+        for (int64_t r = net->start[v]; r < net->start[v + 1]; r++)
+            CHECK(fabs(exp(-soft->belief[r] / soft->softness) / sum - weight[r] / total) < 1e-3);
+    }
+}
+
+/* By softer and softer messages; where they are hard, rounding finds the best of a chain. */
+static void check_softened(int kind) {
+    struct net net;
+    struct soft soft;
+    make(&net, kind == CHAIN ? 2 + draw(MOST_VARIABLES - 1) : draw(MOST_VARIABLES + 1), kind);
+    const bool allowed = least_cost(&net) < NEVER;
+    const double softness[] = {20, 3, 0.05};
+    for (size_t i = 0; i < sizeof softness / sizeof *softness; i++) {
+        int64_t value[MOST_VARIABLES];
+        make_soft(&net, softness[i], &soft);
+        CHECK(shard_soften(&net.network, soft.place, soft.table, 1 + draw(3), softness[i], soft.cost,
+                           soft.message, soft.belief) == SHARD_OK);
+        check_soft_cost(&net, &soft);
+        if (kind == CHAIN && allowed)
+            check_weights(&net, &soft, least_cost(&net));
+        CHECK(shard_round(&net.network, soft.cost, soft.message, value) == SHARD_OK);
+        for (int64_t v = 0; v < net.network.variables; v++)
+            CHECK(value[v] >= 0 && value[v] < size_of(&net, v));
+        if (kind == CHAIN && allowed && softness[i] < 0.1)
+            CHECK(cost_of(&net, value) == least_cost(&net));
+    }
+}
+
+/* Whatever messages say: what is allowed costs what it did, and pairs have nothing below 0 left. */
+static void check_adopted(void) {
+    struct net net;
+    make(&net, draw(MOST_VARIABLES + 1), ANY);
+    const int64_t top = (int64_t)1 << 56, constant = draw(100) - 50;
+    const bool large = draw(4) == 0;
+    struct sent sent = unsent(&net, top);
+    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0}, given = 0;
+    sent.bound = constant;
+    for (int64_t r = 0; r < net.start[net.network.variables]; r++)
+        sent.cost[r] = draw(15) ? net.cost[r] : NEVER;
+    for (int64_t m = 0; m < net.message_start[net.network.pairs]; m++)
+        sent.message[m] = large ? (draw(1000) - 500) * ((int64_t)1 << 49) : draw(40) - 20;
+    const struct sent before = sent;
+    CHECK(shard_adopt(&net.network, top, sent.cost, sent.message, &sent.bound) == SHARD_OK);
+    sizes_of(&net, size);
+    do {
+        bool allowed = cost_of(&net, choice) < NEVER;
+        int64_t rest = -constant;
+        for (int64_t v = 0; v < net.network.variables; v++) {
+            allowed = allowed && before.cost[net.start[v] + choice[v]] < NEVER;
+            rest += sent.cost[net.start[v] + choice[v]];
+        }
+        if (!allowed || sent.bound == INT64_MIN)
+            continue;
+        given++;
+        for (int64_t e = 0; e < net.network.pairs; e++) {
+            CHECK(rest_of(&net, &sent, e, choice) >= 0);
+            rest += rest_of(&net, &sent, e, choice);
+        }
+        CHECK(sent.bound != top && sent.bound + rest == cost_of(&net, choice));
+    } while (next(net.network.variables, size, choice));
+    CHECK(large || sent.bound == top || sent.bound > -2000);
+    CHECK(sent.bound != top || given == 0);
+}
+
+/* Two values that cost 0 and 1 beside one that costs 2, no table between: softness 1. */
+static void check_softened_by_hand(void) {
+    struct net net;
+    struct soft soft;
+    do
+        make(&net, 2, CHAIN);
+    while (size_of(&net, 0) != 2 || size_of(&net, 1) != 1);
+    memcpy(net.cost, (int64_t[]){0, 1, 2}, sizeof(int64_t[3]));
+    memcpy(net.cell, (int64_t[]){0, 0}, sizeof(int64_t[2]));
+    make_soft(&net, 1, &soft);
+    CHECK(shard_soften(&net.network, soft.place, soft.table, 1, 1, soft.cost, soft.message, soft.belief) ==
+          SHARD_OK);
+    const double least = 2 - log(1 + exp(-1.0)); /* of all assignments, softened */
+    CHECK(fabs(soft.belief[0]) < 1e-4 && fabs(soft.belief[1] - 1) < 1e-4 && fabs(soft.belief[2]) < 1e-4);
+    CHECK(fabs(soft.cost[0] + least - 2) < 1e-4 && fabs(soft.cost[1] + least - 3) < 1e-4 &&
+          fabs(soft.cost[2] - least) < 1e-4);
 }
 
 /* ---------------------------------------------------------------- dominance */
@@ -561,14 +743,23 @@ static void check_contraction(void) {
 static void check_no_memory(void) {
     struct net net;
     make(&net, MOST_VARIABLES, ANY);
-    for (int call = 0; call < 3; call++) {
+    for (int call = 0; call < 5; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 10; allocations++) {
             struct sent sent = unsent(&net, (int64_t)1 << 56), before = sent;
             int8_t value[MOST_ROWS], open[MOST_CELLS], all[MOST_ROWS];
             memset(all, 1, sizeof all);
             memcpy(value, all, sizeof value);
+            struct soft soft;
+            int64_t choice[MOST_VARIABLES] = {-1};
+            make_soft(&net, 1, &soft);
+            const struct soft soft_before = soft;
             granted = allocations;
+            if (call == 3)
+                status = shard_soften(&net.network, soft.place, soft.table, 1, 1, soft.cost, soft.message,
+                                      soft.belief);
+            if (call == 4)
+                status = shard_round(&net.network, soft.cost, soft.message, choice);
             if (call == 0)
                 status = send(&net, &sent, 1);
             if (call == 1)
@@ -577,7 +768,8 @@ static void check_no_memory(void) {
                 status = shard_dominate(&net.network, net.cost, net.usage_start, net.usage, net.keep, value);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
-                CHECK(memcmp(&sent, &before, sizeof sent) == 0 && memcmp(value, all, sizeof value) == 0);
+                CHECK(memcmp(&sent, &before, sizeof sent) == 0 && memcmp(value, all, sizeof value) == 0 &&
+                      memcmp(&soft, &soft_before, sizeof soft) == 0 && choice[0] == -1);
         }
         CHECK(status == SHARD_OK && allocations > 1);
     }
@@ -589,10 +781,14 @@ int main(int arguments, char **argument) {
     if (arguments > 1)
         return failures > 0;
     check_dominance_by_hand();
+    check_softened_by_hand();
     check_large_costs();
     for (int32_t round = 0; round < ROUNDS; round++) {
         check_messages(ANY);
         check_messages(CHAIN);
+        check_softened(ANY);
+        check_softened(CHAIN);
+        check_adopted();
         check_dominance();
         check_following();
         check_contraction();

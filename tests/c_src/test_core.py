@@ -14,8 +14,8 @@ from compiled import CORE, SANITIZE, compiled, require
 HERE = Path(__file__).resolve().parent
 #: Which kernels each test program is linked with.
 PROGRAMS = {
-    "kernels": ("kahn", "segment", "slice", "decode", "partition", "anneal", "flow", "cheapest"),
-    "networks": ("messages", "dominate", "contract"),
+    "kernels": ("kahn", "segment", "slice", "decode", "partition", "anneal", "flow", "cheapest", "hunt"),
+    "networks": ("messages", "soften", "dominate", "contract"),
     "neighbourhoods": (),  # it includes what it tests
 }
 
