@@ -61,6 +61,10 @@ class Blocks:
             result[np.searchsorted(self._cuts, step, side="right") - 1] += multiplier
         return result
 
+    def of_steps(self, price: Floats) -> dict[int, float]:
+        """Prices of a byte in the first step of every span, where they are not zero."""
+        return {int(self._cuts[span]): float(price[span]) for span in np.flatnonzero(price)}
+
     def improve(
         self, value: Ints, price: Floats, effort: Effort, work: float, random: np.random.Generator, *, fits: bool
     ) -> tuple[Ints, Ints, float]:

@@ -1,119 +1,154 @@
-"""Walks about the limit of memory: blocks under prices that follow the load, and from time to time only what fits."""
+"""Search by generations: variants of an assignment, improved by blocks, and the best of all their parts put together.
+
+Memory has a price meanwhile that follows the load; what that leads to is made to fit in every generation.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 
 from instances.columns import Floats, Ints
 from solvers.intraop._blocks import Blocks
-from solvers.intraop._problem import worst_steps
+from solvers.intraop._problem import Problem, worst_steps
+from solvers.intraop._reduce import reduce
 from solvers.intraop._search import Search
 from solvers.native import Effort
 
-#: Neighbourhoods, and the work of a round, in cells: some tenths of a second.
-EFFORTS = (Effort(300, 1e4, 4e6), Effort(1000, 1e4, 1e7), Effort(3000, 1e5, 3e7), Effort(6000, 1e5, 5e7))
+#: Neighbourhoods, one of which is drawn for each round, and the work of a round, in cells: some hundredths of a second.
+EFFORTS = (Effort(300, 1e4, 4e6), Effort(1000, 1e4, 1e7), Effort(1000, 1e5, 3e7), Effort(3000, 1e5, 3e7))
 WORK = 3e7
-#: How often another neighbourhood is tried than the one that gained most of late; what a newer gain weighs.
-OTHER, NEWER = 0.3, 0.5
-#: Rounds between two attempts to make what a walk has come to fit: at first, how they grow, and at most.
-FIRST_ROUNDS, MORE, MOST_ROUNDS = 2, 1.5, 20
-#: Prices of memory, as multiples, under which what fits is improved, one after the other; rounds at each, at most, and
-#: the gain, as a fraction of the cost, by which it is done.
-LADDER, AT_ONE, ENOUGH = (1.0, 0.5, 0.2, 0.0), 12, 1e-5
-#: A price changes in a round by up to this fraction where the load is above the limit, and below it: fully where they
-#: differ by this fraction of the limit. A step without a price gets this fraction of the highest.
-UP, DOWN, BAND, FIRST_PRICE = 0.1, 0.02, 0.02, 0.03
-#: Steps that get a price in a round, at most.
+#: Neighbourhood and rounds in which variants are put together: of few values a variable, it takes in many variables.
+WHOLE, PUTTING = Effort(6000, 1e6, 5e7), 4
+#: Variants in a generation; rounds under costs with noise, and without, at most; range of the noise, as fractions of
+#: what a variable costs on average.
+VARIANTS, NOISY, CLEAN, NOISE = 4, 2, 12, (0.1, 3.0)
+#: Rounds of the variants in the first generation, which all begin with the same assignment.
+FIRST = 40
+#: Prices of memory, as multiples, under which what fits is improved, one after the other, and rounds at each, at most.
+LADDER, AT_ONE = (1.0, 0.5, 0.2, 0.0), 8
+#: Improvement is over when two rounds gain less than this fraction of the cost.
+ENOUGH = 1e-5
+#: A price changes in a generation by up to this fraction where the load is above the limit, and below it: fully where
+#: they differ by this fraction of the limit. A step without a price gets this fraction of the highest.
+UP, DOWN, BAND, FIRST_PRICE = 0.1, 0.03, 0.02, 0.03
+#: Steps that get a price in a generation, at most.
 MORE_PRICES = 3
-#: Times that a walk is made to fit without a better solution before it goes back to the best one, the range of what
-#: prices are multiplied with then, and of those with which the best one is improved.
-STALE, SPREAD, AROUND = 3, (0.9, 1.1), (0.3, 1.5)
-
-
-class Step(NamedTuple):
-    """What a walk wants next: an assignment improved under prices, shape (rows,), whether it has to fit meanwhile."""
-
-    value: Ints
-    price: Floats
-    effort: Effort
-    fits: bool
-
-
-class Better(NamedTuple):
-    """What it gets: the assignment, its load in every span, and by how much cost and price have become less."""
-
-    value: Ints
-    load: Ints
-    gain: float
-
-
-Walk = Generator[Step, Better, None]
+#: Generations without a better solution before the search goes back to the best one; range of what the first prices
+#: are multiplied with then, and of those under which the best one is made better.
+STALE, SPREAD, AROUND = 8, (0.9, 1.1), (0.3, 1.5)
+#: Seconds for making an assignment fit.
+REPAIR = 5.0
 
 
 class Walks:
-    """Searches one problem on all cores; deterministic for a seed, a number of cores and a number of rounds.
+    """Searches one problem on all cores; deterministic for a seed, a number of cores and a number of generations.
 
     ``offer``  is given every assignment that may be the best, and says whether it is better than all before
     ``best``   the best one that fits, None if none is known
     """
 
     def __init__(self, blocks: Blocks, *, seed: int, cores: int, offer: Callable[[Ints], bool]) -> None:
-        self.blocks, self.problem, self.offer = blocks, blocks.problem, offer
-        self.random = [np.random.default_rng((seed, number)) for number in range(cores)]
+        self.blocks, self.problem, self.offer, self.cores = blocks, blocks.problem, offer, cores
         self.best: Ints | None = None
-        self._walks: list[Walk] = []
-        self._steps: list[Step] = []
+        self._seeds = np.random.SeedSequence(seed)
+        self._random = self._fresh()
+        self._value, self._price = np.zeros(0, dtype=np.int64), np.zeros(0)
+        self._first_price, self._generations, self._stale, self._until = self._price, 0, 0, 0.0
+
+    def _fresh(self) -> np.random.Generator:
+        return np.random.default_rng(self._seeds.spawn(1)[0])
 
     def begin(self, value: Ints, price: Floats) -> None:
-        """Start all walks at an assignment and prices of a byte in every span."""
-        self._walks = [self._walk(random, value, price) for random in self.random]
-        self._steps = [next(walk) for walk in self._walks]
+        """Start at an assignment, shape (v,), and prices of a byte in every span."""
+        self._value, self._price, self._first_price = value, price, price
 
     def go_on(self, until: float, enough: Callable[[], bool]) -> None:
-        """Walk until a time, or until it is enough."""
-        with ThreadPoolExecutor(len(self.random)) as pool:
+        """Search until a time, or until it is enough."""
+        self._until = until
+        with ThreadPoolExecutor(self.cores) as pool:
             while time.monotonic() < until and not enough():
-                found = list(pool.map(self._improve, self._steps, self.random))
-                self._steps = [walk.send(better) for walk, better in zip(self._walks, found, strict=True)]
+                self._generation(pool)
 
-    def _improve(self, step: Step, random: np.random.Generator) -> Better:
-        return Better(*self.blocks.improve(step.value, step.price, step.effort, WORK, random, fits=step.fits))
+    def _generation(self, pool: ThreadPoolExecutor) -> None:
+        """Vary, put together, adjust prices, make fit, put together what fits."""
+        of_row = self.blocks.price(self._price)
+        variants = pool.map(lambda random: self._vary(of_row, random), [self._fresh() for _ in range(VARIANTS)])
+        fit = [] if self.best is None else [self.best]
+        self._value = self._put_together([self._value, *variants, *fit], self._price, fits=False)
+        load = self.blocks.load(self._value)
+        known = [self._value, *fit]
+        starts = [(known[number % len(known)], self._fresh()) for number in range(max(2, self.cores))]
+        fitting = [value for value in pool.map(lambda start: self._make_fit(*start), starts) if value is not None]
+        better = [self._note(value) for value in fitting]
+        if self.best is not None and len(fitting) > 1:
+            together = self._put_together([self.best, *fitting], np.zeros_like(self._price), fits=True)
+            better.append(self._note(together))
+        self._price = self._follow(self._price, load)
+        self._generations, self._stale = self._generations + 1, 0 if any(better) else self._stale + 1
+        if self._stale >= STALE and self.best is not None:
+            self._value, self._stale = self.best, 0
+            self._price = self._first_price * self._random.uniform(*SPREAD)
 
-    def _walk(self, random: np.random.Generator, value: Ints, price: Floats) -> Walk:
-        """Go about the limit, try to make fit what that leads to, try what is near the best solution, and again."""
-        first, free, fitting, rounds, stale = price, _Choice(random), _Choice(random), float(FIRST_ROUNDS), 0
-        while True:
-            for _ in range(round(rounds)):
-                found = yield Step(value, self.blocks.price(price), free.effort, False)
-                free.learn(found.gain)
-                value, price = found.value, self._follow(price, found.load)
-            better = yield from self._make_fit(value, price, fitting)
-            rounds, stale = min(rounds * MORE, MOST_ROUNDS), 0 if better else stale + 1
-            if stale >= STALE and self.best is not None:
-                yield from self._make_fit(self.best, price * random.uniform(*AROUND), fitting)
-                value, price, stale = self.best, first * random.uniform(*SPREAD), 0
+    def _vary(self, of_row: Floats, random: np.random.Generator) -> Ints:
+        """Improve the assignment under costs with noise, and then without."""
+        if not self._generations:
+            return self._improve(self.blocks, self._value, of_row, FIRST, random, fits=False)
+        share = np.exp(random.uniform(*np.log(NOISE))) / max(1, self.problem.model.variables)
+        noise = random.exponential(share * max(1, self.problem.model.cost(self._value)), size=len(of_row))
+        value = self._improve(self.blocks, self._value, of_row + noise, NOISY, random, fits=False)
+        return self._improve(self.blocks, value, of_row, CLEAN, random, fits=False)
 
-    def _make_fit(self, value: Ints, price: Floats, choice: _Choice) -> Generator[Step, Better, bool]:
-        """Make an assignment fit and improve it under lower and lower prices; whether that leads to a better one."""
+    def _improve(
+        self, blocks: Blocks, value: Ints, of_row: Floats, rounds: int, random: np.random.Generator, *, fits: bool
+    ) -> Ints:
+        """So many rounds of blocks at most; less when they gain little, or when time is over."""
+        before = np.inf
+        for _ in range(rounds):
+            effort = EFFORTS[random.integers(len(EFFORTS))]
+            value, _, gain = blocks.improve(value, of_row, effort, WORK, random, fits=fits)
+            if before + gain < ENOUGH * abs(blocks.problem.model.cost(value)) or time.monotonic() > self._until:
+                break
+            before = gain
+        return value
+
+    def _put_together(self, values: list[Ints], price: Floats, *, fits: bool) -> Ints:
+        """The best assignment, nearly, of those in which every variable has its value in one of some assignments."""
+        model = self.problem.model
+        of_row = self.blocks.price(price)
+        least = min(values, key=lambda value: self._priced(value, of_row))
+        held = np.zeros(len(model.unary), dtype=bool)
+        held[model.start[:-1] + np.stack(values)] = True
+        few = reduce(dataclasses.replace(model, unary=np.where(held, model.unary, model.forbidden)))
+        if few is None or time.monotonic() > self._until:
+            return least
+        blocks = Blocks(Problem(self.problem.instance, self.problem.timeline, few))
+        value = few.sink(self.problem.instance, model.lift(self.problem.instance, least))
+        of_few = blocks.price(blocks.of_spans(self.blocks.of_steps(price)))
+        for _ in range(PUTTING):
+            value, _, gain = blocks.improve(value, of_few, WHOLE, WORK, self._random, fits=fits)
+            if not gain or time.monotonic() > self._until:
+                break
+        return model.sink(self.problem.instance, few.lift(self.problem.instance, value))
+
+    def _priced(self, value: Ints, of_row: Floats) -> float:
+        return self.problem.model.cost(value) + float(of_row[self.problem.model.start[:-1] + value].sum())
+
+    def _make_fit(self, value: Ints, random: np.random.Generator) -> Ints | None:
+        """Make an assignment fit and improve it under lower and lower prices; None if that fails."""
         search = Search(self.problem.footprint, value)
-        if not search.repair(time.monotonic() + 5.0):
-            return False
-        value, better = search.value, self._note(search.value)
+        if not search.repair(min(self._until, time.monotonic() + REPAIR)):
+            return None
+        value, price = search.value, self._price * random.uniform(*AROUND)
+        best = value
         for multiple in LADDER:
-            of_row = self.blocks.price(multiple * price)
-            for _ in range(AT_ONE):
-                found = yield Step(value, of_row, choice.effort, True)
-                choice.learn(found.gain)
-                value = found.value
-                if found.gain < ENOUGH * self.problem.model.cost(value):
-                    break
-            better = self._note(value) or better
-        return better
+            value = self._improve(self.blocks, value, self.blocks.price(multiple * price), AT_ONE, random, fits=True)
+            best = min(best, value, key=self.problem.model.cost)
+        return best
 
     def _note(self, value: Ints) -> bool:
         better = self.offer(value)
@@ -122,30 +157,10 @@ class Walks:
         return better
 
     def _follow(self, price: Floats, load: Ints) -> Floats:
-        """Prices after a round: higher where there was too little room, lower where there was some left."""
+        """Prices after a generation: higher where there was too little room, lower where there was some left."""
         above = (load - self.blocks.room) / max(1, self.problem.timeline.limit)
         change = np.clip(above / BAND, -1.0, 1.0)
         price = price * (1 + np.where(change > 0, UP, DOWN) * change)
         for span in worst_steps(above, MORE_PRICES):
             price[span] = max(price[span], FIRST_PRICE * price.max(initial=0.0))
         return price
-
-
-class _Choice:
-    """Which neighbourhood comes next: mostly the one that gained most of late."""
-
-    def __init__(self, random: np.random.Generator) -> None:
-        self._random, self._gain, self._last = random, [np.inf] * len(EFFORTS), 0
-
-    @property
-    def effort(self) -> Effort:
-        """The next one."""
-        best: Sequence[int] = np.flatnonzero(np.array(self._gain) == max(self._gain)).tolist()
-        others = self._random.random() < OTHER
-        self._last = int(self._random.integers(len(EFFORTS))) if others else best[0]
-        return EFFORTS[self._last]
-
-    def learn(self, gain: float) -> None:
-        """Take note of what it gained."""
-        before = self._gain[self._last]
-        self._gain[self._last] = gain if before == np.inf else (1 - NEWER) * before + NEWER * gain
