@@ -20,13 +20,21 @@ from solvers.intraop._search import Search
 from solvers.native import Effort
 
 #: Neighbourhoods, one of which is drawn for each round, and the work of a round, in cells: some hundredths of a second.
-EFFORTS = (Effort(300, 1e4, 4e6), Effort(1000, 1e4, 1e7), Effort(1000, 1e5, 3e7), Effort(3000, 1e5, 3e7))
+EFFORTS = (
+    Effort(300, 1e4, 4e6),
+    Effort(1000, 1e4, 1e7),
+    Effort(1000, 1e5, 3e7),
+    Effort(3000, 1e5, 3e7),
+    Effort(6000, 1e5, 5e7),
+)
 WORK = 3e7
 #: Neighbourhood and rounds in which variants are put together: of few values a variable, it takes in many variables.
 WHOLE, PUTTING = Effort(6000, 1e6, 5e7), 4
 #: Variants in a generation; rounds under costs with noise, and without, at most; range of the noise, as fractions of
 #: what a variable costs on average.
 VARIANTS, NOISY, CLEAN, NOISE = 4, 2, 12, (0.1, 3.0)
+#: Variants of the best one that fits.
+FITTING = 3
 #: Rounds of the variants in the first generation, which all begin with the same assignment.
 FIRST = 40
 #: Prices of memory, as multiples, under which what fits is improved, one after the other, and rounds at each, at most.
@@ -81,13 +89,11 @@ class Walks:
         fit = [] if self.best is None else [self.best]
         self._value = self._put_together([self._value, *variants, *fit], self._price, fits=False)
         load = self.blocks.load(self._value)
-        known = [self._value, *fit]
-        starts = [(known[number % len(known)], self._fresh()) for number in range(max(2, self.cores))]
+        starts = [(self._value, self._fresh()), *((value, self._fresh()) for value in FITTING * fit)]
         fitting = [value for value in pool.map(lambda start: self._make_fit(*start), starts) if value is not None]
         better = [self._note(value) for value in fitting]
         if self.best is not None and len(fitting) > 1:
-            together = self._put_together([self.best, *fitting], np.zeros_like(self._price), fits=True)
-            better.append(self._note(together))
+            better.append(self._note(self._put_together([self.best, *fitting], self._price, fits=True)))
         self._price = self._follow(self._price, load)
         self._generations, self._stale = self._generations + 1, 0 if any(better) else self._stale + 1
         if self._stale >= STALE and self.best is not None:
@@ -98,10 +104,15 @@ class Walks:
         """Improve the assignment under costs with noise, and then without."""
         if not self._generations:
             return self._improve(self.blocks, self._value, of_row, FIRST, random, fits=False)
-        share = np.exp(random.uniform(*np.log(NOISE))) / max(1, self.problem.model.variables)
-        noise = random.exponential(share * max(1, self.problem.model.cost(self._value)), size=len(of_row))
+        noise = self._noise(random)
         value = self._improve(self.blocks, self._value, of_row + noise, NOISY, random, fits=False)
         return self._improve(self.blocks, value, of_row, CLEAN, random, fits=False)
+
+    def _noise(self, random: np.random.Generator) -> Floats:
+        """Costs of values at random, shape (rows,), by a share of what a variable costs that is drawn as well."""
+        model = self.problem.model
+        share = np.exp(random.uniform(*np.log(NOISE))) / max(1, model.variables)
+        return random.exponential(share * max(1, model.cost(self._value)), size=len(model.unary))
 
     def _improve(
         self, blocks: Blocks, value: Ints, of_row: Floats, rounds: int, random: np.random.Generator, *, fits: bool
@@ -120,7 +131,7 @@ class Walks:
         """The best assignment, nearly, of those in which every variable has its value in one of some assignments."""
         model = self.problem.model
         of_row = self.blocks.price(price)
-        least = min(values, key=lambda value: self._priced(value, of_row))
+        least = min(values, key=model.cost if fits else lambda value: self._priced(value, of_row))
         held = np.zeros(len(model.unary), dtype=bool)
         held[model.start[:-1] + np.stack(values)] = True
         few = reduce(dataclasses.replace(model, unary=np.where(held, model.unary, model.forbidden)))
@@ -129,11 +140,14 @@ class Walks:
         blocks = Blocks(Problem(self.problem.instance, self.problem.timeline, few))
         value = few.sink(self.problem.instance, model.lift(self.problem.instance, least))
         of_few = blocks.price(blocks.of_spans(self.blocks.of_steps(price)))
-        for _ in range(PUTTING):
-            value, _, gain = blocks.improve(value, of_few, WHOLE, WORK, self._random, fits=fits)
-            if not gain or time.monotonic() > self._until:
-                break
-        return model.sink(self.problem.instance, few.lift(self.problem.instance, value))
+        best = value
+        for multiple in LADDER if fits else (1.0,):
+            for _ in range(PUTTING):
+                value, _, gain = blocks.improve(value, multiple * of_few, WHOLE, WORK, self._random, fits=fits)
+                if not gain or time.monotonic() > self._until:
+                    break
+            best = min(best, value, key=few.cost) if fits else value
+        return model.sink(self.problem.instance, few.lift(self.problem.instance, best))
 
     def _priced(self, value: Ints, of_row: Floats) -> float:
         return self.problem.model.cost(value) + float(of_row[self.problem.model.start[:-1] + value].sum())
@@ -143,8 +157,12 @@ class Walks:
         search = Search(self.problem.footprint, value)
         if not search.repair(min(self._until, time.monotonic() + REPAIR)):
             return None
-        value, price = search.value, self._price * random.uniform(*AROUND)
-        best = value
+        best, price = search.value, self._price * random.uniform(*AROUND)
+        if value is self.best:
+            noise = self.blocks.price(price) + self._noise(random)
+            value = self._improve(self.blocks, search.value, noise, NOISY, random, fits=True)
+        else:
+            value = search.value
         for multiple in LADDER:
             value = self._improve(self.blocks, value, self.blocks.price(multiple * price), AT_ONE, random, fits=True)
             best = min(best, value, key=self.problem.model.cost)
