@@ -194,6 +194,7 @@ static void check_point(const struct sample *sample, const struct extent *extent
     CHECK(improve(sample, extent, &after) == SHARD_OK);
     CHECK(improve(sample, extent, &again) == SHARD_OK);
     CHECK(memcmp(&after, &again, sizeof after) == 0);
+    CHECK((after.random == before->random) == (sample->field.variables == 0));
     for (int64_t v = 0; v < sample->field.variables; v++)
         CHECK(after.value[v] >= 0 && after.value[v] < values_of(sample, v));
     CHECK(after.gain >= 0 && cost_of(sample, before->value) - cost_of(sample, after.value) == after.gain);
@@ -230,14 +231,26 @@ static void check_optimum(void) {
     CHECK(point.gain == before - least);
 }
 
+/* No table that is eliminated is too large, and together they are as large as was said. */
+static void check_plan(const struct search *s, double planned) {
+    double total = 0;
+    for (int64_t p = 0; p < s->eliminated; p++) {
+        double cells = (double)size_of(s, s->member[s->order[p]]);
+        for (int64_t a = 0; a < s->clique_size[p]; a++)
+            cells *= (double)size_of(s, s->member[s->clique[p * MOST + a]]);
+        CHECK(cells <= s->width);
+        total += cells;
+    }
+    CHECK(s->count <= s->size && total <= s->cells && total >= planned && total <= planned);
+}
+
 /* A block, up to its choice. */
 static void choose_in_block(struct search *s) {
     for (int64_t v = 0; v < s->field->variables; v++)
         s->place[v] = -1;
     grow(s);
     link_members(s);
-    const double planned = plan(s);
-    CHECK(s->count <= s->size && planned <= s->cells);
+    check_plan(s, plan(s));
     choose_all(s);
 }
 
@@ -260,7 +273,7 @@ static void check_members(const struct search *s, const struct sample *sample) {
         CHECK(reached[s->member[i]]);
 }
 
-/* What is eliminated is chosen optimally beside all that is fixed, and nothing else changes. */
+/* What is eliminated is chosen optimally beside all that is fixed, and nothing changes without need. */
 static void check_choice(const struct search *s, const struct sample *sample) {
     bool is_free[MOST_VARIABLES] = {false};
     int64_t chosen[MOST_VARIABLES];
@@ -273,7 +286,10 @@ static void check_choice(const struct search *s, const struct sample *sample) {
         CHECK(is_free[v] || s->choice[i] == s->value[v]);
         chosen[v] = s->choice[i];
     }
-    CHECK(cost_of(sample, chosen) == least_of(sample, s->value, is_free));
+    const double least = least_of(sample, s->value, is_free);
+    CHECK(cost_of(sample, chosen) == least);
+    if (cost_of(sample, s->value) == least)
+        CHECK(memcmp(chosen, s->value, (size_t)sample->field.variables * sizeof *chosen) == 0);
 }
 
 /* One block after the other about one assignment. */
@@ -310,7 +326,8 @@ static double least_of_chain(const double *cost, const double *cell) {
     return best[0] < best[1] ? best[0] : best[1];
 }
 
-/* More variables than a word has bits. */
+/* More variables than a word has bits; tables that are only large enough if it is unravelled from its ends.
+ */
 static void check_long_chain(void) {
     int64_t start[CHAIN + 1], scope_start[CHAIN], scope[2 * CHAIN], cell_start[CHAIN], arc_start[CHAIN + 1],
         arc[2 * CHAIN], zero[CHAIN + 1] = {0}, value[CHAIN] = {0};
@@ -334,7 +351,7 @@ static void check_long_chain(void) {
     const struct shard_field field = {CHAIN, CHAIN - 1,  0,    start,     cost, scope_start,
                                       scope, cell_start, cell, arc_start, arc,  zero,
                                       zero,  zero,       zero, zero,      zero};
-    CHECK(shard_blocks(&field, price, CHAIN, 8, 1e4, 1, &random, value, zero, &gain) == SHARD_OK);
+    CHECK(shard_blocks(&field, price, CHAIN, 4, 1e4, 1, &random, value, zero, &gain) == SHARD_OK);
     CHECK(gain == before - least_of_chain(cost, cell));
 }
 
@@ -360,6 +377,29 @@ static void check_by_hand(bool wrong) {
                 return;
             CHECK(value[0] == better && value[1] == better && load[0] == 2 * better);
         }
+}
+
+/* Two variables beside one without a choice: their values 1 gain 3 and 5 and use 2 more each in step 0. There
+ * is too much in step 1, where the first uses less under value 1. */
+static void check_competition(void) {
+    const int64_t start[] = {0, 2, 3, 5}, scope_start[] = {0, 2, 4}, scope[] = {0, 1, 1, 2},
+                  cell_start[] = {0, 2, 4}, arc_start[] = {0, 1, 3, 4}, arc[] = {0, 0, 1, 1},
+                  node_start[] = {0, 2, 2, 3}, begin[] = {0, 1, 0}, end[] = {1, 2, 1},
+                  usage_start[] = {0, 4, 4, 6}, usage[] = {0, 9, 2, 8, 0, 2};
+    const double cost[] = {3, 0, 0, 5, 0}, cell[4] = {0}, price[5] = {0};
+    for (int64_t most = 0; most < 6; most++) {
+        const int64_t room[] = {most, 1};
+        const struct shard_field field = {3,     2,          2,           start,     cost, scope_start,
+                                          scope, cell_start, cell,        arc_start, arc,  node_start,
+                                          begin, end,        usage_start, usage,     room};
+        int64_t value[] = {0, 0, 0}, load[] = {0, 9};
+        double gain;
+        uint64_t random = 1;
+        CHECK(shard_blocks(&field, price, 3, 4, 100, 1, &random, value, load, &gain) == SHARD_OK);
+        CHECK(value[0] == (most >= 4) && value[1] == 0 && value[2] == (most >= 2));
+        CHECK(load[0] == 2 * (value[0] + value[2]) && load[1] == 9 - value[0]);
+        CHECK(gain == (double)(3 * value[0] + 5 * value[2]));
+    }
 }
 
 /* Every allocation fails once; then nothing has been written. */
@@ -390,6 +430,7 @@ int main(int arguments, char **argument) {
         check_optimum();
         check_blocks();
     }
+    check_competition();
     check_long_chain();
     check_no_memory();
     return failures > 0;
