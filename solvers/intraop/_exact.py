@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
-from math import gcd
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from instances.columns import Ints
+from solvers.intraop import _program
 from solvers.intraop._problem import Problem, worst_steps
+from solvers.intraop._program_cpsat import columns, core, costs, equations, listener, memory, write
+from solvers.intraop._program_memory import memory_of_steps
 
 #: Memory rows added at once.
 MORE_ROWS = 3
@@ -36,50 +36,19 @@ class Answer:
 class Program:
     """One-hot values, a flag for each allowed cell of a table, and the memory of some steps.
 
-    CP-SAT computes with integers, its relaxations included, so its bound is proved. The coefficients are the costs
-    of the model and the bytes of the rows, divided by what they have in common.
+    CP-SAT computes with integers, its relaxations included, so its bound is proved.
     """
 
     def __init__(self, problem: Problem, steps: Iterable[int]) -> None:
-        from ortools.sat.python import cp_model
+        self._cp, self.problem, self._steps = core(), problem, list(steps)
+        self._model = self._cp.CpModelProto()
+        program = _program.Program.of(problem, self._steps)
+        write(columns(self._model, program), equations(self._model, program), memory(self._model, program.memory))
+        costs(self._model, program.cost)
 
-        self._cp, self.problem, self.program = cp_model, problem, cp_model.CpModel()
-        model = problem.model
-        self._flag = [self.program.new_bool_var("") for _ in range(len(model.unary))]
-        for first, last in pairwise(model.start.tolist()):
-            self.program.add_exactly_one(self._flag[first:last])
-        self._terms, self._costs = self._flag.copy(), model.unary.tolist()
-        for pair, (tail, head) in enumerate(zip(model.tail.tolist(), model.head.tolist(), strict=True)):
-            cells = model.cell[model.cell_start[pair] : model.cell_start[pair + 1]]
-            self._table((tail, head), cells.reshape(model.sizes[tail], model.sizes[head]))
-        for scope, cost in model.wide:
-            self._table(scope, cost)
-        self.program.minimize(cp_model.LinearExpr.weighted_sum(self._terms, self._costs))
-        self._steps: set[int] = set()
-        for step in steps:
-            self._add_row(step)
-
-    def _table(self, scope: tuple[int, ...], cost: NDArray[np.int64]) -> None:
-        """A flag for each allowed cell; those of one value add up to the flag of the value."""
-        place = np.argwhere(cost < self.problem.model.forbidden)
-        flags = [self.program.new_bool_var("") for _ in range(len(place))]
-        self._terms += flags
-        self._costs += cost[tuple(place.T)].tolist()
-        for axis, variable in enumerate(scope):
-            rows: list[list[Any]] = [[] for _ in range(cost.shape[axis])]
-            for flag, value in zip(flags, place[:, axis].tolist(), strict=True):
-                rows[value].append(flag)
-            first = int(self.problem.model.start[variable])
-            for value, row in enumerate(rows):
-                self.program.add(sum(row) == self._flag[first + value])
-
-    def _add_row(self, step: int) -> None:
-        self._steps.add(step)
-        memory, room = self.problem.memory(step), int(self.problem.room[step])
-        row = np.flatnonzero(memory)
-        common = gcd(*memory[row].tolist()) or 1
-        expression = self._cp.LinearExpr.weighted_sum([self._flag[i] for i in row], (memory[row] // common).tolist())
-        self.program.add(expression <= room // common)
+    def _add_rows(self, steps: list[int]) -> None:
+        self._steps += steps
+        write(memory(self._model, memory_of_steps(self.problem, steps)))
 
     def solve(self, top: int, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> Answer:
         """Search until a time, or until nothing can cost less than ``top``.
@@ -88,46 +57,35 @@ class Program:
         """
         bound = 0
         while True:
-            solver = self._cp.CpSolver()
-            solver.parameters.num_workers = cores
-            solver.parameters.random_seed = seed % 2**31
-            solver.parameters.max_time_in_seconds = max(0.0, until - time.monotonic())
-            solver.best_bound_callback = _stopper(solver, top)
-            listener = _listener(self._cp, self._flag, self.problem, found)
-            status = solver.solve(self.program, listener)
-            if status == self._cp.INFEASIBLE:
+            response = self._search(top, until - time.monotonic(), cores, seed, found)
+            if response.status == self._cp.INFEASIBLE:
                 return Answer(None, None, True)
-            bound = max(bound, int(solver.response_proto.inner_objective_lower_bound))
-            if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
+            bound = max(bound, response.inner_objective_lower_bound)
+            if response.status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
                 return Answer(bound, None, False)
-            value = _values(self.problem, [solver.boolean_value(flag) for flag in self._flag])
+            value = self._values(np.array(response.solution))
             over = self.problem.overload(value)
             if (over <= 0).all():
-                return Answer(bound, value, status == self._cp.OPTIMAL)
+                return Answer(bound, value, response.status == self._cp.OPTIMAL)
             steps = [step for step in worst_steps(over, MORE_ROWS) if step not in self._steps]
-            if time.monotonic() > until or bound >= top:
+            if not steps or time.monotonic() > until or bound >= top:
                 return Answer(bound, None, False)
-            for step in steps:
-                self._add_row(step)
+            self._add_rows(steps)
 
+    def _search(self, top: int, seconds: float, cores: int, seed: int, found: Callable[[Ints], None]) -> Any:
+        """CP-SAT's answer on the rows that there are."""
+        wrapper, parameters = self._cp.SolveWrapper(), self._cp.SatParameters()
+        parameters.num_workers = cores
+        parameters.random_seed = seed % 2**31
+        parameters.max_time_in_seconds = max(0.0, seconds)
+        wrapper.set_parameters(parameters)
+        callback = listener(self._cp, lambda column: found(self._values(column)))
+        wrapper.add_solution_callback(callback)
+        wrapper.add_best_bound_callback(lambda bound: wrapper.stop_search() if bound >= top else None)
+        response = wrapper.solve(self._model)
+        wrapper.clear_solution_callback(callback)
+        return response
 
-def _stopper(solver: Any, top: int) -> Callable[[float], None]:
-    def stop(bound: float) -> None:
-        if bound >= top:
-            solver.stop_search()
-
-    return stop
-
-
-def _values(problem: Problem, flags: list[bool]) -> Ints:
-    return np.flatnonzero(flags) - problem.model.start[:-1]
-
-
-def _listener(cp_model: Any, flags: list[Any], problem: Problem, found: Callable[[Ints], None]) -> Any:
-    """CP-SAT's callback; its class cannot be named before the package is imported."""
-
-    class Listener(cp_model.CpSolverSolutionCallback):
-        def on_solution_callback(self) -> None:
-            found(_values(problem, [self.boolean_value(flag) for flag in flags]))
-
-    return Listener()
+    def _values(self, column: Ints) -> Ints:
+        """The value of every variable, shape (v,), in a solution of shape (columns,)."""
+        return np.flatnonzero(column[: len(self.problem.variable)]) - self.problem.model.start[:-1]

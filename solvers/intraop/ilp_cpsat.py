@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from instances.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._program import Program
+from solvers.intraop._program_cpsat import columns, core, costs, equations, listener, memory
 from solvers.intraop._program_run import Task, integer_below, solve
 from solvers.registry import Run, solver
 
@@ -38,25 +37,24 @@ def ilp_cpsat(instance: Instance, run: Run) -> None:
 
 
 def _engine(task: Task) -> bool:
-    """The wrapper around CP-SAT's core, not the modelling layer over it: that takes half a second to import."""
-    from ortools.sat.python import cp_model_helper as cp_sat
-
     program = task.program(BYTES)
     if program is None:
         return True
+    cp_sat = core()
     writer = _Writer(cp_sat.CpModelProto(), program, task)
     if not writer.write():
         return True
-    wrapper, parameters, listener = cp_sat.SolveWrapper(), cp_sat.SatParameters(), _listener(cp_sat, task, program)
+    wrapper, parameters = cp_sat.SolveWrapper(), cp_sat.SatParameters()
+    callback = listener(cp_sat, lambda column: task.offer(program.values(column)))
     parameters.num_workers = task.run.cores
     parameters.random_seed = task.run.seed % 2**31
     parameters.linearization_level = 2  # the relaxation has all rows, also those of values and cells
     parameters.max_time_in_seconds = task.remaining() - program.notice(task.remaining())
     wrapper.set_parameters(parameters)
-    wrapper.add_solution_callback(listener)
+    wrapper.add_solution_callback(callback)
     wrapper.add_best_bound_callback(lambda bound: task.prove(writer.unscaled(integer_below(bound))))
     response = wrapper.solve(writer.model)
-    wrapper.clear_solution_callback(listener)
+    wrapper.clear_solution_callback(callback)
     if response.status == cp_sat.INFEASIBLE:
         return False
     task.prove(writer.unscaled(response.inner_objective_lower_bound))
@@ -80,64 +78,13 @@ class _Writer:
     def write(self) -> bool:
         """Write everything down; False if that takes too long."""
         proto, program, task = self.model, self._program, self._task
-        for part in (self._columns(), self._equations(), self._memory()):
-            for number, _ in enumerate(part):
-                if number % CLOCK == 0 and task.late():
-                    return False
-        cost = self._cost // self.unit
-        some = np.flatnonzero(cost)
-        proto.objective.vars.extend(some)
-        proto.objective.coeffs.extend(cost[some])
+        parts = columns(proto, program), equations(proto, program), memory(proto, program.memory)
+        for number, _ in enumerate(chain(*parts)):
+            if number % CLOCK == 0 and task.late():
+                return False
+        costs(proto, self._cost // self.unit)
         if task.start is not None:
             column = program.columns(task.start)
             proto.solution_hint.vars.extend(np.arange(len(column)))
             proto.solution_hint.values.extend(column)
         return True
-
-    def _columns(self) -> Iterator[None]:
-        variables = self.model.variables
-        for upper in self._program.upper.tolist():
-            variables.add().domain.extend((0, upper))
-            yield
-
-    def _equations(self) -> Iterator[None]:
-        """One value of every variable; the cells of every margin add up to its value."""
-        constraints, first = self.model.constraints, self._program.model.start.tolist()
-        for begin, end in pairwise(first):
-            constraints.add().exactly_one.literals.extend(range(begin, end))
-            yield
-        start, column = self._program.margins()
-        for row in _rows(start, column):
-            linear = constraints.add().linear
-            linear.vars.extend(row)
-            linear.coeffs.extend([-1] + [1] * (len(row) - 1))
-            linear.domain.extend((0, 0))
-            yield
-
-    def _memory(self) -> Iterator[None]:
-        memory, constraints = self._program.memory, self.model.constraints
-        rows = zip(
-            _rows(memory.start, memory.column), _rows(memory.start, memory.use), memory.room.tolist(), strict=True
-        )
-        for column, use, room in rows:
-            linear = constraints.add().linear
-            linear.vars.extend(column)
-            linear.coeffs.extend(use)
-            linear.domain.extend((-(2**63), room))
-            yield
-
-
-def _rows(start: Ints, flat: Ints) -> Iterator[list[int]]:
-    """The rows ``flat[start[i]:start[i + 1]]`` as lists."""
-    for begin, end in pairwise(start.tolist()):
-        yield flat[begin:end].tolist()
-
-
-def _listener(cp_sat: Any, task: Task, program: Program) -> Any:
-    """CP-SAT's callback; its class cannot be named before the package is imported."""
-
-    class Listener(cp_sat.SolutionCallback):
-        def OnSolutionCallback(self) -> None:  # noqa: N802
-            task.offer(program.values(np.array(self.Response().solution)))
-
-    return Listener()
