@@ -1,0 +1,76 @@
+"""Iterated local search: single moves to a local optimum, a few random ones away from it, and down again."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop._attempt import first_record
+from solvers.intraop._construct import cheapest, least_memory
+from solvers.intraop._memory import Footprint, Timeline
+from solvers.intraop._reduce import prepare
+from solvers.intraop._search import Search
+from solvers.registry import Run, solver
+
+#: Seconds kept back at the end for the last report.
+RESERVE = 0.2
+
+
+@solver(
+    track="intraop",
+    source="Lourenco, Martin and Stutzle 2003, iterated local search; first-improvement descent",
+    variants={"local-search": {"iterations": 1_000_000, "kick": 4}},
+    deterministic=False,
+)
+def local_search(instance: Instance, run: Run, *, iterations: int, kick: int) -> None:
+    """Give a few variables random values, repair memory, descend by single moves, and keep what is not worse.
+
+    ``iterations`` is how often, time permitting, and ``kick`` how many variables change at random. The result depends
+    on the seed and the number of iterations alone. Raises Declined where memory cannot suffice.
+    """
+    timeline, end = Timeline.of(instance), run.deadline - RESERVE
+    record = first_record(instance, run, timeline)
+    model = prepare(instance, timeline) or prepare(instance, timeline, tolerant=True)
+    assert model is not None, "a tolerant model forbids no table entry"
+    search = _start(Footprint(instance, timeline, model), end)
+    best, worth = search.value.copy(), _worth(search)
+    record.offer(model.lift(instance, best))
+    choosers = np.flatnonzero(model.sizes > 1)
+    for _ in range(iterations if len(choosers) else 0):
+        if time.monotonic() > end:
+            break
+        _kick(search, run.rng.choice(choosers, min(kick, len(choosers)), replace=False), run.rng)
+        if search.repair(end):
+            search.descend(end)
+        if (found := _worth(search)) <= worth:
+            if found < worth:
+                record.offer(model.lift(instance, search.value))
+            best, worth = search.value.copy(), found
+        for variable in np.flatnonzero(search.value != best).tolist():
+            search.move(variable, int(best[variable]))
+
+
+def _start(footprint: Footprint, end: float) -> Search:
+    """A local optimum: down from the cheapest values or, where these cannot be made to fit, from the most frugal."""
+    model = footprint.model
+    search = Search(footprint, cheapest(model.unary, model.start))
+    if not search.repair(end):
+        search.reset(least_memory(footprint))
+        search.repair(end)
+    search.descend(end)
+    return search
+
+
+def _kick(search: Search, variables: Ints, rng: np.random.Generator) -> None:
+    """Give each of some variables any other value."""
+    for variable in variables.tolist():
+        other = int(rng.integers(search.model.sizes[variable] - 1))
+        search.move(variable, other + (other >= search.value[variable]))
+
+
+def _worth(search: Search) -> tuple[int, int]:
+    """Memory above the limit in the worst step, then the cost: less is better."""
+    return max(0, int((search.profile - search.limit).max(initial=0))), search.model.cost(search.value)
