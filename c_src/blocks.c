@@ -8,6 +8,7 @@
 
 #include "random.h"
 
+/* Loops over cells compiled for wider registers as well, chosen when the program is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
 #if __has_attribute(target_clones)
 #define SHARD_FAST __attribute__((target_clones("default", "avx2")))
@@ -17,8 +18,10 @@
 #define SHARD_FAST
 #endif
 
-/* Variables beside the one that is eliminated: each doubles the table at least. */
+/* Variables beside the one that is eliminated, at most: each doubles the table at least. */
 #define MOST 64
+/* What a block counts for at least, in cells. */
+#define FEWEST 500
 
 /* What becomes of a member of a block; members are known by their place in it. */
 enum fate { FIXED, FREE };
@@ -477,36 +480,60 @@ static int larger_gain(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-/* Make a change if no step in which it adds memory has too much then; whether it was made. */
-static bool make(struct search *s, const struct change *change) {
+/* Steps first .. last - 1. */
+struct span {
+    int64_t first, last;
+};
+
+/* Write down where the memory in use changes under a change, and by how much; the steps it is about. */
+static struct span differences(struct search *s, const struct change *change) {
     const struct shard_field *field = s->field;
-    int64_t from = field->steps, to = 0;
+    struct span span = {field->steps, 0};
     for (int64_t i = change->first; i < change->first + change->count; i++) {
-        const int64_t v = s->changed[i], nodes = field->node_start[v + 1] - field->node_start[v];
+        const int64_t v = s->changed[i], first = field->node_start[v];
+        const int64_t nodes = field->node_start[v + 1] - first;
         const int64_t *before = field->usage + field->usage_start[v] + s->value[v] * nodes;
         const int64_t *after = field->usage + field->usage_start[v] + changed_to(s, v) * nodes;
         for (int64_t j = 0; j < nodes; j++) {
-            const int64_t begin = field->begin[field->node_start[v] + j],
-                          end = field->end[field->node_start[v] + j];
+            const int64_t begin = field->begin[first + j], end = field->end[first + j];
             s->difference[begin] += after[j] - before[j];
             s->difference[end] -= after[j] - before[j];
-            from = begin < from ? begin : from;
-            to = end > to ? end : to;
+            span.first = begin < span.first ? begin : span.first;
+            span.last = end > span.last ? end : span.last;
         }
     }
-    bool fits = true;
-    for (int64_t t = from, more = 0; t < to && fits; t++) {
+    return span;
+}
+
+/* Whether every step in which memory is added has room for it. */
+static bool has_room(const struct search *s, struct span span) {
+    int64_t more = 0;
+    for (int64_t t = span.first; t < span.last; t++) {
         more += s->difference[t];
-        fits = more <= 0 || s->load[t] + more <= field->room[t];
+        if (more > 0 && s->load[t] + more > s->field->room[t])
+            return false;
     }
-    for (int64_t t = from, more = 0; t < to && fits; t++) {
+    return true;
+}
+
+static void make(struct search *s, const struct change *change, struct span span) {
+    int64_t more = 0;
+    for (int64_t t = span.first; t < span.last; t++) {
         more += s->difference[t];
         s->load[t] += more;
     }
-    if (from <= to)
-        memset(s->difference + from, 0, (size_t)(to - from + 1) * sizeof *s->difference);
-    for (int64_t i = change->first; i < change->first + change->count && fits; i++)
+    for (int64_t i = change->first; i < change->first + change->count; i++)
         s->value[s->changed[i]] = s->choice[s->place[s->changed[i]]];
+}
+
+/* Make a change if there is room for it; whether it was made. */
+static bool try_to_make(struct search *s, const struct change *change) {
+    const struct span span = differences(s, change);
+    const bool fits = has_room(s, span);
+    if (fits)
+        make(s, change, span);
+    for (int64_t t = span.first; t <= span.last; t++)
+        s->difference[t] = 0;
     return fits;
 }
 
@@ -524,7 +551,7 @@ static double make_all(struct search *s) {
     }
     qsort(s->change, (size_t)parts, sizeof *s->change, larger_gain);
     for (int64_t k = 0; k < parts && s->change[k].gain > 0; k++)
-        gain += make(s, &s->change[k]) ? s->change[k].gain : 0;
+        gain += try_to_make(s, &s->change[k]) ? s->change[k].gain : 0;
     return gain;
 }
 
@@ -588,7 +615,7 @@ int shard_blocks(const struct shard_field *field, const double *price, int64_t s
     for (double done = 0; done < work;) {
         done += (double)grow(&s);
         link_members(&s);
-        done += plan(&s) + (double)(s.count * s.count);
+        done += plan(&s) + (double)(s.count * s.count) + FEWEST;
         choose_all(&s);
         *gain += make_all(&s);
         for (int64_t i = 0; i < s.count; i++)

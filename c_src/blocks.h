@@ -30,7 +30,7 @@
  *   usage        usage[usage_start[v] + k * m + j]
  *   room         steps elements: memory that there is
  *
- * All arrays are read only. */
+ * Variables and elements of `scope` are less than 2^31. All arrays are read only. */
 struct shard_field {
     int64_t variables;
     int64_t tables;
@@ -54,16 +54,17 @@ struct shard_field {
 /* Improve an assignment by blocks of up to `size` variables.
  *
  *   price     in,  start[variables] elements: what the memory of each value is worth
- *   size      in,  variables of a block, at most
+ *   size      in,  variables of a block, at most; at least 1
  *   width     in,  cells of a table that is eliminated, its variable's values included, at most
  *   cells     in,  cells of all tables of a block, at most
- *   work      in,  cells in all, about
+ *   work      in,  cells in all, about, and the squares of the numbers of variables
  *   random    in and out, 1 element: state of the random numbers
  *   value     in and out, variables elements
  *   load      in and out, steps elements: memory that is in use; a step above its room is not made worse
  *   gain      out, 1 element: by how much cost and price have become less
  *
- * Returns SHARD_OK or SHARD_NO_MEMORY. */
+ * Takes 8 bytes for each of `width`, 4 for each of `cells` that is used, and a bit for each of `size`
+ * squared. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_blocks(const struct shard_field *field, const double *price, int64_t size, double width,
                  double cells, double work, uint64_t *random, int64_t *value, int64_t *load, double *gain);
 /* cffi: end */

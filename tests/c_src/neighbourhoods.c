@@ -209,7 +209,7 @@ static void check_search(void) {
     struct sample sample;
     make_sample(&sample, draw(MOST_VARIABLES + 1));
     const struct point before = somewhere_in(&sample);
-    const struct extent extent = {1 + draw(8), 1 + draw(100), 1 + draw(300), 1 + draw(2000)};
+    const struct extent extent = {1 + draw(8), 1 + draw(100), 1 + draw(300), 1 + draw(10000)};
     const bool boundless = draw(4) == 0;
     for (int64_t t = 0; t < sample.field.steps; t++)
         sample.room[t] = boundless ? BOUNDLESS : before.load[t] + draw(7) - 3;
@@ -222,7 +222,7 @@ static void check_optimum(void) {
     make_sample(&sample, draw(MOST_VARIABLES + 1));
     struct point point = somewhere_in(&sample);
     const double before = cost_of(&sample, point.value);
-    const struct extent all = {MOST_VARIABLES, 1e3, 1e5, 3e4};
+    const struct extent all = {MOST_VARIABLES, 1e3, 1e5, 5e4};
     const bool is_free[MOST_VARIABLES] = {true, true, true, true, true, true};
     for (int64_t t = 0; t < sample.field.steps; t++)
         sample.room[t] = BOUNDLESS;

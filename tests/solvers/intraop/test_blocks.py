@@ -15,7 +15,7 @@ from solvers.native import Effort
 
 EFFORT = Effort(50, 1e4, 1e5)
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=50)
+many = settings(max_examples=40)
 
 
 def problem_of(instance):
@@ -96,7 +96,7 @@ def test_wide_tables_count(tiny):
     problem = problem_of(instance)
     assert len(problem.model.wide) == 1
     start, price, random = np.zeros(3, dtype=np.int64), np.zeros(9), np.random.default_rng(0)
-    value, _, gain = Blocks(problem).improve(start, price, EFFORT, 1e3, random, fits=True)
+    value, _, gain = Blocks(problem).improve(start, price, EFFORT, 1e4, random, fits=True)
     assert (value.tolist(), gain) == ([2, 1, 2], 9.0)
 
 
@@ -104,7 +104,7 @@ def test_only_what_has_to_fit_is_held_to_the_limit(tiny):
     problem = problem_of(tiny.make([(0, 1, [5, 0], [0, 9])] * 3, limit=10))
     value, price = np.zeros(3, dtype=np.int64), np.zeros(6)
     for fits, expected in ((True, 5.0), (False, 15.0)):
-        gain = Blocks(problem).improve(value, price, EFFORT, 1e3, np.random.default_rng(0), fits=fits)[2]
+        gain = Blocks(problem).improve(value, price, EFFORT, 1e4, np.random.default_rng(0), fits=fits)[2]
         assert gain == expected
 
 
@@ -126,6 +126,6 @@ def test_whatever_there_is_none_of(tiny, nodes, edges):
     price = blocks.price(blocks.of_spans({}))
     value = np.zeros(problem.model.variables, dtype=np.int64)
     for fits in (True, False):
-        after, load, _ = blocks.improve(value, price, EFFORT, 1e3, np.random.default_rng(0), fits=fits)
+        after, load, _ = blocks.improve(value, price, EFFORT, 1e4, np.random.default_rng(0), fits=fits)
         assert problem.model.cost(after) == least_cost(problem, price)
         assert (load == blocks.load(after)).all()

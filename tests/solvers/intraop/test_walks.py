@@ -19,8 +19,9 @@ IMPOSSIBLE = 10**18
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
-    """Rounds in proportion to tiny instances."""
-    monkeypatch.setattr(_walks, "WORK", 2e3)
+    """Rounds in proportion to tiny instances, fewer of them."""
+    for name, amount in {"WORK": 5e3, "FIRST": 4, "CLEAN": 2, "AT_ONE": 2}.items():
+        monkeypatch.setattr(_walks, name, amount)
 
 
 def problem_of(instance):
@@ -32,16 +33,16 @@ def problem_of(instance):
 def winding(tiny):
     """A problem with many different solutions, most of which do not fit."""
     rng = np.random.default_rng(0)
-    rows = [(v, v + 8, rng.integers(0, 99, 4).tolist(), rng.integers(0, 99, 4).tolist()) for v in range(50)]
-    pairs = [((v, v + skip), rng.integers(0, 99, 16).tolist()) for v in range(43) for skip in (1, 3, 7)]
-    return problem_of(tiny.make(rows, pairs, limit=280))
+    rows = [(v, v + 8, rng.integers(0, 99, 4).tolist(), rng.integers(0, 99, 4).tolist()) for v in range(30)]
+    pairs = [((v, v + skip), rng.integers(0, 99, 16).tolist()) for v in range(23) for skip in (1, 3, 7)]
+    return problem_of(tiny.make(rows, pairs, limit=270))
 
 
 class Hike:
-    """Walks of some rounds from a random start, and what they offered; ``pause`` seconds pass between two rounds."""
+    """Walks of some generations from a random start, and what they offered; ``pause`` seconds pass between two."""
 
-    def __init__(self, problem, rounds, *, seed=0, cores=1, pause=0.0):
-        self.problem, self.left, self.pause, self.offered, self.best = problem, rounds, pause, [], None
+    def __init__(self, problem, generations, *, seed=0, cores=1, pause=0.0):
+        self.problem, self.left, self.pause, self.offered, self.best = problem, generations, pause, [], None
         blocks, random = Blocks(problem), np.random.default_rng(seed)
         self.walks = Walks(blocks, seed=seed, cores=cores, offer=self.offer)
         self.walks.begin(random.integers(problem.model.sizes), 5 * random.random(len(blocks.room)))
@@ -64,33 +65,33 @@ class Hike:
 @pytest.mark.parametrize("cores", [1, 2])
 def test_the_same_again_however_fast_the_machine(tiny, cores):
     problem = winding(tiny)
-    one, other = (Hike(problem, 30, seed=3, cores=cores, pause=pause) for pause in (0.0, 0.002))
-    assert len(one.offered) > 5
+    one, other = (Hike(problem, 3, seed=3, cores=cores, pause=pause) for pause in (0.0, 0.02))
+    assert len(one.offered) > 3
     assert one.offered == other.offered
-    assert one.offered[0] != Hike(problem, 30, seed=5, cores=cores).offered[0]
+    assert one.offered[0] != Hike(problem, 3, seed=5, cores=cores).offered[0]
 
 
 def test_a_walk_goes_on_where_it_was(tiny):
-    whole, parts = (Hike(winding(tiny), rounds) for rounds in (30, 10))
-    parts.left = 20
+    whole, parts = (Hike(winding(tiny), generations) for generations in (4, 2))
+    parts.left = 2
     parts.walks.go_on(time.monotonic() + 60, parts.enough)
     assert parts.offered == whole.offered
 
 
 def test_the_optimum_of_small_instances_with_a_limit(tiny):
     rng, found = np.random.default_rng(0), 0
-    while found < 12:
+    while found < 8:
         instance = tiny.larger(rng)
         excess, cost = tiny.fast_best(instance)
         if excess or cost >= IMPOSSIBLE or instance.usage_limit >= 10**6:
             continue
-        hike, found = Hike(problem_of(instance), 40), found + 1
+        hike, found = Hike(problem_of(instance), 5), found + 1
         assert hike.best == cost
         assert hike.problem.model.cost(hike.walks.best) == cost
 
 
 def test_where_nothing_fits_nothing_is_offered(tiny):
-    hike = Hike(problem_of(tiny.make([(0, 2, [1, 2], [5, 4])] * 3, limit=11)), 10)
+    hike = Hike(problem_of(tiny.make([(0, 2, [1, 2], [5, 4])] * 3, limit=11)), 2)
     assert hike.offered == []
     assert hike.walks.best is None
 
@@ -113,7 +114,7 @@ def test_without_time_nothing_happens(tiny):
     ],
 )
 def test_whatever_there_is_none_of(tiny, nodes):
-    hike = Hike(problem_of(tiny.make(nodes)), 30)
+    hike = Hike(problem_of(tiny.make(nodes)), 2)
     assert hike.best == tiny.best(tiny.make(nodes))[1]
 
 
