@@ -37,8 +37,9 @@ IMPORT, WRITE = 0.5, 3e-5
 FIRST_GAP, LARGER, SMALLER, NEAR = 0.003, 2, 3, 1.5
 #: Pruning is repeated while it leaves less than this fraction.
 WORTHWHILE = 0.9
-#: Fraction of the remaining time for the first bound, and for each one after it.
-FIRST_SHARE, SHARE = 0.3, 0.1
+#: Fraction of the remaining time for the first bound, and for everything else that comes before the search; between
+#: two attempts to make fit what a bound has come to, so many times the time of the last one passes.
+FIRST_SHARE, SHARE, REST = 0.3, 0.1, 4.0
 #: Pruning is tried if its first step leaves so many times the largest program, and if it closes this part of the gap.
 TRACTABLE, PART = 4, 0.125
 #: Fraction of the remaining time for the first search, and how it grows.
@@ -74,7 +75,7 @@ class Native:
         self.run, self.record, self.instance, self.timeline, self.end = run, record, instance, timeline, end
         self.problem = Problem(instance, timeline, model)
         self.state, self.reported = State(model.forbidden), reported
-        self.largest_program = LARGEST_PROGRAM
+        self.largest_program, self.rest = LARGEST_PROGRAM, 0.0
         self.walks: Walks | None = None
         self.best: Ints | None = None
 
@@ -85,7 +86,9 @@ class Native:
 
     def solve(self) -> bool:
         """Solve as far as time allows; False if no assignment fits that has no forbidden entry."""
-        self._descend_from(construct(self.problem.footprint, np.zeros(len(self.problem.variable)), self.end))
+        until = self._after(SHARE)
+        start = construct(self.problem.footprint, np.zeros(len(self.problem.variable)), until)
+        self._descend_from(start, self.problem, until)
         dual = self._bound(self.problem, self.state.top, FIRST_SHARE)
         self._close_in(dual)
         share = FIRST_SEARCH
@@ -136,18 +139,32 @@ class Native:
     def _bound(self, problem: Problem, top: int, share: float) -> Dual:
         """The Lagrangian bound of a problem whose assignments below ``top`` are all those of the model."""
         dual = Dual(problem, top, self.state.multipliers)
+        until = self._after(share)
 
         def note() -> None:
             self._prove(dual.bound)
-            if not dual.closed:
-                self._descend_from(Search(problem.footprint, dual.values()), problem)
+            if time.monotonic() >= self.rest:
+                self._round(dual, until)
 
-        now = time.monotonic()
-        dual.climb(now + share * (self.end - now), note)
+        dual.climb(until, note)
         if dual.multipliers:
             self.state.multipliers = dual.multipliers
-        note()
+        self._prove(dual.bound)
+        self._round(dual, self._after(SHARE))
         return dual
+
+    def _after(self, share: float) -> float:
+        """When a share of the remaining time will be over."""
+        now = time.monotonic()
+        return now + share * (self.end - now)
+
+    def _round(self, dual: Dual, until: float) -> None:
+        """Make fit what a bound's messages come to; this is to take only a fraction of the time."""
+        begin = time.monotonic()
+        if not dual.closed:
+            self._descend_from(Search(dual.problem.footprint, dual.values()), dual.problem, until)
+        now = time.monotonic()
+        self.rest = now + REST * (now - begin)
 
     def _search(self, dual: Dual, share: float) -> None:
         """Walk about the limit of memory from where the bound has led to, for a share of the remaining time."""
@@ -156,8 +173,7 @@ class Native:
             self.walks = Walks(blocks, seed=self.run.seed, cores=self.run.cores, offer=self._found)
             self.walks.begin(dual.values(), blocks.of_spans(dual.multipliers))
         self.walks.best = self.best
-        now = time.monotonic()
-        self.walks.go_on(now + share * (self.end - now), lambda: not self.open)
+        self.walks.go_on(self._after(share), lambda: not self.open)
 
     def _finish(self, problem: Problem, top: int) -> None:
         """Solve the integer program of what is left below ``top``."""
@@ -166,8 +182,7 @@ class Native:
             self._offer(problem, value)
 
         program = Program(problem, self.state.multipliers)
-        now = time.monotonic()
-        until = now + PROGRAM_SHARE * (self.end - now)
+        until = self._after(PROGRAM_SHARE)
         answer = program.solve(top, until, cores=self.run.cores, seed=self.run.seed, found=found)
         if not answer.done and answer.bound is not None and answer.bound < top:
             self.largest_program = _allowed(problem) // 2
@@ -205,11 +220,11 @@ class Native:
     def _found(self, value: Ints) -> bool:
         return self._offer(self.problem, value)
 
-    def _descend_from(self, search: Search, problem: Problem | None = None) -> None:
+    def _descend_from(self, search: Search, problem: Problem, until: float) -> None:
         """Make an assignment fit, improve it by single moves and offer it."""
-        if search.repair(self.end):
-            search.descend(self.end)
-        self._offer(problem or self.problem, search.value)
+        if search.repair(until):
+            search.descend(until)
+        self._offer(problem, search.value)
 
 
 def _allowed(problem: Problem) -> int:

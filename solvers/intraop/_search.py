@@ -11,6 +11,9 @@ from solvers.intraop._memory import Footprint
 from solvers.intraop._model import Model
 from solvers.intraop._ragged import offsets, spread
 
+#: Moves of a repair that are chosen at once, as a fraction of those made before.
+AT_ONCE = 0.1
+
 
 class Adjacency:
     """The pairs at every variable, and the wide tables.
@@ -175,24 +178,35 @@ class Search:
     def repair(self, until: float) -> bool:
         """Move single variables until no step is overloaded; whether that succeeded before a time.
 
-        Each move is the one that costs least for the memory it frees in overloaded steps, among those that fit.
+        First come moves that cost least for the memory they free in overloaded steps, among those that fit; they are
+        looked for anew when a fraction more have been made.
         """
+        moves = 0
         while not self.feasible():
-            if time.monotonic() > until or not self._relieve():
+            if time.monotonic() > until or not (made := self._relieve(1 + int(AT_ONCE * moves))):
                 return False
+            moves += made
         return True
 
-    def _relieve(self) -> bool:
-        """Make the best move that frees memory in overloaded steps; False if there is none."""
+    def _relieve(self, most: int) -> int:
+        """Make up to so many moves that free memory in overloaded steps; how many were made."""
         row, freed = self._freed()
         variable = np.searchsorted(self.model.start, row, side="right") - 1
         cost = self.local[row] - self.local[self.model.start[variable] + self.value[variable]]
+        moved: set[int] = set()
         for i in np.argsort(cost / freed, kind="stable").tolist():
             one, value = int(variable[i]), int(row[i]) - self._first[variable[i]]
-            if self.fits(one, value):
+            if one not in moved and self._frees(one, value) and self.fits(one, value):
                 self.move(one, value)
-                return True
-        return False
+                moved.add(one)
+                if len(moved) == most:
+                    break
+        return len(moved)
+
+    def _frees(self, variable: int, value: int) -> bool:
+        """Whether a move frees memory in a step that is overloaded."""
+        step, change = self._change(variable, value)
+        return bool(((self.profile[step : step + len(change)] > self.limit) & (change < 0)).any())
 
     def _freed(self) -> tuple[Ints, Floats]:
         """``(row, freed)``: values that free memory in overloaded steps, and how much, summed over these steps."""

@@ -54,7 +54,7 @@ REPAIR = 5.0
 
 
 class Walks:
-    """Searches one problem on all cores; deterministic for a seed, a number of cores and a number of generations.
+    """Searches one problem on all cores; as long as time is not over, deterministic for a seed and a number of cores.
 
     ``offer``  is given every assignment that may be the best, and says whether it is better than all before
     ``best``   the best one that fits, None if none is known
@@ -120,9 +120,11 @@ class Walks:
         """So many rounds of blocks at most; less when they gain little, or when time is over."""
         before = np.inf
         for _ in range(rounds):
+            if time.monotonic() > self._until:
+                break
             effort = EFFORTS[random.integers(len(EFFORTS))]
             value, _, gain = blocks.improve(value, of_row, effort, WORK, random, fits=fits)
-            if before + gain < ENOUGH * abs(blocks.problem.model.cost(value)) or time.monotonic() > self._until:
+            if before + gain < ENOUGH * abs(blocks.problem.model.cost(value)):
                 break
             before = gain
         return value
