@@ -48,6 +48,12 @@ def test_load_against_room_is_the_profile_against_the_limit_at_its_tightest_step
     assert above.tolist() == [overload[span == number].max() for number in range(len(blocks.room))]
 
 
+def test_a_span_has_the_room_of_its_tightest_step(tiny):
+    fixed = [(0, 2, [0], [1]), (2, 4, [0], [5]), (4, 6, [0], [2])]
+    blocks = Blocks(problem_of(tiny.make([(0, 6, [0, 1], [3, 2]), *fixed], limit=20)))
+    assert blocks.room.tolist() == [15]
+
+
 @many
 @given(rng=seeds)
 def test_the_price_of_a_value_is_that_of_its_memory_in_every_step(tiny, rng):

@@ -39,11 +39,11 @@ def winding(tiny):
 
 
 class Hike:
-    """Walks of some generations from a random start, and what they offered; ``pause`` seconds pass between two."""
+    """Walks of some generations from one start, and what they offered; ``pause`` seconds pass between two."""
 
     def __init__(self, problem, generations, *, seed=0, cores=1, pause=0.0):
         self.problem, self.left, self.pause, self.offered, self.best = problem, generations, pause, [], None
-        blocks, random = Blocks(problem), np.random.default_rng(seed)
+        blocks, random = Blocks(problem), np.random.default_rng(0)
         self.walks = Walks(blocks, seed=seed, cores=cores, offer=self.offer)
         self.walks.begin(random.integers(problem.model.sizes), 5 * random.random(len(blocks.room)))
         self.walks.go_on(time.monotonic() + 60, self.enough)
@@ -68,7 +68,7 @@ def test_the_same_again_however_fast_the_machine(tiny, cores):
     one, other = (Hike(problem, 3, seed=3, cores=cores, pause=pause) for pause in (0.0, 0.02))
     assert len(one.offered) > 3
     assert one.offered == other.offered
-    assert one.offered[0] != Hike(problem, 3, seed=5, cores=cores).offered[0]
+    assert one.offered != Hike(problem, 3, seed=5, cores=cores).offered
 
 
 def test_a_walk_goes_on_where_it_was(tiny):
