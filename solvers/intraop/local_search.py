@@ -9,7 +9,7 @@ import numpy as np
 from instances.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._attempt import first_record
-from solvers.intraop._construct import cheapest, least_memory
+from solvers.intraop._construct import construct
 from solvers.intraop._memory import Footprint, Timeline
 from solvers.intraop._reduce import prepare
 from solvers.intraop._search import Search
@@ -28,14 +28,16 @@ RESERVE = 0.2
 def local_search(instance: Instance, run: Run, *, iterations: int, kick: int) -> None:
     """Give a few variables random values, repair memory, descend by single moves, and keep what is not worse.
 
-    ``iterations`` is how often, time permitting, and ``kick`` how many variables change at random. The result depends
-    on the seed and the number of iterations alone. Raises Declined where memory cannot suffice.
+    It begins with what the constructive heuristic of `greedy` leads to. ``iterations`` is how often, time permitting,
+    and ``kick`` how many variables change at random. The result depends on the seed and the number of iterations alone.
+    Raises Declined where memory cannot suffice.
     """
     timeline, end = Timeline.of(instance), run.deadline - RESERVE
     record = first_record(instance, run, timeline)
     model = prepare(instance, timeline) or prepare(instance, timeline, tolerant=True)
     assert model is not None, "a tolerant model forbids no table entry"
-    search = _start(Footprint(instance, timeline, model), end)
+    search = construct(Footprint(instance, timeline, model), np.zeros(len(model.unary)), end)
+    _descend(search, end)
     best, worth = search.value.copy(), _worth(search)
     record.offer(model.lift(instance, best))
     choosers = np.flatnonzero(model.sizes > 1)
@@ -43,8 +45,7 @@ def local_search(instance: Instance, run: Run, *, iterations: int, kick: int) ->
         if time.monotonic() > end:
             break
         _kick(search, run.rng.choice(choosers, min(kick, len(choosers)), replace=False), run.rng)
-        if search.repair(end):
-            search.descend(end)
+        _descend(search, end)
         if (found := _worth(search)) <= worth:
             if found < worth:
                 record.offer(model.lift(instance, search.value))
@@ -53,15 +54,10 @@ def local_search(instance: Instance, run: Run, *, iterations: int, kick: int) ->
             search.move(variable, int(best[variable]))
 
 
-def _start(footprint: Footprint, end: float) -> Search:
-    """A local optimum: down from the cheapest values or, where these cannot be made to fit, from the most frugal."""
-    model = footprint.model
-    search = Search(footprint, cheapest(model.unary, model.start))
-    if not search.repair(end):
-        search.reset(least_memory(footprint))
-        search.repair(end)
-    search.descend(end)
-    return search
+def _descend(search: Search, end: float) -> None:
+    """Make memory suffice by single moves, if they can, then move to a local optimum."""
+    if search.repair(end):
+        search.descend(end)
 
 
 def _kick(search: Search, variables: Ints, rng: np.random.Generator) -> None:
