@@ -125,6 +125,9 @@ def _of_one_instance(add: Add) -> None:
     sub = add("check", commands.run_check, "watts-strogatz-150 solution.json")
     _instance(sub)
     sub.add_argument("solution", metavar="SOLUTION", help="a JSON file")
+    sub.add_argument("--method", metavar="NAME", help="a bound, or a solver that proves bounds, run for the gap")
+    _limits(sub)
+    _solver_path(sub)
 
     sub = add("bound", commands.run_bound, "erdos-renyi-60 --method exact --timeout 10")
     _instance(sub)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import host
 from harness.backends import choose, described
-from harness.compare import proves
+from harness.compare import contradicts, proves
 from harness.conformance import submit, verdict
 from harness.cpus import Claims, core_sets, usable_cpus
 from harness.discover import SolverInfo, discover, from_command
@@ -171,10 +171,20 @@ def gap(cost: int | float | None, bound: int | float | None) -> float | None:
 
 
 def run_check(options: argparse.Namespace) -> Answer:
-    """The verdict on a solution."""
+    """The verdict on a solution, and how far from the optimum it can be at most.
+
+    With --method, one run of a bound, or of a solver that proves bounds, comes before the answer. It is left out for a
+    solution that is infeasible; a bound above the verified cost of one that is feasible counts for nothing.
+    """
+    if options.timeout and not options.method:
+        raise InputError("check", "--timeout", "expected it beside --method, which it is the limit of")
     problem = find_problem(options)
+    method = find_method(options, problem) if options.method else None
     verdict = verify(problem.instance, read_json(options.solution))
-    bound, whose = known_bound(problem)
+    row = run_one(options, problem, method) if method and verdict.feasible else None
+    if row is not None:
+        row = held_against(row, verdict.cost)
+    bound, whose = known_bound(problem, row)
     return int(not verdict.feasible), {
         "instance": problem.id,
         "feasible": verdict.feasible,
@@ -183,7 +193,24 @@ def run_check(options: argparse.Namespace) -> Answer:
         "bound_from": whose,
         "gap": gap(verdict.cost, bound) if verdict.feasible else None,
         "violations": list(verdict.violations),
+        **({} if row is None else {"method": row.solver, "status": row.status, "reason": row.reason, **measured(row)}),
     }
+
+
+def held_against(row: Record, cost: int | float | None) -> Record:
+    """What a run is worth beside the verified cost of a solution that is not its own."""
+    bound = row.lower_bound
+    if bound is None:
+        return replace(row, reason=row.reason or "reported no lower bound")
+    if cost is None or not contradicts(bound, cost, isinstance(cost, int)):
+        return row
+    words = f"claims the lower bound {bound!r}, but the solution has the cost {cost!r}"
+    return replace(row, status="contradiction", reason=words)
+
+
+def find_method(options: argparse.Namespace, problem: Problem) -> SolverInfo:
+    """What --method names: a bound of the instance's track, or a solver, as those may prove bounds as well."""
+    return find_solver(discover(options.solver_path), problem.instance.track, options.method, "bound")
 
 
 def run_bound(options: argparse.Namespace) -> Answer:
@@ -193,7 +220,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
     integers, a relative 1e-5 where they are floats.
     """
     problem = find_problem(options)
-    method = find_solver(discover(options.solver_path), problem.instance.track, options.method, "bound")
+    method = find_method(options, problem)
     row = run_one(options, problem, method)
     return int(row.lower_bound is None or row.status == "contradiction"), {
         "instance": problem.id,

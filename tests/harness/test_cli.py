@@ -142,6 +142,44 @@ def test_check_adds_beyond_64_bits(tmp_path):
     assert found["cost"] == 5 * (2**63 - 1) + 30 + 40 + 10 + 30 + 60
 
 
+LIAR = """
+from solvers.registry import bound
+
+@bound("intraop", source="a test")
+def liar(instance, run):
+    \"\"\"Bounds everything by far too much.\"\"\"
+    run.bound(10**6)
+"""
+
+
+def test_check_holds_a_solution_against_the_bound_of_a_method(example, tmp_path):
+    solution = solution_file(tmp_path, [0, 0, 2, 1, 0])
+    of_bound = answer("check", example, solution, "--method", "lagrange", "--timeout", 5)
+    of_solver = answer("check", example, solution, "--method", "cfn-native", "--timeout", 5)
+    for found, method in ((of_bound, "lagrange"), (of_solver, "cfn-native")):
+        assert (found["method"], found["bound_from"], found["status"]) == (method, method, "ok")
+        assert 395 < found["lower_bound"] <= 445
+        assert found["gap"] == 445 / found["lower_bound"] - 1
+        assert found["limits"]
+    assert of_solver["gap"] == 0
+
+
+def test_check_says_that_a_method_proves_nothing_or_something_wrong(example, tmp_path):
+    solution = solution_file(tmp_path, [0, 0, 2, 1, 0])
+    liar = tmp_path / "liar.py"
+    liar.write_text(LIAR)
+    found = answer("check", example, solution, "--method", "liar", "--solver-path", liar)
+    assert (found["status"], found["lower_bound"], found["bound_from"]) == ("contradiction", 395, "simple")
+    assert found["reason"] == "claims the lower bound 1000000, but the solution has the cost 445"
+    found = answer("check", example, solution, "--method", "random")
+    assert (found["reason"], found["lower_bound"], found["bound_from"]) == ("reported no lower bound", 395, "simple")
+
+
+def test_check_runs_no_method_for_what_is_infeasible(example, tmp_path):
+    found = answer("check", example, solution_file(tmp_path, [0, 0, 1, 1, 0]), "--method", "lagrange", status=1)
+    assert (found["gap"], "method" in found) == (None, False)
+
+
 # ---------------------------------------------------------------- solve, bound, info
 
 
@@ -275,6 +313,8 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["solve", "EXAMPLE", "--solver", "brkga-100"], "expected one of"),
         (["solve", "GRAPH", "--solver", "x", "--solver-path", "nowhere"], "expected a solver file or a folder"),
         (["check", "GRAPH", "nowhere.json"], "expected a file"),
+        (["check", "EXAMPLE", "nowhere.json", "--method", "lagrang"], "did you mean 'lagrange'?"),
+        (["check", "EXAMPLE", "nowhere.json", "--timeout", "3"], "expected it beside --method"),
         (["check", "GRAPH", "GRAPH.txt"], "GRAPH.txt"),
         (["check", "EXAMPLE", "EXAMPLE", "--track", "pipeline"], "expected"),
         (["bound", "GRAPH", "--method", "random-1000000"], "expected one of"),
