@@ -30,6 +30,8 @@ from solvers.registry import Run
 #: Allowed cells and values with which an integer program is tried at first, at most; half of those of one that was not
 #: done in its fraction of the remaining time, afterwards.
 LARGEST_PROGRAM, PROGRAM_SHARE = 150_000, 0.4
+#: Up to so many the program comes first: no bound is had sooner.
+SMALL = 2_000
 #: Seconds that it takes to import CP-SAT, and to write a program down, for each of them: it does not stop meanwhile.
 IMPORT, WRITE = 0.5, 3e-5
 #: The optimum is looked for up to a fraction above the bound: the first one, how it grows when that is done and shrinks
@@ -89,6 +91,10 @@ class Native:
         until = self._after(SHARE)
         start = construct(self.problem.footprint, np.zeros(len(self.problem.variable)), until)
         self._descend_from(start, self.problem, until)
+        if self.open and _allowed(self.problem) <= SMALL:
+            self._finish(self.problem, self.state.top)
+        if not self.open:
+            return self.state.bound < self.problem.model.forbidden
         dual = self._bound(self.problem, self.state.top, FIRST_SHARE)
         self._close_in(dual)
         share = FIRST_SEARCH
