@@ -36,7 +36,7 @@ def environment() -> jinja2.Environment:
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     plain = (text.percent, text.rough, text.fact, text.count, text.tail, text.heat, text.tone, text.meaning)
-    shown: tuple[Callable[..., str], ...] = (exact, points, seconds, text.times, *plain)
+    shown: tuple[Callable[..., str], ...] = (exact, points, seconds, text.times, text.shorten, *plain)
     made.filters.update({function.__name__: function for function in shown})
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]

@@ -55,8 +55,11 @@ def printable(words: str) -> str:
 
 
 def shorten(words: str, most: int) -> str:
-    """Words cut to ``most`` characters, with an ellipsis."""
-    return words if len(words) <= most else f"{words[: most - 1]}…"
+    """Words cut to ``most`` characters, 2 or more, by an ellipsis in their middle: what tells names apart ends them."""
+    if len(words) <= most:
+        return words
+    end = most // 2
+    return f"{words[: most - 1 - end]}…{words[-end:]}"
 
 
 def slug(name: str) -> str:

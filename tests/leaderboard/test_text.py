@@ -23,6 +23,7 @@ from leaderboard.text import (
     printable,
     rough,
     seconds,
+    shorten,
     slug,
     tail,
     tone,
@@ -105,6 +106,20 @@ def test_seconds(value: float | None, shown: str) -> None:
 )
 def test_fact(value: object, shown: str) -> None:
     assert fact(value) == shown
+
+
+@pytest.mark.parametrize("most", [12, 13, 16, 20])
+def test_names_that_are_cut_still_differ(most: int) -> None:
+    names = [f"sharded-transformer-{end}" for end in ("2", "12", "128")]
+    cut = [shorten(name, most) for name in names]
+    assert len(set(cut)) == 3
+    assert all(len(short) == most and short.startswith("shard") for short in cut)
+    assert [short.rsplit("-", 1)[1] for short in cut] == ["2", "12", "128"]
+
+
+def test_names_that_fit_are_not_cut() -> None:
+    assert shorten("toulbar2-exact", 14) == "toulbar2-exact"
+    assert shorten("toulbar2-exact", 13) == "toulba…-exact"
 
 
 def test_count() -> None:
