@@ -34,7 +34,7 @@ def build(tables: Tables, output: Path) -> Path:
             _write(new, site.pages())
             _swap(new, output, Path(holder) / "old")
     except OSError as error:
-        raise InputError(output, "", f"expected a folder that can be written ({error})") from None
+        raise unwritable(output, error) from None
     return output / "index.html"
 
 
@@ -42,6 +42,22 @@ def check(folder: Path) -> None:
     """InputError for a place that holds anything but a site."""
     if folder.exists() and not _ours(folder):
         raise InputError(folder, "", "expected a folder that is empty or holds an earlier leaderboard")
+
+
+def require_writable(folder: Path) -> None:
+    """InputError for a place that holds anything but a site, or where none can be written; nothing is left there."""
+    try:
+        check(folder)
+        there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise unwritable(folder, error) from None
+
+
+def unwritable(folder: Path, error: OSError) -> InputError:
+    """What a failure to write a site says."""
+    return InputError(folder, "", f"expected a folder that can be written ({error.strerror or error})")
 
 
 def _ours(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from markupsafe import Markup, escape
 
-from leaderboard.text import printable, shorten
+from leaderboard.text import printable, short, shorten
 
 WIDE, HALF, NARROW = 1000, 544, 340  # across a page, in one of two columns, on a phone
 COLOURS = 6  # classes s1..s6 of the style sheet; s0 is the neutral one for everybody else
@@ -65,7 +65,7 @@ class Scale:
         return min(max(place, 0.0), 1.0)
 
 
-def linear(low: float, high: float, label: Callable[[float], str] = "{:g}".format) -> Scale:
+def linear(low: float, high: float, label: Callable[[float], str] = short) -> Scale:
     """Equal steps."""
     return Scale(low, high, float, [(v, label(v)) for v in round_values(low, high)])
 
@@ -81,7 +81,7 @@ def round_values(low: float, high: float, about: int = 5) -> list[float]:
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def logarithmic(low: float, high: float, label: Callable[[float], str] = "{:g}".format) -> Scale:
+def logarithmic(low: float, high: float, label: Callable[[float], str] = short) -> Scale:
     """Equal ratios; 0 < low < high."""
     if high / low < 10:  # powers of ten say little here
         return Scale(low, high, math.log10, [(v, label(v)) for v in round_values(low, high)])
@@ -111,7 +111,7 @@ def amounts(low: float, high: float) -> Scale:
     """Costs themselves, logarithmic away from zero, for instances whose best cost is 0 or not known."""
     unit = max(abs(low), abs(high), 1e-300) / 1e4
     top = math.floor(math.log10(max(high, unit)))
-    ticks = [(0.0, "0"), *((10.0**p, f"{10.0**p:g}") for p in range(top - 3, top + 1))]
+    ticks = [(0.0, "0"), *((10.0**p, short(10.0**p)) for p in range(top - 3, top + 1))]
     return Scale(low, high, partial(symmetric, unit=unit), [t for t in ticks if low <= t[0] <= high])
 
 

@@ -15,9 +15,10 @@ from markupsafe import Markup
 
 from harness.report import PAPER, Axis, Ladder, Line, Picture, Plot, Report, Strips, Table
 from leaderboard import charts, others
-from leaderboard.build import MARKER, REPRODUCE, STATIC, InputError, check, mark, reproductions
+from leaderboard.build import MARKER, REPRODUCE, STATIC, check, mark, reproductions, unwritable
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
 from leaderboard.pages import environment
+from leaderboard.text import short
 
 
 def write(report: Report, output: Path) -> Path:
@@ -37,7 +38,7 @@ def write(report: Report, output: Path) -> Path:
         _replace(page, render(report, leaderboard=there))
         _replace(page.with_name("index.html"), render_list(reproductions(output), leaderboard=there))
     except OSError as error:
-        raise InputError(output, "", f"expected a folder that can be written ({error})") from None
+        raise unwritable(output, error) from None
     return page
 
 
@@ -175,14 +176,14 @@ def _scale(axis: Axis, values: Sequence[float]) -> Scale:
     """A scale that covers the values, or the span that the axis asks for."""
     if axis.at:
         return Scale(
-            min(axis.at), max(axis.at), math.log10 if axis.logarithmic else float, [(v, f"{v:g}") for v in axis.at]
+            min(axis.at), max(axis.at), math.log10 if axis.logarithmic else float, [(v, short(v)) for v in axis.at]
         )
     low, high = axis.span or (min(values, default=0.0), max(values, default=1.0))
     if axis.distances:
         return charts.gaps(min(low, 0.0), max(1.2 * high, 0.002))
 
     def label(value: float) -> str:
-        return f"{value:g}{axis.unit}"
+        return f"{short(value)}{axis.unit}"
 
     if axis.logarithmic:
         return charts.logarithmic(low * 0.95, high * 1.05, label)

@@ -88,6 +88,11 @@ def exact(value: str | None) -> str:
     return f"{number:,.0f}" if 1e6 <= abs(number) < 1e15 else f"{number:,.6g}"
 
 
+def short(value: float) -> str:
+    """A number of an axis: six digits at most, and a minus sign that is one."""
+    return f"{value:g}".replace("-", "−")
+
+
 def points(value: float | None, digits: int = 3) -> str:
     """A score cut, not rounded, to its digits: 1.000 is shown for nothing less."""
     if value is None:

@@ -88,9 +88,9 @@ def _plot(cases: Sequence[Case]) -> Plot:
         lines.append(Line(case.name, points, 1 + colour % 6, steps=True, spread=spread))
     return Plot(
         "Reduction over time",
-        "Median of the seeds, shaded: their range.",
+        "Median of the seeds, shaded: their range. A line begins when all its runs have a solution.",
         Axis("seconds", logarithmic=True),
-        Axis("cost below that without post-processing", unit=" %"),
+        Axis("reduction of the cost; below 0: dearer with it", unit=" %"),
         [line for line in lines if line.points],
         [(0.0, "without")],
     )

@@ -48,6 +48,10 @@ def test_a_scale_without_extent_draws_in_the_middle_of_nothing() -> None:
     assert charts.linear(3.0, 3.0)(3.0) == 0.0
 
 
+def test_ticks_below_zero_have_a_true_minus_sign() -> None:
+    assert [words for _, words in charts.linear(-4.0, 2.0).ticks] == ["−4", "−2", "0", "2"]
+
+
 def test_round_values() -> None:
     assert charts.round_values(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
     assert charts.round_values(0.9, 1) == [0.9, 0.92, 0.94, 0.96, 0.98, 1.0]

@@ -23,6 +23,7 @@ from leaderboard.text import (
     printable,
     rough,
     seconds,
+    short,
     shorten,
     slug,
     tail,
@@ -120,6 +121,10 @@ def test_names_that_are_cut_still_differ(most: int) -> None:
 def test_names_that_fit_are_not_cut() -> None:
     assert shorten("toulbar2-exact", 14) == "toulbar2-exact"
     assert shorten("toulbar2-exact", 13) == "toulba…-exact"
+
+
+def test_numbers_of_an_axis_have_a_true_minus_sign() -> None:
+    assert [short(value) for value in (-5.7, 0.0, 1e-05, 250.0)] == ["−5.7", "0", "1e−05", "250"]
 
 
 def test_count() -> None:
