@@ -137,7 +137,8 @@ class Report:
 
     ``facts`` states what the figures rest on: sample, seed, limits, machine. ``notes`` says what keeps them from
     being compared with the published ones without a second thought, ``contradictions`` which of two figures cannot both
-    be right, ``sources`` (words, address) where the published ones stand.
+    be right, ``sources`` (words, address) where the published ones stand. ``empty`` says that nothing was run here: all
+    figures are published ones.
     """
 
     name: str
@@ -148,3 +149,4 @@ class Report:
     notes: Sequence[str] = ()
     sources: Sequence[tuple[str, str]] = field(default=())
     contradictions: Sequence[str] = ()
+    empty: bool = False

@@ -15,21 +15,25 @@ from markupsafe import Markup
 
 from harness.report import PAPER, Axis, Ladder, Line, Picture, Plot, Report, Strips, Table
 from leaderboard import charts, others
-from leaderboard.build import MARKER, REPRODUCE, STATIC, check, mark, reproductions, unwritable
+from leaderboard.build import MARKER, REPRODUCE, STATIC, InputError, check, mark, reproductions, unwritable
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
 from leaderboard.pages import environment
 from leaderboard.text import short
+
+WITHOUT_RUNS = '<meta name="runs" content="none"/>'  # of a page whose figures are all published ones
 
 
 def write(report: Report, output: Path) -> Path:
     """Write the page of a report into the site in ``output``, which may hold nothing else yet; return its path.
 
-    Raises InputError for a folder that holds anything but a site, or cannot be written.
+    Raises InputError for a folder that holds anything but a site, or cannot be written, and for a report without any
+    run where the page has some.
     """
     output = Path(output).resolve()
     check(output)
     page = output / REPRODUCE / f"{report.name}.html"
     try:
+        _keep_runs(report, page)
         page.parent.mkdir(parents=True, exist_ok=True)
         if not (output / MARKER).exists():
             shutil.copytree(STATIC, output / "static", ignore=shutil.ignore_patterns("preview.png"))
@@ -40,6 +44,13 @@ def write(report: Report, output: Path) -> Path:
     except OSError as error:
         raise unwritable(output, error) from None
     return page
+
+
+def _keep_runs(report: Report, page: Path) -> None:
+    """InputError for a report without any run that would take the place of a page with some."""
+    if report.empty and page.is_file() and WITHOUT_RUNS not in page.read_text(encoding="utf-8"):
+        words = "expected runs to show, but nothing was run here: the page, which has some, is kept as it is"
+        raise InputError(page, "", words)
 
 
 def _replace(path: Path, content: str) -> None:

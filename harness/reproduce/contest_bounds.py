@@ -41,6 +41,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         notes=contest.notes(every),
         sources=contest.sources(),
         contradictions=contest.contradictions(every),
+        empty=not runs,
     )
 
 

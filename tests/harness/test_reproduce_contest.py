@@ -195,6 +195,9 @@ def test_without_any_instance_the_published_figures_remain():
     [row] = table(only, "Costs").rows
     assert (row["1st place"], row["2nd place"], row["XLA"]) == (None, 11818845467155, None)
     assert len(only.sections) == 2 < len(made.sections)
+    assert only.notes[0] == "Nothing was run here: all figures are published ones."
+    assert (only.empty, made.empty) == (True, False)
+    assert "Nothing was run here" not in on_screen(made)
     assert on_screen(only)
 
 

@@ -217,6 +217,16 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     assert (site / "reproduce" / "made-up.html").stat().st_mode & 0o777 == 0o644
 
 
+def test_a_page_with_runs_is_not_written_over_by_one_without(tmp_path: Path) -> None:
+    bare = replace(REPORT, title="Published only?", empty=True)
+    page = write(bare, tmp_path / "site")
+    assert write(bare, tmp_path / "site") == write(REPORT, tmp_path / "site") == page
+    kept = page.read_bytes()
+    with pytest.raises(InputError, match=r"made-up\.html: expected runs to show, but nothing was run here"):
+        write(bare, tmp_path / "site")
+    assert page.read_bytes() == kept
+
+
 def test_a_leaderboard_keeps_and_links_reproductions(scored: Tables, tmp_path: Path) -> None:
     site = tmp_path / "site"
     write(REPORT, site)
