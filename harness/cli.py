@@ -301,7 +301,7 @@ def _reproduce(sub: argparse.ArgumentParser) -> None:
             metavar="DIR",
             help="its runs; graphs go to DIR-graphs",
         )
-        member.add_argument("--output", type=Path, default=Path("site"), metavar="DIR", help="site (default: site)")
+        member.add_argument("--output", type=_path, default=Path("site"), metavar="DIR", help="site (default: site)")
         member.add_argument("--quiet", action="store_true", help="no progress")
         member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
         member.add_argument("--retry-failed", action="store_true", help="do again what did not end well")

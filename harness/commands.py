@@ -430,10 +430,10 @@ def run_leaderboard(options: argparse.Namespace) -> Answer:
 def run_reproduce(options: argparse.Namespace) -> Answer:
     """A paper's tables or figures, ours beside the published ones."""
     from harness import reproduce
-    from leaderboard.build import check
+    from leaderboard.build import require_writable
     from leaderboard.reproduction import write
 
-    check(options.output)
+    require_writable(options.output)
     chosen = reproduce.reproductions()[options.name]
     settings = replace(chosen.DEFAULTS, **{key: getattr(options, key) for key in reproduce.options(chosen.DEFAULTS)})
     options.jobs = options.jobs or max(1, len(usable_cpus()) // options.cores)

@@ -401,6 +401,8 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
         (["practitioner", "--bounds", "no-such"], "bound: 'no-such': expected one of anchored, bottleneck"),
         (["practitioner", "--bounds", "annealing"], "bound: 'annealing': expected one of anchored, bottleneck"),
         (["practitioner", "--output", Path(__file__).parent], "expected a folder that is empty or holds an earlier"),
+        (["practitioner", "--output", Path(__file__) / "site"], "site: expected a folder that can be written (Not a d"),
+        (["practitioner", "--output", "a" * 9000], "File name too long"),
         (["no-such"], "invalid choice"),
     ],
 )
