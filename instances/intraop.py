@@ -18,6 +18,8 @@ from instances.jsonfile import require_keys
 
 OPTIONS: tuple[str, ...] = ()
 RAGGED = True
+#: The limit of a file that has none: ``usage_limit`` is optional in the contest's own reader.
+UNLIMITED = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,8 @@ class Instance:
     ``scope_start``, ``scope``    edge e joins the nodes ``scope[scope_start[e]:scope_start[e + 1]]`` (one may recur)
     ``table_start``, ``table``    its costs, ``table[table_start[e]:table_start[e + 1]]``: row-major over the
                                   strategies of its nodes, the last node's running fastest, all >= 0
-    ``usage_limit``               bytes that all nodes together may use in any one time step
+    ``usage_limit``               bytes that all nodes together may use in any one time step; `UNLIMITED` if the file
+                                  names none
 
     Single entries fit into 64 bits; sums need not, so totals belong into Python integers.
     """
@@ -53,7 +56,7 @@ class Instance:
     def __post_init__(self) -> None:
         self._check_nodes()
         self._check_edges()
-        if not 0 <= self.usage_limit < 2**63:
+        if not 0 <= self.usage_limit <= UNLIMITED:
             raise InputError(self.source, "usage_limit", f"expected 0 to 2^63 - 1, found {describe(self.usage_limit)}")
         for column in (self.begin, self.end, self.strategy_start, self.node_cost, self.usage):
             frozen(column)
@@ -176,13 +179,14 @@ def parse(document: Any, source: str) -> Instance:
     """Build an instance from the contest's JSON; raise InputError with the place of the first defect."""
     require_keys(document, source, "", ("problem",), ("comment",))
     problem = require_keys(
-        document["problem"], source, "problem", ("nodes", "edges", "usage_limit"), ("name", "comment")
+        document["problem"], source, "problem", ("nodes", "edges"), ("usage_limit", "name", "comment")
     )
+    limit = problem.get("usage_limit")
     return Instance(
         name=require_text(problem.get("name", "intraop"), source, "name"),
         **_nodes(problem["nodes"], source),
         **_edges(problem["edges"], source),
-        usage_limit=require_int(problem["usage_limit"], source, "usage_limit"),
+        usage_limit=UNLIMITED if limit is None else require_int(limit, source, "usage_limit"),
         source=source,
     )
 

@@ -47,7 +47,7 @@ NO_STRATEGY = {"intervals": [[0, 1]] * 3, "costs": [[3, 1], [], [5, 7]], "usages
 
 CHANGED: dict[str, list[Change]] = {
     "intraop": [
-        ("problem", [], "problem", "expected an object with nodes, edges, usage_limit"),
+        ("problem", [], "problem", "expected an object with nodes, edges"),
         ("problem.name", 5, "name", "expected a text, found 5"),
         ("problem.name", "\ud800", "name", "expected a text"),
         ("problem.color", "red", "problem key 'color'", "expected only the keys nodes, edges, usage_limit"),
@@ -84,7 +84,7 @@ CHANGED: dict[str, list[Change]] = {
         ("problem.usage_limit", FAR, "usage_limit", f"expected 0 to 2^63 - 1, found {FAR}"),
         ("problem.usage_limit", True, "usage_limit", "expected an integer, found true"),
         ("problem.usage_limit", 7.0, "usage_limit", "expected an integer, found 7.0"),
-        ("problem.usage_limit", None, "usage_limit", "expected an integer, found null"),
+        ("problem.usage_limit", [], "usage_limit", "expected an integer, found a list of 0"),
     ],
     "pipeline": [
         ("format", "shardmark/pipeline/2", "format", "expected 'shardmark/pipeline/1', found 'shardmark/pipeline/2'"),
@@ -137,7 +137,7 @@ CHANGED: dict[str, list[Change]] = {
 }
 REMOVED = {
     "intraop": [
-        ("problem.usage_limit", "problem", "expected a key 'usage_limit'"),
+        ("problem.nodes", "problem", "expected a key 'nodes'"),
         ("problem.nodes.intervals", "nodes", "expected a key 'intervals'"),
         ("problem.edges.costs", "edges", "expected a key 'costs'"),
     ],

@@ -116,6 +116,14 @@ def test_an_instance_and_every_sentence_are_those_of_the_general_reader(case):
     assert outcome(lambda: parse(content, "x", track)) == general
 
 
+@pytest.mark.parametrize("named", [{"usage_limit": None}, {}], ids=["null", "missing"])
+def test_a_file_that_names_no_limit_has_none_for_either_reader(named):
+    content = json.dumps({"problem": {key: PLAIN["problem"][key] for key in ("nodes", "edges")} | named}).encode()
+    assert isinstance(scanned(content, 40).document()["problem"]["nodes"]["costs"], Ragged)
+    general = instances._build(parse_json(decode(content, "x"), "x"), "x", None, {})
+    assert parse(content, "x").usage_limit == general.usage_limit == 2**63 - 1
+
+
 @pytest.mark.parametrize(("document", "track"), TAKEN)
 def test_the_documents_that_are_spoilt_are_right(document, track):
     assert parse(json.dumps(document).encode(), "x", track).nodes > 1
