@@ -25,7 +25,7 @@ class Answer:
 
     ``bound``  no assignment that fits costs less; None if there is none at all
     ``value``  shape (v,): the best that fits, None if none was found
-    ``done``   whether ``value`` is optimal, or nothing fits
+    ``done``   whether the search is complete: ``value`` is optimal if it costs ``bound``, or nothing fits
     """
 
     bound: int | None
@@ -36,7 +36,8 @@ class Answer:
 class Program:
     """One-hot values, a flag for each allowed cell of a table, and the memory of some steps.
 
-    CP-SAT computes with integers, its relaxations included, so its bound is proved.
+    CP-SAT's rows and cuts are integers. Its values of the objective are doubles, so costs are in a unit that keeps them
+    exact, rounded down: its bound is proved, and its optimum is one of the problem where the unit is 1.
     """
 
     def __init__(self, problem: Problem, steps: Iterable[int]) -> None:
@@ -44,7 +45,7 @@ class Program:
         self._model = self._cp.CpModelProto()
         program = _program.Program.of(problem, self._steps)
         write(columns(self._model, program), equations(self._model, program), memory(self._model, program.memory))
-        costs(self._model, program.cost)
+        self._cost, self._unit = program.cost, 1
 
     def _add_rows(self, steps: list[int]) -> None:
         self._steps += steps
@@ -55,12 +56,13 @@ class Program:
 
         ``found`` gets every better assignment, whether it fits or not.
         """
-        bound = 0
+        self._model.clear_objective()
+        self._unit, bound = costs(self._model, self._cost, top), 0
         while True:
             response = self._search(top, until - time.monotonic(), cores, seed, found)
             if response.status == self._cp.INFEASIBLE:
                 return Answer(None, None, True)
-            bound = max(bound, response.inner_objective_lower_bound)
+            bound = max(bound, self._unit * response.inner_objective_lower_bound)
             if response.status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
                 return Answer(bound, None, False)
             value = self._values(np.array(response.solution))
@@ -81,7 +83,7 @@ class Program:
         wrapper.set_parameters(parameters)
         callback = listener(self._cp, lambda column: found(self._values(column)))
         wrapper.add_solution_callback(callback)
-        wrapper.add_best_bound_callback(lambda bound: wrapper.stop_search() if bound >= top else None)
+        wrapper.add_best_bound_callback(lambda bound: wrapper.stop_search() if self._unit * bound >= top else None)
         response = wrapper.solve(self._model)
         wrapper.clear_solution_callback(callback)
         return response

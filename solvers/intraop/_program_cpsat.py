@@ -16,6 +16,10 @@ from instances.columns import Ints
 from solvers.intraop._program import Program
 from solvers.intraop._program_memory import Rows
 
+#: CP-SAT adds up coefficients in 64 bits, but compares and reports values of the objective as doubles, after some
+#: operations on them: all coefficients together, and the values that matter, stay below.
+LARGEST_SUM, LARGEST_VALUE = 2**60, 2**50
+
 
 def core() -> Any:
     """The wrapper's module, imported where it is needed."""
@@ -64,11 +68,19 @@ def write(*parts: Iterator[None]) -> None:
     deque(chain(*parts), maxlen=0)
 
 
-def costs(model: Any, cost: Ints) -> None:
-    """Minimise the costs of the columns, shape (columns,)."""
+def costs(model: Any, cost: Ints, top: int) -> int:
+    """Minimise the costs of the columns, shape (columns,), in a unit that is returned, rounded down.
+
+    So a bound times the unit is one on what costs less than ``top``; costs above ``top`` are as bad as that.
+    """
+    cost = np.minimum(cost, top)
+    unit = int(np.gcd.reduce(cost, initial=0)) or 1
+    while max(top / LARGEST_VALUE, float(cost.sum(dtype=np.float64)) / LARGEST_SUM) >= unit:
+        unit *= 2
     some = np.flatnonzero(cost)
     model.objective.vars.extend(some)
-    model.objective.coeffs.extend(cost[some])
+    model.objective.coeffs.extend(cost[some] // unit)
+    return unit
 
 
 def listener(cp_sat: Any, found: Callable[[Ints], None]) -> Any:

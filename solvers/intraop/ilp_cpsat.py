@@ -1,4 +1,4 @@
-"""The integer program as CP-SAT solves it: every row and cost an exact integer."""
+"""The integer program as CP-SAT solves it: rows of integers, and costs rounded down where they are huge."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from solvers.registry import Run, solver
 
 #: Bytes that CP-SAT takes for an entry of the program, presolve included (measured: 960).
 BYTES = 1000
-#: All costs of a program together stay below.
-LARGEST_SUM = 2**60
 #: Rows that are written between two looks at the clock.
 CLOCK = 1000
 
@@ -62,14 +60,10 @@ def _engine(task: Task) -> bool:
 
 
 class _Writer:
-    """Writes a program for CP-SAT: costs in a ``unit``, rounded down, those above ``top`` as that."""
+    """Writes a program for CP-SAT, its costs in a ``unit``."""
 
     def __init__(self, model: Any, program: Program, task: Task) -> None:
-        self.model, self._program, self._task = model, program, task
-        self._cost = np.minimum(program.cost, task.top)
-        self.unit = int(np.gcd.reduce(self._cost, initial=0)) or 1
-        while float(self._cost.sum(dtype=np.float64)) / self.unit >= LARGEST_SUM:
-            self.unit *= 2
+        self.model, self._program, self._task, self.unit = model, program, task, 1
 
     def unscaled(self, bound: int) -> int:
         """What a bound of CP-SAT's means in costs of the model."""
@@ -82,7 +76,7 @@ class _Writer:
         for number, _ in enumerate(chain(*parts)):
             if number % CLOCK == 0 and task.late():
                 return False
-        costs(proto, self._cost // self.unit)
+        self.unit = costs(proto, program.cost, task.top)
         if task.start is not None:
             column = program.columns(task.start)
             proto.solution_hint.vars.extend(np.arange(len(column)))

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from solvers.intraop._exact import Program as Exact
 from solvers.intraop._memory import Timeline
 from solvers.intraop._model import build
 from solvers.intraop._problem import Problem
@@ -145,6 +146,37 @@ def test_a_price_is_never_more_than_the_room_is_worth(tiny):
             value = rng.integers(problem.model.sizes)
             if (problem.overload(value) <= 0).all():
                 assert of_value[problem.model.start[:-1] + value].sum() <= worth
+
+
+def alike(tiny, seed):
+    """Nodes whose strategies all cost about 2^52, so that totals differ by less than doubles can tell."""
+    rng = np.random.default_rng(seed)
+    rows = [(0, 1, (2**52 + rng.integers(0, 99, 3)).tolist(), rng.integers(0, 9, 3).tolist()) for _ in range(5)]
+    pairs = [(rng.choice(5, 2, replace=False).tolist(), rng.integers(0, 60, 9).tolist()) for _ in range(10)]
+    return tiny.make(rows, pairs, limit=20)
+
+
+@pytest.mark.parametrize("seed", [25, 61, 65, 74])
+def test_bounds_of_cp_sat_are_proved_where_doubles_are_not_exact(tiny, seed):
+    instance = alike(tiny, seed)
+    excess, best = tiny.fast_best(instance)
+    trial, problem = LocalRun(seconds=30.0), whole(instance)
+    ilp_cpsat(instance, trial)
+    assert best - 2**12 < trial.bounds[-1] <= best
+    found = Exact(problem, []).solve(problem.model.forbidden, time.monotonic() + 30, cores=1, seed=0, found=len)
+    assert not excess
+    assert best - 2**12 < found.bound << problem.model.shift <= best
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cp_sat_proves_the_optimum_however_much_all_columns_cost_together(tiny, seed):
+    rng = np.random.default_rng(seed)
+    rows = [(0, 1, rng.integers(0, 2**47, 6).tolist(), rng.integers(0, 9, 6).tolist()) for _ in range(4)]
+    pairs = [(rng.choice(4, 2, replace=False).tolist(), rng.integers(0, 2**47, 36).tolist()) for _ in range(8)]
+    instance = tiny.make(rows, pairs, limit=16)
+    trial = LocalRun(seconds=30.0)
+    ilp_cpsat(instance, trial)
+    assert tiny.value(instance, trial.solutions[-1]) == tiny.fast_best(instance) == (0, trial.bounds[-1])
 
 
 @pytest.mark.parametrize("solver", PROGRAMS)
