@@ -14,7 +14,8 @@ HERE, PAPER = "here", "paper"
 class Table:
     """Rows that share their keys, which are the headings; None is shown as a dash.
 
-    Floats have ``digits`` digits after the point, one in the columns that are ``coarse``.
+    Floats have ``digits`` digits after the point, one in the columns that are ``coarse``, two in those that stand
+    ``as_printed`` in a paper.
     """
 
     title: str
@@ -22,11 +23,13 @@ class Table:
     digits: int = 4
     note: str = ""
     coarse: Sequence[str] = ()
+    as_printed: Sequence[str] = ()
 
     @property
     def decimals(self) -> dict[str, int]:
         """Digits after the point, by column."""
-        return {name: 1 if name in self.coarse else self.digits for row in self.rows[:1] for name in row}
+        other = {**dict.fromkeys(self.coarse, 1), **dict.fromkeys(self.as_printed, 2)}
+        return {name: other.get(name, self.digits) for row in self.rows[:1] for name in row}
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
         {
             "instance": case.name,
             "figures": contest.whose(case),
-            "limit, s": case.entry.time_limit_s,
+            "contest's limit, s": case.entry.time_limit_s,
             **_found(case, settings),
         }
         for case in every
@@ -72,7 +72,10 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
         shown,
     )
     table = Table(
-        "Costs, beside Table 4", rows, coarse=["limit, s"], note="All digits; a dash where there is nothing feasible."
+        "Costs, beside Table 4",
+        rows,
+        coarse=["contest's limit, s"],
+        note="All digits; a dash where there is nothing feasible.",
     )
     return Section("Costs", [], [table], [picture] if shown else [])
 
@@ -95,7 +98,9 @@ def _scores(every: Sequence[Case], settings: Settings) -> Section:
     rows: list[Row] = [{"instance": case.name, "figures": contest.whose(case), **score} for case, score in scores]
     each = Table("Score on each instance, beside Table 4", rows, digits=3)
     note = "Geometric means leave out what was not solved."
-    points = Table("Points on the instances run here", _points(here, settings), digits=2, note=note)
+    points = Table(
+        "Points on the instances run here", _points(here, settings), digits=3, as_printed=["printed, of 20"], note=note
+    )
     words = [
         "The contest's rule: least cost of all / cost, 0 without a feasible solution, summed over the instances. Here "
         "XLA and ours take part. The last column has the points of the twenty instances that were not public, as the "

@@ -98,7 +98,8 @@ def _gaps(every: Sequence[Case], settings: Settings) -> Section:
     ]
     rows = [_gap(case, settings) for case in every]
     note = "The winner's cost / the published bound is Table 5 as printed."
-    return Section("Gaps", words, [Table("Lower bound / best known cost", rows, digits=5, note=note)])
+    table = Table("Lower bound / best known cost", rows, digits=5, as_printed=["winner's cost / published"], note=note)
+    return Section("Gaps", words, [table])
 
 
 def _gap(case: Case, settings: Settings) -> Row:
@@ -107,7 +108,7 @@ def _gap(case: Case, settings: Settings) -> Row:
         "figures": contest.whose(case),
         **{name: contest.ratio(case.bound(name), case.best) for name in methods(settings)},
         "published": contest.ratio(case.bound_published, case.best),
-        "winner's cost / published": f"{published.figures()['cost_over_bound'][case.entry.id]:.2f}",
+        "winner's cost / published": published.figures()["cost_over_bound"][case.entry.id],
         "open here, %": contest.percent_above(case.best_here, case.bound_here),
         "open, %": contest.percent_above(case.best, case.best_bound),
     }

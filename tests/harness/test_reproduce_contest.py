@@ -151,7 +151,9 @@ def test_costs_stand_beside_the_published_ones_with_all_digits():
     made = found(COSTS, fine)
     rows = {row["instance"]: row for row in table(made, "Costs").rows}
     assert list(rows) == ["B", "C", "G"]
-    assert [rows["G"][name] for name in ("limit, s", "cfn-native", "cfn-penalty", "1st place", "6th place", "XLA")] == [
+    assert [
+        rows["G"][name] for name in ("contest's limit, s", "cfn-native", "cfn-penalty", "1st place", "6th place", "XLA")
+    ] == [
         *(120, 217039, None),
         *(217039, 55761085, 1264777),
     ]
@@ -169,6 +171,8 @@ def test_scores_are_the_contests_and_ours_take_part():
     assert of_two["cfn-native"] == 2.0
     assert of_two["cfn-penalty"] == 0.5  # half of a point on B, nothing on G
     assert of_two["XLA"] == pytest.approx(532843 / 990205 + 217039 / 1264777)
+    assert table(made, "Points").decimals["points of 2"] == 3
+    assert '<td class="n" data-sort="18.74">18.74</td>' in render(made, leaderboard=False)
     means = {row["who"]: row["geometric mean"] for row in points}
     assert means["cfn-penalty"] == 0.5
     printed = {row["who"]: row["printed, of 20"] for row in points}
@@ -217,7 +221,8 @@ def test_bounds_stand_beside_the_published_ones():
     assert gaps["B"]["cfn-relaxed"] == pytest.approx(531843 / 532843)
     assert (gaps["B"]["open here, %"], gaps["B"]["open, %"]) == (0.0, 0.0)
     assert gaps["C"]["open, %"] == pytest.approx(100 * (84102445244 / 82509087987.22325 - 1))
-    assert (gaps["C"]["winner's cost / published"], gaps["C"]["open here, %"]) == ("1.02", None)
+    assert (gaps["C"]["winner's cost / published"], gaps["C"]["open here, %"]) == (1.02, None)
+    assert '<td class="n" data-sort="1.02">1.02</td>' in render(made, leaderboard=False)
     assert column(table(made, "Seconds"), "cfn-relaxed") == {("B", 4.0): 4.0, ("G", 4.0): 4.0}
 
 
