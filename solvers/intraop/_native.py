@@ -1,9 +1,9 @@
 """The methods of `cfn-native` under one clock: what each finds out about one model, the others use.
 
 What is proved: messages, multipliers and what they rule out are exact integers (`_dual`), dominance keeps an optimum of
-what fits (`_dominance`), and CP-SAT has integer rows, and costs that doubles hold (`_exact`): where what is of interest costs
-2^50 or more they are rounded down. So are before costs above about 2^56; memory above 2^62 is rounded up for solutions
-and left out of bounds.
+what fits (`_dominance`), and CP-SAT has integer rows, and costs that doubles hold: where what is of interest costs 2^50
+or more they are rounded down (`_exact`). Costs above about 2^56 are so before, and memory above 2^62 is rounded up for
+solutions and left out of bounds.
 """
 
 from __future__ import annotations
