@@ -41,9 +41,10 @@ def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
 
     Where no edge shows it by propagation alone, or not until a time, the sentence is on all of them.
     """
-    few, many = -1, instance.edges  # so many edges leave something, and nothing
+    nothing_else = "every assignment that fits into memory has an entry of 10^17 or more"
     if prepare(instance, timeline) is not None:
-        until = 0.0
+        return f"{nothing_else}, as a complete search shows"
+    few, many = -1, instance.edges  # so many edges leave something, and nothing
     while many - few > 1 and time.monotonic() < until:
         middle = (few + many) // 2
         if prepare(_with_edges(instance, middle), timeline) is None:
@@ -51,7 +52,7 @@ def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
         else:
             few = middle
     if many - few > 1:
-        return "every assignment that fits into memory has an entry of 10^17 or more, as a complete search shows"
+        return f"{nothing_else}, as propagation shows; time was too short to find the first edge that leaves nothing"
     if not many:
         return "nodes.costs: expected a strategy that fits into memory and costs less than 10^17 for every node"
     return (
