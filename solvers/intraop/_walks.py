@@ -42,7 +42,8 @@ LADDER, AT_ONE = (1.0, 0.5, 0.2, 0.0), 8
 #: Improvement is over when two rounds gain less than this fraction of the cost.
 ENOUGH = 1e-5
 #: A price changes in a generation by up to this fraction where the load is above the limit, and below it: fully where
-#: they differ by this fraction of the limit. A step without a price gets this fraction of the highest.
+#: they differ by this fraction of the limit. A step without a price gets this fraction of the highest, or of
+#: what makes all memory together cost as much as the assignment.
 UP, DOWN, BAND, FIRST_PRICE = 0.1, 0.03, 0.02, 0.03
 #: Steps that get a price in a generation, at most.
 MORE_PRICES = 3
@@ -67,6 +68,7 @@ class Walks:
         self._random = self._fresh()
         self._value, self._price = np.zeros(0, dtype=np.int64), np.zeros(0)
         self._first_price, self._generations, self._stale, self._until = self._price, 0, 0, 0.0
+        self._whole = 1.0
 
     def _fresh(self) -> np.random.Generator:
         return np.random.default_rng(self._seeds.spawn(1)[0])
@@ -74,6 +76,7 @@ class Walks:
     def begin(self, value: Ints, price: Floats) -> None:
         """Start at an assignment, shape (v,), and prices of a byte in every span."""
         self._value, self._price, self._first_price = value, price, price
+        self._whole = self.problem.model.cost(value) / max(1, self.problem.timeline.limit)
 
     def go_on(self, until: float, enough: Callable[[], bool]) -> None:
         """Search until a time, or until it is enough."""
@@ -181,6 +184,7 @@ class Walks:
         above = (load - self.blocks.room) / max(1, self.problem.timeline.limit)
         change = np.clip(above / BAND, -1.0, 1.0)
         price = price * (1 + np.where(change > 0, UP, DOWN) * change)
+        first = FIRST_PRICE * (price.max(initial=0.0) or self._whole)
         for span in worst_steps(above, MORE_PRICES):
-            price[span] = max(price[span], FIRST_PRICE * price.max(initial=0.0))
+            price[span] = max(price[span], first)
         return price

@@ -106,7 +106,7 @@ def test_memory_that_allows_only_what_is_impossible(tiny):
 def test_sums_beyond_64_bits(tiny):
     huge = 2**63 - 1
     instance = tiny.make([(0, 1, [huge, huge - 2**52], [0, 3])] * 3, [((0, 1), [huge] * 4)], limit=6)
-    trial, reason = run(instance)
+    trial, reason = run(instance, seconds=1.5)
     best = tiny.best(instance)[1]
     assert tiny.value(instance, trial.solutions[-1]) == (0, best)
     assert trial.bounds[-1] <= best
@@ -116,7 +116,7 @@ def test_sums_beyond_64_bits(tiny):
 def test_memory_beyond_64_bits_proves_nothing_wrong(tiny):
     half = 2**62
     instance = tiny.make([(0, 1, [0, 9], [half - 1, half - 100])] * 2, limit=2 * half - 90)
-    trial, reason = run(instance)
+    trial, reason = run(instance, seconds=1.5)
     assert reason is None
     assert all(bound <= 9 for bound in trial.bounds)
     assert tiny.value(instance, trial.solutions[-1])[0] == 0
@@ -133,13 +133,13 @@ def test_what_is_too_large_for_a_program_is_searched(tiny, monkeypatch):
     monkeypatch.setattr(_native, "LARGEST_PROGRAM", 0)
     monkeypatch.setattr(_native, "SMALL", 0)
     rng = np.random.default_rng(7)
-    for _ in range(20):
+    for _ in range(6):
         instance = tiny.larger(rng)
         best = tiny.fast_best(instance)
-        trial, _ = run(instance)
+        trial, _ = run(instance, seconds=1.0)
         if best[1] < IMPOSSIBLE and not best[0]:
             assert trial.bounds[-1] <= best[1]
-            assert tiny.value(instance, trial.solutions[-1]) >= best
+            assert tiny.value(instance, trial.solutions[-1]) == best
 
 
 @pytest.mark.parametrize("largest", [0, 10**6])
