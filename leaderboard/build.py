@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -64,9 +66,16 @@ def _ours(folder: Path) -> bool:
     return folder.is_dir() and ((folder / MARKER).is_file() or {p.name for p in folder.iterdir()} <= {ASV})
 
 
-def reproductions(folder: Path) -> list[str]:
-    """Names of the reproductions that a site has pages of."""
-    return sorted(page.stem for page in (folder / REPRODUCE).glob("*.html") if page.name != "index.html")
+def reproductions(folder: Path) -> dict[str, str]:
+    """The reproductions that a site has pages of: names and titles, in the order of names."""
+    pages = sorted(page for page in (folder / REPRODUCE).glob("*.html") if page.name != "index.html")
+    return {page.stem: _title(page.read_text(encoding="utf-8")) for page in pages}
+
+
+def _title(page: str) -> str:
+    """The heading of a page, empty without one."""
+    found = re.search(r"<h1>([^<]*)</h1>", page)
+    return html.unescape(found[1]) if found else ""
 
 
 def mark(folder: Path) -> None:

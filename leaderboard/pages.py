@@ -85,12 +85,12 @@ class Track:
 
 
 class Site:
-    """All pages of a set of tables; ``reproductions`` are the names of those that the site has pages of, ``asv`` says
-    whether there is a folder of that name to link to."""
+    """All pages of a set of tables; ``reproductions`` are names and titles of those that the site has pages of, ``asv``
+    says whether there is a folder of that name to link to."""
 
-    def __init__(self, tables: Tables, reproductions: Sequence[str] = (), asv: bool = False) -> None:
+    def __init__(self, tables: Tables, reproductions: Mapping[str, str] | None = None, asv: bool = False) -> None:
         self.tables = tables
-        self.reproductions = reproductions
+        self.reproductions = reproductions or {}
         self.templates = environment()
         best_first = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
         self.runs = tables.runs.sort(
@@ -117,7 +117,7 @@ class Site:
     def pages(self) -> Iterator[tuple[str, str]]:
         """Path from the root of the site, and content, of every page."""
         yield self._page("index.html", "index.html", **self._overview())
-        yield self._page("reproduce/index.html", "reproductions.html", names=self.reproductions, leaderboard=True)
+        yield self._page("reproduce/index.html", "reproductions.html", titles=self.reproductions, leaderboard=True)
         yield self._page("failures.html", "failures.html", runs=[run for t in self.tracks for run in t.failed])
         limits = {
             "resamples": RESAMPLES,

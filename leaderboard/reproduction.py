@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,10 +68,10 @@ def render(report: Report, *, leaderboard: bool) -> str:
     return template.render(root="../", report=report, sections=sections, leaderboard=leaderboard)
 
 
-def render_list(names: Sequence[str], *, leaderboard: bool) -> str:
-    """The page that lists them all."""
+def render_list(titles: Mapping[str, str], *, leaderboard: bool) -> str:
+    """The page that lists them all, by name, with their titles."""
     template = environment().get_template("reproductions.html")
-    return template.render(root="../", names=names, leaderboard=leaderboard)
+    return template.render(root="../", titles=titles, leaderboard=leaderboard)
 
 
 # ---------------------------------------------------------------- tables

@@ -93,9 +93,10 @@ def _plot(case: Case) -> Plot:
             points = [(time, _distance(case, value)) for time, value in curve]
             points.append((case.entry.time_limit_s, points[-1][1]))
             lines.append(Line(f"{LINES[solver]}, published", points, colour, published=True, steps=True))
+    dashed = " Dashed: as published, one seed." if any(line.published for line in lines) else ""
     return Plot(
         case.name,
-        "Median of the seeds, shaded: their range. Dashed: as published, one seed.",
+        f"Median of the seeds, shaded: their range.{dashed}",
         Axis("seconds", logarithmic=True),
         Axis("cost above the least known", distances=True),
         [line for line in lines if line.points],

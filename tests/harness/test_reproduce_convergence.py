@@ -137,6 +137,9 @@ def test_instances_of_the_project_stand_in_where_none_is_at_hand(monkeypatch):
     monkeypatch.setattr(_contest, "at_hand", lambda entry: None)
     made = found(CONVERGENCE, lambda cell: ((0.1, 9.0), (0.5, 4.0)), percent=10)
     assert made.sections[-1].title == "Other instances"
+    captions = {part.title: {picture.caption for picture in part.pictures} for part in made.sections}
+    assert captions.pop("Other instances") == {"Median of the seeds, shaded: their range."}
+    assert all("Dashed: as published" in words for part in captions.values() for words in part)
     assert {row["instance"] for row in made.sections[-1].tables[0].rows} == set(_convergence.EMBEDDED)
     assert "menus-150 2" in made.facts["Time limit"]
     assert made.notes[-1].startswith("Instances that come with the project ran instead")

@@ -213,6 +213,9 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     assert broken_links(site) == []
     listed = ET.parse(site / "reproduce" / "index.html").getroot()
     assert [link.text for link in listed.iterfind("body/main/ul/li/a")] == ["made-up"]
+    write(replace(REPORT, name="other", title=HOSTILE), site)
+    listed = ET.parse(site / "reproduce" / "index.html").getroot()
+    assert [words(item) for item in listed.iterfind("body/main/ul/li")] == ["made-up: How close?", f"other: {HOSTILE}"]
     assert not list(site.rglob("*preview*"))
     assert (site / "reproduce" / "made-up.html").stat().st_mode & 0o777 == 0o644
 
