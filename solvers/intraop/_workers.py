@@ -66,14 +66,17 @@ class Workers:
         """
         reading, writing = os.pipe()
         parent = os.getpid()
-        with warnings.catch_warnings():  # on forks beside threads: the child runs no code that waits for one
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process = os.fork()
-        if process == 0:
-            os.close(reading)
-            _work(job, writing, parent)
-        os.close(writing)
-        self._children.append(_Child(tag, process, reading, time.monotonic() + seconds))
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # it waits until the child can take it
+        try:
+            with warnings.catch_warnings():  # on forks beside threads: the child runs no code that waits for one
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process = os.fork()
+            if process == 0:
+                _work(job, reading, writing, parent, before)
+            os.close(writing)
+            self._children.append(_Child(tag, process, reading, time.monotonic() + seconds))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def collect(self, until: float) -> list[tuple[Any, Ints | None]]:
         """Wait for one child or more to end, at most until a time: ``(tag, array)`` of each, None where it has none."""
@@ -110,13 +113,15 @@ class Workers:
         return np.frombuffer(bytes(child.received), dtype=np.int64) if status == 0 and child.received else None
 
 
-def _work(job: Callable[[], Ints | None], writing: int, parent: int) -> NoReturn:
+def _work(job: Callable[[], Ints | None], reading: int, writing: int, parent: int, unblocked: set[int]) -> NoReturn:
     """The child's side: compute, send, and leave without any of the parent's clean-up."""
     status = 1
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(status)
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        os.close(reading)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         result = job()
         if result is not None:

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import numpy as np
 import psutil
 import pytest
 
+from solvers.intraop import _workers
 from solvers.intraop._workers import TOLERATED, Workers
 
 
@@ -62,6 +64,39 @@ def test_a_late_child_is_asked_to_stop():
 
     with Workers() as workers:
         workers.launch(None, work, 0.3)
+        assert collect(workers)[0][1].tolist() == [7]
+
+
+def test_a_child_that_is_asked_to_stop_before_it_begins_stops(monkeypatch):
+    fork_at_once = os.fork
+
+    def fork():
+        """What runs in the child before its job, as the hooks of the interpreter do, ends with the signal's arrival."""
+        process = fork_at_once()
+        if not process:
+            with suppress(KeyboardInterrupt):
+                while signal.SIGINT not in signal.sigpending():
+                    time.sleep(0.01)
+        return process
+
+    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(_workers, "GRACE", 600)  # it is not killed instead
+    with Workers() as workers:
+        workers.launch("tag", lambda: time.sleep(600), 0)
+        assert workers.collect(time.monotonic() + 10) == [("tag", None)]
+
+
+def test_a_signal_during_a_fork_reaches_the_parent_afterwards(monkeypatch):
+    fork_at_once = os.fork
+
+    def fork():
+        os.kill(os.getpid(), signal.SIGINT)
+        return fork_at_once()
+
+    monkeypatch.setattr(os, "fork", fork)
+    with Workers() as workers:
+        with pytest.raises(KeyboardInterrupt):
+            workers.launch("tag", lambda: np.array([7]), 60)
         assert collect(workers)[0][1].tolist() == [7]
 
 
