@@ -32,6 +32,16 @@ DEFAULT_MEMORY_MIB = 4096.0
 Add = Callable[[str, Callable[[argparse.Namespace], Answer], str], argparse.ArgumentParser]
 
 
+class Parser(argparse.ArgumentParser):
+    """Says in one sentence what is wrong with a value; shows usage where something is missing or not known."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the message; `argparse` calls this while it handles what the value of an argument raised."""
+        if isinstance(sys.exc_info()[1], argparse.ArgumentError):
+            self.exit(2, f"{self.prog}: {message}\n")
+        super().error(message)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     database = "results"
@@ -82,9 +92,7 @@ def _clean_end() -> Iterator[None]:
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
-        prog="shardmark", description="Split deep-learning graphs over devices, and know how well."
-    )
+    top = Parser(prog="shardmark", description="Split deep-learning graphs over devices, and know how well.")
     top.add_argument("--version", action="version", version=f"shardmark {host.version()}")
     members = top.add_subparsers(metavar="COMMAND", required=True)
 
@@ -399,6 +407,10 @@ def _from_one(text: str) -> tuple[int, ...]:
     return tuple(sorted({_count(word, least=1) for word in text.split(",")}))
 
 
+def _one_or_more(text: str) -> int:
+    return _count(text, least=1)
+
+
 def _count(text: str, least: int = 0, most: int = MOST) -> int:
     number = int(text) if text.isascii() and text.isdigit() else -1
     if not least <= number <= most:
@@ -443,6 +455,7 @@ def _solver_name(text: str) -> str:
 #: How options of reproductions are read, by their kind, and what stands for their value in help.
 READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "count": (_count, "N"),
+    "positive": (_one_or_more, "N"),
     "numbers": (_from_one, "LIST"),
     "names": (_names, "LIST"),
     "seconds": (_seconds, "S"),

@@ -122,7 +122,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         "solver": solver.name,
         "status": row.status,
         "reason": row.reason,
-        "feasible": row.cost is not None,
+        "feasible": None if row.verified == "nothing" else row.cost is not None,
         "cost": row.cost,
         "lower_bound": bound,
         "bound_from": whose,
@@ -235,9 +235,11 @@ def run_bound(options: argparse.Namespace) -> Answer:
     }
 
 
-def optimal(row: Record) -> bool:
-    """Whether the run's own bound proves its own verified cost optimal."""
-    if row.cost is None or row.lower_bound is None or row.status == "contradiction":
+def optimal(row: Record) -> bool | None:
+    """Whether the run's own bound proves its own verified cost optimal; None without a cost."""
+    if row.cost is None:
+        return None
+    if row.lower_bound is None or row.status == "contradiction":
         return False
     return proves(row.lower_bound, row.cost, isinstance(row.cost, int))
 

@@ -32,7 +32,7 @@ class Settings:
     )
     solvers: tuple[str, ...] = setting("names", "solvers that run, in the order of columns")
     bounds: tuple[str, ...] | None = setting("names", "bounds that run, in the order of columns")
-    percent: int = setting("count", "of the contest's time limit that each solver has")
+    percent: int = setting("positive", "of the contest's time limit that each solver has")
     bound_timeout: float | None = setting("seconds", "seconds that each bound has")
 
 

@@ -32,9 +32,9 @@ class Settings:
     """What a reproduction of these figures is asked for."""
 
     seed: int = setting("count", "of the first run on every instance; the others have those that follow")
-    seeds: int = setting("count", "runs of every solver on every instance")
+    seeds: int = setting("positive", "runs of every solver on every instance")
     instances: tuple[str, ...] = setting("names", "ids or suites; without any at hand some that come with the project")
-    percent: int = setting("count", "of the contest's time limit that each run has")
+    percent: int = setting("positive", "of the contest's time limit that each run has")
 
 
 @dataclass(frozen=True)

@@ -204,6 +204,11 @@ def test_solve_exits_with_1_when_nothing_is_found(graph):
     zoo = Path(__file__).parent / "zoo" / "zoo.py"
     found = answer("solve", graph, "--solver", "silent", "--solver-path", zoo, status=1)
     assert (found["status"], found["cost"], found["reason"]) == ("none", None, "reported no solution")
+    assert found["feasible"] is None
+    assert ("feasible", "-") in [
+        tuple(line.split())
+        for line in shardmark("solve", graph, "--solver", "silent", "--solver-path", zoo).stdout.splitlines()
+    ]
 
 
 def test_bound_proves_the_optimum(graph):
@@ -213,7 +218,7 @@ def test_bound_proves_the_optimum(graph):
     assert found["optimal"]
     weaker = answer("bound", graph, "--method", "simple")
     assert weaker["lower_bound"] == pytest.approx(5.0)
-    assert not weaker["optimal"]
+    assert (weaker["optimal"], weaker["cost"]) == (None, None)
 
 
 def test_people_get_columns(graph, example):
@@ -355,8 +360,20 @@ def test_a_mistake_is_one_sentence_and_exit_2(arguments, sentence, graph, exampl
     assert result.returncode == 2, result.stderr
     assert result.stdout == ""
     assert sentence in result.stderr
-    if result.stderr.startswith("shardmark: "):
+    if result.stderr.startswith("shardmark"):
         assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", [["--timeout", "-3"], ["--cores", "0"], ["--seed", "-1"], ["--memory", "many"]])
+def test_a_value_that_is_wrong_is_told_without_usage(graph, value):
+    result = shardmark("solve", graph, "--solver", "random-1", *value)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith(f"shardmark solve: argument {value[0]}: expected ")
+    assert result.stderr.endswith(f"found {value[1]!r}\n")
+
+
+def test_a_command_that_is_missing_is_told_with_usage():
+    assert shardmark().stderr.startswith("usage: ")
 
 
 def test_an_unknown_bound_is_told_which_bounds_there_are(graph):
