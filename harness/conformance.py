@@ -51,6 +51,8 @@ def submit(path: str | Path, track: str | None = None, say: Callable[[str], None
 
 
 def _candidates(path: Path, track: str | None) -> list[SolverInfo]:
+    if path.is_dir():
+        raise InputError(path, "", "expected a file that declares solvers, or a program, found a folder")
     if path.suffix not in (".py", ".toml") and os.path.isfile(path):
         if track is None:
             raise InputError(path, "", "expected --track for a program, or a Python or TOML file that declares one")

@@ -151,12 +151,14 @@ def describe(solver: registry.Solver) -> dict[str, Any]:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception as one line: its type, its text, and where it was raised."""
+    """An exception as one line: its type, its text, and where it was raised; of a syntax error where it stands."""
     text = " ".join(str(error).split())
     place = ""
     with contextlib.suppress(IndexError):
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f" ({Path(frame.filename).name}:{frame.lineno})"
+    if isinstance(error, SyntaxError) and isinstance(error.filename, str) and error.lineno:
+        text, place = " ".join(str(error.msg).split()), f" ({Path(error.filename).name}:{error.lineno})"
     return f"{type(error).__name__}: {text[:500]}{place}" if text else f"{type(error).__name__}{place}"
 
 

@@ -212,6 +212,23 @@ def test_what_cannot_be_checked_is_a_sentence(tmp_path, name, text, track, expec
     assert expected in str(caught.value)
 
 
+def test_a_folder_is_no_file_to_submit(tmp_path):
+    with pytest.raises(InputError, match="expected a file that declares solvers, or a program, found a folder"):
+        submit(tmp_path, None, lambda _: None)
+
+
+def test_a_syntax_error_is_told_with_its_file_and_line(tmp_path):
+    path = tmp_path / "slip.py"
+    path.write_text("# intraop\nx = 1\ndef (\n")
+    (finding,) = submit(path, "intraop", lambda _: None)
+    assert (finding.check, finding.passed) == ("imports", "no")
+    assert finding.detail == "SyntaxError: invalid syntax (slip.py:3)"
+    path.write_text("# intraop\nimport slipped\n")
+    (tmp_path / "slipped.py").write_text("\ny = (\n")
+    (finding,) = submit(path, "intraop", lambda _: None)
+    assert finding.detail == "SyntaxError: '(' was never closed (slipped.py:2)"
+
+
 # ---------------------------------------------------------------- on the command line
 
 
