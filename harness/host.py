@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,8 @@ ROOT = Path("/")
 CPUS = "sys/devices/system/cpu"
 #: Share of the machine's CPU time that its host may take away before that counts as a disturbance.
 STOLEN = 0.01
+#: Share of the time in which some process may have waited for a CPU before that counts as a disturbance.
+WAITED = 0.1
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 PACKAGES = ("benchexec", "distributed", "numpy", "ortools", "polars", "pyscipopt", "pytoulbar2")
 
@@ -61,12 +65,14 @@ class Disturbances:
 
     def __init__(self, root: Path = ROOT) -> None:
         self.root = root
+        self.start = time.monotonic()
         self.before, _ = _counters(root)
 
     def found(self, killed: int = 0) -> list[str]:
         """A sentence for each disturbance since; ``killed`` runs were ended by the system for lack of memory."""
         now, unread = _counters(self.root)
-        return unread + _sentences({name: now[name] - self.before[name] for name in now.keys() & self.before}, killed)
+        rise = {name: now[name] - self.before[name] for name in now.keys() & self.before}
+        return unread + _sentences(rise | {"seconds": time.monotonic() - self.start}, killed)
 
 
 def _sentences(rise: dict[str, float], killed: int) -> list[str]:
@@ -82,6 +88,8 @@ def _sentences(rise: dict[str, float], killed: int) -> list[str]:
         found.append(f"The system swapped: {swapped[0]:.1f} MiB came in, {swapped[1]:.1f} MiB went out.")
     if (stolen := rise.get("steal", 0)) > STOLEN * rise.get("time", 0):
         found.append(f"{100 * stolen / rise['time']:.1f} % of the CPU time was taken away by the machine's own host.")
+    if (waited := rise.get("waited", 0) / 1e6) > WAITED * rise["seconds"]:
+        found.append(f"During {100 * waited / rise['seconds']:.0f} % of the time a process had to wait for a CPU.")
     if (kills := rise.get("oom_kill", 0)) > killed:
         found.append(f"Processes killed for lack of memory: {kills:.0f}, while {killed} runs ended that way.")
     return found
@@ -94,9 +102,9 @@ def _counters(root: Path) -> tuple[dict[str, float], list[str]]:
     for path, read in _sources(root):
         try:
             counters |= read(path.read_text())
-        except FileNotFoundError:
-            continue
         except (OSError, ValueError, IndexError) as error:
+            if getattr(error, "errno", None) in (errno.ENOENT, errno.EOPNOTSUPP):  # the latter: pressure, switched off
+                continue
             why = getattr(error, "strerror", None) or "its form is unknown"
             unread.append(f"/{path.relative_to(root)} could not be read ({why}).")
     return counters, unread
@@ -110,6 +118,7 @@ def _sources(root: Path) -> Iterator[tuple[Path, Callable[[str], dict[str, float
         yield folder / "cpu.stat", partial(_named, {"nr_throttled": f"quota {folder}"})
     yield root / "proc/vmstat", partial(_named, {name: name for name in ("pswpin", "pswpout", "oom_kill")})
     yield root / "proc/stat", _ticks
+    yield root / "proc/pressure/cpu", _pressure
 
 
 def _single(name: str, text: str) -> dict[str, float]:
@@ -126,6 +135,14 @@ def _ticks(text: str) -> dict[str, float]:
     """The first line: user, nice, system, idle, iowait, irq, softirq, steal of all CPUs together."""
     ticks = [float(word) for word in text.split("\n", 1)[0].split()[1:9]]
     return {"steal": ticks[7], "time": sum(ticks)}
+
+
+def _pressure(text: str) -> dict[str, float]:
+    """The line ``some``, which ends in the microseconds in which at least one process waited for a CPU."""
+    name, total = text.split("\n", 1)[0].split()[::4]
+    if name != "some" or not total.startswith("total="):
+        raise ValueError(text)
+    return {"waited": float(total.removeprefix("total="))}
 
 
 def _cgroups(root: Path) -> list[Path]:

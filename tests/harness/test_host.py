@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from harness.host import Disturbances, facts
 HEAT = "sys/devices/system/cpu/cpu1/thermal_throttle"
 QUIET = {
     "proc/stat": "cpu  100 0 50 1000 5 0 1 7 0 0\ncpu0 100 0 50 1000 5 0 1 7 0 0\nintr 5\n",
+    "proc/pressure/cpu": "some avg10=61.88 avg60=6.68 avg300=1.89 total=5000000\nfull avg10=0.00 total=0\n",
     "proc/vmstat": "nr_free_pages 1\npswpin 3\npswpout 4\noom_kill 2\n",
     "proc/self/cgroup": "0::/user.slice/session: 1.scope\n",
     "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
@@ -106,6 +108,27 @@ def test_quotas_of_the_older_control_groups_are_seen(tmp_path: Path) -> None:
 
 def test_a_machine_without_counters_has_no_disturbances(tmp_path: Path) -> None:
     assert Disturbances(tmp_path).found() == []
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "said"), [(9, []), (30, ["During 30 % of the time a process had to wait for a CPU."])]
+)
+def test_processes_that_wait_for_a_cpu_are_said_above_a_tenth_of_the_time(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, waited_s: int, said: list[str]
+) -> None:
+    clock = iter([1000.0, 1100.0])
+    monkeypatch.setattr(host, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    disturbances = Disturbances(machine)
+    name = "proc/pressure/cpu"
+    write(machine, {name: QUIET[name].replace("total=5000000", f"total={5000000 + waited_s * 10**6}")})
+    assert disturbances.found() == said
+
+
+@pytest.mark.parametrize("rubbish", ["", "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", "some 1 2 3 4\n"])
+def test_waiting_that_cannot_be_read_is_said(machine: Path, rubbish: str) -> None:
+    disturbances = Disturbances(machine)
+    write(machine, {"proc/pressure/cpu": rubbish})
+    assert disturbances.found() == ["/proc/pressure/cpu could not be read (its form is unknown)."]
 
 
 @pytest.mark.parametrize("rubbish", ["", "cpu 1 2\n", "cpu a b c d e f g h\n"])
