@@ -68,8 +68,8 @@ def _ours(folder: Path) -> bool:
 
 def reproductions(folder: Path) -> dict[str, str]:
     """The reproductions that a site has pages of: names and titles, in the order of names."""
-    pages = sorted(page for page in (folder / REPRODUCE).glob("*.html") if page.name != "index.html")
-    return {page.stem: _title(page.read_text(encoding="utf-8")) for page in pages}
+    pages = sorted((folder / REPRODUCE).glob("*.html"), key=lambda page: page.stem)
+    return {page.stem: _title(page.read_text(encoding="utf-8")) for page in pages if page.name != "index.html"}
 
 
 def _title(page: str) -> str:

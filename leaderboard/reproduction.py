@@ -111,7 +111,7 @@ def _cell(value: Any, numeric: bool, digits: int) -> Cell:
     if value is None:
         return Cell("–", "" if numeric else None)
     if isinstance(value, float):
-        return Cell(f"{value:,.{digits}f}", repr(value))
+        return Cell(f"{value:,.{digits}f}".replace("-", "−"), repr(value))
     return Cell(f"{value:,}", str(value)) if numeric else Cell(value, None)
 
 

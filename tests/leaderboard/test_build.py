@@ -105,6 +105,12 @@ def links(page: ET.Element) -> Iterator[tuple[ET.Element, str]]:
                 yield element, element.attrib[name]
 
 
+def test_no_space_stands_before_a_period_or_comma(pages: dict[str, ET.Element]) -> None:
+    for path, page in pages.items():
+        for sentence in page.iter("p"):
+            assert not re.search(r"\s[.,;](\s|$)", "".join(sentence.itertext())), path
+
+
 def test_links_lead_somewhere(site: Path, pages: dict[str, ET.Element]) -> None:
     reached = {"index.html"}
     for path, page in pages.items():

@@ -15,7 +15,7 @@ from harness.report import HERE, PAPER, Axis, Bracket, Dot, Ladder, Line, Plot, 
 from harness.score import InputError, Tables
 from leaderboard import charts
 from leaderboard.build import build
-from leaderboard.reproduction import write
+from leaderboard.reproduction import grid, write
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 STAGES = Axis("stages", logarithmic=True, at=(2, 8, 64))
@@ -116,6 +116,11 @@ def test_the_page_states_all_and_shows_figures_side_by_side(page: ET.Element) ->
     )
 
 
+def test_numbers_below_zero_have_a_true_minus_sign_and_are_sorted_as_numbers() -> None:
+    [row] = grid(Table("Changes", [{"figures": HERE, "change": -5.25, "runs": 2}], digits=1)).rows
+    assert [(cell.shown, cell.key) for cell in row[1]] == [("here", None), ("−5.2", "-5.25"), ("2", "2")]
+
+
 def test_the_page_holds_together(page: ET.Element) -> None:
     ids = [element.get("id") for element in page.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
@@ -213,9 +218,10 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     assert broken_links(site) == []
     listed = ET.parse(site / "reproduce" / "index.html").getroot()
     assert [link.text for link in listed.iterfind("body/main/ul/li/a")] == ["made-up"]
-    write(replace(REPORT, name="other", title=HOSTILE), site)
+    write(replace(REPORT, name="made-up-too", title=HOSTILE), site)
     listed = ET.parse(site / "reproduce" / "index.html").getroot()
-    assert [words(item) for item in listed.iterfind("body/main/ul/li")] == ["made-up: How close?", f"other: {HOSTILE}"]
+    told = ["made-up: How close?", f"made-up-too: {HOSTILE}"]
+    assert [words(item) for item in listed.iterfind("body/main/ul/li")] == told
     assert not list(site.rglob("*preview*"))
     assert (site / "reproduce" / "made-up.html").stat().st_mode & 0o777 == 0o644
 
