@@ -21,12 +21,17 @@ class Record:
 
     def offer(self, strategy: Ints) -> bool:
         """Report strategies, shape (n,), if they are better than what is known; whether they are."""
-        timeline = self._timeline
-        profile = timeline.profile(timeline.usage[self._instance.strategy_start[:-1] + strategy])
-        excess = max(0, int(profile.max(initial=0)) - timeline.limit)
+        excess = self._excess(self._instance.strategy_start[:-1] + strategy)
         cost = exact_cost(self._instance, strategy)
         if (excess, cost) >= (self.excess, self.cost):
             return False
         self.excess, self.cost = excess, cost
         self._run.report(strategy.tolist())
         return True
+
+    def _excess(self, row: Ints) -> int:
+        """What the chosen rows, shape (n,), use above the limit; without the timeline where that has to round."""
+        timeline, instance = self._timeline, self._instance
+        if not timeline.exact:
+            return max(0, instance.peak(instance.usage[row]) - instance.usage_limit)
+        return max(0, int(timeline.profile(timeline.usage[row]).max(initial=0)) - timeline.limit)
