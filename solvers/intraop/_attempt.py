@@ -60,8 +60,9 @@ def attempt_or_decline(
 ) -> None:
     """Attempt an instance, and where entries of 10^17 and more cannot be avoided, once more and tolerant of them.
 
-    That these cannot be avoided is no proof where memory is rounded. Elsewhere it is a bound, the tolerant attempt is
-    made only to find the ``least_bad`` assignment, and at last Declined is raised with the edge.
+    Where all other entries together cost 10^17 or more, those are costs like others; see `_model.build`. That these
+    cannot be avoided is no proof where memory is rounded. Elsewhere it is a bound, the tolerant attempt is made only to
+    find the ``least_bad`` assignment, and at last Declined is raised with the edge.
     """
     if attempt(tolerant=False):
         return

@@ -56,7 +56,8 @@ def solve(instance: Instance, run: Run, weights: Maker, *, slice_s: float, polis
     """Run Algorithm 1 with weights of some kind, ``slice_s`` CPU seconds for each network at first.
 
     ``polish`` says whether feasible solutions are post-processed. Raises Declined, after the solution that uses
-    least memory was reported, where memory cannot suffice or every assignment has an entry of 10^17 or more.
+    least memory was reported, where memory cannot suffice or every assignment has an entry of 10^17 or more, and all
+    other entries together cost less than that.
     """
     if not slice_s > 0:
         raise Declined(f"slice_s: expected a number above 0, found {slice_s:g}")

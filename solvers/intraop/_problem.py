@@ -39,7 +39,7 @@ class Problem:
 
     @classmethod
     def of(cls, instance: Instance, timeline: Timeline, *, tolerant: bool = False) -> Problem | None:
-        """The reduced problem of an instance; None where every assignment that fits has an entry of 10^17 or more."""
+        """The reduced problem of an instance; None where every assignment that fits has a forbidden entry."""
         model = prepare(instance, timeline, tolerant=tolerant)
         if model is not None and timeline.exact:
             model = simplify(instance, timeline, model)

@@ -98,9 +98,9 @@ Engine = Callable[[Task], bool]
 def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> None:
     """Report a greedy solution, then what an engine finds and proves on the instance, or on what is left of it.
 
-    The engine returns False if it has proved that every assignment that fits has a forbidden entry. Such instances,
-    and those that lack memory, are declined with the time step or the edge that shows it, after the least bad
-    assignment has been looked for.
+    The engine returns False if it has proved that every assignment that fits has a forbidden entry: one of 10^17 or
+    more, where all others together cost less. Such instances, and those that lack memory, are declined with the time
+    step or the edge that shows it, after the least bad assignment has been looked for.
     """
     until = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
     timeline = Timeline.of(instance)

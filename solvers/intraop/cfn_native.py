@@ -24,7 +24,8 @@ def cfn_native(instance: Instance, run: Run) -> None:
     """Reduce exactly, bound by multipliers and message passing, and solve what bounds leave as an integer program.
 
     An instance without an assignment that fits, or with entries of 10^17 and more in every one that does, is declined
-    with the time step or the edge that shows it, after the least bad assignment has been reported.
+    with the time step or the edge that shows it, after the least bad assignment has been reported; the latter where all
+    other entries together cost less than 10^17, else those are costs like others.
     """
     end = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
     timeline = Timeline.of(instance)
@@ -41,6 +42,6 @@ def cfn_native(instance: Instance, run: Run) -> None:
 
 
 def _model(instance: Instance, timeline: Timeline, *, tolerant: bool) -> Model | None:
-    """The reduced model; None where every assignment that fits has an entry of 10^17 or more."""
+    """The reduced model; None where every assignment that fits has a forbidden entry."""
     model = prepare(instance, timeline, tolerant=tolerant)
     return simplify(instance, timeline, model) if model is not None and timeline.exact else model

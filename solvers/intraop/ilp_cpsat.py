@@ -28,8 +28,8 @@ def ilp_cpsat(instance: Instance, run: Run) -> None:
     """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (CP-SAT).
 
     Nothing is reduced but the time steps, see `_program`: edges between the same nodes are one, and entries of 10^17 or
-    more have no column. Where writing the program would take too much memory, or half of the time, the greedy
-    solution remains.
+    more have no column where all others together cost less. Where writing the program would take too much memory, or
+    half of the time, the greedy solution remains.
     """
     solve(instance, run, _engine, reduced=False)
 

@@ -28,7 +28,8 @@ def lagrange(instance: Instance, run: Run) -> None:
     """Raise a Lagrangian bound, each value computed from its multipliers and messages in exact integers.
 
     Where memory is too large for 64 bits it is left out. An instance without an assignment that fits, or with entries
-    of 10^17 and more in every one that does, is declined with the time step or the edge that shows it.
+    of 10^17 and more in every one that does, is declined with the time step or the edge that shows it; the latter
+    where all other entries together cost less than 10^17, else those are costs like others.
     """
     end = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
     decline_without_memory(instance)

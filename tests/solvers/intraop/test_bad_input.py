@@ -109,6 +109,14 @@ def test_an_edge_that_time_was_too_short_for_is_no_matter_of_search(tiny):
     assert "search" not in reason
 
 
+@pytest.mark.parametrize("name", DECLINING)
+def test_entries_of_10_to_the_17_are_costs_where_others_cost_as_much(tiny, name):
+    instance = tiny.make([(0, 1, [6 * 10**16] * 2, [0, 0])] * 2, [((0, 1), [IMPOSSIBLE] * 4)])
+    trial, reason = run(name, instance)
+    assert reason is None
+    assert 12 * 10**16 <= trial.bounds[-1] <= tiny.best(instance)[1] == IMPOSSIBLE + 12 * 10**16
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 def test_memory_that_allows_only_what_is_impossible_is_declined(tiny, name):
     """No single edge is to blame, nor propagation enough: the search itself has to prove it."""
