@@ -24,7 +24,7 @@ from solvers.intraop._search import Search
 from solvers.registry import Run
 
 #: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
-RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.03, 0.35, 3.0
+RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.03, 0.6, 3.0
 #: Fraction of the time for the first solution, at most.
 FIRST = 0.2
 #: Of the time that is left when an engine's program is written, the fraction that writing it may take.

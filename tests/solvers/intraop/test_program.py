@@ -15,6 +15,7 @@ from solvers.intraop._program import Program
 from solvers.intraop._program_dual import polished, price, proved
 from solvers.intraop._program_float import FloatProgram
 from solvers.intraop._program_memory import memory_of_all_steps, memory_of_steps
+from solvers.intraop._program_run import solve
 from solvers.intraop.ilp_cpsat import ilp_cpsat
 from solvers.intraop.ilp_highs import ilp_highs
 from solvers.intraop.ilp_scip import ilp_scip
@@ -187,6 +188,14 @@ def test_a_program_too_large_for_the_memory_leaves_the_first_solution(tiny, capf
     assert "does not fit into 0 MiB" in capfd.readouterr().err
     assert tiny.value(instance, trial.solutions[-1])[0] == 0
     assert trial.bounds == [instance.cheapest_parts()]
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_an_engine_is_to_end_while_there_is_time_to_bury_it(tiny, reduced):
+    trial, ends = LocalRun(seconds=2.0), []
+    solve(crowded(tiny, 0), trial, lambda task: ends.append(task.until) is None, reduced=reduced)
+    assert len(ends) == 1
+    assert trial.deadline - 1.5 < ends[0] < trial.deadline - 0.5
 
 
 @pytest.mark.parametrize("solver", [*PROGRAMS, toulbar2_exact, lp, toulbar2])
