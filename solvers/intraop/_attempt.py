@@ -17,6 +17,11 @@ from solvers.registry import Declined, Run
 REASON = 0.3
 
 
+def reserve(run: Run, *, share: float = 0.02, least: float = 0.2, most: float = 1.0) -> float:
+    """Seconds to keep back at the end, for what does not stop at once: a share of the time left, within a range."""
+    return min(max(share * run.remaining(), least), most)
+
+
 class Claims:
     """Reports lower bounds, in costs of the instance, as they grow; ``best`` is the greatest so far."""
 

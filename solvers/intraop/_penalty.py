@@ -19,7 +19,7 @@ import numpy as np
 
 from instances.columns import Floats, Ints
 from instances.intraop import Instance
-from solvers.intraop._attempt import first_record
+from solvers.intraop._attempt import first_record, reserve
 from solvers.intraop._contradiction import contradiction
 from solvers.intraop._memory import Footprint, Timeline
 from solvers.intraop._model import Mask, Model, build, exact_cost
@@ -42,8 +42,6 @@ LEVELS = 7
 POLISH = 1.0
 #: Line 2: the search has converged after so many rounds without a better solution.
 PATIENCE = 25
-#: Seconds kept back at the end for the last children to answer: a fraction of the run's time, and its range.
-RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.02, 0.2, 1.0
 #: Fraction of the time that is left for finding the edge by which nothing is possible.
 REASON = 0.5
 #: Bytes for each table entry that a child of toulbar2 needs beside what it shares.
@@ -127,8 +125,8 @@ class _Adaptation:
 
     def __init__(self, run: Run, record: Record, relaxation: _Relaxation, weights: Maker, slice_s: float) -> None:
         self._run, self._record, self._relaxation = run, record, relaxation
-        reserve = min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
-        self._end, self._last_call = run.deadline - reserve, run.deadline - reserve / 2
+        kept = reserve(run)
+        self._end, self._last_call = run.deadline - kept, run.deadline - kept / 2
         self._slice, self._longest = slice_s, MOST_SLICES * slice_s
         free = relaxation.free()
         self._weights = weights(free, 1 if free.all() else max(LEVELS, run.cores), run.rng)

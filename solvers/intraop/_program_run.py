@@ -12,7 +12,7 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.intraop import Instance
-from solvers.intraop._attempt import Claims, attempt_or_decline, decline_without_memory, first_record
+from solvers.intraop._attempt import Claims, attempt_or_decline, decline_without_memory, first_record, reserve
 from solvers.intraop._construct import construct
 from solvers.intraop._memory import Timeline
 from solvers.intraop._model import build
@@ -23,8 +23,8 @@ from solvers.intraop._reduce import prepare
 from solvers.intraop._search import Search
 from solvers.registry import Run
 
-#: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
-RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.03, 0.6, 3.0
+#: What is kept back at the end, see `reserve`.
+RESERVE = {"share": 0.03, "least": 0.6, "most": 3.0}
 #: Fraction of the time for the first solution, at most.
 FIRST = 0.2
 #: Of the time that is left when an engine's program is written, the fraction that writing it may take.
@@ -102,7 +102,7 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
     more, where all others together cost less. Such instances, and those that lack memory, are declined with the time
     step or the edge that shows it, after the least bad assignment has been looked for.
     """
-    until = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
+    until = run.deadline - reserve(run, **RESERVE)
     timeline = Timeline.of(instance)
     record = first_record(instance, run, timeline)
     claims = Claims(run, instance.cheapest_parts())
@@ -128,7 +128,7 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
 
     Instances that lack memory, or whose forbidden entries cannot be avoided, are declined as by `solve`.
     """
-    until = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
+    until = run.deadline - reserve(run, **RESERVE)
     timeline = Timeline.of(instance)
     decline_without_memory(instance)
     claims = Claims(run, instance.cheapest_parts())

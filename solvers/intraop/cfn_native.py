@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from instances.intraop import Instance
-from solvers.intraop._attempt import Claims, attempt_or_decline, first_record
+from solvers.intraop._attempt import Claims, attempt_or_decline, first_record, reserve
 from solvers.intraop._dominance import simplify
 from solvers.intraop._memory import Timeline
 from solvers.intraop._model import Model
 from solvers.intraop._native import Native
 from solvers.intraop._reduce import prepare
 from solvers.registry import Run, solver
-
-#: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
-RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.02, 0.35, 1.0
 
 
 @solver(
@@ -27,7 +24,7 @@ def cfn_native(instance: Instance, run: Run) -> None:
     with the time step or the edge that shows it, after the least bad assignment has been reported; the latter where all
     other entries together cost less than 10^17, else those are costs like others.
     """
-    end = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
+    end = run.deadline - reserve(run, least=0.35)
     timeline = Timeline.of(instance)
     record = first_record(instance, run, timeline)
     claims = Claims(run, instance.cheapest_parts())

@@ -6,15 +6,13 @@ import math
 import time
 
 from instances.intraop import Instance
-from solvers.intraop._attempt import Claims, attempt_or_decline, decline_without_memory
+from solvers.intraop._attempt import Claims, attempt_or_decline, decline_without_memory, reserve
 from solvers.intraop._dual import Dual
 from solvers.intraop._memory import Timeline
 from solvers.intraop._problem import Problem
 from solvers.intraop._search import Search
 from solvers.registry import Run, bound
 
-#: Seconds kept back at the end, for what does not stop at once: a fraction of the run's time, and its range.
-RESERVE, LEAST_RESERVE, LARGEST_RESERVE = 0.02, 0.2, 1.0
 #: Pruning is repeated while it leaves less than this fraction of the values.
 WORTHWHILE = 0.98
 
@@ -31,7 +29,7 @@ def lagrange(instance: Instance, run: Run) -> None:
     of 10^17 and more in every one that does, is declined with the time step or the edge that shows it; the latter
     where all other entries together cost less than 10^17, else those are costs like others.
     """
-    end = run.deadline - min(max(RESERVE * run.remaining(), LEAST_RESERVE), LARGEST_RESERVE)
+    end = run.deadline - reserve(run)
     decline_without_memory(instance)
     timeline = Timeline.of(instance)
     claims = Claims(run, instance.cheapest_parts())
