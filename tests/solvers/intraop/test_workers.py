@@ -86,20 +86,6 @@ def test_a_child_that_is_asked_to_stop_before_it_begins_stops(monkeypatch):
         assert workers.collect(time.monotonic() + 10) == [("tag", None)]
 
 
-def test_a_signal_during_a_fork_reaches_the_parent_afterwards(monkeypatch):
-    fork_at_once = os.fork
-
-    def fork():
-        os.kill(os.getpid(), signal.SIGINT)
-        return fork_at_once()
-
-    monkeypatch.setattr(os, "fork", fork)
-    with Workers() as workers:
-        with pytest.raises(KeyboardInterrupt):
-            workers.launch("tag", lambda: np.array([7]), 60)
-        assert collect(workers)[0][1].tolist() == [7]
-
-
 def test_a_child_that_does_not_stop_is_killed():
     def work():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
