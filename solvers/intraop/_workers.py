@@ -120,6 +120,7 @@ def _work(job: Callable[[], Ints | None], reading: int, writing: int, parent: in
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(status)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may ignore it
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         os.close(reading)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
