@@ -19,6 +19,7 @@ import numpy as np
 
 from instances import jsonfile
 from instances.columns import Ints, Ragged, frozen
+from instances.errors import InputError
 
 try:
     from instances._reader import ffi, lib
@@ -50,9 +51,16 @@ class Scanned:
     leaves: tuple[tuple[int, int, bool], ...]
 
     def document(self) -> Any:
-        """The document, a `Ragged` in place of every list of lists; InputError if it is not JSON."""
+        """The document, a `Ragged` in place of every list of lists; InputError if it is not JSON or a list lacks."""
         lists = self.lists()
-        return jsonfile.parse_json(jsonfile.decode(self.text, ""), "", lambda _: next(lists, None))
+
+        def following(_: str) -> Ragged:
+            found = next(lists, None)
+            if found is None:
+                raise InputError("", "NaN", "expected no more such words than there are lists")
+            return found
+
+        return jsonfile.parse_json(jsonfile.decode(self.text, ""), "", following)
 
     def validate(self) -> None:
         """Raise ValueError if rows and signs of the lists are not those of these integers."""
