@@ -244,10 +244,10 @@ READER_KERNELS = ("scan", "digest")
 def source_hash(place: str | Path) -> str:
     """SHA-256 of the code that makes a solver: what identifies its version.
 
-    For a solver of this project: the file, the helpers of its track (``_*.py``), `solvers.native` and the C core. For
-    an external file: itself and every Python file beside it, which it can import. For an installed package: its
-    version, its Python files and its compiled modules. Versions of other packages, and the reading of instances, are
-    not part of it: those stand with the campaign.
+    For a solver of this project: the file, the helpers of its track and of all tracks (``_*.py``), `solvers.native` and
+    the C core. For an external file: itself and every Python file beside it, which it can import. For an installed
+    package: its version, its Python files and its compiled modules. Versions of other packages, and the reading of
+    instances, are not part of it: those stand with the campaign.
     """
     if str(place).startswith(PACKAGE):
         return _package_hash(str(place).removeprefix(PACKAGE))
@@ -255,7 +255,7 @@ def source_hash(place: str | Path) -> str:
     if path.is_relative_to(FOLDER):
         sources = [file for file in FOLDER.parent.glob("c_src/*.[ch]") if file.stem not in READER_KERNELS]
         files = {path, *path.parent.glob("_*.py")} - {path.parent / "_template.py"}
-        files |= {FOLDER / "native.py", *(sources or FOLDER.glob("_core.*"))}
+        files |= {FOLDER / "native.py", *FOLDER.glob("_*.py"), *(sources or FOLDER.glob("_core.*"))}
     else:
         files = {path, *path.parent.glob("*.py")}
     return hash_of((file.name, file) for file in sorted(files) if file.is_file())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from instances.intraop import Instance
+from solvers import _scip
 from solvers.intraop._program_float import FloatProgram
 from solvers.intraop._program_run import Task, solve
 from solvers.registry import Run, solver
@@ -49,11 +51,7 @@ class _Scip:
     """A program as a model of SCIP."""
 
     def __init__(self, program: FloatProgram, task: Task) -> None:
-        from pyscipopt import SCIP_PARAMSETTING, Model
-
-        self.program, self.task, self.model = program, task, Model()
-        self.model.hideOutput()
-        self.model.setPresolve(SCIP_PARAMSETTING.FAST)  # the full one can run for many times the limit
+        self.program, self.task, self.model = program, task, _scip.model()
         self.model.setParam("randomization/randomseedshift", task.run.seed % 2**31)
         self.model.setParam("limits/memory", 0.5 * task.run.memory)
         self._columns: list[Any] = []
@@ -94,7 +92,7 @@ class _Scip:
         """Search for some seconds; False if nothing fits."""
         model = self.model
         model.setParam("limits/time", max(0.0, seconds))
-        model.includeEventhdlr(_watcher(self), "progress", "reports bounds and solutions")
+        _scip.listen(model, self.offer, partial(self.prove, STEP))
         model.optimizeNogil()
         if model.getStatus() == "infeasible" and self.task.start is None:
             return False
@@ -102,15 +100,8 @@ class _Scip:
         return True
 
     def prove(self, step: float = 0.0) -> None:
-        """Report what is proved by now if it is better than before by a fraction.
-
-        While SCIP frees a tree that a limit has cut short, it gives its primal bound as the dual one, which proves
-        nothing.
-        """
-        dual, primal = self.model.getDualbound(), self.model.getPrimalbound()
-        if self.model.getStatus() != "optimal" and dual >= primal * (1 - 1e-6):
-            return
-        bound = self.program.bound(dual)
+        """Report what is proved by now if it is better than before by a fraction."""
+        bound = self.program.bound(_scip.proved(self.model))
         if bound > self._best * (1 + step):
             self._best = bound
             self.task.prove(bound)
@@ -120,28 +111,3 @@ class _Scip:
         best, count = self.model.getBestSol(), len(self.program.program.model.unary)
         value = np.array([self.model.getSolVal(best, column) for column in self._columns[:count]])
         self.task.offer(self.program.program.values(value))
-
-
-def _watcher(scip: _Scip) -> Any:
-    """SCIP's event handler; its class cannot be named before the package is imported."""
-    from pyscipopt import SCIP_EVENTTYPE, Eventhdlr
-
-    # Not DUALBOUNDIMPROVED: that also comes while SCIP frees a tree, at a restart or at its end, as nodes go.
-    watched = (SCIP_EVENTTYPE.BESTSOLFOUND, SCIP_EVENTTYPE.LPSOLVED, SCIP_EVENTTYPE.NODESOLVED)
-
-    class Watcher(Eventhdlr):
-        def eventinit(self) -> None:
-            for event in watched:
-                self.model.catchEvent(event, self)
-
-        def eventexit(self) -> None:
-            for event in watched:
-                self.model.dropEvent(event, self)
-
-        def eventexec(self, event: Any) -> None:
-            if event.getType() == SCIP_EVENTTYPE.BESTSOLFOUND:
-                scip.offer()
-            else:
-                scip.prove(STEP)
-
-    return Watcher()

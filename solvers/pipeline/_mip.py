@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, pairwise
 from threading import Lock
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from instances.graph import Index
 from instances.pipeline import Instance
+from solvers import _scip
 from solvers.native import PipelineCore, Slicing
 from solvers.pipeline._blocks import descendants
 from solvers.pipeline._highs import highs
@@ -138,17 +139,14 @@ class Shape:
     overflow: bool = False
 
 
-def _scip() -> tuple[Any, Callable[..., Any]]:
+def scip() -> tuple[Any, Callable[..., Any]]:
     """A model of SCIP, and how to add terms up."""
-    from pyscipopt import SCIP_PARAMSETTING, Model, quicksum
+    from pyscipopt import quicksum
 
-    model = Model()
-    model.hideOutput()
-    model.setPresolve(SCIP_PARAMSETTING.FAST)  # the full one can run for many times the limit
-    return model, quicksum
+    return _scip.model(), quicksum
 
 
-ENGINES: dict[str, Callable[[], tuple[Any, Callable[..., Any]]]] = {"scip": _scip, "highs": highs}
+ENGINES: dict[str, Callable[[], tuple[Any, Callable[..., Any]]]] = {"scip": scip, "highs": highs}
 
 
 class Program:
@@ -371,17 +369,13 @@ class Program:
         """What the engine has proved about the optimum by now, less what its floating-point arithmetic may owe.
 
         Partitions that cost more than the known one are not in the program, so no bound exceeds its cost, and a program
-        without solutions (which leaves room for more than the tolerances) bounds the others by it. While SCIP
-        frees a tree that a limit has cut short, it gives its primal bound as the dual one, which proves nothing.
+        without solutions (which leaves room for more than the tolerances) bounds the others by it.
         """
-        model, status = self.model, self.model.getStatus()
-        dual = model.getDualbound()
-        if status == "infeasible":
+        if self.model.getStatus() == "infeasible":
             return self.shape.cost * (1 - RELATIVE_TOLERANCE)
-        if status != "optimal" and dual >= model.getPrimalbound() * (1 - RELATIVE_TOLERANCE):
-            return -math.inf
-        owed = DUAL_TOLERANCE * (model.getNVars(transformed=False) + 1)
-        return min(dual - owed, self.shape.cost * self.scale) * (1 - RELATIVE_TOLERANCE) / self.scale
+        owed = DUAL_TOLERANCE * (self.model.getNVars(transformed=False) + 1)
+        dual = _scip.proved(self.model) - owed
+        return min(dual, self.shape.cost * self.scale) * (1 - RELATIVE_TOLERANCE) / self.scale
 
 
 class Offers(Protocol):
@@ -437,36 +431,18 @@ def prove(
         freeing = 0.02 * began + 0.2 * (began - left)  # what was built must be freed in time
         model.setParam("limits/time", max(0.0, left - freeing))
         model.setParam("limits/memory", 0.5 * run.memory / at_once)
+        offer = partial(_offer, program, search)
         if engine == "scip":
-            model.includeEventhdlr(_watcher(program, search, bounds), "progress", "reports bounds and slicings")
+            _scip.listen(model, offer, lambda: bounds.offer(program.lower_bound(), step=1e-4))
             model.optimizeNogil()
         else:
             model.optimize()
-        if engine != "scip" and model.getNSols() > 0:
-            search.offer(program.priority(model.getBestSol()))
+            if model.getNSols() > 0:
+                offer()
         bounds.offer(program.lower_bound())
 
 
-def _watcher(program: Program, search: Search, bounds: Offers) -> Any:
-    from pyscipopt import SCIP_EVENTTYPE, Eventhdlr
-
-    # Not DUALBOUNDIMPROVED: that also comes while SCIP frees a tree, at a restart or at its end, as nodes go.
-    watched = (SCIP_EVENTTYPE.BESTSOLFOUND, SCIP_EVENTTYPE.LPSOLVED, SCIP_EVENTTYPE.NODESOLVED)
-
-    class Watcher(Eventhdlr):
-        def eventinit(self) -> None:
-            for event in watched:
-                self.model.catchEvent(event, self)
-
-        def eventexit(self) -> None:
-            for event in watched:
-                self.model.dropEvent(event, self)
-
-        def eventexec(self, event: Any) -> None:
-            if event.getType() == SCIP_EVENTTYPE.BESTSOLFOUND:
-                with OFFERING:
-                    search.offer(program.priority(self.model.getBestSol()))
-            else:
-                bounds.offer(program.lower_bound(), step=1e-4)
-
-    return Watcher()
+def _offer(program: Program, search: Search) -> None:
+    """Offer the slicing that the best solution of a program leads to."""
+    with OFFERING:
+        search.offer(program.priority(program.model.getBestSol()))

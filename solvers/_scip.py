@@ -1,0 +1,52 @@
+"""SCIP as solvers of several tracks use it: a quiet model, what it has proved by now, and word of it as it searches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+#: A dual bound closer to the primal one than this, relatively, is the primal one.
+SAME = 1e-6
+
+
+def model() -> Any:
+    """An empty model that prints nothing."""
+    from pyscipopt import SCIP_PARAMSETTING, Model
+
+    made = Model()
+    made.hideOutput()
+    made.setPresolve(SCIP_PARAMSETTING.FAST)  # the full one can run for many times the limit
+    return made
+
+
+def proved(model: Any) -> float:
+    """The dual bound of a model that need not be solved to its end, minus infinity where it proves nothing.
+
+    While SCIP frees a tree that a limit has cut short, it gives its primal bound as the dual one.
+    """
+    dual = float(model.getDualbound())
+    cut_short = model.getStatus() != "optimal" and dual >= model.getPrimalbound() * (1 - SAME)
+    return -math.inf if cut_short else dual
+
+
+def listen(model: Any, solution: Callable[[], None], bound: Callable[[], None]) -> None:
+    """Have ``solution`` called whenever a model has a better one, and ``bound`` whenever its bound may have risen."""
+    from pyscipopt import SCIP_EVENTTYPE, Eventhdlr  # and so the class cannot be named before
+
+    # Not DUALBOUNDIMPROVED: that also comes while SCIP frees a tree, at a restart or at its end, as nodes go.
+    watched = (SCIP_EVENTTYPE.BESTSOLFOUND, SCIP_EVENTTYPE.LPSOLVED, SCIP_EVENTTYPE.NODESOLVED)
+
+    class Listener(Eventhdlr):
+        def eventinit(self) -> None:
+            for event in watched:
+                self.model.catchEvent(event, self)
+
+        def eventexit(self) -> None:
+            for event in watched:
+                self.model.dropEvent(event, self)
+
+        def eventexec(self, event: Any) -> None:
+            (solution if event.getType() == SCIP_EVENTTYPE.BESTSOLFOUND else bound)()
+
+    model.includeEventhdlr(Listener(), "listener", "tells of bounds and solutions")
