@@ -22,6 +22,8 @@ Mask = NDArray[np.bool_]
 
 #: Entries from here on mean "impossible" in the contest's files, which write 10^18.
 IMPOSSIBLE = 10**17
+#: Stands for the cost of an entry that no assignment of interest has.
+USELESS = -1
 #: No sum of costs that are not forbidden reaches this; toulbar2 takes costs up to about 5 * 10^17.
 LARGEST_TOTAL = 2**57
 #: Table entries that are gathered at once: bounds the temporary memory.
@@ -138,21 +140,61 @@ class Contraction:
         return cls(sizes, np.arange(len(sizes)), offsets(sizes), within(sizes))
 
 
-def build(instance: Instance, excluded: Mask, *, tolerant: bool = False) -> Model:
+class _Costs(NamedTuple):
+    """The costs of all nodes and of all edges, `USELESS` where no assignment of interest has them."""
+
+    node: Ints
+    node_start: Ints
+    table: Ints
+    table_start: Ints
+
+    @property
+    def parts(self) -> tuple[tuple[Ints, Ints], ...]:
+        """Both columns, each with the beginnings of its menus or tables; what is empty left out."""
+        both = (self.node, self.node_start), (self.table, self.table_start)
+        return tuple((costs, start) for costs, start in both if len(costs))
+
+    def largest_total(self, below: int) -> int:
+        """The sum of the greatest costs below a number, one a node and one an edge."""
+        greatest = (np.maximum.reduceat(np.where(part < below, part, 0), start[:-1]) for part, start in self.parts)
+        return sum(sum(part.tolist()) for part in greatest)
+
+    def within(self, room: int) -> _Costs:
+        """The costs without those that exceed the least of their node or edge by more than ``room``."""
+        room = min(room, 2**63 - 1)
+
+        def kept(costs: Ints, start: Ints) -> Ints:
+            if not len(costs):
+                return costs
+            least = np.minimum.reduceat(costs, start[:-1])
+            return np.where(costs - np.repeat(least, np.diff(start)) <= room, costs, USELESS)
+
+        return self._replace(node=kept(self.node, self.node_start), table=kept(self.table, self.table_start))
+
+
+def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: int | None = None) -> Model:
     """The model with one variable a node, in the order of the nodes.
 
     The strategies of ``excluded``, shape (strategies,), are forbidden, and entries from `IMPOSSIBLE` on where that
-    is sound: where all other entries together cost less than one of them. A ``tolerant`` model forbids no entry;
-    there each of these entries, if they are all the same, costs a little more than all others together.
-    """
-    forbidden, shift, threshold, instead = _scale(instance, tolerant)
+    is sound: where all other entries together cost less than one of them. A ``tolerant`` model forbids no entry for
+    that; there each of these entries, if they are all the same, costs a little more than all others together.
 
-    def scaled(costs: Ints) -> Ints:
-        result = costs >> shift
-        result[costs >= threshold] = instead
+    Where costs would have to be shifted, and an assignment that fits is ``known`` to cost so much, also forbidden are
+    the entries that cost more even beside the least of everything else.
+    """
+    costs = _Costs(instance.node_cost, instance.strategy_start, instance.table, instance.table_start)
+    forbidden, shift, threshold, instead = _scale(instance, costs, tolerant)
+    if shift and known is not None:
+        costs = costs.within(known - instance.cheapest_parts())
+        forbidden, shift, threshold, instead = _scale(instance, costs, tolerant)
+
+    def scaled(some: Ints) -> Ints:
+        result = some >> shift
+        result[some >= threshold] = instead
+        result[some == USELESS] = forbidden
         return result
 
-    unary = scaled(instance.node_cost)
+    unary = scaled(costs.node)
     unary[excluded] = forbidden
     cells = np.diff(instance.table_start)
     pair = np.flatnonzero(np.diff(instance.scope_start) == 2)
@@ -163,8 +205,8 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False) -> Mode
         tail=instance.scope[instance.scope_start[pair]],
         head=instance.scope[instance.scope_start[pair] + 1],
         cell_start=offsets(cells[pair]),
-        cell=scaled(instance.table if only_pairs else instance.table[spread(instance.table_start[pair], cells[pair])]),
-        wide=tuple(Wide(scope, scaled(cost)) for scope, cost in _other_edges(instance)),
+        cell=scaled(costs.table if only_pairs else costs.table[spread(instance.table_start[pair], cells[pair])]),
+        wide=tuple(Wide(scope, scaled(cost)) for scope, cost in _other_edges(instance, costs.table)),
         forbidden=forbidden,
         shift=shift,
         member_start=np.arange(len(unary) + 1),
@@ -173,40 +215,32 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False) -> Mode
     return contract(raw, Contraction.identity(instance.strategies))
 
 
-def _scale(instance: Instance, tolerant: bool) -> tuple[int, int, int, int]:
+def _scale(instance: Instance, costs: _Costs, tolerant: bool) -> tuple[int, int, int, int]:
     """``(forbidden, shift, threshold, instead)``: entries from the threshold on become ``instead``."""
-
-    def largest_total(below: int) -> int:
-        total = 0
-        for costs, start in ((instance.node_cost, instance.strategy_start), (instance.table, instance.table_start)):
-            if len(costs):
-                total += sum(np.maximum.reduceat(np.where(costs < below, costs, 0), start[:-1]).tolist())
-        return total
-
-    ordinary = largest_total(IMPOSSIBLE)
+    ordinary = costs.largest_total(IMPOSSIBLE)
     if not tolerant and ordinary < IMPOSSIBLE:
         terms = 2 + int(np.bincount(instance.scope, minlength=1).max())  # forbidden entries that a value can meet
         shift = max(0, ((ordinary + 1) * terms).bit_length() - 62)
         return (ordinary >> shift) + 1, shift, IMPOSSIBLE, (ordinary >> shift) + 1
-    if ordinary < IMPOSSIBLE and _impossible_alike(instance):
+    if ordinary < IMPOSSIBLE and _impossible_alike(costs):
         threshold, total = IMPOSSIBLE, (ordinary + 1) * (1 + instance.nodes + instance.edges)
     else:
-        threshold, total = 2**63, largest_total(2**63)
+        threshold, total = 2**63, costs.largest_total(2**63)
     shift = max(0, total.bit_length() - LARGEST_TOTAL.bit_length() + 1)
     return (total >> shift) + 1, shift, threshold, (ordinary + 1) >> shift
 
 
-def _impossible_alike(instance: Instance) -> bool:
+def _impossible_alike(costs: _Costs) -> bool:
     """Whether all entries from `IMPOSSIBLE` on are the same number."""
-    costs = np.concatenate([part[part >= IMPOSSIBLE] for part in (instance.node_cost, instance.table)])
-    return not len(costs) or bool(costs.min() == costs.max())
+    large = np.concatenate([part[part >= IMPOSSIBLE] for part in (costs.node, costs.table)])
+    return not len(large) or bool(large.min() == large.max())
 
 
-def _other_edges(instance: Instance) -> Iterator[Wide]:
+def _other_edges(instance: Instance, costs: Ints) -> Iterator[Wide]:
     """Edges of one node, and of three or more, with one axis for every place of the scope."""
     for edge in np.flatnonzero(np.diff(instance.scope_start) != 2).tolist():
         scope = instance.scope[instance.scope_start[edge] : instance.scope_start[edge + 1]]
-        table = instance.table[instance.table_start[edge] : instance.table_start[edge + 1]]
+        table = costs[instance.table_start[edge] : instance.table_start[edge + 1]]
         yield Wide(tuple(scope.tolist()), table.reshape(instance.strategies[scope]))
 
 

@@ -116,7 +116,8 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
         record.offer(small.lift(instance, start))
         if not reduced:
             start = small.lift(instance, start)
-            whole = build(instance, np.zeros(len(timeline.usage), dtype=bool), tolerant=tolerant)
+            known = None if record.excess else record.cost
+            whole = build(instance, np.zeros(len(timeline.usage), dtype=bool), tolerant=tolerant, known=known)
             problem = Problem(instance, timeline, whole)
         return engine(Task(run, record, claims, problem, start if _fits(problem, start) else None, until))
 

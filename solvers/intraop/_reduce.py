@@ -6,18 +6,34 @@ strategy determines the other; see "Soft Constraints, Strong Solutions", Appendi
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from instances.columns import Ints
 from instances.intraop import Instance
-from solvers.intraop._memory import Timeline
-from solvers.intraop._model import BLOCK, Contraction, Mask, Model, blocks, build, contract
+from solvers.intraop._construct import construct
+from solvers.intraop._memory import Footprint, Timeline
+from solvers.intraop._model import BLOCK, Contraction, Mask, Model, blocks, build, contract, exact_cost
 from solvers.intraop._ragged import offsets, spread, within
 
 
-def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False) -> Model | None:
-    """The reduced model of an instance, without strategies that cannot fit; see `build` and `reduce`."""
-    return reduce(build(instance, timeline.hopeless(), tolerant=tolerant))
+def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, until: float = math.inf) -> Model | None:
+    """The reduced model of an instance, without strategies that cannot fit; see `build` and `reduce`.
+
+    Where costs have to be shifted, for a few that no good solution has, the time up to ``until`` is for a greedy
+    assignment that shows which those are.
+    """
+    hopeless = timeline.hopeless()
+    model = reduce(build(instance, hopeless, tolerant=tolerant))
+    if model is None or not model.shift:
+        return model
+    search = construct(Footprint(instance, timeline, model), np.zeros(len(model.unary)), until)
+    if not search.repair(until):
+        return model
+    search.descend(until)
+    known = exact_cost(instance, model.lift(instance, search.value))
+    return reduce(build(instance, hopeless, tolerant=tolerant, known=known))
 
 
 def reduce(model: Model) -> Model | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -168,11 +169,37 @@ def test_what_is_impossible_can_be_tolerated(tiny):
     assert model.forbidden > model.cost(np.zeros(model.variables, dtype=np.int64)) >= model.unary.min()
 
 
+@many
+@given(rng=seeds)
+def test_huge_costs_that_no_good_solution_has_take_no_exactness_away(tiny, rng):
+    instance = tiny.draw(rng, nodes=4, impossible=0.1)
+    nodes, table = instance.node_cost.copy(), instance.table.copy()
+    for costs in (nodes, table):
+        costs[rng.random(len(costs)) < 0.2] = rng.integers(IMPOSSIBLE // 2, 2 * IMPOSSIBLE)
+    instance = dataclasses.replace(instance, node_cost=nodes, table=table)
+    costs = {strategy: tiny.value(instance, strategy)[1] for strategy in tiny.assignments(instance)}
+    known = int(rng.choice(np.sort(list(costs.values()))[:3]))
+    model = build(instance, nothing(instance), known=known)
+    for strategy, cost in costs.items():
+        if cost <= known < 1000:  # without huge ones
+            assert model.cost(np.array(strategy)) == cost < model.forbidden
+            assert model.shift == 0
+
+
+def test_a_greedy_assignment_shows_which_costs_are_useless(tiny):
+    nodes = [(0, 1, [9 * 10**16, 10**9, 1], [0, 0, 1])] * 8
+    edges = [((0, 1), [IMPOSSIBLE, 0, 3, 7, 0, 0, 0, 0, 10**18 - 1]), ((2,), [8, 0, 9 * 10**16])]
+    instance = tiny.make(nodes, edges)
+    model = prepare(instance, Timeline.of(instance))
+    assert model.shift == 0
+    assert min(model.cost(np.array(value)) for value in np.ndindex(*model.sizes)) == tiny.fast_best(instance)[1]
+
+
 def test_sums_beyond_64_bits(tiny):
     huge = 2**63 - 1
     instance = tiny.make([(0, 1, [huge, huge - 2**40], [0, 0])] * 4, [((0, 1), [huge, huge, huge, huge - 2**50])])
     assert exact_cost(instance, np.array([1, 1, 0, 0])) == 5 * huge - 2 * 2**40 - 2**50
-    model = prepare(instance, Timeline.of(instance), tolerant=True)
+    model = build(instance, nothing(instance), tolerant=True)
     assert model.forbidden < 2**58
     low, high = (model.cost(np.full(model.variables, k)) for k in (1, 0))
     assert low < high < model.forbidden
