@@ -6,6 +6,8 @@ import hashlib
 import importlib
 import importlib.machinery
 import importlib.util
+import inspect
+import math
 import re
 import sys
 import time
@@ -125,8 +127,9 @@ def solver(
 ) -> Callable[[Function], Function]:
     """Declare a function ``f(instance, run, **params)`` as a solver of ``track``.
 
-    ``name`` defaults to the function's name with dashes. ``variants`` maps names to parameters and declares one
-    solver each instead. ``source`` cites where the method comes from.
+    ``name`` defaults to the function's name with dashes, its parameters are those that have a number, a text or a truth
+    value as their default. ``variants`` maps names to parameters and declares one solver each instead, with the
+    defaults of those that it leaves out. ``source`` cites where the method comes from.
     """
     return _declare("solver", track, source, name, variants, deterministic)
 
@@ -153,15 +156,23 @@ def _declare(
 ) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
         named = variants or {name or function.__name__.replace("_", "-"): {}}
+        defaults = _defaults(function)
         for key, params in named.items():
             if not NAME.fullmatch(key):
                 raise ValueError(f"solver name {key!r}: expected lower-case letters, digits, dots and dashes")
             if any(key == other.name and track == other.track for other in _declared):
                 raise ValueError(f"solver name {key!r}: expected a name that {track} does not have yet")
-            _declared.append(Solver(key, track, kind, source, dict(params), deterministic, function))
+            _declared.append(Solver(key, track, kind, source, {**defaults, **params}, deterministic, function))
         return function
 
     return register
+
+
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """The defaults of a function's parameters, those that tables can show and a user can set."""
+    values = {name: x.default for name, x in inspect.signature(function).parameters.items()}
+    kept = {name: value for name, value in values.items() if isinstance(value, bool | int | float | str)}
+    return {name: value for name, value in kept.items() if not isinstance(value, float) or math.isfinite(value)}
 
 
 def solver_files(paths: Iterable[str | Path] = ()) -> list[Path]:

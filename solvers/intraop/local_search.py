@@ -22,10 +22,9 @@ RESERVE = 0.2
 @solver(
     track="intraop",
     source="Lourenco, Martin and Stutzle 2003, iterated local search; first-improvement descent",
-    variants={"local-search": {"iterations": 1_000_000, "kick": 4}},
     deterministic=False,
 )
-def local_search(instance: Instance, run: Run, *, iterations: int, kick: int) -> None:
+def local_search(instance: Instance, run: Run, *, iterations: int = 1_000_000, kick: int = 4) -> None:
     """Give a few variables random values, repair memory, descend by single moves, and keep what is not worse.
 
     It begins with what the constructive heuristic of `greedy` leads to. ``iterations`` is how often, time permitting,
