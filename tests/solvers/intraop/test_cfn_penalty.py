@@ -16,9 +16,7 @@ from solvers.intraop._memory import Timeline
 from solvers.intraop._model import build
 from solvers.intraop._reduce import reduce
 from solvers.intraop._workers import TOLERATED, Workers
-from solvers.intraop.cfn_penalty import cfn_penalty
-from solvers.intraop.cfn_penalty_global import cfn_penalty_global
-from solvers.intraop.cfn_penalty_nopost import cfn_penalty_nopost
+from solvers.intraop.cfn_penalty import cfn_penalty, cfn_penalty_global, cfn_penalty_nopost
 from solvers.registry import Declined, LocalRun
 
 IMPOSSIBLE = 10**18
