@@ -6,8 +6,8 @@ One module a track, each with one function ``verify(instance, solution) -> Verdi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from instances.columns import describe
@@ -18,12 +18,14 @@ class Verdict:
     """What a solution is worth.
 
     ``cost`` is exact (int) for ``intraop`` and a float for the other tracks; None where a solution is so
-    malformed that it has no cost. ``violations`` holds a sentence with place and amount for each broken rule.
+    malformed that it has no cost. ``violations`` holds a sentence with place and amount for each broken rule, and
+    ``facts`` what else is true of the solution, by name, as `placement` says whether its quotient graph is acyclic.
     """
 
     feasible: bool
     cost: int | float | None
     violations: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def malformed(*reasons: str) -> Verdict:
