@@ -440,7 +440,7 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
     settings = replace(chosen.DEFAULTS, **{key: getattr(options, key) for key in reproduce.options(chosen.DEFAULTS)})
     options.jobs = options.jobs or max(1, len(usable_cpus()) // options.cores)
     graphs = Path(f"{options.results.resolve()}-graphs")  # runs do not see the folder of results
-    status, answer = run_cells(options, chosen.plan(settings, graphs), settings.seed)
+    status, answer = run_cells(options, chosen.plan(settings, graphs))
     if status:
         return status, answer
     found = chosen.report(settings, answer)
@@ -458,7 +458,7 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
     return int(faults > 0), None
 
 
-def run_cells(options: argparse.Namespace, cells: Sequence[Cell], seed: int) -> Answer:
+def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
     """Do what is missing of the runs that a reproduction needs; their outcomes, unless it was interrupted."""
     from harness import score
     from harness.reproduce import finished
@@ -470,7 +470,7 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell], seed: int) -> 
         track = cell.problem.track or cell.problem.instance.track
         solver = find_solver([x for x in infos if x.kind == cell.kind], track, cell.method, cell.kind)
         limits = Limits(cell.timeout_s, options.memory, options.cores)
-        jobs.append(Job(solver, cell.problem, seed if cell.seed is None else cell.seed, limits, options.results))
+        jobs.append(Job(solver, cell.problem, cell.seed, limits, options.results))
         asked[jobs[-1].id] = cell
     keep_apart(options.results, jobs)
     with exclusive(options.results):

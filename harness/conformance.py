@@ -167,11 +167,7 @@ class Trial:
 
 def problems(suite: str, track: str) -> list[Problem]:
     """The instances of a track in one of the suites of this check, ``tiny`` and ``deadline``."""
-    return [
-        Problem(entry.id, catalog.locate(entry), entry.track, entry.options, entry.published, entry.time_limit_s)
-        for entry in catalog.suite(suite)
-        if entry.track == track
-    ]
+    return [Problem.of(entry, catalog.locate(entry)) for entry in catalog.suite(suite) if entry.track == track]
 
 
 def _worth(row: Record, problem: Problem) -> tuple[str, str]:

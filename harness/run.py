@@ -25,6 +25,7 @@ from harness.pace import Pace
 from harness.store import Record, Store
 from harness.warden import Warden
 from instances import load_hashed
+from instances.catalog import Entry
 from instances.jsonfile import read_bytes, sha256
 
 WAIT_S = 0.5
@@ -42,6 +43,11 @@ class Problem:
     published: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 60.0
     _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, entry: Entry, path: Path) -> Problem:
+        """The instance of an entry of the catalog, whose file lies at a path."""
+        return cls(entry.id, path, entry.track, entry.options, entry.published, entry.time_limit_s)
 
     @property
     def instance(self) -> Any:

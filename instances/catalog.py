@@ -112,23 +112,34 @@ def cache_folder() -> Path:
 
 
 def locate(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path:
-    """The file of an entry: the one that comes with the project, the cache's, or that of a local mirror.
+    """The file of an entry, see `at_hand`; InputError if there is none."""
+    path = at_hand(entry, mirror)
+    if path is None:
+        raise InputError(entry.id, "", f"expected its file in the cache, run `{_remedy(entry)}` first")
+    return path
+
+
+def at_hand(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path | None:
+    """The file of an entry: the one that comes with the project, the cache's, or that of a local mirror; None without.
 
     ``mirror`` is a folder laid out OWNER/REPOSITORY/PATH, by default SHARDMARK_MIRROR. Checksums of cached and
-    mirrored files are tested; InputError if there is no file, or only a wrong one.
+    mirrored files are tested; InputError if there is only a wrong one.
     """
     if entry.embedded:
         return FOLDER / "data" / entry.path
     mirror = mirror or os.environ.get(MIRROR_VARIABLE)
-    remedy = f"shardmark fetch {entry.suites[0]}"
-    places = [cache_folder() / entry.place, *([Path(mirror) / entry.place] if mirror else [])]
-    for path in places:
+    for folder in (cache_folder(), *([Path(mirror)] if mirror else [])):
+        path = folder / entry.place
         if path.is_file():
-            wrong = entry.mismatch(path.read_bytes())
-            if wrong:
-                raise InputError(path, "checksum", f"{wrong}, `{remedy}` brings the right file")
+            if wrong := entry.mismatch(path.read_bytes()):
+                raise InputError(path, "checksum", f"{wrong}, `{_remedy(entry)}` brings the right file")
             return path
-    raise InputError(entry.id, "", f"expected its file in the cache, run `{remedy}` first")
+    return None
+
+
+def _remedy(entry: Entry) -> str:
+    """The command that brings the file of an entry."""
+    return f"shardmark fetch {entry.suites[0]}"
 
 
 def resolve(reference: str) -> tuple[Path, Entry | None]:

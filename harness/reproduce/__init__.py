@@ -58,17 +58,14 @@ def options(defaults: Any) -> dict[str, Option]:
 
 @dataclass(frozen=True)
 class Cell:
-    """A run that a reproduction needs, of a ``kind`` that is "solver" or "bound"; it knows it by ``about``.
-
-    The run has the reproduction's seed unless it has a ``seed`` of its own.
-    """
+    """A run that a reproduction needs, of a ``kind`` that is "solver" or "bound"; it knows it by ``about``."""
 
     problem: Problem
     kind: str
     method: str
     timeout_s: float
+    seed: int
     about: Any = None
-    seed: int | None = None
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def cells(settings: Settings, folder: Path, searches: Sequence[str], bounds: Seq
     """Every search and every bound on every case of the sample."""
     kinds = [("solver", searches, settings.timeout), ("bound", bounds, settings.bound_timeout)]
     return [
-        Cell(problem, kind, method, limit, case)
+        Cell(problem, kind, method, limit, settings.seed, case)
         for case, problem in sample(settings, folder)
         for kind, methods, limit in kinds
         if limit is not None

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from harness import published
@@ -101,15 +99,13 @@ class Case:
 
 def cells(settings: Settings) -> list[Cell]:
     """Every solver, and every bound that is asked for, on every instance at hand."""
-    if not settings.percent:
-        raise InputError("reproduce", "--percent", "expected a number from 1, found 0")
-    solvers = [("solver", name) for name in dict.fromkeys(settings.solvers)]
-    bounds = [("bound", name) for name in dict.fromkeys(settings.bounds or ())]
+    solvers = [("solver", name) for name in settings.solvers]
+    bounds = [("bound", name) for name in settings.bounds or ()]
     return [
-        Cell(problem, kind, method, _limit(entry, kind, settings), entry.id)
+        Cell(problem, kind, method, _limit(entry, kind, settings), settings.seed, entry.id)
         for entry in entries(settings)
-        if (path := at_hand(entry)) is not None
-        for problem in [Problem(entry.id, path, entry.track, entry.options, entry.published)]
+        if (path := catalog.at_hand(entry)) is not None
+        for problem in [Problem.of(entry, path)]
         for kind, method in (*solvers, *bounds)
     ]
 
@@ -132,13 +128,6 @@ def entries(settings: Settings) -> list[Entry]:
     for name in sorted(asked - set(known)):
         raise InputError("reproduce", "--instances", f"expected instances of the contest, found {name!r}")
     return [catalog.find(name) for name in known if name in asked]
-
-
-def at_hand(entry: Entry) -> Path | None:
-    """The file of an instance, None if there is none; InputError for a wrong one."""
-    mirror = os.environ.get(catalog.MIRROR_VARIABLE)
-    folders = [catalog.cache_folder(), *([Path(mirror)] if mirror else [])]
-    return catalog.locate(entry) if any((folder / entry.place).is_file() for folder in folders) else None
 
 
 def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:

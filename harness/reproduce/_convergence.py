@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -13,7 +13,6 @@ from typing import Any
 
 from harness import published
 from harness.reproduce import Cell, Run, failures, setting
-from harness.reproduce import _contest as contest
 from harness.run import Problem
 from instances import InputError, catalog
 from instances.catalog import Entry
@@ -73,13 +72,11 @@ class Case:
 
 
 def cells(settings: Settings, solvers: Sequence[str]) -> list[Cell]:
-    """Every solver with every seed on every instance at hand; InputError for nothing to do."""
-    if not settings.percent or not settings.seeds:
-        raise InputError("reproduce", "--percent and --seeds", "expected numbers from 1, found 0")
+    """Every solver with every seed on every instance at hand."""
     return [
-        Cell(problem, "solver", solver, _limit(entry, settings), entry.id, settings.seed + i)
+        Cell(problem, "solver", solver, _limit(entry, settings), settings.seed + i, entry.id)
         for entry, path in _at_hand(settings)
-        for problem in [Problem(entry.id, path, entry.track, entry.options, entry.published)]
+        for problem in [Problem.of(entry, path)]
         for i in range(settings.seeds)
         for solver in solvers
     ]
@@ -92,8 +89,7 @@ def _limit(entry: Entry, settings: Settings) -> float:
 def _at_hand(settings: Settings) -> list[tuple[Entry, Path]]:
     """Instances with their files: those asked for that are at hand, or others that come with the project."""
     for entries in (asked(settings), [catalog.find(name) for name in EMBEDDED]):
-        places = [(e, catalog.locate(e) if e.embedded else contest.at_hand(e)) for e in entries]
-        found = [(entry, place) for entry, place in places if place is not None]
+        found = [(entry, path) for entry in entries if (path := catalog.at_hand(entry)) is not None]
         if found:
             break
     return found
@@ -151,11 +147,6 @@ def median_curve(
             line.append((time, float(median(values))))
             spread.append((time, min(values), max(values)))
     return line, spread
-
-
-def scaled(curve: Curve, change: Callable[[float], float]) -> Curve:
-    """The curve with other values."""
-    return [(time, change(value)) for time, value in curve]
 
 
 def settled(curve: Curve, within: float = 0.01) -> float | None:

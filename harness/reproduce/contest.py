@@ -37,10 +37,6 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     )
 
 
-def _names(settings: Settings) -> list[str]:
-    return list(dict.fromkeys(settings.solvers))
-
-
 def _published(case: Case) -> dict[str, int | None]:
     """The costs of Table 4, by whose they are."""
     named = {result.author.name: result.value for result in published.costs(case.entry.id)}
@@ -49,7 +45,7 @@ def _published(case: Case) -> dict[str, int | None]:
 
 def _found(case: Case, settings: Settings) -> dict[str, int | None]:
     """The costs of all who take part, ours first."""
-    return {**{name: case.cost(name) for name in _names(settings)}, **_published(case)}
+    return {**{name: case.cost(name) for name in settings.solvers}, **_published(case)}
 
 
 def _costs(every: Sequence[Case], settings: Settings) -> Section:
@@ -62,7 +58,7 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
         }
         for case in every
     ]
-    colours = {name: colour for colour, name in enumerate(_names(settings), 1)}
+    colours = {name: colour for colour, name in enumerate(settings.solvers, 1)}
     shown = [(case.name, _dots(case, colours)) for case in every if case.best_bound > 0]
     picture = Strips(
         "Costs above the best lower bound",
@@ -92,7 +88,7 @@ def _dots(case: Case, colours: dict[str, int]) -> list[Dot]:
 
 def _scores(every: Sequence[Case], settings: Settings) -> Section:
     """The contest's scores with ours taking part."""
-    absent: Row = dict.fromkeys(_names(settings))
+    absent: Row = dict.fromkeys(settings.solvers)
     scores = [(case, _score(_found(case, settings)) | ({} if case.here else absent)) for case in every]
     here = [score for case, score in scores if case.here]
     rows: list[Row] = [{"instance": case.name, "figures": contest.whose(case), **score} for case, score in scores]
@@ -121,7 +117,7 @@ def _points(scores: Sequence[dict[str, float | None]], settings: Settings) -> li
             "geometric mean": contest.geometric_mean(score[name] for score in scores),
             "printed, of 20": printed.get(name),
         }
-        for name in (*_names(settings), *teams)
+        for name in (*settings.solvers, *teams)
     ]
 
 
@@ -133,7 +129,7 @@ def _score(found: dict[str, int | None]) -> dict[str, float | None]:
 
 def _ours(every: Sequence[Case], settings: Settings) -> list[Section]:
     """How ours came about, beside the best that was published by anybody at any time; nothing if nothing ran."""
-    rows = [_detail(case, name) for case in every for name in _names(settings) if name in case.runs]
+    rows = [_detail(case, name) for case in every for name in settings.solvers if name in case.runs]
     if not rows:
         return []
     words = [

@@ -47,7 +47,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 def methods(settings: Settings) -> list[str]:
     """Whose bounds there are: those of bound methods, and of solvers."""
-    return list(dict.fromkeys((*(settings.bounds or ()), *settings.solvers)))
+    return [*(settings.bounds or ()), *settings.solvers]
 
 
 def _bounds(every: Sequence[Case], settings: Settings) -> Section:

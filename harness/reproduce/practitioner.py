@@ -37,8 +37,9 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
     problem = Problem(name, path, "pipeline", {"stages": settings.stages[0]})
     if not problem.instance.nodes:  # what is wrong with a file is told before anything runs
         raise InputError(path, "nodes", "expected at least one")
-    search = Cell(problem, "solver", SEARCH, settings.timeout)
-    return [search, *(Cell(problem, "bound", x, settings.bound_timeout or 0.0) for x in archer.ladder(settings))]
+    limit, seed = settings.bound_timeout or 0.0, settings.seed
+    search = Cell(problem, "solver", SEARCH, settings.timeout, seed)
+    return [search, *(Cell(problem, "bound", method, limit, seed) for method in archer.ladder(settings))]
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:

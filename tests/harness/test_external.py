@@ -37,7 +37,7 @@ def contest_solver(tmp_path_factory) -> Path:
 
 def embedded(name: str) -> Problem:
     entry = catalog.find(name)
-    return Problem(entry.id, catalog.locate(entry), entry.track, entry.options, entry.published, entry.time_limit_s)
+    return Problem.of(entry, catalog.locate(entry))
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from tests.leaderboard.conftest import HOST, Filler
 
 COSTS, BOUNDS = (reproductions()[name] for name in ("contest", "contest-bounds"))
 ASKED = ("contest-B", "contest-C", "contest-G")
-AT_HAND = _contest.at_hand
+AT_HAND = catalog.at_hand
 
 Outcome = Callable[[Cell], dict[str, Any]]
 
@@ -35,7 +35,7 @@ def b_and_g_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any file stands for B and G, nothing for the others."""
     path = catalog.locate(catalog.find("diamond"))
     here = {"contest-B": path, "contest-G": path}
-    monkeypatch.setattr(_contest, "at_hand", lambda entry: here.get(entry.id))
+    monkeypatch.setattr(catalog, "at_hand", lambda entry: here.get(entry.id))
 
 
 def found(module: Any, outcome: Callable[[str, str], tuple[int | None, str | None]], **settings: Any) -> Report:
@@ -96,19 +96,6 @@ def test_what_runs_by_default_exists():
         assert {(name, "bound") for name in module.DEFAULTS.bounds or ()} <= known
 
 
-def test_a_file_of_the_mirror_is_at_hand_and_a_wrong_one_is_refused(tmp_path, monkeypatch):
-    entry = catalog.find("contest-G")
-    monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("SHARDMARK_MIRROR", raising=False)
-    assert AT_HAND(entry) is None
-    monkeypatch.setenv("SHARDMARK_MIRROR", str(tmp_path))
-    assert AT_HAND(entry) is None
-    (tmp_path / entry.place).parent.mkdir(parents=True)
-    (tmp_path / entry.place).write_bytes(b"{}")
-    with pytest.raises(InputError, match="expected git-blob-sha1"):
-        AT_HAND(entry)
-
-
 def test_a_suite_stands_for_its_instances():
     entries = _contest.entries(replace(COSTS.DEFAULTS, instances=("contest",)))
     assert [entry.id for entry in entries] == list(published.instances())
@@ -121,7 +108,6 @@ def test_a_suite_stands_for_its_instances():
     [
         ({"instances": ("contest-Z",)}, "contest-Z: expected the id of an instance in the catalog"),
         ({"instances": ("diamond",)}, "expected instances of the contest, found 'diamond'"),
-        ({"percent": 0}, "--percent: expected a number from 1, found 0"),
     ],
 )
 def test_what_the_contest_does_not_have_is_refused(settings, sentence):
@@ -281,7 +267,7 @@ def test_a_refuted_bound_counts_nowhere_and_one_above_a_published_cost_is_shown(
 
 @pytest.mark.usefixtures("posix_for_auto")
 def test_a_campaign_on_the_contests_own_file(mirror, tmp_path, monkeypatch):
-    monkeypatch.setattr(_contest, "at_hand", AT_HAND)
+    monkeypatch.setattr(catalog, "at_hand", AT_HAND)
     monkeypatch.setenv("SHARDMARK_MIRROR", str(mirror))
     places = ["--results", tmp_path / "results", "--output", tmp_path / "site", "--json"]
     what = [

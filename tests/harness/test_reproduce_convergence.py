@@ -12,7 +12,7 @@ import pytest
 
 from harness import published
 from harness.report import HERE, PAPER, Report, Section
-from harness.reproduce import Cell, _contest, _convergence, reproductions
+from harness.reproduce import Cell, _convergence, reproductions
 from harness.show import report as on_screen
 from instances import InputError, catalog
 from leaderboard.reproduction import render
@@ -27,8 +27,15 @@ Costs = tuple[tuple[float, float], ...]
 def s_and_x_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any file stands for S and X, nothing for the others."""
     path = catalog.locate(catalog.find("diamond"))
-    here = {"contest-S": path, "contest-X": path}
-    monkeypatch.setattr(_contest, "at_hand", lambda entry: here.get(entry.id))
+    only(monkeypatch, {"contest-S": path, "contest-X": path})
+
+
+def only(monkeypatch: pytest.MonkeyPatch, here: dict[str, Path]) -> None:
+    """Have files at hand for these instances of the contest, and for those that come with the project."""
+    real = catalog.at_hand
+    monkeypatch.setattr(
+        catalog, "at_hand", lambda entry, mirror=None: real(entry) if entry.embedded else here.get(entry.id)
+    )
 
 
 def found(module: Any, costs: Callable[[Cell], Costs], **settings: Any) -> Report:
@@ -101,7 +108,7 @@ def test_costs_over_time_stand_beside_the_published_ones():
     best = 1521949307.0  # of S, published
 
     def costs(cell: Cell) -> Costs:
-        late = 2.0 * (cell.seed or 0) + (10.0 if cell.method == "cfn-penalty-global" else 0.0)
+        late = 2.0 * cell.seed + (10.0 if cell.method == "cfn-penalty-global" else 0.0)
         return (0.1, 1e15), (1.0 + late, 3 * best), (20.0 + late, 1.1 * best)
 
     made = found(CONVERGENCE, costs, seeds=3, percent=50)
@@ -134,7 +141,7 @@ def test_runs_without_a_solution_are_counted_and_drawn_nowhere():
 
 
 def test_instances_of_the_project_stand_in_where_none_is_at_hand(monkeypatch):
-    monkeypatch.setattr(_contest, "at_hand", lambda entry: None)
+    only(monkeypatch, {})
     made = found(CONVERGENCE, lambda cell: ((0.1, 9.0), (0.5, 4.0)), percent=10)
     assert made.sections[-1].title == "Other instances"
     captions = {part.title: {picture.caption for picture in part.pictures} for part in made.sections}
@@ -146,10 +153,9 @@ def test_instances_of_the_project_stand_in_where_none_is_at_hand(monkeypatch):
     assert "10 %" not in made.notes[0]
 
 
-@pytest.mark.parametrize("settings", [{"percent": 0}, {"seeds": 0}, {"instances": ("diamond", "quick")}])
-def test_what_cannot_be_run_is_refused(settings):
-    with pytest.raises(InputError, match="expected"):
-        CONVERGENCE.plan(replace(CONVERGENCE.DEFAULTS, **settings), Path())
+def test_instances_of_another_track_are_refused():
+    with pytest.raises(InputError, match="expected instances of intraop"):
+        CONVERGENCE.plan(replace(CONVERGENCE.DEFAULTS, instances=("diamond", "quick")), Path())
 
 
 # ---------------------------------------------------------------- post-processing
@@ -157,7 +163,7 @@ def test_what_cannot_be_run_is_refused(settings):
 
 def test_reductions_are_of_pairs_with_the_same_seed():
     def costs(cell: Cell) -> Costs:
-        times = 1.0 + (cell.seed or 0)
+        times = 1.0 + cell.seed
         if cell.method == "cfn-penalty":
             return (0.1, 1e15), (times, 8e9), (60.0, 5e9)
         return (0.1, 1e15), (times, 1e10), (100.0, 5e9)

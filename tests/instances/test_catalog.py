@@ -105,6 +105,7 @@ def test_a_folder_is_no_instance(bare):
 
 
 def test_without_a_file_the_sentence_says_how_to_get_it(bare):
+    assert catalog.at_hand(catalog.find("contest-A")) is None
     with pytest.raises(InputError, match="contest-A: expected its file in the cache, run `shardmark fetch contest`"):
         catalog.resolve("contest-A")
 
