@@ -104,14 +104,16 @@ def test_a_warden_that_is_stopped_is_given_up(warden, tmp_path, monkeypatch):
 def test_a_run_that_is_not_isolated_and_turns_on_its_warden_is_lost(tmp_path, monkeypatch, number):
     monkeypatch.setattr(module, "GRACE_S", 1.0)
     body = f"""
+        reader, writer = os.pipe()
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:
-                open({str(tmp_path / "daemon")!r}, "w").write(str(os.getpid()))
+                os.write(writer, str(os.getpid()).encode())
                 time.sleep(600)
             os._exit(0)
         os.wait()
-        time.sleep(0.2)
+        with open({str(tmp_path / "daemon")!r}, "wb") as file:
+            file.write(os.read(reader, 99))
         os.kill(os.getppid(), signal.{number})
         time.sleep(600)
     """
