@@ -44,8 +44,10 @@ EDGES = (0, 1, 9, 10, 99999999, 100000000, 10**16, 10**18, 2**63 - 1, 2**63, -(2
 @pytest.fixture(scope="module", params=["plain", "sanitized"])
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scan")
-    flags = SANITIZE if request.param == "sanitized" else ("-O3",)
-    require(folder, *flags)
+    flags: tuple[str, ...] = ("-O3",)
+    if request.param == "sanitized":
+        require(folder, *SANITIZE)
+        flags = SANITIZE
     sources = [HERE / "scan.c", CORE / "scan.c", CORE / "digest.c"]
     return compiled(folder / "scan", sources, *STRICT, *flags, "-Wl,--wrap=realloc")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,11 +20,8 @@ NODE = {"node": [SCHEMA]}
 @pytest.fixture(scope="module")
 def message_class():
     """Protobuf's class for a message of the schema above, and its text format."""
-    descriptor = pytest.importorskip("google.protobuf.descriptor_pb2")
-    from google.protobuf import descriptor_pool, message_factory, text_format
-
-    field = descriptor.FieldDescriptorProto
-    file = descriptor.FileDescriptorProto(name="test.proto", package="test", syntax="proto3")
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="test.proto", package="test", syntax="proto3")
     once, often = field.LABEL_OPTIONAL, field.LABEL_REPEATED
 
     def add(message, fields):
