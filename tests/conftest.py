@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import signal
 from pathlib import Path
@@ -17,6 +18,16 @@ hypothesis.settings.load_profile("shardmark")
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, usual)
+
+
+ROOT = Path(__file__).parents[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile what programs under test import: where Python keeps no bytecode, each of hundreds would compile it."""
+    if not hasattr(config, "workerinput"):  # once, before there are workers
+        for package in ("harness", "instances", "leaderboard", "solvers"):
+            compileall.compile_dir(ROOT / package, quiet=2)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 
 CORE = Path(__file__).parents[2] / "c_src"
 COMPILER = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
-SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+SANITIZE = ("-g1", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
 def compiled(target: Path, sources: list[Path], *flags: str) -> Path:
@@ -23,7 +23,11 @@ def compiled(target: Path, sources: list[Path], *flags: str) -> Path:
 
 
 def require(folder: Path, *flags: str) -> None:
-    """Skip where programs that are compiled so do not run."""
+    """Skip where programs under these sanitizers do not run.
+
+    Their libraries are packages that a compiler comes without, and they refuse to start where the system places memory
+    at addresses that they do not expect.
+    """
     trivial = folder / "trivial.c"
     trivial.write_text("int main(void) { return 0; }\n")
     try:
