@@ -16,6 +16,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
@@ -122,6 +123,14 @@ class Tables:
     campaigns: pl.DataFrame
     hosts: pl.DataFrame
     notes: pl.DataFrame
+
+    def costs_over_time(self) -> dict[str, list[tuple[float, float]]]:
+        """Time and cost of each feasible solution that is better than all before it, by run; none for any other key."""
+        return _improvements(self.incumbents.filter(pl.col("feasible") == 1), "cost_float", pl.Expr.cum_min)
+
+    def bounds_over_time(self) -> dict[str, list[tuple[float, float]]]:
+        """Time and value of each lower bound that is better than all before it, by run; none for any other key."""
+        return _improvements(self.reported, "value_float", pl.Expr.cum_max)
 
 
 def tables(store: Store, only: Collection[str] | None = None) -> Tables:
@@ -238,6 +247,16 @@ def _reports(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:
     return _load(store, table).join(runs, left_on="run", right_on="id", how="semi").sort("run", "number")
 
 
+def _improvements(frame: pl.DataFrame, value: str, best: Any) -> dict[str, list[tuple[float, float]]]:
+    so_far = best(pl.col(value)).over("run")
+    better = (so_far != so_far.shift(1).over("run")).fill_null(True)
+    kept = frame.filter(pl.col(value).is_not_null()).filter(better).select("run", "time_s", value)
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for run, time_s, amount in kept.iter_rows():
+        found[run].append((time_s, amount))
+    return found
+
+
 def _current(runs: pl.DataFrame, matrix: pl.DataFrame) -> pl.DataFrame:
     """Of what the newest campaigns asked for: runs of each solver's version, the newest of every content and seed."""
     asked = matrix.group_by(id="run").agg(asked=pl.col("campaign").max())
@@ -295,7 +314,7 @@ class _Case:
     def __init__(self, costs: Sequence[_Claim], bounds: Sequence[_Claim], integral: bool) -> None:
         self.integral = integral
         self.slack = Fraction(0) if integral else TOLERANCE
-        self.costs = costs
+        self.costs, self.bounds = costs, bounds
         self.best = min(costs, key=lambda claim: claim.value, default=None)
         self.trusted = [claim for claim in bounds if not self.contradicts(claim.value)]
         self.contradictions = [claim for claim in bounds if self.contradicts(claim.value)]
@@ -305,7 +324,7 @@ class _Case:
     def ours(self) -> tuple[Fraction | None, Fraction | None]:
         """The least cost of the runs, and the greatest of their bounds that none of their costs contradicts."""
         cost = min((claim.value for claim in self.costs if claim.run), default=None)
-        bounds = [claim.value for claim in (*self.trusted, *self.contradictions) if claim.run]
+        bounds = [claim.value for claim in self.bounds if claim.run]
         stand = [b for b in bounds if cost is None or not contradicts(b, cost, self.integral)]
         return cost, max(stand, default=None)
 
@@ -391,11 +410,11 @@ def _results_of_others(instances: pl.DataFrame, cases: Mapping[str, _Case]) -> p
     """What was published of instances of the catalog, beside the best of our runs on them."""
     where = ("track", "instance", "checksum")
     rows = [
-        (*place, *astuple(result.author), kind, result.value, *worth)
+        (*place, *astuple(result.author), kind, result.value, *_beside(kind, result.value, *ours))
         for *place, name, facts in instances.select(*where, "id", "published").iter_rows()
         if json.loads(facts)  # of the catalog's file, not of one that is only called the same
+        for ours in [cases[place[-1]].ours]
         for kind, result in published.results(name)
-        for worth in [_beside(kind, result.value, *cases[place[-1]].ours)]
     ]
     worth_of = ("value_float", "of_cost", "of_bound", "better", "contradicted")
     return _frame((*where, "who", "role", "about", "made", "kind", "value", *worth_of), rows)

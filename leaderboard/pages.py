@@ -97,8 +97,7 @@ class Site:
             "track", "instance", pl.col("cost").is_null(), *best_first, "solver", "seed"
         ).to_dicts()
         self.by_cell = {(r["track"], r["solver"], r["checksum"]): r for r in tables.results.iter_rows(named=True)}
-        self.found = _improvements(tables.incumbents.filter(pl.col("feasible") == 1), "cost_float", pl.Expr.cum_min)
-        self.proved = _improvements(tables.reported, "value_float", pl.Expr.cum_max)
+        self.found, self.proved = tables.costs_over_time(), tables.bounds_over_time()
         self.tracks = list(self._tracks())
         self.templates.globals.update(
             tracks=self.tracks, asv=asv, solver_count=sum(len(track.ranking) for track in self.tracks)
@@ -188,12 +187,12 @@ class Site:
         if not track.ranking or track.ranking[0]["score_sum"] == 0:
             return None
         leaders = [row for row in track.ranking if row["rank"] == 1]
-        others = track.ranking[len(leaders) :]
+        second = next(iter(track.ranking[len(leaders) :]), None)
         return {
             "leaders": [row["solver"] for row in leaders],
             "first": leaders[0],
-            "second": others[0] if others else None,
-            "lead": leaders[0]["score_sum"] - others[0]["score_sum"] if others else None,
+            "second": second,
+            "lead": leaders[0]["score_sum"] - second["score_sum"] if second else None,
         }
 
     @staticmethod
@@ -360,17 +359,6 @@ def _ways(runs: Iterable[Row]) -> list[Row]:
             counts[run["backend"], held(json.loads(run["enforced"] or "{}"))] += 1
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [{"backend": backend, "words": words, "runs": number} for (backend, words), number in ordered]
-
-
-def _improvements(frame: pl.DataFrame, value: str, best: Any) -> dict[str, list[tuple[float, float]]]:
-    """Time and value of each report of a run that is better than all before it, by run."""
-    so_far = best(pl.col(value)).over("run")
-    better = (so_far != so_far.shift(1).over("run")).fill_null(True)
-    kept = frame.filter(pl.col(value).is_not_null()).filter(better).select("run", "time_s", value)
-    reports: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for run, time_s, amount in kept.iter_rows():
-        reports[run].append((time_s, amount))
-    return reports
 
 
 def _fractions() -> charts.Scale:

@@ -116,7 +116,7 @@ def _module(name: str) -> Reproduction:
 
 def finished(cells: Mapping[str, Cell], tables: Tables) -> list[Run]:
     """What came of cells, by the ids of their runs; one that is not in the tables is left out."""
-    costs = _improvements(cells, tables)
+    costs = tables.costs_over_time()
     return [
         Run(
             cell=cells[row["id"]],
@@ -128,24 +128,12 @@ def finished(cells: Mapping[str, Cell], tables: Tables) -> list[Run]:
             bound=row["lower_bound_float"] if row["bound_trusted"] else None,
             bound_s=row["time_to_bound_s"],
             contradicted=row["lower_bound"] is not None and not row["bound_trusted"],
-            costs=tuple(costs.get(row["id"], ())),
+            costs=tuple(costs[row["id"]]),
             exact=(row["cost"], row["lower_bound"]),
         )
         for row in tables.runs.iter_rows(named=True)
         if row["id"] in cells
     ]
-
-
-def _improvements(cells: Mapping[str, Cell], tables: Tables) -> dict[str, list[tuple[float, float]]]:
-    """Time and cost of each feasible solution that is better than all before it, by run."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    reports = tables.incumbents.select("run", "time_s", "feasible", "cost_float")
-    for run, time_s, feasible, cost in reports.iter_rows():
-        if run in cells and feasible and cost is not None:
-            so_far = found.setdefault(run, [])
-            if not so_far or cost < so_far[-1][1]:
-                so_far.append((time_s, cost))
-    return found
 
 
 def failures(runs: Iterable[Run]) -> list[str]:
