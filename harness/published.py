@@ -69,6 +69,11 @@ def costs(instance: str) -> list[Result]:
     return [Result(author, _feasible(text)) for author, text in zip(authors(), texts, strict=True)]
 
 
+def contest_costs(instance: str) -> list[Result]:
+    """Those of the costs of an instance that are of `contestants`."""
+    return [result for result in costs(instance) if result.author in contestants()]
+
+
 def _feasible(text: str) -> str | None:
     """A cost, unless it counts an infinite entry or is none."""
     return text if text and int(text) < int(figures()["infeasible"]) else None

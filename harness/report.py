@@ -34,18 +34,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Line:
-    """Points (x, y), joined or not; ``colour`` from 1, 0 for a neutral one; ``published`` ones are drawn apart.
+    """Points (x, y); ``colour`` from 1, of which there are a few that recur, 0 for a neutral one.
 
-    With ``steps`` a value holds until the next point, and the line ends at the last one. ``spread`` is shaded behind
-    it: (x, low, high), in steps as well.
+    ``published`` ones are drawn apart. The ``shape`` is "line", "dots", or "steps": then a value holds until the next
+    point, and the line ends at the last one. ``spread`` is shaded behind it: (x, low, high), of the same shape.
     """
 
     name: str
     points: Sequence[tuple[float, float]]
     colour: int
     published: bool = False
-    joined: bool = True
-    steps: bool = False
+    shape: str = "line"
     spread: Sequence[tuple[float, float, float]] = ()
 
 
@@ -98,7 +97,7 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Dot:
-    """A relative distance from a value at 0; ``colour`` from 1, 0 for a neutral one.
+    """A relative distance from a value at 0; ``colour`` as that of a `Line`.
 
     ``role`` is that of who published it, "winner", "compiler" or another one; empty for ours.
     """

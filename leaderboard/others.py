@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -39,7 +40,7 @@ def _author(rows: Sequence[Row]) -> Row:
         **{key: rows[0][key] for key in ("who", "about", "made")},
         "instances": len(rows),
         "solved": sum(row["value"] is not None for row in rows),
-        "of_cost": math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None,
+        "of_cost": geometric_mean(ratios) if ratios else None,
         "better": sum(row["better"] for row in rows),
         "contradicted": sum(row["contradicted"] for row in rows),
     }

@@ -136,7 +136,7 @@ def strips(picture: Strips, wide: int) -> Markup:
         Strip(
             name,
             None,
-            [others.mark(dot.name, dot.value, dot.role, f"s{dot.colour}", name, picture.zero) for dot in dots],
+            [others.mark(dot.name, dot.value, dot.role, _style(dot.colour), name, picture.zero) for dot in dots],
         )
         for name, dots in picture.rows
     ]
@@ -177,10 +177,15 @@ def plot(picture: Plot, wide: int) -> Markup:
 
 
 def _curve(line: Line, until: float) -> Curve:
-    shape = "steps" if line.steps else "line" if line.joined else "dots"
-    style = f"s{line.colour}{' published' if line.published else ''}"
-    until = line.points[-1][0] if line.steps else until
-    return Curve(line.name, line.points, until, style, "" if line.published else line.name, True, shape, line.spread)
+    style = f"{_style(line.colour)}{' published' if line.published else ''}"
+    label = "" if line.published else line.name
+    until = line.points[-1][0] if line.shape == "steps" else until
+    return Curve(line.name, line.points, until, style, label, True, line.shape, line.spread)
+
+
+def _style(colour: int) -> str:
+    """The class of a colour."""
+    return f"s{(colour - 1) % charts.COLOURS + 1}" if colour else "s0"
 
 
 def _scale(axis: Axis, values: Sequence[float]) -> Scale:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -226,7 +226,7 @@ def where(kind: str, group: str) -> str:
 
 def geometric_mean(values: Sequence[float]) -> float | None:
     """Of positive numbers, None without any."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+    return statistics.geometric_mean(values) if values else None
 
 
 def row(label: str, name: str, whose: str, settings: Settings, figure: Callable[[int], Any]) -> Row:

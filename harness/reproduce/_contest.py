@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -206,8 +206,8 @@ def dots(case: Case, over: Fraction) -> list[Dot]:
     """The costs of the contest on an instance, as distances from a value."""
     return [
         Dot(result.author.name, float(int(result.value) / over) - 1, role=result.author.role)
-        for result in published.costs(case.entry.id)
-        if result.value is not None and result.author in published.contestants()
+        for result in published.contest_costs(case.entry.id)
+        if result.value is not None
     ]
 
 
@@ -230,4 +230,4 @@ def percent_above(cost: int | Fraction | None, bound: int | Fraction | None) -> 
 def geometric_mean(values: Iterable[float | None]) -> float | None:
     """Of those that are there, None without any."""
     found = [value for value in values if value]
-    return math.exp(sum(map(math.log, found)) / len(found)) if found else None
+    return statistics.geometric_mean(found) if found else None

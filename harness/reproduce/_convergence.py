@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -36,6 +36,9 @@ class Settings:
     percent: int = setting("positive", "of the contest's time limit that each run has")
 
 
+DEFAULTS = Settings(seed=0, seeds=1, instances=tuple(f"contest-{letter}" for letter in "AKLMRSFWXY"), percent=100)
+
+
 @dataclass(frozen=True)
 class Case:
     """An instance with its runs, by solver; none if it is not at hand."""
@@ -60,12 +63,12 @@ class Case:
         costs = [run.cost for runs in self.runs.values() for run in runs if run.cost is not None]
         return min([*costs, *([float(found.value or 0)] if found else [])], default=0.0)
 
-    def curves(self, solver: str) -> list[Curve]:
-        """For every seed the time and cost of each better solution, without the one that each run begins with.
+    def curves(self, solver: str) -> dict[int, Curve]:
+        """By seed, the time and cost of each better solution, without the one that each run begins with.
 
         That one uses least memory and is no solution of a network.
         """
-        return [run.costs[1:] for run in self.runs.get(solver, ())]
+        return {run.cell.seed: run.costs[1:] for run in self.runs.get(solver, ())}
 
 
 # ---------------------------------------------------------------- what runs
@@ -114,7 +117,7 @@ def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
     return [Case(catalog.find(name), found.get(name, {})) for name in names]
 
 
-def parts(every: Sequence[Case], figures: Iterable[int]) -> list[tuple[str, str, list[Case]]]:
+def parts(every: Sequence[Case], figures: Iterable[int]) -> list[tuple[str, list[str], list[Case]]]:
     """Heading, what the paper says, and the instances of each figure; then those of none."""
     found, others = [], list(every)
     for number in figures:
@@ -123,8 +126,8 @@ def parts(every: Sequence[Case], figures: Iterable[int]) -> list[tuple[str, str,
         others = [case for case in others if case not in shown]
         if shown:
             told = f"Of its plot, which holds no numbers, the paper says: {figure['told']}."
-            found.append((f"Figure {number}: {figure['of']}", told, shown))
-    return found + ([("Other instances", "", others)] if others else [])
+            found.append((f"Figure {number}: {figure['of']}", [told], shown))
+    return found + ([("Other instances", [], others)] if others else [])
 
 
 # ---------------------------------------------------------------- costs over time
@@ -136,7 +139,7 @@ def value_at(curve: Curve, time: float) -> float | None:
 
 
 def median_curve(
-    curves: Sequence[Curve], until: float
+    curves: Collection[Curve], until: float
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float, float]]]:
     """The median of curves that hold their values in steps, and their range, from when all have begun until a time."""
     times = sorted({at for curve in curves for at, _ in curve if at <= until} | {until})

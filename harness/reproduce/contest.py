@@ -39,8 +39,8 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 def _published(case: Case) -> dict[str, int | None]:
     """The costs of Table 4, by whose they are."""
-    named = {result.author.name: result.value for result in published.costs(case.entry.id)}
-    return {x.name: None if (text := named[x.name]) is None else int(text) for x in published.contestants()}
+    results = published.contest_costs(case.entry.id)
+    return {x.author.name: None if x.value is None else int(x.value) for x in results}
 
 
 def _found(case: Case, settings: Settings) -> dict[str, int | None]:

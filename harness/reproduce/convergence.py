@@ -11,8 +11,7 @@ from harness.reproduce import Cell, Run
 from harness.reproduce import _convergence as convergence
 from harness.reproduce._convergence import WINNER, Case, Curve, Settings
 
-INSTANCES = tuple(f"contest-{letter}" for letter in "AKLMRSFWXY")
-DEFAULTS = Settings(seed=0, seeds=1, instances=INSTANCES, percent=100)
+DEFAULTS = convergence.DEFAULTS
 
 #: The solvers, the published curves that belong to them, and what lines are called.
 SOLVERS = {WINNER: "nodes", "cfn-penalty-global": "global"}
@@ -43,21 +42,21 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     )
 
 
-def _section(title: str, told: str, cases: Sequence[Case]) -> Section:
+def _section(title: str, told: Sequence[str], cases: Sequence[Case]) -> Section:
     table = Table(
         "First and last costs / the least cost known, and when they came",
         [row for case in cases for row in _rows(case)],
         coarse=["first after, s", "within 1 % after, s", "last after, s"],
         note="Medians over the seeds; a published row is one seed. Within 1 %: of the run's own last cost.",
     )
-    return Section(title, [told] if told else [], [table], [_plot(case) for case in cases])
+    return Section(title, told, [table], [_plot(case) for case in cases])
 
 
 def _rows(case: Case) -> list[Row]:
     """Two rows a solver, ours and what was published, as far as they are there."""
     rows = []
     for solver in SOLVERS:
-        for whose, curves in ((HERE, case.curves(solver)), (PAPER, _published(case, solver))):
+        for whose, curves in ((HERE, list(case.curves(solver).values())), (PAPER, _published(case, solver))):
             if curves:
                 rows.append({"instance": case.name, "solver": solver, "figures": whose, **_figures(case, curves)})
     return rows
@@ -85,14 +84,14 @@ def _figures(case: Case, curves: Sequence[Curve]) -> Row:
 def _plot(case: Case) -> Plot:
     lines = []
     for colour, solver in enumerate(SOLVERS, 1):
-        ours, spread = convergence.median_curve(case.curves(solver), case.limit)
+        ours, spread = convergence.median_curve(case.curves(solver).values(), case.limit)
         distance = [(time, _distance(case, value)) for time, value in ours]
         shaded = [(time, _distance(case, low), _distance(case, high)) for time, low, high in spread]
-        lines.append(Line(LINES[solver], distance, colour, steps=True, spread=shaded))
+        lines.append(Line(LINES[solver], distance, colour, shape="steps", spread=shaded))
         for curve in _published(case, solver):
             points = [(time, _distance(case, value)) for time, value in curve]
             points.append((case.entry.time_limit_s, points[-1][1]))
-            lines.append(Line(f"{LINES[solver]}, published", points, colour, published=True, steps=True))
+            lines.append(Line(f"{LINES[solver]}, published", points, colour, published=True, shape="steps"))
     dashed = " Dashed: as published, one seed." if any(line.published for line in lines) else ""
     return Plot(
         case.name,

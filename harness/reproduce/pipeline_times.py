@@ -74,7 +74,7 @@ def _span(times: Iterable[float]) -> tuple[float, float]:
 def _plot(stages: int, cases: Cases, settings: Settings, span: tuple[float, float]) -> Plot:
     colours = {SLICING: 3, "brkga-10000": 2, "bottleneck": 6, "bottleneck-guess": 4, "exact": 1}
     lines = [
-        Line(NAMES.get(method, method), _times(method, cases, stages), colour, joined=False)
+        Line(NAMES.get(method, method), _times(method, cases, stages), colour, shape="dots")
         for method, colour in colours.items()
     ]
     starts = [seconds for _, seconds in _times(NOTHING, cases, stages)]

@@ -11,8 +11,7 @@ from harness.reproduce import Cell, Run
 from harness.reproduce import _convergence as convergence
 from harness.reproduce._convergence import WINNER, Case, Curve, Settings
 
-INSTANCES = tuple(f"contest-{letter}" for letter in "AKLMRSFWXY")
-DEFAULTS = Settings(seed=0, seeds=1, instances=INSTANCES, percent=100)
+DEFAULTS = convergence.DEFAULTS
 
 WITHOUT = "cfn-penalty-nopost"
 FIGURES = (9, 10)
@@ -42,7 +41,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     )
 
 
-def _section(title: str, told: str, cases: Sequence[Case]) -> Section:
+def _section(title: str, told: Sequence[str], cases: Sequence[Case]) -> Section:
     table = Table(
         "Reduction of the cost, %",
         [row for case in cases for row in _rows(case)],
@@ -51,14 +50,13 @@ def _section(title: str, told: str, cases: Sequence[Case]) -> Section:
         "at times of the run. A published row has medians of the first round and of a late one, of one seed.",
     )
     plots = [_plot(cases)] if any(case.runs for case in cases) else []
-    return Section(title, [told] if told else [], [table] if table.rows else [], plots)
+    return Section(title, told, [table] if table.rows else [], plots)
 
 
 def _pairs(case: Case) -> list[tuple[Curve, Curve]]:
     """Costs over time without and with post-processing, for every seed that has solutions of both."""
-    full = {run.cell.seed: run.costs[1:] for run in case.runs.get(WINNER, ())}
-    found = [(run.costs[1:], full.get(run.cell.seed, ())) for run in case.runs.get(WITHOUT, ())]
-    return [(without, curve) for without, curve in found if without and curve]
+    full, without = case.curves(WINNER), case.curves(WITHOUT)
+    return [(curve, full[seed]) for seed, curve in without.items() if curve and full.get(seed)]
 
 
 def _rows(case: Case) -> list[Row]:
@@ -68,12 +66,12 @@ def _rows(case: Case) -> list[Row]:
         pairs = _pairs(case)
         curves = [convergence.difference(*pair) for pair in pairs]
         firsts = [convergence.reduction(without[0][1], full[0][1]) for without, full in pairs]
-        at = {f"at {share} %": share / 100 * case.limit for share in (25, 50, 100)}
-        values = {
-            words: convergence.median_of(convergence.value_at(x, time) for x in curves) for words, time in at.items()
+        at = {
+            f"at {share} %": convergence.median_of(convergence.value_at(x, share / 100 * case.limit) for x in curves)
+            for share in (25, 50, 100)
         }
-        whole = {"pairs of runs": len(pairs), "first": convergence.median_of(firsts), **values}
-        rows.append({"instance": case.name, "figures": HERE, **whole})
+        first = convergence.median_of(firsts)
+        rows.append({"instance": case.name, "figures": HERE, "pairs of runs": len(pairs), "first": first, **at})
     printed = [convergence.record()["reduction"][when].get(case.entry.id) for when in ("first", "late")]
     if any(value is not None for value in printed):
         blank = {"at 25 %": None, "at 50 %": None, "at 100 %": printed[1]}
@@ -83,9 +81,9 @@ def _rows(case: Case) -> list[Row]:
 
 def _plot(cases: Sequence[Case]) -> Plot:
     lines = []
-    for colour, case in enumerate(cases):
+    for colour, case in enumerate(cases, 1):
         points, spread = convergence.median_curve([convergence.difference(*pair) for pair in _pairs(case)], case.limit)
-        lines.append(Line(case.name, points, 1 + colour % 6, steps=True, spread=spread))
+        lines.append(Line(case.name, points, colour, shape="steps", spread=spread))
     return Plot(
         "Reduction over time",
         "Median of the seeds, shaded: their range. A line begins when all its runs have a solution.",

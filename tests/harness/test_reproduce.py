@@ -254,7 +254,7 @@ def test_times_are_those_of_whole_runs(tmp_path):
     assert (row["k=4"], row["k=4, longest"]) == (nodes[1] / 10, nodes[2] / 10)
     [plot] = section.pictures
     [line] = [line for line in plot.lines if line.name == "exact"]
-    assert (plot.x.logarithmic, plot.y.logarithmic, line.joined) == (True, True, False)
+    assert (plot.x.logarithmic, plot.y.logarithmic, line.shape) == (True, True, "dots")
     assert line.points == [(n, n / 10) for n in nodes]
     assert (0.25, "start of a run") in plot.rules
 

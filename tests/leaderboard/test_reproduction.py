@@ -62,7 +62,7 @@ REPORT = Report(
                     "Runs.",
                     Axis("nodes", logarithmic=True),
                     Axis("time", logarithmic=True, unit=" s", span=(0.1, 10.0)),
-                    [Line("dots", [(50, 0.2), (200, 2.0)], 3, joined=False)],
+                    [Line("dots", [(50, 0.2), (200, 2.0)], 3, shape="dots")],
                     [(5.0, "limit")],
                 ),
             ],
@@ -154,9 +154,9 @@ def test_pictures_show_what_the_report_has(page: ET.Element) -> None:
 
 def test_values_that_hold_are_drawn_in_steps_with_what_they_range_over(tmp_path: Path) -> None:
     seeds = Line(
-        "seeds", [(1, 0.5), (3, 0.1), (9, 0.0)], 2, steps=True, spread=[(1, 0.4, 0.9), (3, 0.0, 0.2), (9, 0, 0)]
+        "seeds", [(1, 0.5), (3, 0.1), (9, 0.0)], 2, shape="steps", spread=[(1, 0.4, 0.9), (3, 0.0, 0.2), (9, 0, 0)]
     )
-    other = Line("other", [(1, 0.2), (10, 0.1)], 1, steps=True)
+    other = Line("other", [(1, 0.2), (10, 0.1)], 1, shape="steps")
     x, y = Axis("time", span=(0, 10), unit=" s"), Axis("above the best", distances=True)
     made = replace(REPORT, sections=[Section("Only", pictures=[Plot("Steps", "Shaded.", x, y, [seeds, other])])])
     chart = of_class(ET.parse(write(made, tmp_path / "site")).getroot(), "wide")[0]
