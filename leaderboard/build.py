@@ -78,8 +78,9 @@ def _title(page: str) -> str:
     return html.unescape(found[1]) if found else ""
 
 
-def mark(folder: Path) -> None:
-    """Mark a folder as ours to replace."""
+def furnish(folder: Path) -> None:
+    """Add what all pages need, and mark the folder as ours to replace."""
+    shutil.copytree(STATIC, folder / "static", ignore=shutil.ignore_patterns("preview.png"))  # a picture of the site
     (folder / MARKER).write_text("Made by shardmark; the next build replaces this folder.\n", encoding="utf-8")
 
 
@@ -89,8 +90,7 @@ def _write(folder: Path, pages: Iterable[tuple[str, str]]) -> None:
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(page, encoding="utf-8")
-    shutil.copytree(STATIC, folder / "static", ignore=shutil.ignore_patterns("preview.png"))  # a picture of the site
-    mark(folder)
+    furnish(folder)
 
 
 def _swap(new: Path, output: Path, old: Path) -> None:

@@ -115,6 +115,31 @@ def amounts(low: float, high: float) -> Scale:
     return Scale(low, high, partial(symmetric, unit=unit), [t for t in ticks if low <= t[0] <= high])
 
 
+# ---------------------------------------------------------------- rows on one axis
+
+
+def _ruled(scale: Scale, left: int, inner: int, top: int, foot: int, axis: str) -> list[Markup]:
+    """The lines and words of an axis that rows share, ``inner`` wide."""
+    ticks = [(left + inner * scale(value), words) for value, words in scale.ticks]
+    lines = [tag("line", class_="grid", x1=x, x2=x, y1=float(top), y2=float(foot)) for x, _ in ticks]
+    named = [text(words, x, foot + 16.0, class_="tick", text_anchor="middle") for x, words in _apart(ticks)]
+    return [*lines, *named, text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle")]
+
+
+def _apart(ticks: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Places of words with room beside each other, and the words."""
+    kept: list[tuple[float, str]] = []
+    for x, words in ticks:
+        if not kept or x - kept[-1][0] > 3.6 * (len(words) + len(kept[-1][1])) + 6:
+            kept.append((x, words))
+    return kept
+
+
+def _name(words: str, left: int, y: float) -> Markup:
+    """The name of a row, which begins at ``left``."""
+    return text(shorten(words, (left - 8) // 7), left - 12.0, y + 4.5, class_="name", text_anchor="end")
+
+
 # ---------------------------------------------------------------- ranking
 
 
@@ -143,13 +168,9 @@ def ranking(bars: Sequence[Bar], width: int, axis: str) -> Markup:
     def x(value: float) -> float:
         return left + inner * scale(value)
 
-    foot = top + row * len(bars)
-    parts = [tag("line", class_="grid", x1=x(v), x2=x(v), y1=float(top), y2=float(foot)) for v, _ in scale.ticks]
-    named = _apart(scale, inner)
-    parts += [text(words, x(v), foot + 16.0, class_="tick", text_anchor="middle") for v, words in named]
-    parts.append(text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle"))
+    parts = _ruled(scale, left, inner, top, top + row * len(bars), axis)
     for i, bar in enumerate(bars):
-        parts.append(_bar(bar, x, top + row * (i + 0.5), left, width, letters=(left - 8) // 7))
+        parts.append(_bar(bar, x, top + row * (i + 0.5), left, width))
     return _svg(width, height, f"{len(bars)} rows: {axis}", parts)
 
 
@@ -159,16 +180,15 @@ def lowest(values: Iterable[float]) -> float:
     return next((start for start in (0.99, 0.9, 0.8, 0.5) if least > start + (1 - start) * 0.05), 0.0)
 
 
-def _bar(bar: Bar, x: Callable[[float], float], y: float, left: int, width: int, letters: int) -> Markup:
+def _bar(bar: Bar, x: Callable[[float], float], y: float, left: int, width: int) -> Markup:
     marks = [tooltip(bar.title), tag("rect", class_="hit", x=0, y=y - 13, width=width, height=26)]
     if bar.floor is not None and x(bar.value) - x(bar.floor) > 0.5:
         span = x(bar.value) - x(bar.floor)
         marks.append(tag("rect", class_="span", x=x(bar.floor), y=y - 4, width=span, height=8, rx=4))
         marks.append(tag("line", class_="floor", x1=x(bar.floor), x2=x(bar.floor), y1=y - 7, y2=y + 7))
     marks.append(tag("circle", class_="dot", cx=x(bar.value), cy=y, r=5.5))
-    name = text(shorten(bar.name, letters), left - 12.0, y + 4.5, class_="name", text_anchor="end")
     value = text(bar.words, float(width), y + 4.5, class_="value", text_anchor="end")
-    return tag("a", tag("g", *marks, name, value, class_=f"series {bar.style}"), href=bar.href)
+    return tag("a", tag("g", *marks, _name(bar.name, left, y), value, class_=f"series {bar.style}"), href=bar.href)
 
 
 # ---------------------------------------------------------------- marks on strips
@@ -203,16 +223,10 @@ def strips(rows: Sequence[Strip], scale: Scale, width: int, axis: str) -> Markup
     def place(value: float) -> float:
         return left + inner * scale(value)
 
-    parts = [
-        tag("line", class_="grid", x1=place(v), x2=place(v), y1=float(top), y2=float(foot)) for v, _ in scale.ticks
-    ]
-    parts += [
-        text(words, place(v), foot + 16.0, class_="tick", text_anchor="middle") for v, words in _apart(scale, inner)
-    ]
-    parts.append(text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle"))
+    parts = _ruled(scale, left, inner, top, foot, axis)
     for i, strip in enumerate(rows):
         height = top + row * (i + 0.5)
-        words = text(shorten(strip.name, (left - 8) // 7), left - 12.0, height + 4.5, class_="name", text_anchor="end")
+        words = _name(strip.name, left, height)
         places = beside([place(mark.value) for mark in strip.marks])
         marks = [_mark(mark, x, height + y) for mark, (x, y) in zip(strip.marks, places, strict=True)][::-1]
         line = tag("line", class_="strip", x1=float(left), x2=float(width - right), y1=height, y2=height)
@@ -226,15 +240,6 @@ def beside(places: Sequence[float], apart: float = 10.0, aside: float = 8.0) -> 
     for x in places:
         near = {y for other, y in kept if abs(other - x) < apart}
         kept.append((x, next((y for y in (0.0, -aside, aside) if y not in near), 0.0)))
-    return kept
-
-
-def _apart(x: Scale, inner: float) -> list[tuple[float, str]]:
-    """The ticks of a scale whose words have room beside each other."""
-    kept: list[tuple[float, str]] = []
-    for value, words in x.ticks:
-        if not kept or inner * (x(value) - x(kept[-1][0])) > 3.6 * (len(words) + len(kept[-1][1])) + 6:
-            kept.append((value, words))
     return kept
 
 
@@ -431,6 +436,24 @@ def _svg(width: int, height: float, label: str, parts: Iterable[Markup]) -> Mark
 def responsive(draw: Callable[[int], Markup], wide: int = WIDE) -> Markup:
     """A chart for wide and the same for narrow screens."""
     return tag("div", draw(wide), class_="wide") + tag("div", draw(NARROW), class_="narrow")
+
+
+def figure(
+    lines: Sequence[Curve],
+    x: Scale,
+    y: Scale,
+    axes: tuple[str, str],
+    *,
+    rules: Sequence[Rule] = (),
+    band: tuple[float, float, str] | None = None,
+    wide: int = WIDE,
+) -> Markup:
+    """Step curves for wide and for narrow screens, see `curves`, with their legend."""
+
+    def draw(width: int) -> Markup:
+        return curves(lines, x, y, (width, 420 if width == WIDE else 330), axes, rules=rules, band=band)
+
+    return responsive(draw, wide) + legend(lines)
 
 
 def legend(lines: Iterable[Curve]) -> Markup:

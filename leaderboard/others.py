@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
@@ -46,26 +46,40 @@ def _author(rows: Sequence[Row]) -> Row:
     }
 
 
-def matrix(track: Track) -> list[tuple[Row, list[Row], Row | None]]:
-    """The instances with anything published: each with its published costs, in the order of `summary`, and bound.
+@dataclass(frozen=True)
+class Beside:
+    """An instance with its published costs, in the order of `summary`, and bound, and the runs that found a cost."""
 
-    ``here`` is the least cost of the runs on it, as text and float.
-    """
+    instance: Row
+    costs: Sequence[Row]
+    bound: Row | None
+    runs: Sequence[Row]
+
+    @property
+    def here(self) -> tuple[str | None, float | None]:
+        """The least cost of the runs, as text and float."""
+        least = min(self.runs, key=lambda run: run["cost_float"], default={"cost": None, "cost_float": None})
+        return least["cost"], least["cost_float"]
+
+
+def beside(
+    instances: Iterable[Row], published: Mapping[str, Sequence[Row]], runs: Mapping[str, Sequence[Row]]
+) -> list[Beside]:
+    """The instances of a track with anything published; what is published, and runs, by instance."""
     found = []
-    for instance in track.instances:
-        rows = [row for row in track.published if row["checksum"] == instance["checksum"]]
-        bound = next((row for row in rows if row["kind"] == "bound"), None)
+    for instance in instances:
+        rows = published[instance["instance"]]
         if rows:
-            runs = [run for run in track.runs if run["checksum"] == instance["checksum"] and run["cost"] is not None]
-            least = min(runs, key=lambda run: run["cost_float"], default={"cost": None, "cost_float": None})
-            here = {"here": (least["cost"], least["cost_float"])}
-            found.append((instance | here, [row for row in rows if row["kind"] == "cost"], bound))
+            costs = [row for row in rows if row["kind"] == "cost"]
+            bound = next((row for row in rows if row["kind"] == "bound"), None)
+            solved = [run for run in runs[instance["instance"]] if run["cost"] is not None]
+            found.append(Beside(instance, costs, bound, solved))
     return found
 
 
-def chart(track: Track) -> Markup | None:
+def chart(track: Track, rows: Iterable[Beside]) -> Markup | None:
     """Costs of the contest and ours above the greatest lower bound of each instance; None without any."""
-    found = [_strip(track, instance, rows) for instance, rows, _ in matrix(track) if instance["lower_bound_float"]]
+    found = [_strip(track, row) for row in rows if row.instance["lower_bound_float"]]
     shown = [strip for strip in found if strip.marks]
     return draw(shown, "cost above the best lower bound", BOUND) if shown else None
 
@@ -78,23 +92,17 @@ def draw(found: Sequence[Strip], axis: str, zero: str, wide: int = charts.WIDE) 
     return charts.responsive(lambda width: charts.strips(found, scale, width, axis), wide) + charts.key(found)
 
 
-def _strip(track: Track, instance: Row, rows: Iterable[Row]) -> Strip:
-    bound = instance["lower_bound_float"]
-    runs = [run for run in track.runs if run["checksum"] == instance["checksum"] and run["cost"] is not None]
-    ours: dict[str, float] = {}
-    for run in runs:
-        if track.colours.get(run["solver"], "s0") != "s0":
-            ours[run["solver"]] = min(run["cost_float"], ours.get(run["solver"], math.inf))
-    name = instance["instance"]
-    marks = [
-        mark(solver, ours[solver] / bound - 1, "", style, name, BOUND)
-        for solver, style in track.colours.items()
-        if solver in ours
-    ]
-    shown = [row for row in rows if row["value"] is not None and row["role"] != "later"]
+def _strip(track: Track, row: Beside) -> Strip:
+    """Ours with a colour of their own, each by its best seed, and the contest's."""
+    name, bound = row.instance["instance"], row.instance["lower_bound_float"]
+    marks = []
+    for solver, style in track.colours.items():
+        costs = [run["cost_float"] for run in row.runs if run["solver"] == solver]
+        if costs and style != "s0":
+            marks.append(mark(solver, min(costs) / bound - 1, "", style, name, BOUND))
+    shown = [x for x in row.costs if x["value"] is not None and x["role"] != "later"]
     marks += [mark(x["who"], x["value_float"] / bound - 1, x["role"], "s0", name, BOUND) for x in shown]
-    page = "../" + page_of("instances", track.name, instance["instance"])
-    return Strip(name, page, marks)
+    return Strip(name, "../" + page_of("instances", track.name, name), marks)
 
 
 def mark(name: str, distance: float, role: str, style: str, where: str, zero: str) -> Mark:

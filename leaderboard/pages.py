@@ -221,6 +221,7 @@ class Site:
             (instance, [cells.get((track.name, s["solver"], instance["checksum"])) for s in track.ranking])
             for instance in track.instances
         ]
+        beside = others.beside(track.instances, grouped(track.published, "instance"), grouped(track.runs, "instance"))
         return {
             "track": track,
             "verdict": self._verdict(track),
@@ -229,8 +230,8 @@ class Site:
             "anytime": self._anytime(track),
             "matrix": matrix,
             "others": others.summary(track.published),
-            "others_matrix": others.matrix(track),
-            "others_chart": others.chart(track),
+            "others_matrix": beside,
+            "others_chart": others.chart(track, beside),
             "failures": _counts(track.failed),
         }
 
@@ -258,7 +259,9 @@ class Site:
         near = frame.filter(pl.col("gap") <= far)
         lines = self._curves(track, near, "gap", "share", far, "{solver}: share of instances within a cost")
         x = charts.gaps(0.0, far)
-        return _figure(lines, x, _fractions(), "cost above the best known", "share of instances", wide=charts.HALF)
+        return charts.figure(
+            lines, x, _fractions(), ("cost above the best known", "share of instances"), wide=charts.HALF
+        )
 
     def _anytime(self, track: Track) -> Markup | None:
         frame = self.tables.anytime.filter(pl.col("track") == track.name)
@@ -266,7 +269,9 @@ class Site:
             return None
         times = _times(frame["time_s"].to_list(), max(run["timeout_s"] for run in track.runs))
         lines = self._curves(track, frame, "time_s", "score", times.high, "{solver}: mean score over time")
-        return _figure(lines, times, _fractions(), "time since the start", "mean score so far", wide=charts.HALF)
+        return charts.figure(
+            lines, times, _fractions(), ("time since the start", "mean score so far"), wide=charts.HALF
+        )
 
     # ------------------------------------------------------------ pages of a solver and of an instance
 
@@ -340,7 +345,7 @@ class Site:
         open_gap = best is not None and bound is not None and not instance["proven"]
         band = (place(bound), place(best), "the optimum lies here") if open_gap else None
         y_axis = "distance to the best known cost" if relative else "cost"
-        return _figure(lines, x, y, "time since the start", y_axis, rules, band)
+        return charts.figure(lines, x, y, ("time since the start", y_axis), rules=rules, band=band)
 
 
 # ---------------------------------------------------------------- parts of charts
@@ -406,20 +411,3 @@ def _run_curves(
         )
         named.add(solver)
     return lines
-
-
-def _figure(
-    lines: Sequence[Curve],
-    x: charts.Scale,
-    y: charts.Scale,
-    x_axis: str,
-    y_axis: str,
-    rules: Sequence[Rule] = (),
-    band: tuple[float, float, str] | None = None,
-    wide: int = charts.WIDE,
-) -> Markup:
-    def draw(width: int) -> Markup:
-        height = 420 if width == charts.WIDE else 330
-        return charts.curves(lines, x, y, (width, height), (x_axis, y_axis), rules=rules, band=band)
-
-    return charts.responsive(draw, wide) + charts.legend(lines)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from markupsafe import Markup
 
 from harness.report import PAPER, Axis, Ladder, Line, Picture, Plot, Report, Strips, Table
 from leaderboard import charts, others
-from leaderboard.build import MARKER, REPRODUCE, STATIC, InputError, check, mark, reproductions, unwritable
+from leaderboard.build import MARKER, REPRODUCE, InputError, check, furnish, reproductions, unwritable
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
 from leaderboard.pages import environment
 from leaderboard.text import short
@@ -36,8 +35,7 @@ def write(report: Report, output: Path) -> Path:
         _keep_runs(report, page)
         page.parent.mkdir(parents=True, exist_ok=True)
         if not (output / MARKER).exists():
-            shutil.copytree(STATIC, output / "static", ignore=shutil.ignore_patterns("preview.png"))
-            mark(output)
+            furnish(output)
         there = (output / "index.html").is_file()
         _replace(page, render(report, leaderboard=there))
         _replace(page.with_name("index.html"), render_list(reproductions(output), leaderboard=there))
@@ -168,12 +166,7 @@ def plot(picture: Plot, wide: int) -> Markup:
     y = _scale(picture.y, [*heights, *spread, *(value for value, _ in picture.rules)])
     lines = [_curve(line, x.high) for line in picture.lines if line.points]
     rules = [Rule(value, words, f"{words}: {value:.3g}{picture.y.unit}") for value, words in picture.rules]
-
-    def draw(width: int) -> Markup:
-        size = width, 420 if width == charts.WIDE else 330
-        return charts.curves(lines, x, y, size, (picture.x.words, picture.y.words), rules=rules)
-
-    return charts.responsive(draw, wide) + charts.legend(lines)
+    return charts.figure(lines, x, y, (picture.x.words, picture.y.words), rules=rules, wide=wide)
 
 
 def _curve(line: Line, until: float) -> Curve:
