@@ -36,11 +36,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Case:
-    """An instance of the contest with what came of runs on it, by method; ``here`` says whether its file is at hand."""
+    """An instance of the contest with what came of runs on it, by method."""
 
     entry: Entry
-    here: bool
     runs: Mapping[str, Run]
+
+    @property
+    def here(self) -> bool:
+        """Whether anything has run on it."""
+        return bool(self.runs)
 
     @property
     def name(self) -> str:
@@ -73,14 +77,12 @@ class Case:
     @property
     def best_published(self) -> int:
         """The least published cost."""
-        found = published.best_cost(self.entry.id)
-        return int(found.value or 0) if found else 0
+        return int(self.entry.published["best_cost"])
 
     @property
     def bound_published(self) -> Fraction:
         """The greatest published lower bound."""
-        found = published.lower_bound(self.entry.id)
-        return Fraction(found.value or 0) if found else Fraction(0)
+        return Fraction(self.entry.published["lower_bound"])
 
     @property
     def best(self) -> int:
@@ -135,7 +137,7 @@ def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
     found: dict[str, dict[str, Run]] = {}
     for run in runs:
         found.setdefault(run.cell.about, {})[run.cell.method] = run
-    return [Case(entry, entry.id in found, found.get(entry.id, {})) for entry in entries(settings)]
+    return [Case(entry, found.get(entry.id, {})) for entry in entries(settings)]
 
 
 # ---------------------------------------------------------------- what is said of them
@@ -197,7 +199,7 @@ def _contradictions(case: Case) -> list[str]:
         elif Fraction(text) > lowest:
             found.append(f"{whose} published cost, {lowest}: one of the two is wrong.")
     if least is not None and case.bound_published > least:
-        text = published.figures()["bounds"][case.entry.id]
+        text = case.entry.published["lower_bound"]
         found.append(f"{case.name}: the published bound, {text}, is above a cost verified here, {least}: it is wrong.")
     return found
 

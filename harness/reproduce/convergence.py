@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
 from harness.reproduce import Cell, Run
 from harness.reproduce import _convergence as convergence
-from harness.reproduce._convergence import WINNER, Case, Curve, Settings
+from harness.reproduce._convergence import WINNER, Case, Curve, Row, Settings
 
 DEFAULTS = convergence.DEFAULTS
 
@@ -17,8 +16,6 @@ DEFAULTS = convergence.DEFAULTS
 SOLVERS = {WINNER: "nodes", "cfn-penalty-global": "global"}
 LINES = {WINNER: "weights of nodes", "cfn-penalty-global": "one weight"}
 FIGURES = (6, 8)
-
-Row = dict[str, Any]
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
 from harness.reproduce import Cell, Run
 from harness.reproduce import _convergence as convergence
-from harness.reproduce._convergence import WINNER, Case, Curve, Settings
+from harness.reproduce._convergence import WINNER, Case, Curve, Row, Settings
 
 DEFAULTS = convergence.DEFAULTS
 
 WITHOUT = "cfn-penalty-nopost"
 FIGURES = (9, 10)
-
-Row = dict[str, Any]
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:

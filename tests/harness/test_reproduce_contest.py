@@ -218,7 +218,7 @@ def case(cost: int | None, bound: str | None, other: int | None = None) -> _cont
     run = Run(cell, "ok", "", 1.0, None, None, None, None, False)
     texts = [None if value is None else str(value) for value in (cost, other)]
     runs = {"one": replace(run, exact=(texts[0], bound)), "two": replace(run, exact=(texts[1], None))}
-    return _contest.Case(catalog.find("contest-B"), True, runs)
+    return _contest.Case(catalog.find("contest-B"), runs)
 
 
 @pytest.mark.parametrize(
