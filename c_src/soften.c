@@ -104,6 +104,11 @@ WIDE static void soft_least(const float *restrict cell, int64_t rows, int64_t co
         least[j] -= softness * log_of(sum[j]);
 }
 
+/* Whether a value is allowed; its cost says so at any time, as no share is taken of one that is not. */
+static inline bool is_allowed(double cost) {
+    return cost < (double)(NEVER / 2);
+}
+
 /* The messages of the pair e to v, or to its other end. */
 static double *messages(const struct pass *pass, int64_t v, int64_t e, bool to_v) {
     const bool is_tail = pass->network->tail[e] == v;
@@ -111,7 +116,7 @@ static double *messages(const struct pass *pass, int64_t v, int64_t e, bool to_v
     return pass->message + pass->network->message_start[e] + after;
 }
 
-/* Move to the values of v what the pair e has for each. */
+/* Move to the values of v what the pair e has for each, beside what is allowed of its other end. */
 static void collect(struct pass *pass, int64_t v, int64_t e) {
     const struct shard_network *network = pass->network;
     const bool is_tail = network->tail[e] == v;
@@ -121,13 +126,13 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
     double most = theirs[0];
     for (int64_t i = 1; i < rows; i++)
         most = theirs[i] > most ? theirs[i] : most;
-    for (int64_t i = 0; i < rows; i++) /* the greatest becomes 0: floats are fine beside it */
+    for (int64_t i = 0; i < rows; i++) /* the greatest, which is allowed, becomes 0: floats are fine beside it */
         pass->sent[i] = (float)(theirs[i] - most);
     const float *cell = pass->table + pass->place[e] + (is_tail ? size_of(network, v) * filled(rows) : 0);
     soft_least(cell, rows, filled(size), pass->sent, pass->softness, FALL, pass->least, pass->sum);
     double *cost = pass->cost + network->start[v];
     for (int64_t i = 0; i < size; i++) {
-        const double offer = (double)pass->least[i] - most;
+        const double offer = is_allowed(cost[i]) ? (double)pass->least[i] - most : mine[i];
         cost[i] += offer - mine[i];
         mine[i] = offer;
     }
@@ -152,8 +157,9 @@ static void visit(struct pass *pass, int64_t v, bool from_below) {
     for (int64_t a = from_below ? middle : first; a < (from_below ? end : middle); a++) {
         double *mine = messages(pass, v, network->arc[a], true);
         for (int64_t i = 0; i < size; i++) {
-            mine[i] -= share[i];
-            cost[i] -= share[i];
+            const bool allowed = is_allowed(cost[i]);
+            mine[i] = allowed ? mine[i] - share[i] : (double)-NEVER;
+            cost[i] -= allowed ? share[i] : 0.0;
         }
     }
 }

@@ -77,3 +77,25 @@ def test_weights_are_those_of_the_assignments():
     weight = np.exp(-soft.belief / 30.0)
     assert weight[:9] / weight[:9].sum() == pytest.approx(joint.sum(axis=1) / joint.sum(), rel=1e-3)
     assert weight[9:] / weight[9:].sum() == pytest.approx(joint.sum(axis=0) / joint.sum(), rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_forbidden_says_nothing(seed):
+    rng = np.random.default_rng(seed)
+    (start, tail, head, cell, cost), _ = draw(rng, never=0.0)
+    sizes, network = np.diff(start), Messages(start, tail, head, cell, cost, TOP)
+    keep = rng.random(len(cost)) < 0.6
+    keep[start[:-1] + rng.integers(sizes)] = True
+    rows = [start[v] + np.arange(size) for v, size in enumerate(sizes)]
+    both = [keep[rows[i]][:, None] & keep[rows[j]] for i, j in zip(tail, head, strict=True)]
+    open_ = np.concatenate([np.zeros(0, dtype=bool), *(part.ravel() for part in both)])
+    left = np.concatenate([[0], np.cumsum(keep)])[start]
+    some_pairs = np.repeat(rng.random(len(tail)) < 0.5, sizes[tail] * sizes[head])  # the others say nothing of it
+    whole = Messages(start, tail, head, np.where(open_ | some_pairs, cell, NEVER), np.where(keep, cost, NEVER), TOP)
+    fewer = Messages(left, tail, head, cell[open_], cost[keep], TOP)
+    some, all_ = (Softened(one, one.cost.astype(np.float64)) for one in (fewer, whole))
+    for soft in (some, all_):
+        soft.sweep(4, 2.0**26)
+    assert all_.belief[keep] == pytest.approx(some.belief, rel=1e-4, abs=2.0**12)
+    assert (all_.belief[~keep] > 2.0**50).all()
+    assert keep[start[:-1] + all_.round()].all()
