@@ -32,7 +32,7 @@ from harness.store import FILE_NAME, Record, Store
 from harness.warden import Warden
 from instances import InputError
 from instances.jsonfile import write_json
-from tests.harness.conftest import CHAIN
+from tests.harness.conftest import CHAIN, given_time
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what the zoo does, it does to Linux")
 
@@ -198,6 +198,10 @@ class Case:
     log: str = ""
     harm: tuple[str, ...] = ()
 
+    def may_be(self, row: Record) -> bool:
+        """Whether a run had the time to come to what it must be."""
+        return row.stop != "timeout" or bool(row.incumbents) or (self.stop, self.cost) == ("timeout", None)
+
     def check(self, row: Record) -> None:
         """Hold a row against what it must be."""
         found = (row.stop, row.status, row.cost, row.verified)
@@ -361,7 +365,7 @@ MEMORY = (
     Case("children-allocate", "memory", "memory", FULL, 10.0, TIGHT),
     Case("orphan-allocates", "memory", "memory", FULL, 10.0, TIGHT),
     Case("shares-memory", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("memory-files", "memory", "memory", FULL, 10.0, replace(TIGHT, timeout_s=3.0)),
+    Case("memory-files", "memory", "memory", FULL, 10.0, TIGHT),
     Case("shares-what-it-may", "exit", "ok", cost=10.0, limits=TIGHT, log=r"\[0, 0, 0, 0, 0, 0, 0, 0\]"),
     Case("reserves-much", "exit", "ok", cost=10.0, limits=TIGHT),
     Case("runs-out", "error", "error", "ran out of memory", 10.0, TIGHT),
@@ -378,8 +382,8 @@ PROCESSES = (
     Case("leaves-its-child-reporting", "crash", "crash", WORDLESS, 10.0),
     Case("process-storm", "processes", "processes", r"had \d+ processes at once, the limit is 100", 10.0),
     Case("doubling-storm", "processes", "processes", r"had \d+ processes at once, the limit is 100", 10.0),
-    Case("daemon-burns", "cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0, briefly(10.0, cpu_s=1.0)),
-    Case("children-burn", "cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0, briefly(10.0, cpu_s=1.0)),
+    Case("daemon-burns", "cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0, briefly(60.0, cpu_s=1.0)),
+    Case("children-burn", "cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0, briefly(60.0, cpu_s=1.0)),
     Case("runs-threads", "exit", "ok", cost=10.0),
     Case("takes-all-cores", "exit", "ok", cost=10.0),
 )
@@ -484,7 +488,11 @@ def test_each_comes_to_its_row_and_the_next_run_is_as_ever(
     with monkeypatch.context() as patch:  # the next warden gets all its time to start
         if case.stop == "lost":
             patch.setattr(wardens, "GRACE_S", 2.0)
-        row = referee.run(case.solver, case.limits)
+        row = given_time(
+            lambda limit: referee.run(case.solver, replace(case.limits, timeout_s=limit)),
+            lambda row: case.may_be(row),
+            case.limits.timeout_s,
+        )
     harm, left = place.harm(), place.remains() - before
     place.restore()
     case.check(row)
