@@ -171,7 +171,7 @@ def test_check_says_that_a_method_proves_nothing_or_something_wrong(example, tmp
     found = answer("check", example, solution, "--method", "liar", "--solver-path", liar)
     assert (found["status"], found["lower_bound"], found["bound_from"]) == ("contradiction", 395, "simple")
     assert found["reason"] == "claims the lower bound 1000000, but the solution has the cost 445"
-    found = answer("check", example, solution, "--method", "random", "--timeout", 1)  # it takes all the time it gets
+    found = answer("check", example, solution, "--method", "greedy")
     assert (found["reason"], found["lower_bound"], found["bound_from"]) == ("reported no lower bound", 395, "simple")
 
 
