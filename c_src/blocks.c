@@ -7,16 +7,7 @@
 #include <string.h>
 
 #include "random.h"
-
-/* Loops over cells compiled for wider registers as well, chosen when the program is loaded. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__has_attribute)
-#if __has_attribute(target_clones)
-#define SHARD_FAST __attribute__((target_clones("default", "avx2")))
-#endif
-#endif
-#ifndef SHARD_FAST
-#define SHARD_FAST
-#endif
+#include "wide.h"
 
 /* Variables beside the one that is eliminated, at most: each doubles the table at least. */
 #define MOST 64
@@ -298,7 +289,7 @@ static void gather(struct search *s, int64_t i) {
 }
 
 /* sum[x0][x1]... += cell[stride0 * x0 + stride1 * x1 + ...] */
-SHARD_FAST
+SHARD_WIDE
 static void add(double *sum, const double *cell, int64_t axes, const int64_t *size, const int64_t *stride) {
     int64_t length[MOST + 1], jump[MOST + 1], at[MOST + 1] = {0}, depth = 0;
     for (int64_t a = 0; a < axes; a++) { /* axes that lie one after another in both are one */
@@ -336,7 +327,7 @@ static void add(double *sum, const double *cell, int64_t axes, const int64_t *si
 }
 
 /* least[y] = min over x of table[x][y] */
-SHARD_FAST
+SHARD_WIDE
 static void minimise(const double *table, int64_t values, int64_t length, double *least) {
     memcpy(least, table, (size_t)length * sizeof *least);
     for (int64_t x = 1; x < values; x++) {

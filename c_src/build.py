@@ -23,7 +23,7 @@ HEADERS = (
     "contract.h",
     "blocks.h",
 )
-INTERNAL = ("partition.h", "random.h", "flow.h")  # nothing in them is for Python
+INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
 SOURCES = (
     "kahn.c",
     "segment.c",

@@ -5,15 +5,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "wide.h"
+
 /* Values that are computed side by side; rows of tables are filled up to a multiple. */
 #define LANES 8
-
-/* The loop over cells compiled for wider registers as well, chosen when the program is loaded. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define WIDE
-#endif
 
 /* A pass over all variables at work. */
 struct pass {
@@ -83,9 +78,9 @@ static inline float log_of(float x) {
 }
 
 /* least[j] = -s log(sum over i of exp((sent[i] - cell[i][j]) / s)), computed beside the plain least */
-WIDE static void soft_least(const float *restrict cell, int64_t rows, int64_t columns,
-                            const float *restrict sent, float softness, float fall, float *restrict least,
-                            float *restrict sum) {
+SHARD_WIDE
+static void soft_least(const float *restrict cell, int64_t rows, int64_t columns, const float *restrict sent,
+                       float softness, float fall, float *restrict least, float *restrict sum) {
     const float per = 1.0F / softness;
     columns = columns / LANES * LANES; /* it is such a multiple: no rest to loop over */
     for (int64_t j = 0; j < columns; j++) {
@@ -126,7 +121,8 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
     double most = theirs[0];
     for (int64_t i = 1; i < rows; i++)
         most = theirs[i] > most ? theirs[i] : most;
-    for (int64_t i = 0; i < rows; i++) /* the greatest, which is allowed, becomes 0: floats are fine beside it */
+    for (int64_t i = 0; i < rows;
+         i++) /* the greatest, which is allowed, becomes 0: floats are fine beside it */
         pass->sent[i] = (float)(theirs[i] - most);
     const float *cell = pass->table + pass->place[e] + (is_tail ? size_of(network, v) * filled(rows) : 0);
     soft_least(cell, rows, filled(size), pass->sent, pass->softness, FALL, pass->least, pass->sum);

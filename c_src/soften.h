@@ -28,7 +28,8 @@ int shard_soft_tables(const struct shard_network *network, const int64_t *place,
  *   place, table  in,  as for shard_soft_tables
  *   sweeps        in,  passes over all variables, there and back
  *   softness      in,  more than 0: in units of cost
- *   cost          in and out, start[variables] elements: what each value costs, messages included
+ *   cost          in and out, start[variables] elements: what each value costs, messages included; about 2^60
+ *                 for values that are not allowed, which tell their neighbours nothing
  *   message       in and out, message_start[pairs] elements: what cost was given of the tables
  *   belief        out, start[variables] elements: what each value costs more than the best of its variable, a
  *                 share of it for each chain; its weight is exp(-belief / softness)
