@@ -25,7 +25,7 @@ from harness.limits import Limits
 from harness.output import drop_output, emit, open_streams, say
 from harness.show import printable
 from harness.store import FILE_NAME
-from instances import InputError, tracks
+from instances import InputError, track_module, tracks
 
 DEFAULT_MEMORY_MIB = 4096.0
 
@@ -153,7 +153,7 @@ def _of_campaigns(add: Add) -> None:
     which = sub.add_mutually_exclusive_group()
     which.add_argument("--suite", default="quick", metavar="NAME", help="instances of a suite (default: quick)")
     which.add_argument("--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
-    sub.add_argument("--stages", type=_positive_int, metavar="K", help="number of stages (pipeline)")
+    _track_options(sub)
     sub.add_argument("--solver", action="append", metavar="NAME", help="only these; may be repeated")
     _settings(sub)
     sub.add_argument(
@@ -220,7 +220,27 @@ def _of_files(add: Add) -> None:
 def _instance(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("instance", metavar="INSTANCE", help="a file, or an id from `shardmark list instances`")
     sub.add_argument("--track", choices=tracks(), help="default: recognised from the content")
-    sub.add_argument("--stages", type=_positive_int, metavar="K", help="number of stages (pipeline)")
+    _track_options(sub)
+
+
+def _track_options(sub: argparse.ArgumentParser) -> None:
+    """What instances can be read with, of every track."""
+    readers: Mapping[type, tuple[Callable[[str], Any], str]] = {
+        int: (_positive_int, "K"),
+        float: (_positive, "X"),
+        str: (str, "NAME"),
+    }
+    for track in tracks():
+        for name, option in track_module(track).OPTIONS.items():
+            read, placeholder = readers[option.kind]
+            usual = f", default: {option.default}" if option.default is not None else ""
+            sub.add_argument(
+                f"--{name}",
+                type=read,
+                choices=option.choices or None,
+                metavar=None if option.choices else placeholder,
+                help=f"{option.meaning} ({track}{usual})",
+            )
 
 
 def _settings(sub: argparse.ArgumentParser) -> None:
@@ -433,12 +453,16 @@ def _natural(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
+    return _positive(text, "1e9")
+
+
+def _positive(text: str, limit: str = "1e300") -> float:
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"expected a positive number below 1e9, found {text!r}")
+    if not 0 < value < float(limit):
+        raise argparse.ArgumentTypeError(f"expected a positive number below {limit}, found {text!r}")
     return value
 
 

@@ -28,7 +28,7 @@ from harness.settings import by_name, with_settings
 from harness.show import Progress, printable, report, table
 from harness.store import Record, Store, exclusive
 from harness.verify import verify
-from instances import InputError, catalog, save
+from instances import InputError, catalog, save, track_module, tracks
 from instances.jsonfile import read_json, write_bytes, write_json
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ DEFAULT_TIMEOUT_S = 60.0
 def find_problem(options: argparse.Namespace, reference: str | None = None) -> Problem:
     """The instance that an argument names: a file, or a catalog id."""
     path, entry = catalog.resolve(reference or options.instance)
-    track, timeout, stages = (getattr(options, name, None) for name in ("track", "timeout", "stages"))
-    given = {} if stages is None else {"stages": stages}
+    track, timeout = (getattr(options, name, None) for name in ("track", "timeout"))
+    names = [name for known in tracks() for name in track_module(known).OPTIONS]
+    given = {name: value for name in names if (value := getattr(options, name, None)) is not None}
     if entry is None:
         return Problem(path.name, path, track, given, {}, timeout or DEFAULT_TIMEOUT_S)
     if track not in (None, entry.track):
@@ -193,6 +194,7 @@ def run_check(options: argparse.Namespace) -> Answer:
         "bound_from": whose,
         "gap": gap(verdict.cost, bound) if verdict.feasible else None,
         "violations": list(verdict.violations),
+        **verdict.facts,
         **({} if row is None else {"method": row.solver, "status": row.status, "reason": row.reason, **measured(row)}),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -142,3 +142,36 @@ def find_cycle(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> list[int]:
         node = min(u for u in tails[start[node] : start[node + 1]].tolist() if waiting[u])
     around = list(path)[list(path).index(node) :] if node >= 0 else []
     return [*around[:1], *reversed(around)]
+
+
+def strong_components(nodes: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
+    """The same number for nodes that are on a cycle of edges ``(u, v)`` together (Kosaraju's algorithm).
+
+    Numbers are nodes of their components, one of each.
+    """
+    ahead: list[list[int]] = [[] for _ in range(nodes)]
+    behind: list[list[int]] = [[] for _ in range(nodes)]
+    for u, v in pairs:
+        ahead[u].append(v)
+        behind[v].append(u)
+    seen = [False] * nodes
+    finished: list[int] = []
+    for root in range(nodes):
+        path = [] if seen[root] else [(root, iter(ahead[root]))]
+        seen[root] = True
+        while path:
+            node, rest = path[-1]
+            following = next((v for v in rest if not seen[v]), None)
+            if following is None:
+                finished.append(path.pop()[0])
+            else:
+                seen[following] = True
+                path.append((following, iter(ahead[following])))
+    component = [-1] * nodes
+    for root in reversed(finished):
+        waiting = [root] if component[root] < 0 else []
+        while waiting:
+            node = waiting.pop()
+            component[node] = root
+            waiting += [u for u in behind[node] if component[u] < 0]
+    return component

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -15,8 +16,9 @@ import numpy as np
 from instances.columns import Ints, describe, frozen, ragged_ints, require_int, require_rows, require_text
 from instances.errors import InputError
 from instances.jsonfile import require_keys
+from instances.options import Option
 
-OPTIONS: tuple[str, ...] = ()
+OPTIONS: Mapping[str, Option] = {}
 RAGGED = True
 #: The limit of a file that has none: ``usage_limit`` is optional in the contest's own reader.
 UNLIMITED = 2**63 - 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
+from instances import placement_file
 from instances.columns import (
     Floats,
     describe,
@@ -23,9 +25,10 @@ from instances.errors import InputError
 from instances.graph import Graph
 from instances.importers import placement
 from instances.jsonfile import require_keys
+from instances.options import Option
 
 FORMAT = "shardmark/pipeline/1"
-OPTIONS = ("stages",)
+OPTIONS: Mapping[str, Option] = {"stages": Option(int, "number of stages")}
 RAGGED = True
 
 
@@ -127,7 +130,7 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     Where the file says nothing, bandwidth is 1, memory unlimited, and nodes have no parameters and are named by
     their numbers. A graph of the placement paper is read as `instances.importers.placement` says.
     """
-    if placement.recognises(document):
+    if placement_file.recognises(document):
         document = {"format": FORMAT, **placement.as_pipeline(document, source)}
     require_keys(
         document,

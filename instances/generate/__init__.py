@@ -10,7 +10,7 @@ from typing import Any
 
 from instances.columns import describe
 from instances.errors import InputError
-from instances.generate import hand_solved, menus, model_graphs, random_graphs, sharding
+from instances.generate import hand_solved, menus, model_graphs, operators, random_graphs, sharding
 from instances.generate.draws import Draws
 
 __all__ = ["MEANING", "Family", "families"]
@@ -20,6 +20,7 @@ Parameter = int | float | str | None
 #: a running time may be measured as anything from nothing to twice what it is; and shares, chances and switches.
 MOST = {"nodes": 20_000, **dict.fromkeys(("jitter", "probability", "inside", "between", "rewiring", "tightness"), 1)}
 MOST |= dict.fromkeys(("joint", "loose", "training"), 1)
+MOST |= dict.fromkeys(("branching", "tied", "unsupported"), 1)
 #: Greatest values of all others: sums of products of them are far from the range of float64.
 MOST_INTEGER, MOST_FLOAT = 1_000_000, 10**15
 
@@ -73,13 +74,16 @@ def _misfit(value: Parameter, default: Parameter, most: int | None) -> str:
 
 #: What each parameter means, by name; the same name means the same in every family.
 MEANING: Mapping[str, str] = {
+    "accelerators": "accelerators to place on",
     "attached": "earlier nodes that every new node attaches to",
     "batch": "samples computed at once",
     "between": "probability of an edge between two groups",
     "blocks": "groups of nodes",
+    "branching": "from 0, a chain, to 1: how far back operators read, and how many read twice",
     "classes": "classes that the network tells apart",
     "cost_spread": "standard deviation of the random fraction that adds to a node's cost",
     "costs_from": "sizes of which a random fraction adds to a node's cost: all (of all tensors), own (of its own)",
+    "cpus": "CPUs to place on",
     "crosscut": "layers this far apart must agree on their strategies, 0: none",
     "depth": "layers of the network: 50, 101 or 152",
     "expert_groups": "separate operators that the experts of a layer are computed in",
@@ -101,13 +105,16 @@ MEANING: Mapping[str, str] = {
     "pixels": "height and width of the image",
     "probability": "probability of an edge",
     "rewiring": "probability that an edge of the ring leads elsewhere",
+    "room": "memory of all accelerators over the sizes of all nodes",
     "sequence": "tokens of a sample",
     "size_mean": "mean size of a tensor",
     "size_spread": "standard deviation of the sizes of tensors",
     "stages": "blocks to partition into",
     "steps": "words of a sentence",
+    "tied": "share of nodes that must be on the device of their neighbour",
     "tightness": "memory limit from 0, what a fast assignment needs, to 1, what a frugal one needs",
     "training": "1: forward and backward pass, 0: forward only",
+    "unsupported": "share of nodes that only CPUs can process",
     "vocabulary": "different tokens",
     "width": "size of a token's vector, or channels of the first layer",
 }
@@ -116,6 +123,7 @@ REGAL = "partial reconstruction of the REGAL graphs, Archer et al. 2024, Appendi
 TRAP = "Archer et al. 2024, Lemma B.2 and Remark B.3"
 MTPP = "Archer et al. 2024, Section 2"
 ALPA = "cost model after Zheng et al., OSDI 2022"
+DEVICES = "after the operator graphs of Tarnawski et al., NeurIPS 2020"
 CONTEST = "after the instances of the ASPLOS/EuroSys 2025 contest"
 
 Parameters = dict[str, Parameter]
@@ -134,7 +142,7 @@ LSTM: Parameters = {"layers": 2, "steps": 20, "batch": 64, "width": 1024, "vocab
 @cache
 def families() -> Mapping[str, Family]:
     """Every family by its name."""
-    every = [*_random(), *_graphs(), *_shards(), *_solved()]
+    every = [*_random(), *_graphs(), *_shards(), *_solved(), *_placed()]
     return {family.name: family for family in every}
 
 
@@ -180,4 +188,15 @@ def _solved() -> list[Family]:
         Family("slicing-trap", "pipeline", {"stages": 8, "loose": 0}, f.slicing_trap, TRAP),
         Family("diamond", "intraop", {}, f.diamond),
         Family("triangle", "intraop", {}, f.triangle),
+    ]
+
+
+def _placed() -> list[Family]:
+    f = operators
+    devices: Parameters = {"accelerators": 3, "cpus": 1, "room": 1.5}
+    shape: Parameters = {"nodes": 40, "training": 0, "branching": 0.3, "unsupported": 0.05, "tied": 0.2, "jitter": 0.1}
+    return [
+        Family("crossing", "placement", {}, f.crossing),
+        Family("sandwich", "placement", {}, f.sandwich),
+        Family("operators", "placement", {**shape, **devices}, f.operators, DEVICES),
     ]

@@ -13,22 +13,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any
+
+from instances.options import Option
 
 __all__ = ["Option", "importers"]
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of an importer: values of ``kind``, one of ``choices`` if there are any; None where not given."""
-
-    kind: type
-    meaning: str
-    default: Any = None
-    choices: tuple[str, ...] = ()
 
 
 @cache

@@ -1,0 +1,372 @@
+"""Verdicts for ``placement``: loads of devices, or the schedule of one sample, and the rules that a placement keeps.
+
+Definitions: "Efficient Algorithms for Device Placement of DNN Graph Operators", Section 3 (devices, transfers,
+Definition 3.1), Section 5 (loads), Appendix A (the schedule), Appendix H (overlap, replication).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.verify import Verdict, malformed, misplaced
+from instances.columns import Floats, Ints, describe
+from instances.graph import Graph, find_cycle
+from instances.placement import Instance
+
+AT_ONCE = 1024  # groups whose contiguity is tested in one pass over the graph
+MOST_NAMED = 10  # groups named in a sentence, or sentences of one kind
+
+
+def verify(instance: Instance, solution: Any) -> Verdict:
+    """Judge a placement: accelerators are 0..k-1, CPUs the numbers after them.
+
+    ``[0, 0, 3, ...]``                          a device a node
+    ``{"device": [...], "slot": [...]}``        for latency: and the subgraph of its accelerator, which run in the order
+                                                of their numbers. Without slots forward nodes are 0, backward nodes 1
+    ``{"stage": [...], "replicas": [[...]]}``   for throughput: a stage a node, and the devices of each stage
+    ``{"fpgas": [{"nodes": [...]}], "cpus"}``   what the paper's program writes: ids on each device; a node that is
+                                                missing is where others of its colour are
+    """
+    latency = instance.objective == "latency"
+    if isinstance(solution, dict) and "fpgas" in solution:
+        solution = _from_published(instance, solution)
+        if isinstance(solution, str):
+            return malformed(solution)
+    if not isinstance(solution, dict):
+        solution = {"device": solution}
+    if not latency and solution.keys() == {"stage", "replicas"}:
+        groups = _stages(instance, solution["stage"], solution["replicas"])
+    elif {"device"} <= solution.keys() <= ({"device", "slot"} if latency else {"device"}):
+        groups = _devices(instance, solution["device"])
+    else:
+        known = "device and slot" if latency else "stage and replicas"
+        return malformed(f"solution: expected the keys {known}, found {', '.join(map(repr, solution)) or 'none'}")
+    if isinstance(groups, str):
+        return malformed(groups)
+    if not latency:
+        return _throughput(instance, groups)
+    slot = solution.get("slot")
+    reason = "" if slot is None else misplaced(slot, [instance.nodes] * instance.nodes, "a slot", "slot")
+    if reason:
+        return malformed(reason)
+    return _latency(instance, groups, instance.backward.astype(np.int64) if slot is None else np.array(slot))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """What nodes are put together in: devices, or stages with one device or more.
+
+    ``of``            shape (n,), int64: the group of each node, 0, 1, ...; every group has nodes
+    ``accelerator``   shape (g,), bool: whether it is on accelerators, else on CPUs
+    ``replicas``      shape (g,), int64: number of its devices
+    ``names``         what sentences call each
+    """
+
+    of: Ints
+    accelerator: NDArray[np.bool_]
+    replicas: Ints
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def sums(self, member: Ints, values: Floats) -> list[float]:
+        """Correctly rounded sum of the values of each group's members; ``member`` holds the group of each value."""
+        order = np.argsort(member, kind="stable")
+        cuts = np.searchsorted(member[order], np.arange(len(self) + 1)).tolist()
+        ordered = values[order].tolist()
+        return [math.fsum(ordered[a:b]) for a, b in pairwise(cuts)]
+
+
+# ---------------------------------------------------------------- forms of solutions
+
+
+def _from_published(instance: Instance, solution: dict[str, Any]) -> list[int] | str:
+    """The device of each node of a split as the paper's program writes it, or why it is none."""
+    position = {int(identity): v for v, identity in enumerate(instance.ids.tolist())}
+    device = [-1] * instance.nodes
+    for key, first, most in (("fpgas", 0, instance.accelerators), ("cpus", instance.accelerators, instance.cpus)):
+        entries = solution.get(key, [])
+        if not isinstance(entries, list) or len(entries) > most:
+            return f"{key}: expected a list of at most {most}, found {describe(entries)}"
+        for i, entry in enumerate(entries):
+            nodes = entry.get("nodes") if isinstance(entry, dict) else None
+            if not isinstance(nodes, list):
+                return f"{key}[{i}]: expected an object with a list of nodes, found {describe(entry)}"
+            for j, identity in enumerate(nodes):
+                v = position.get(identity, -1) if type(identity) is int else -1
+                if v < 0 or device[v] >= 0:
+                    expected = "the id of a node" if v < 0 else "every node once"
+                    return f"{key}[{i}].nodes[{j}]: expected {expected}, found {describe(identity)}"
+                device[v] = first + i
+    of_unit = {int(instance.unit[v]): d for v, d in enumerate(device) if d >= 0}
+    device = [of_unit.get(int(instance.unit[v]), -1) if d < 0 else d for v, d in enumerate(device)]
+    lost = next((v for v, d in enumerate(device) if d < 0), None)
+    return device if lost is None else f"fpgas: expected every node, node {instance.ids[lost]} is missing"
+
+
+def _devices(instance: Instance, device: Any) -> Groups | str:
+    count = instance.accelerators + instance.cpus
+    reason = misplaced(device, [count] * instance.nodes, "a device", "device")
+    if reason:
+        return reason
+    numbers, of = np.unique(np.array(device, dtype=np.int64), return_inverse=True)
+    names = tuple(_device_name(instance, number) for number in numbers.tolist())
+    return Groups(of.reshape(-1), numbers < instance.accelerators, np.ones(len(numbers), dtype=np.int64), names)
+
+
+def _device_name(instance: Instance, number: int) -> str:
+    return f"accelerator {number}" if number < instance.accelerators else f"CPU {number}"
+
+
+def _stages(instance: Instance, stage: Any, replicas: Any) -> Groups | str:
+    if not isinstance(replicas, list):
+        return f"replicas: expected a list with the devices of each stage, found {describe(replicas)}"
+    reason = misplaced(stage, [len(replicas)] * instance.nodes, "a stage", "stage")
+    if reason:
+        return reason
+    count, taken = instance.accelerators + instance.cpus, set[int]()
+    for i, devices in enumerate(replicas):
+        if not isinstance(devices, list):
+            return f"replicas[{i}]: expected a list of devices, found {describe(devices)}"
+        reason = misplaced(devices, [count] * len(devices), "a device", f"replicas[{i}]")
+        if reason:
+            return reason
+        if len({device < instance.accelerators for device in devices}) > 1:
+            return f"replicas[{i}]: expected accelerators or CPUs, found both"
+        if len(taken | set(devices)) < len(taken) + len(devices):
+            return f"replicas[{i}]: expected every device once, found one again"
+        if len(devices) > 1 and instance.allreduce is None:
+            return f"replicas[{i}]: expected one device, as there is no option allreduce, found {len(devices)}"
+        taken |= set(devices)
+    used, of = np.unique(np.array(stage, dtype=np.int64), return_inverse=True)
+    idle = next((i for i in used.tolist() if not replicas[i]), None)
+    if idle is not None:
+        return f"replicas[{idle}]: expected at least one device, the stage has nodes"
+    accelerator = np.array([replicas[i][0] < instance.accelerators for i in used.tolist()], dtype=bool)
+    counts = np.array([len(replicas[i]) for i in used.tolist()], dtype=np.int64)
+    return Groups(of.reshape(-1), accelerator, counts, tuple(f"stage {i}" for i in used.tolist()))
+
+
+# ---------------------------------------------------------------- rules
+
+
+def _broken(instance: Instance, groups: Groups) -> Iterator[str]:
+    """A sentence for each colour class that is torn, each node that is not supported, each memory that is exceeded."""
+    first = np.unique(instance.unit, return_index=True)[1][instance.unit]
+    for v in np.flatnonzero(groups.of != groups.of[first])[:MOST_NAMED].tolist():
+        u, there = first[v], groups.names[groups.of[first[v]]]
+        yield f"node {v}: expected {there}, where node {u} of its colour class is, found {groups.names[groups.of[v]]}"
+    for v in np.flatnonzero(groups.accelerator[groups.of] & ~instance.supported)[:MOST_NAMED].tolist():
+        yield f"node {v}: expected a CPU, accelerators do not support it, found {groups.names[groups.of[v]]}"
+    for g, total in enumerate(groups.sums(groups.of, instance.size)):
+        if groups.accelerator[g] and total > instance.capacity:
+            yield f"{groups.names[g]}: expected sizes of at most {instance.memory:.12g}, found {total:.12g}"
+
+
+def _cycle(instance: Instance, groups: Groups) -> str:
+    """A cycle in the quotient graph, as the names of its groups; empty if it is acyclic.
+
+    An edge between a forward and a backward node orders no groups. Backward edges count as reversed, as in
+    backpropagation, and if there is a cycle then, as they are: some graphs of the paper have them run like the forward
+    ones. The cycle is one of the first kind.
+    """
+    tail, head = instance.graph.tail, instance.graph.head
+    crossing = (groups.of[tail] != groups.of[head]) & (instance.backward[tail] == instance.backward[head])
+    tail, head = tail[crossing], head[crossing]
+    back = instance.backward[tail]
+    around: list[list[int]] = []
+    for reversed_ in (back, np.zeros_like(back)):
+        a, b = np.where(reversed_, head, tail), np.where(reversed_, tail, head)
+        around.append(find_cycle(len(groups), groups.of[a], groups.of[b]))
+    return _path(groups, around[0]) if all(around) else ""
+
+
+def _path(groups: Groups, path: Sequence[int]) -> str:
+    shown = [groups.names[g] for g in path[:MOST_NAMED]] + ["..."] * (len(path) > MOST_NAMED)
+    return " -> ".join(shown)
+
+
+def _torn(instance: Instance, groups: Groups) -> Iterator[str]:
+    """A sentence for each group whose forward nodes, or backward nodes, are not contiguous (Definition 3.1)."""
+    for part, nodes in (("forward", ~instance.backward), ("backward", instance.backward)):
+        members = np.bincount(groups.of[nodes], minlength=len(groups))
+        several = np.flatnonzero(members > 1)
+        for begin in range(0, len(several), AT_ONCE):
+            for v in _returns(instance, groups, nodes, several[begin : begin + AT_ONCE]):
+                name = groups.names[groups.of[v]]
+                yield f"{name}: expected contiguous {part} nodes, a path leaves it and comes back to node {v}"
+
+
+def _returns(instance: Instance, groups: Groups, inside: NDArray[np.bool_], chosen: Ints) -> list[int]:
+    """For each of the ``chosen`` groups that is not contiguous, the first node that a path comes back to."""
+    bits = [0] * len(groups)
+    for place, g in enumerate(chosen.tolist()):
+        bits[g] = 1 << place
+    own = [bits[g] for g in groups.of.tolist()]
+    start, tail = (column.tolist() for column in instance.graph.in_csr)
+    counted = inside.tolist()
+    before = [0] * instance.nodes  # groups with a node that the node here can be reached from, or that it is in
+    left = [0] * instance.nodes  # groups that a path to the node here has left
+    found: dict[int, int] = {}
+    for v in instance.graph.topological_order.tolist():
+        if not counted[v]:
+            continue
+        for u in tail[start[v] : start[v + 1]]:
+            if counted[u]:
+                before[v] |= before[u]
+                left[v] |= left[u] | (before[u] & ~own[u])
+        if left[v] & own[v]:
+            found.setdefault(own[v], v)
+        before[v] |= own[v]
+    return list(found.values())
+
+
+# ---------------------------------------------------------------- throughput
+
+
+def _throughput(instance: Instance, groups: Groups) -> Verdict:
+    """Section 5: the largest load, or the sum of the largest forward and the largest backward load."""
+    violations = list(_broken(instance, groups))
+    cycle = _cycle(instance, groups)
+    if cycle and instance.contiguity == "acyclic":
+        violations.append(f"device: expected an acyclic quotient graph, found {cycle}")
+    if cycle and instance.contiguity == "contiguous":  # without a cycle no path leaves and comes back
+        violations += _torn(instance, groups)
+    passes = [~instance.backward, instance.backward]
+    if instance.schedule == "pipedream":
+        passes = [np.ones(instance.nodes, dtype=bool)]
+    cost = sum(max(_loads(instance, groups, nodes), default=0.0) for nodes in passes)
+    return Verdict(not violations, cost, tuple(violations), {"acyclic": not cycle})
+
+
+def _loads(instance: Instance, groups: Groups, nodes: NDArray[np.bool_]) -> list[float]:
+    """Time per sample of each group for these nodes, and for sending and receiving what they produce."""
+    time = np.where(groups.accelerator[groups.of], instance.accelerator_time, instance.cpu_time)
+    computing = groups.sums(groups.of[nodes], time[nodes])
+    receiver, received, sent = _tensors(instance, groups.of, nodes)
+    incoming = _on_accelerators(groups, groups.sums(receiver, instance.transfer[received]))
+    outgoing = _on_accelerators(groups, groups.sums(groups.of[sent], instance.transfer[sent]))
+    sizes = groups.sums(groups.of, instance.size)
+    parts = zip(incoming, computing, outgoing, strict=True)
+    loads = [_overlapped(instance.overlap, *times) for times in parts]
+    return [
+        _replicated(instance, load, size, count)
+        for load, size, count in zip(loads, sizes, groups.replicas.tolist(), strict=True)
+    ]
+
+
+def _tensors(instance: Instance, of: Ints, nodes: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints, Ints]:
+    """Tensors that cross between groups: who receives which, each once a group, and which are sent, each once.
+
+    Only those that ``nodes`` produce, if it is given.
+    """
+    tail, head = instance.graph.tail, instance.graph.head
+    crossing = ~instance.artificial & (of[tail] != of[head])
+    if nodes is not None:
+        crossing &= nodes[tail]
+    pairs = np.unique(of[head[crossing]] * instance.nodes + tail[crossing])
+    return pairs // max(instance.nodes, 1), pairs % max(instance.nodes, 1), np.unique(tail[crossing]).astype(np.int64)
+
+
+def _on_accelerators(groups: Groups, sums: Iterable[float]) -> list[float]:
+    """Transfers: CPUs read and write RAM at no cost."""
+    return [value if on else 0.0 for value, on in zip(sums, groups.accelerator.tolist(), strict=True)]
+
+
+def _overlapped(overlap: str, incoming: float, computing: float, outgoing: float) -> float:
+    """Appendix H.1."""
+    if overlap == "none":
+        return math.fsum((incoming, computing, outgoing))
+    return max(computing, incoming + outgoing) if overlap == "half" else max(incoming, computing, outgoing)
+
+
+def _replicated(instance: Instance, load: float, size: float, count: int) -> float:
+    """Appendix H.2: samples are shared out among the devices of a stage, which synchronise what it holds."""
+    if count == 1:
+        return load
+    assert instance.allreduce is not None
+    share, synchronising = load / count, (count - 1) * size / (count * instance.allreduce)
+    return share + synchronising if instance.overlap == "none" else max(share, synchronising)
+
+
+# ---------------------------------------------------------------- latency
+
+
+def _latency(instance: Instance, devices: Groups, slot: Ints) -> Verdict:
+    """Appendix A: the end of the schedule in which everything starts as soon as its inputs are in RAM.
+
+    CPUs are one pool in which nothing waits for a core. A circular wait, as of a subgraph that is not contiguous, has
+    no schedule and no cost.
+    """
+    pool = Groups(  # colour classes may be on several CPUs
+        np.where(devices.accelerator[devices.of], devices.of, len(devices)),
+        np.append(devices.accelerator, False),
+        np.append(devices.replicas, 1),
+        (*devices.names, "the CPUs"),
+    )
+    violations = list(_broken(instance, pool))
+    tasks, turns = _tasks(instance, devices, slot)
+    if instance.contiguity == "contiguous":
+        violations += _too_many(instance, devices, tasks)
+    tail, head = (tasks.of[ends].astype(np.int64) for ends in (instance.graph.tail, instance.graph.head))
+    waits = np.concatenate([np.column_stack([tail, head])[tail != head], turns])
+    cycle = find_cycle(len(tasks), waits[:, 0], waits[:, 1])
+    if cycle:
+        violations.append(f"device: expected no circular wait, found {_path(tasks, cycle)}")
+        return Verdict(False, None, tuple(violations), {"acyclic": False})
+    return Verdict(not violations, _end(instance, tasks, waits), tuple(violations), {"acyclic": True})
+
+
+def _tasks(instance: Instance, devices: Groups, slot: Ints) -> tuple[Groups, Ints]:
+    """What is executed without interruption, subgraphs and single nodes on CPUs; and which subgraph follows which.
+
+    The latter has the shape (pairs, 2).
+    """
+    on = devices.accelerator[devices.of]
+    key = np.where(on, devices.of * instance.nodes + slot, len(devices) * instance.nodes + np.arange(instance.nodes))
+    known, first, of = np.unique(key, return_index=True, return_inverse=True)
+    owner = devices.of[first]
+    follows = on[first][1:] & (owner[1:] == owner[:-1]) & on[first][:-1]
+    turns = np.flatnonzero(follows)
+    names = tuple(
+        f"{devices.names[owner[i]]}, slot {slot[v]}" if on[v] else f"node {v} on a CPU"
+        for i, v in enumerate(first.tolist())
+    )
+    tasks = Groups(of.reshape(-1), on[first], np.ones(len(known), dtype=np.int64), names)
+    return tasks, np.column_stack([turns, turns + 1])
+
+
+def _too_many(instance: Instance, devices: Groups, tasks: Groups) -> Iterator[str]:
+    """A sentence for each accelerator with more than one subgraph, but for one of either pass."""
+    for g in np.flatnonzero(devices.accelerator):
+        nodes = np.flatnonzero(devices.of == g)
+        held = np.unique(tasks.of[nodes])
+        passes = np.unique(np.column_stack([tasks.of[nodes], instance.backward[nodes]]), axis=0)
+        if len(held) > 2 or (len(held) == 2 and passes[:, 1].tolist() not in ([0, 1], [1, 0])):
+            yield f"{devices.names[g]}: expected one subgraph, or one of either pass, found {len(held)}"
+
+
+def _end(instance: Instance, tasks: Groups, waits: Ints) -> float:
+    """When the last task ends; ``waits`` has the pairs of tasks of which the second waits for the first."""
+    receiver, received, sent = _tensors(instance, tasks.of)
+    time = np.where(tasks.accelerator[tasks.of], instance.accelerator_time, instance.cpu_time)
+    moving = tasks.accelerator[receiver], tasks.accelerator[tasks.of[sent]]
+    member = np.concatenate([tasks.of, receiver[moving[0]], tasks.of[sent][moving[1]]])
+    spent = np.concatenate([time, instance.transfer[received][moving[0]], instance.transfer[sent][moving[1]]])
+    duration = tasks.sums(member, spent)
+    pairs = np.unique(waits, axis=0)
+    order = Graph(len(tasks), pairs[:, 0], pairs[:, 1])
+    start, before = (column.tolist() for column in order.in_csr)
+    finish = [0.0] * len(tasks)
+    for task in order.topological_order.tolist():
+        ready = max((finish[other] for other in before[start[task] : start[task + 1]]), default=0.0)
+        finish[task] = ready + duration[task]
+    return max(finish, default=0.0)

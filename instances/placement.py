@@ -1,0 +1,214 @@
+"""Track ``placement``: operators on accelerators and CPUs, for throughput or latency (Tarnawski et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from instances import placement_file
+from instances.columns import Floats, require_number, require_text
+from instances.errors import InputError
+from instances.jsonfile import require_keys
+from instances.options import Option
+from instances.placement_file import Workload, recognises
+
+__all__ = ["OPTIONS", "Instance", "greatest", "parse", "recognises", "to_document"]
+
+OPTIONS: Mapping[str, Option] = {
+    "objective": Option(
+        str, "largest load of a device, or time of one sample", "throughput", ("throughput", "latency")
+    ),
+    "contiguity": Option(
+        str,
+        "what a device may hold: a contiguous set, one in an acyclic quotient graph, or any",
+        "contiguous",
+        ("contiguous", "acyclic", "free"),
+    ),
+    "schedule": Option(
+        str, "of training: forward and backward in turn, or one after the other", "pipedream", ("pipedream", "gpipe")
+    ),
+    "overlap": Option(
+        str, "of communication with computation: none, one channel, or one each way", "none", ("none", "half", "full")
+    ),
+    "allreduce": Option(float, "bandwidth that replicas of a stage synchronise with (default: no replication)"),
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Instance(Workload):
+    """A `placement_file.Workload` and what makes a placement of it good.
+
+    ``objective``   "throughput": the largest load of a device (Section 5); "latency": the time that one sample takes
+                    (Section 4, Appendix A)
+    ``contiguity``  "contiguous": a device holds a contiguous set, forward and backward nodes apart (Definition 3.1);
+                    "acyclic": and the devices follow one another; "free": any set, for latency any number of
+                    contiguous sets
+    ``schedule``    "pipedream": the largest sum of forward and backward load; "gpipe": the sum of the largest ones
+                    (Section 5.3)
+    ``overlap``     "none": a load is the sum of transfers and computation; "half": the larger of both; "full": the
+                    largest of transfers in, computation, transfers out (Appendix H.1)
+    ``allreduce``   size per time at which replicas of a stage synchronise (Appendix H.2); None: there are none
+    """
+
+    track: ClassVar[str] = "placement"
+
+    objective: str = "throughput"
+    contiguity: str = "contiguous"
+    schedule: str = "pipedream"
+    overlap: str = "none"
+    allreduce: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.accelerators + self.cpus:
+            raise InputError(self.source, "maxFPGAs", "expected at least one accelerator or CPU")
+        for name, option in OPTIONS.items():
+            if option.choices and getattr(self, name) not in option.choices:
+                expected = f"expected one of {', '.join(option.choices)}, found {getattr(self, name)!r}"
+                raise InputError(self.source, f"option {name}", expected)
+        if self.allreduce is not None and not 0 < self.allreduce < np.inf:
+            raise InputError(self.source, "option allreduce", f"expected a positive number, found {self.allreduce}")
+        self._refuse_combinations()
+        if not self.cpus:
+            self._refuse_hopeless()
+        with np.errstate(over="ignore"):  # no schedule takes longer than all on one device after the other, all sent
+            sent = self.transfer * (2 + np.diff(self.graph.out_csr[0]))
+            total = self.cpu_time.sum() + self.accelerator_time.sum() + sent.sum() + self.size.sum()
+        if not np.isfinite(total / min(self.allreduce or 1.0, 1.0)):
+            raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
+
+    def _refuse_combinations(self) -> None:
+        given = {name: getattr(self, name) for name in OPTIONS if getattr(self, name) != OPTIONS[name].default}
+        if self.objective == "latency":
+            for name in given:
+                if name != "objective" and given[name] != "free":
+                    expected = f"expected none but contiguous and free with latency, found {given[name]}"
+                    raise InputError(self.source, f"option {name}", expected)
+        if self.allreduce is not None and self.schedule == "gpipe":
+            raise InputError(self.source, "option allreduce", "expected it with the schedule pipedream only")
+
+    def _refuse_hopeless(self) -> None:
+        """InputError if there are no CPUs, and the accelerators cannot hold the nodes."""
+        for v in np.flatnonzero(~self.supported)[:1]:
+            expected = f"expected a node that accelerators support, as there are no CPUs{self._and_its_class(v)}"
+            raise InputError(self.source, f"nodes[{v}].supportedOnFpga", expected)
+        sizes = self.of_units(self.size)[self.unit]
+        for v in np.flatnonzero(sizes > self.capacity)[:1]:
+            expected = f"expected at most the memory {self.memory:g}, as there are no CPUs, found {sizes[v]:g}"
+            raise InputError(self.source, f"nodes[{v}].size", f"{expected}{self._and_its_class(v)}")
+        total = float(self.size.sum())
+        if total > self.accelerators * self.capacity:
+            expected = f"expected at least {total / self.accelerators:g} for sizes of {total:g} without CPUs"
+            raise InputError(self.source, "maxSizePerFPGA", f"{expected}, found {self.memory:g}")
+
+    def _and_its_class(self, v: int) -> str:
+        count = int(np.count_nonzero(self.unit == self.unit[v]))
+        return f" (in a colour class of {count} nodes)" if count > 1 else ""
+
+    def summary(self) -> dict[str, Any]:
+        """Facts for ``shardmark info`` and the leaderboard."""
+        outdegree, members = np.diff(self.graph.out_csr[0]), np.bincount(self.unit, minlength=1)
+        forward = np.unique(self.unit[~self.backward])
+        return {
+            "track": self.track,
+            "name": self.name,
+            **{name: getattr(self, name) for name in OPTIONS},
+            "nodes": self.nodes,
+            "edges": self.edges,
+            "backward_nodes": int(self.backward.sum()),
+            "orphaned_nodes": int((self.backward & ~np.isin(self.unit, forward)).sum()),
+            "unsupported_nodes": int((~self.supported).sum()),
+            "units": len(members),
+            "largest_unit": int(members.max()),
+            "largest_outdegree": int(outdegree.max(initial=0)),
+            "sources": int((np.diff(self.graph.in_csr[0]) == 0).sum()),
+            "sinks": int((outdegree == 0).sum()),
+            "accelerators": self.accelerators,
+            "cpus": self.cpus,
+            "memory": self.memory,
+            "total_size": float(self.size.sum()),
+            "total_cpu_time": float(self.cpu_time.sum()),
+            "total_accelerator_time": float(self.accelerator_time.sum()),
+            "simple_bound": self.load_bound() if self.objective == "throughput" else self.path_bound(),
+        }
+
+    def unit_times(self) -> tuple[Floats, Floats]:
+        """What each unit takes on an accelerator and on a CPU; infinite where it cannot be."""
+        unfit = (self.of_units(~self.supported) > 0) | (self.of_units(self.size) > self.capacity)
+        accelerator = np.where(unfit | (self.accelerators == 0), np.inf, self.of_units(self.accelerator_time))
+        cpu = np.where(self.cpus == 0, np.inf, self.of_units(self.cpu_time))
+        return accelerator, cpu
+
+    def load_bound(self) -> float:
+        """No throughput is better than that of all work spread evenly, each unit where that is best; memory ignored.
+
+        Dual of the linear relaxation: for every share s, sum over units of min(s a / k, (1 - s) c / l) is a bound;
+        the best share is found by golden section, as the sum is concave in it. Rounded down a little.
+        """
+        accelerator, cpu = self.unit_times()
+        largest = 0.0 if self.allreduce else float(np.minimum(accelerator, cpu).max(initial=0.0))
+        if not self.accelerators or not self.cpus:
+            spread = float((cpu if self.cpus else accelerator).sum()) / (self.accelerators + self.cpus)
+        else:
+            spread = greatest(lambda share: _spread(share, accelerator / self.accelerators, cpu / self.cpus))
+        return max(largest, spread) * (1 - 1e-12)
+
+    def path_bound(self) -> float:
+        """No sample takes less than some path's nodes, each on the faster device; transfers ignored."""
+        can = np.isfinite(self.unit_times()[0])[self.unit]
+        fastest = np.where(can, self.accelerator_time, np.inf)
+        fastest = np.minimum(fastest, self.cpu_time if self.cpus else np.inf).tolist()
+        start, tail = (column.tolist() for column in self.graph.in_csr)
+        finish = [0.0] * self.nodes
+        for v in self.graph.topological_order.tolist():
+            finish[v] = fastest[v] + max((finish[u] for u in tail[start[v] : start[v + 1]]), default=0.0)
+        return max(finish, default=0.0) * (1 - 1e-12)
+
+
+def greatest(concave: Any) -> float:
+    """The greatest value met in a golden section search for the maximum of a concave function on (0, 1)."""
+    ratio, low, high = (5**0.5 - 1) / 2, 0.0, 1.0
+    points = [1 - ratio, ratio]
+    values = [concave(points[0]), concave(points[1])]
+    best = max(values)
+    for _ in range(50):
+        left = values[0] >= values[1]
+        low, high = (low, points[1]) if left else (points[0], high)
+        new = high - ratio * (high - low) if left else low + ratio * (high - low)
+        value = concave(new)
+        best = max(best, value)
+        points = [new, points[0]] if left else [points[1], new]
+        values = [value, values[0]] if left else [values[1], value]
+    return float(best)
+
+
+def _spread(share: float, accelerator: Floats, cpu: Floats) -> float:
+    return float(np.minimum(share * accelerator, (1 - share) * cpu).sum())
+
+
+def parse(document: Any, source: str, **given: Any) -> Instance:
+    """Build an instance from the paper's JSON; options that are ``given`` override those in the file.
+
+    A file may carry options under a key of ours, ``options``, which the paper's program ignores.
+    """
+    fields = placement_file.read(document, source)
+    carried = require_keys(document.get("options", {}), source, "options", (), tuple(OPTIONS))
+    return Instance(**fields, **_options({**carried, **given}, source))
+
+
+def _options(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Values of options, each of its kind."""
+    convert = {str: require_text, float: require_number}
+    return {
+        name: None if value is None else convert[OPTIONS[name].kind](value, source, f"option {name}")
+        for name, value in values.items()
+    }
+
+
+def to_document(instance: Instance) -> dict[str, Any]:
+    """The paper's JSON of an instance, with the options that are not what they are by default."""
+    options = {name: getattr(instance, name) for name in OPTIONS if getattr(instance, name) != OPTIONS[name].default}
+    return {**({"options": options} if options else {}), **placement_file.document(instance)}

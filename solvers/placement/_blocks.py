@@ -1,0 +1,38 @@
+"""What no contiguous placement parts, in topological order: colocation units, and those on a cycle together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.graph import Graph, strong_components
+from instances.placement import Instance
+
+
+def blocks(instance: Instance) -> Ints:
+    """Shape (n,): the block of each node, 0, 1, ... in a topological order, smallest node first.
+
+    Forward edges lead from a block to itself or a later one. So do backward edges of a training graph, or they all do
+    so reversed, as in backpropagation: whichever leaves more blocks.
+    """
+    tail, head = instance.graph.tail, instance.graph.head
+    together = instance.backward[tail] == instance.backward[head]
+    tail, head = tail[together], head[together]
+    back = instance.backward[tail]
+    ways = [_ordered(instance.unit, np.where(turned, head, tail), np.where(turned, tail, head)) for turned in
+            ([back, np.zeros_like(back)] if instance.training else [back])]  # fmt: skip
+    return max(ways, key=lambda block: int(block.max(initial=-1)))
+
+
+def _ordered(unit: Ints, tail: Ints, head: Ints) -> Ints:
+    """The rank of each node's component of units among all, where components follow the edges."""
+    units = int(unit.max(initial=-1)) + 1
+    pairs = np.unique(np.column_stack([unit[tail], unit[head]]), axis=0)
+    component = np.array(strong_components(units, pairs.tolist()), dtype=np.int64)
+    number = np.unique(component, return_inverse=True)[1].reshape(-1)
+    ends = np.unique(number[pairs], axis=0)
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    order = Graph(int(number.max(initial=-1)) + 1, ends[:, 0], ends[:, 1]).topological_order
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[number][unit]

@@ -1,0 +1,14 @@
+"""Lower bound on latency: the longest path, each node where it is fastest."""
+
+from __future__ import annotations
+
+from instances.placement import Instance
+from solvers.registry import Declined, Run, bound
+
+
+@bound(track="placement", source="Tarnawski et al. 2020, Figure 5, Constraints (8) to (10)")
+def critical_path(instance: Instance, run: Run) -> None:
+    """Add up a longest path of nodes, each on the faster device, without transfers."""
+    if instance.objective != "latency":
+        raise Declined("samples overlap in a pipeline")
+    run.bound(instance.path_bound())

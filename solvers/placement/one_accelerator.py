@@ -1,0 +1,19 @@
+"""Everything on one accelerator: what every split is measured against."""
+
+from __future__ import annotations
+
+from instances.placement import Instance
+from solvers.registry import Declined, Run, solver
+
+
+@solver(track="placement", source="Tarnawski et al. 2020, Table 2, single accelerator")
+def one_accelerator(instance: Instance, run: Run) -> None:
+    """Place all nodes on the first accelerator; declines a graph that it does not support or has no memory for."""
+    if not instance.accelerators:
+        raise Declined("there are no accelerators")
+    if not instance.supported.all():
+        raise Declined("accelerators do not support every node")
+    if instance.size.sum() > instance.capacity:
+        raise Declined("the graph does not fit the memory of one accelerator")
+    together = [0] * instance.nodes
+    run.report(together if instance.objective == "throughput" else {"device": together, "slot": together})
