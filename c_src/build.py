@@ -22,6 +22,8 @@ HEADERS = (
     "dominate.h",
     "contract.h",
     "blocks.h",
+    "ideals.h",
+    "ideals_split.h",
 )
 INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
 SOURCES = (
@@ -39,6 +41,8 @@ SOURCES = (
     "dominate.c",
     "contract.c",
     "blocks.c",
+    "ideals.c",
+    "ideals_split.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")
 READER_SOURCES = ("scan.c", "digest.c")

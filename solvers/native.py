@@ -490,6 +490,119 @@ class Softened:
         return value
 
 
+@dataclass(frozen=True)
+class Ideals:
+    """All ideals of a graph, subsets first; the first one is empty, the last one is the whole graph.
+
+    ``start``  shape (ideals + 1,), int64: the maximal nodes of ideal i are ``node[start[i]:start[i + 1]]``, ascending
+    ``node``   shape (links,), int32
+    ``less``   shape (links,), int32: the ideal without that node
+    """
+
+    start: Longs
+    node: Index
+    less: Index
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+
+class IdealsCore:
+    """The ideals of a graph whose edges lead to greater numbers, else ValueError; see ``ideals.h``.
+
+    ``stop``  shape (1,), int32: made 1 by another thread, it ends the counting with what has been found
+    """
+
+    def __init__(self, graph: Graph, stop: Index) -> None:
+        self._columns = [_in(column) for column in (*graph.out_csr, *graph.in_csr)]
+        self._order = ffi.new("struct shard_order *", (graph.nodes, *self._columns))
+        self._stop = _in(_shaped(stop, (1,)))
+
+    def count(self, most: int, most_links: int) -> tuple[int, int]:
+        """Numbers of ideals and of their maximal nodes, both as far as neither exceeds what is allowed by much."""
+        ideals, links = ffi.new("int64_t *"), ffi.new("int64_t *")
+        _check(lib.shard_count_ideals(self._order, most, most_links, self._stop, ideals, links))
+        return ideals[0], links[0]
+
+    def list(self, count: int, links: int) -> Ideals:
+        """The ideals, of these numbers, below 2^31."""
+        start = np.empty(count + 1, dtype=np.int64)
+        node, less = np.empty(links, dtype=np.int32), np.empty(links, dtype=np.int32)
+        _check(lib.shard_list_ideals(self._order, count, _out(start), _out(node), _out(less)))
+        return Ideals(start, node, less)
+
+
+@dataclass(frozen=True)
+class Nets:
+    """Sets of nodes; an accelerator pays for each of which it has some nodes and not all.
+
+    ``start``    shape (n + 1,), int64: node v is on the nets ``of[start[v]:start[v + 1]]``
+    ``of``       shape (pins,), int32
+    ``cost``     shape (nets,), float64
+    ``members``  shape (nets,), int32: number of nodes
+    """
+
+    start: Longs
+    of: Index
+    cost: Floats
+    members: Index
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Numbers of accelerators, with memory, and of CPUs, and what nodes cost on them: arrays of shape (n,), float64.
+
+    ``accelerator_time`` is infinite where a node is not supported.
+    """
+
+    accelerators: int
+    cpus: int
+    memory: float
+    accelerator_time: Floats
+    cpu_time: Floats
+    size: Floats
+    nets: Nets
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that `split_ideals` takes for an ideal."""
+        return 8 * (self.accelerators + 1) * (self.cpus + 1) + 8
+
+
+@dataclass(frozen=True)
+class IdealSplit:
+    """A chain of ideals, each one's nodes without those of the next one on a device of their own.
+
+    ``cost``    the greatest load of a device
+    ``device``  shape (n,), int32: accelerators 0, 1, ..., then CPUs
+    ``pairs``   pairs of ideals that were looked at
+    """
+
+    cost: float
+    device: Index
+    pairs: int
+
+
+def split_ideals(devices: Devices, ideals: Ideals, limit: float, relief: Floats, stop: Index) -> IdealSplit | None:
+    """The best split whose loads are below ``limit``; None if there is none, or if stopped.
+
+    ``relief``  shape (cpus + 1,): the accelerator time of all supported nodes that 0, 1, ... CPUs can take over at
+                most with loads below the limit
+    ``stop``    shape (1,), int32: ends the search soon after another thread makes it 1
+    """
+    n, nets, rows = len(devices.size), devices.nets, (devices.accelerators + 1) * (devices.cpus + 1)
+    times = (_floats(column, (n,)) for column in (devices.accelerator_time, devices.cpu_time, devices.size))
+    columns: list[NDArray[Any]] = [*times, nets.start, nets.of, nets.cost, nets.members]
+    pointers = [_in(column) for column in columns]
+    sizes = (n, len(nets.cost), devices.accelerators, devices.cpus)
+    struct = ffi.new("struct shard_devices *", (*sizes, devices.memory, *pointers))
+    best, cost, device, pairs = np.empty(rows * len(ideals)), np.empty(1), np.empty(n, np.int32), ffi.new("int64_t *")
+    links = len(ideals), _in(ideals.start), _in(ideals.node), _in(ideals.less)
+    given = limit, _in(_floats(relief, (devices.cpus + 1,))), _in(_shaped(stop, (1,)))
+    _check(lib.shard_split_ideals(struct, *links, *given, _out(best), _out(cost), _out(device), pairs))
+    return IdealSplit(float(cost[0]), device, pairs[0]) if math.isfinite(cost[0]) else None
+
+
 def _filled(count: Longs) -> Longs:
     """Rounded up to the number of values that the core computes side by side."""
     return (count + 7) // 8 * 8
