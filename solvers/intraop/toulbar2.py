@@ -9,18 +9,16 @@ import numpy as np
 from instances.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._dual import Dual
-from solvers.intraop._network import BUDGET, Minimum, Network, Status
+from solvers.intraop._network import BUDGET, Network, Status
 from solvers.intraop._problem import worst_steps
 from solvers.intraop._program_dual import price
 from solvers.intraop._program_memory import memory_of_steps
 from solvers.intraop._program_run import Task, prove
-from solvers.intraop._program_toulbar2 import in_child
+from solvers.intraop._program_toulbar2 import bounded
 from solvers.registry import Run, bound
 
 #: Fraction of the time for the first multipliers.
 FIRST = 0.2
-#: Message passing goes on while an iteration gains more than the fraction; share of the remaining time for it all.
-STAGES = ((0.01, 0.1), (0.001, 0.3), (0.00001, 1.0))
 #: Steps that get a multiplier at once where a minimum breaks the limit.
 MORE_ROWS = 3
 #: What a step along a subgradient is multiplied by where the bound does not rise, and the least it may become.
@@ -65,17 +63,11 @@ class _Lagrangian:
     def improve(self) -> None:
         """Minimise under the multipliers, report the bound, and change the multipliers by what the minimum uses."""
         penalty, worth = self._penalty()
-        for accuracy, share in STAGES:
-            found = self._minimise(penalty, accuracy, share * self.task.remaining())
-            if found is None:
-                continue
+        for found in bounded(self.network, penalty, self.task.remaining):
             if found.status == Status.IMPOSSIBLE:
                 self.open = self.possible = False
                 return
-            proven = found.bound
-            if found.status == Status.OPTIMAL and found.value is not None:
-                proven = self.network.cost(found.value, penalty)
-            proven = -(-(proven - worth) // self.network.scale)
+            proven = -(-(found.bound - worth) // self.network.scale)
             self.task.prove(proven)
             if found.status == Status.OPTIMAL and found.value is not None:
                 self._move(found.value, proven)
@@ -92,14 +84,6 @@ class _Lagrangian:
             if sum(np.maximum.reduceat(penalty, start).tolist()) < BUDGET:
                 return penalty, worth
             unit = unit / 2  # any multipliers give a bound
-
-    def _minimise(self, penalty: Ints, accuracy: float, seconds: float) -> Minimum | None:
-        until = time.monotonic() + seconds
-
-        def job() -> Minimum:
-            return self.network.minimise(penalty, seconds, until, discrepancies=0, accuracy=accuracy)
-
-        return in_child(job, until)
 
     def _move(self, value: Ints, proven: int) -> None:
         """Take a step along the subgradient, to where the bound would be that of the first solution if it were linear.

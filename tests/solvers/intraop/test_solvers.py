@@ -81,6 +81,11 @@ def test_an_empty_instance(tiny, solver):
     assert run(solver, tiny.make([])).solutions == [[]]
 
 
+def test_the_relaxation_solves_what_leaves_no_choice(tiny):
+    found = run(cfn_relaxed, tiny.make([(0, 2, [3], [1]), (1, 3, [4], [1])], [], limit=5))
+    assert (found.bounds, found.solutions) == ([7], [[0, 0]])
+
+
 @pytest.mark.parametrize("bound", [simple, cfn_relaxed])
 def test_bounds_of_an_empty_instance(tiny, bound):
     assert run(bound, tiny.make([])).bounds == [0]
