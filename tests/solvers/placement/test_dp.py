@@ -1,0 +1,322 @@
+"""The dynamic program over ideals: against every placement of small graphs, and against published optima."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.verify.placement import verify
+from instances import InputError, load
+from instances.placement import Instance, parse
+from solvers.placement._contracted import contractions, strong_components
+from solvers.placement._ideals import IdealProgram
+from solvers.placement.dp import dp, dpl
+from solvers.registry import Declined, LocalRun
+
+MIRROR = os.environ.get("SHARDMARK_MIRROR")
+THROUGHPUT = Path(MIRROR or "") / "msr-fiddle" / "dnn-partitioning" / "throughput-inputs"
+
+
+def random_document(rng: np.random.Generator, most_nodes: int = 8) -> dict[str, Any]:
+    """A graph in the paper's format, with a backward pass half of the time."""
+    n = int(rng.integers(1, most_nodes + 1))
+    backward = np.arange(n) >= (n if rng.random() < 0.5 else rng.integers(0, n + 1))
+    whole = rng.random() < 0.5
+    number = (lambda high: int(rng.integers(0, high))) if whole else (lambda high: float(rng.random() * high))
+    density, unsupported, coloured = rng.random(3) * (0.6, 0.3, 0.7)
+    nodes = [
+        {
+            "id": 7 * v - 3,
+            "supportedOnFpga": bool(rng.random() >= unsupported),
+            "cpuLatency": number(30) if rng.random() < 0.8 else 0,
+            "fpgaLatency": number(8) if rng.random() < 0.7 else 0,
+            "isBackwardNode": bool(backward[v]),
+            "size": number(6),
+            **({"colorClass": int(rng.integers(0, 5))} if rng.random() < coloured else {}),
+        }
+        for v in range(n)
+    ]
+    cost = [number(6) for _ in range(n)]
+    edges = [
+        {"sourceId": 7 * u - 3, "destId": 7 * v - 3, "cost": cost[u], "isArtificial": bool(rng.random() < 0.1)}
+        for u, v in itertools.combinations(range(n), 2)
+        if rng.random() < density
+    ]
+    devices = [(1, 0), (2, 0), (3, 0), (0, 2), (1, 1), (2, 1), (1, 2), (4, 0), (2, 2)]
+    accelerators, cpus = devices[int(rng.integers(0, len(devices) if n <= 6 else 7))]
+    memory = 100 if rng.random() < 0.5 else number(20)
+    return {
+        "maxSizePerFPGA": memory,
+        "maxFPGAs": accelerators,
+        "maxCPUs": cpus,
+        "nodes": nodes,
+        "edges": edges,
+        "options": {"contiguity": "acyclic"},
+    }
+
+
+def random_instances(count: int, seed: int) -> list[Instance]:
+    rng, found = np.random.default_rng(seed), list[Instance]()
+    while len(found) < count:
+        document = random_document(rng)
+        with contextlib.suppress(InputError):  # what no accelerators can hold, where there are no CPUs
+            found.append(parse(document, f"graph {len(found)}"))
+    return found
+
+
+def all_placements(instance: Instance) -> np.ndarray:
+    """Shape (placements, n): every placement that keeps colour classes together."""
+    units = int(instance.unit.max()) + 1
+    grid = np.indices((instance.accelerators + instance.cpus,) * units)
+    return grid.reshape(units, -1).T[:, instance.unit]
+
+
+def costs(instance: Instance, device: np.ndarray) -> np.ndarray:
+    """Shape (placements,): the greatest load of each row of devices; infinite where it is no acyclic placement."""
+    worst = np.where(acyclic(instance, device), 0.0, np.inf)
+    readers = [
+        [v for u, v, off in zip(instance.graph.tail, instance.graph.head, instance.artificial, strict=True)
+         if u == made and not off]
+        for made in range(instance.nodes)
+    ]  # fmt: skip
+    for d in range(instance.accelerators + instance.cpus):
+        mine = device == d
+        if d >= instance.accelerators:
+            worst = np.maximum(worst, mine @ instance.cpu_time)
+            continue
+        load = mine @ instance.accelerator_time
+        for u, reading in enumerate(readers):
+            here, elsewhere = mine[:, reading].any(axis=1), (~mine[:, reading]).any(axis=1)
+            load += instance.transfer[u] * np.where(mine[:, u], elsewhere, here)
+        unfit = mine[:, ~instance.supported].any(axis=1) | (mine @ instance.size > instance.capacity)
+        worst = np.maximum(worst, np.where(unfit, np.inf, load))
+    return worst
+
+
+def acyclic(instance: Instance, device: np.ndarray) -> np.ndarray:
+    """Whether some order of the devices suits forward edges, and backward edges all reversed or all as they are."""
+    ends = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
+    forward = [(u, v) for u, v in ends if not instance.backward[v]]
+    backward = [(u, v) for u, v in ends if instance.backward[u]]
+    turned = [(v, u) for u, v in backward]
+    return ~has_cycle(instance, device, forward + turned) | ~has_cycle(instance, device, forward + backward)
+
+
+def has_cycle(instance: Instance, device: np.ndarray, ends: list[tuple[int, int]]) -> np.ndarray:
+    count = instance.accelerators + instance.cpus
+    reach = np.zeros((len(device), count, count), dtype=bool)
+    rows = np.arange(len(device))
+    for u, v in ends:
+        reach[rows, device[:, u], device[:, v]] |= device[:, u] != device[:, v]
+    for d in range(count):
+        reach |= reach[:, :, d, None] & reach[:, d, None, :]
+    return np.einsum("pdd->pd", reach).any(axis=1)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_equals_the_best_of_all_placements(seed: int) -> None:
+    for instance in random_instances(50, seed):
+        optimum = costs(instance, all_placements(instance)).min()
+        run = LocalRun()
+        dp(instance, run)
+        if math.isinf(optimum):
+            assert run.solutions == run.bounds == []
+            continue
+        assert costs(instance, np.array(run.solutions))[-1] == pytest.approx(optimum, rel=1e-9)
+        assert optimum * (1 - 1e-9) - 1e-12 <= run.bounds[0] <= optimum
+        verdict = verify(instance, run.solutions[-1].tolist())
+        assert verdict.feasible
+        assert verdict.cost == pytest.approx(optimum, rel=1e-9)
+
+
+def test_linear_extensions_give_placements_no_better_than_the_best() -> None:
+    found = 0
+    for instance in random_instances(100, 77):
+        run = LocalRun()
+        dpl(instance, run)
+        for solution in run.solutions:
+            cost = costs(instance, solution[None])[0]
+            assert costs(instance, all_placements(instance)).min() - 1e-9 <= cost < math.inf
+            found += 1
+    assert found > 50
+
+
+def test_without_the_split_of_a_linear_extension_the_best_is_the_same() -> None:
+    for instance in random_instances(60, 5):
+        optimum = costs(instance, all_placements(instance)).min()
+        best = math.inf
+        for contracted in contractions(instance):
+            program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
+            placement = program.best(program.ideals(contracted.graph, 100.0), math.inf)
+            if placement is not None:
+                best = min(best, placement.cost)
+        assert best == pytest.approx(optimum, rel=1e-9)
+
+
+#: Table 1 of the paper: the printed values of DP and DPL.
+PUBLISHED = {
+    "OperatorGraphs/bert_l-3_inference.json": ("27.92", "27.92"),
+    "OperatorGraphs/bert_l-3_training.json": ("65.30", "65.30"),
+    "OperatorGraphs/bert_L-12_training.json": ("438.00", "438.00"),
+    "OperatorGraphs/resnet50_inference.json": ("124.35", "124.35"),
+    "LayerGraphs/bert24_inference.json": ("17.79", "17.79"),
+    "LayerGraphs/bert24_training.json": ("41.75", "41.75"),
+    "LayerGraphs/resnet50_training.json": ("78.63", "78.65"),
+    "LayerGraphs/gnmt_inference.json": ("32.91", "32.91"),
+}
+
+
+@pytest.mark.skipif(not THROUGHPUT.is_dir(), reason="needs the paper's files under SHARDMARK_MIRROR")
+@pytest.mark.parametrize("file", PUBLISHED)
+def test_published_optima(file: str) -> None:
+    instance = load(THROUGHPUT / file, "placement", contiguity="acyclic")
+    for method, expected in zip((dp, dpl), PUBLISHED[file], strict=True):
+        run = LocalRun()
+        method(instance, run)
+        verdict = verify(instance, run.solutions[-1].tolist())
+        assert verdict.feasible
+        assert f"{verdict.cost:.2f}" == expected
+    (proven,) = run_bounds(instance)
+    assert f"{proven:.2f}" == PUBLISHED[file][0]
+
+
+def run_bounds(instance: Instance) -> list[float]:
+    run = LocalRun()
+    dp(instance, run)
+    return run.bounds
+
+
+def line(nodes: int, **options: Any) -> Instance:
+    """Nodes in a row, each a unit of work, whose tensors are free to send."""
+    return parse(
+        {
+            "maxSizePerFPGA": nodes,
+            "maxFPGAs": 4,
+            "maxCPUs": 0,
+            "nodes": [
+                {"id": v, "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
+                for v in range(nodes)
+            ],
+            "edges": [{"sourceId": v, "destId": v + 1, "cost": 0} for v in range(nodes - 1)],
+            "options": {"contiguity": "acyclic", **options},
+        },
+        "line",
+    )
+
+
+def bare(nodes: int, **options: Any) -> Instance:
+    """Nodes without edges: every set of them is an ideal."""
+    document = {
+        "maxSizePerFPGA": nodes,
+        "maxFPGAs": 4,
+        "maxCPUs": 1,
+        "nodes": [
+            {"id": v, "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
+            for v in range(nodes)
+        ],
+        "edges": [],
+        "options": {"contiguity": "acyclic", **options},
+    }
+    return parse(document, "bare")
+
+
+def test_a_long_line_is_cut_evenly() -> None:
+    run = LocalRun()
+    dpl(instance := line(2000), run)
+    assert np.bincount(run.solutions[-1]).tolist() == [500, 500, 500, 500]
+    dp(instance, run)
+    assert run.bounds == pytest.approx([500])
+
+
+def test_more_ideals_than_memory_allows_are_refused_with_their_number_and_the_alternative() -> None:
+    with pytest.raises(
+        Declined, match=r"^the graph has more than \d\d\d,\d\d\d ideals, too many for 64 MiB; dpl takes"
+    ):
+        dp(bare(40), LocalRun(memory=64.0))
+    run = LocalRun(memory=64.0)
+    dpl(bare(40), run)
+    assert len(run.solutions) == 1
+
+
+def test_the_time_ends_the_count() -> None:
+    with pytest.raises(Declined, match=r"ideals, too many for the time; dpl takes any graph"):
+        dp(bare(60), LocalRun(memory=2.0**40, seconds=0.05))
+
+
+class CutShort(LocalRun):
+    """A run whose time is over when the first split is reported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop = np.zeros(1, dtype=np.int32)
+
+    def report(self, solution: Any, cost: float | None = None) -> None:
+        super().report(solution, cost)
+        self.stop[0] = 1
+
+
+def test_what_the_time_does_not_suffice_for_is_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.placement.dp.deadline", lambda run: contextlib.nullcontext(run.stop))
+    run = CutShort()
+    dp(line(50), run)
+    assert (len(run.solutions), run.bounds) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("objective", "latency", "for throughput"),
+        ("contiguity", "free", "expected contiguity acyclic"),
+        ("schedule", "gpipe", "is for schedule pipedream, found gpipe"),
+        ("overlap", "half", "is for overlap none, found half"),
+        ("allreduce", 2.0, "is for allreduce none, found 2.0"),
+    ],
+)
+def test_options_that_chains_of_ideals_do_not_cover_are_declined(option: str, value: Any, reason: str) -> None:
+    options = {"contiguity": "contiguous"} if option == "objective" else {}
+    for method in (dp, dpl):
+        with pytest.raises(Declined, match=reason):
+            method(line(3, **{**options, option: value}), LocalRun())
+
+
+def test_splits_into_contiguous_sets_are_no_bound_where_the_devices_need_not_follow_one_another() -> None:
+    run = LocalRun()
+    dp(line(8, contiguity="contiguous"), run)
+    assert len(run.solutions) == 1
+    assert run.bounds == []
+
+
+def test_strong_components_are_those_that_reach_one_another() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        n, m = int(rng.integers(1, 9)), int(rng.integers(0, 16))
+        tail, head = rng.integers(0, n, (2, m))
+        reach = np.eye(n, dtype=bool)
+        reach[tail, head] = True
+        for _ in range(n):
+            reach = reach | reach @ reach
+        component = strong_components(n, tail, head)
+        assert np.array_equal(component[:, None] == component, reach & reach.T)
+        assert set(component.tolist()) == set(range(component.max() + 1))
+
+
+def test_items_of_no_time_are_merged_where_that_costs_nothing() -> None:
+    chain = [{"sourceId": v, "destId": v + 1, "cost": 1} for v in range(3)]
+    times = [0, 5, 0, 5]
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 10 * t, "fpgaLatency": t, "isBackwardNode": 0, "size": 0}
+        for v, t in enumerate(times)
+    ]
+    document = {"maxSizePerFPGA": 9, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": chain}
+    (contracted,) = contractions(parse(document, "merged"))
+    assert contracted.graph.nodes == 2
+    nodes[0]["supportedOnFpga"] = 0  # which only a CPU takes
+    (contracted,) = contractions(parse(document, "unsupported"))
+    assert contracted.graph.nodes == 3
