@@ -1,0 +1,308 @@
+"""Files of the placement paper: what is read, what is refused in one sentence, and what is written back."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import operator
+import random
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from placements import draw_instance, judge, placements
+
+from instances import InputError, catalog, load, parse, placement, save
+from instances.placement import Instance
+from instances.placement_file import numbered
+
+
+def node(identity: int, **more: Any) -> dict[str, Any]:
+    usual = {"supportedOnFpga": 1, "cpuLatency": 8.0, "fpgaLatency": 2.0, "isBackwardNode": False, "size": 3}
+    return {"id": identity, **usual, **more}
+
+
+def edge(tail: int, head: int, cost: float = 0.5, **more: Any) -> dict[str, Any]:
+    return {"sourceId": tail, "destId": head, "cost": cost, **more}
+
+
+#: 30 and -7 and 500 share a colour, one of them backward; 12 is for CPUs only.
+BASE: dict[str, Any] = {
+    "maxSizePerFPGA": 12.5,
+    "maxFPGAs": 2,
+    "maxCPUs": 1,
+    "nodes": [
+        node(30, name="read", colorClass=9, layerId=4),
+        node(-7, name="write", colorClass=9),
+        node(12, supportedOnFpga=False, layerId=-3),
+        node(500, isBackwardNode=True, colorClass=9, layerId=4),
+        node(0, isBackwardNode=1),
+    ],
+    "edges": [
+        *[edge(30, -7), edge(30, 12), edge(12, -7, 2.25), edge(-7, 500, 0)],
+        *[edge(500, 0, 1), edge(-7, 0, 7, isArtificial=1)],
+    ],
+}
+
+
+def read(document: Any, **options: Any) -> Instance:
+    return parse(json.dumps(document).encode(), "base.json", **options)
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    document = copy.deepcopy(BASE)
+    *inner, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    reduce(operator.getitem, inner, document)[last] = value
+    return document
+
+
+def test_a_file_is_recognised_and_read():
+    instance = read(BASE)
+    assert (instance.track, instance.name, instance.nodes, instance.edges) == ("placement", "base", 5, 6)
+    assert (instance.accelerators, instance.cpus, instance.memory) == (2, 1, 12.5)
+    columns = {
+        "ids": [30, -7, 12, 500, 0],
+        "cpu_time": [8.0] * 5,
+        "accelerator_time": [2.0] * 5,
+        "size": [3.0] * 5,
+        "transfer": [0.5, 0, 2.25, 1, 0],
+        "supported": [True, True, False, True, True],
+        "backward": [False, False, False, True, True],
+        "colour": [0, 0, -1, 0, -1],
+        "layer": [0, -1, 1, 0, -1],
+        "artificial": [False] * 5 + [True],
+        "unit": [0, 0, 1, 0, 2],
+    }
+    assert {name: getattr(instance, name).tolist() for name in columns} == columns
+    assert instance.node_names == ("read", "write", "12", "500", "0")
+    assert instance.graph.tail.tolist() == [0, 0, 2, 1, 3, 1]
+    assert not any(getattr(instance, name).flags.writeable for name in columns)
+
+
+def test_repeated_edges_count_once_and_real_ones_before_artificial_ones():
+    document = changed("edges", [edge(30, 12, 3, isArtificial=True), edge(30, -7), edge(30, 12), edge(30, 12)])
+    instance = read(document)
+    assert instance.graph.head.tolist() == [2, 1]
+    assert instance.artificial.tolist() == [False, False]
+    assert instance.transfer.tolist() == [0.5, 0, 0, 0, 0]
+
+
+def test_costs_that_differ_a_little_are_the_first():
+    assert read(changed("edges.1.cost", 0.5 + 9e-7)).transfer[0] == 0.5
+
+
+def test_what_the_paper_s_program_ignores_is_ignored():
+    assert read({**BASE, "author": "somebody"}).nodes == 5
+    assert read(changed("nodes.0.colour", "red")).nodes == 5
+
+
+Change = tuple[str, Any, str]
+CHANGES: list[Change] = [
+    ("maxFPGAs", 2.7, "maxFPGAs: expected an integer, found 2.7"),
+    ("maxFPGAs", -1, "maxFPGAs: expected 0 to 2147483647, found -1"),
+    ("maxCPUs", 2**31, "maxCPUs: expected 0 to 2147483647, found 2147483648"),
+    ("maxSizePerFPGA", None, "maxSizePerFPGA: expected a finite number, at least 0, found null"),
+    ("maxSizePerFPGA", -1, "maxSizePerFPGA: expected a finite number, at least 0, found -1"),
+    ("name", 5, "name: expected a text, found 5"),
+    ("nodes", [], "nodes: expected at least one node"),
+    ("nodes", {}, "nodes: expected a list, found an object"),
+    ("nodes.0", 5, "nodes[0]: expected an object, found 5"),
+    ("nodes.1.id", 30, "nodes[1].id: expected every id once, found 30 again"),
+    ("nodes.1.id", "7", "nodes[1].id: expected an integer, found '7'"),
+    ("nodes.1.id", 2**63, f"nodes[1].id: expected an integer below 2^63, found {2**63}"),
+    ("nodes.0.fpgaLatency", -3, "nodes[0].fpgaLatency: expected a finite number, at least 0, found -3"),
+    ("nodes.0.cpuLatency", "3", "nodes[0].cpuLatency: expected a finite number, at least 0, found '3'"),
+    ("edges.2.cost", 1e308, "nodes: expected numbers whose sums are finite"),
+    ("nodes.0.size", None, "nodes[0].size: expected a finite number, at least 0, found null"),
+    ("nodes.0.name", 5, "nodes[0].name: expected a text, found 5"),
+    ("nodes.0.colorClass", "red", "nodes[0].colorClass: expected an integer, found 'red'"),
+    ("nodes.0.layerId", 1.5, "nodes[0].layerId: expected an integer, found 1.5"),
+    ("nodes.0.supportedOnFpga", "True", "nodes[0].supportedOnFpga: expected true or false, found 'True'"),
+    ("nodes.0.isBackwardNode", 2, "nodes[0].isBackwardNode: expected true or false, found 2"),
+    ("nodes.0.isBackwardNode", 1, "edges[0]: expected no edge from a backward node to a forward node, found read"),
+    ("edges", None, "edges: expected a list, found null"),
+    ("edges.3", [7, -1], "edges[3]: expected an object, found a list of 2"),
+    ("edges.3.destId", 5, "edges[3].destId: expected the id of a node, found 5"),
+    ("edges.3.sourceId", True, "edges[3].sourceId: expected an integer, found true"),
+    ("edges.1.cost", 0.3, "edges[1].cost: expected the cost 0.5 of the other edges from node 30, found 0.3"),
+    ("edges.1.cost", -1, "edges[1].cost: expected a finite number, at least 0, found -1"),
+    ("edges.5.isArtificial", None, "edges[5].isArtificial: expected true or false, found null"),
+    ("edges.2.destId", 30, "edges[1]: expected a graph without cycles, found read -> 12 -> read"),
+    ("edges.4.destId", 500, "edges[4]: expected a graph without cycles, found 500 -> 500"),
+    ("options", {"colour": 3}, "options key 'colour': expected only the keys objective, contiguity, schedule"),
+    ("options", {"objective": "speed"}, "option objective: expected one of throughput, latency, found 'speed'"),
+    ("options", {"objective": 3}, "option objective: expected a text, found 3"),
+    ("options", {"allreduce": 0}, "option allreduce: expected a positive number, found 0.0"),
+    ("options", {"allreduce": "8"}, "option allreduce: expected a finite number, at least 0, found '8'"),
+    ("options", {"allreduce": 8, "schedule": "gpipe"}, "option allreduce: expected it with the schedule pipedream"),
+    *[
+        ("options", {"objective": "latency", **other}, f"option {name}: expected none but contiguous and free")
+        for name, other in {
+            "contiguity": {"contiguity": "acyclic"},
+            "schedule": {"schedule": "gpipe"},
+            "overlap": {"overlap": "half"},
+            "allreduce": {"allreduce": 3.5},
+        }.items()
+    ],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value", "sentence"), CHANGES, ids=[f"{path}={value}" for path, value, _ in CHANGES])
+def test_a_changed_value_is_one_sentence(path, value, sentence):
+    with pytest.raises(InputError) as caught:
+        read(changed(path, value))
+    assert str(caught.value).startswith(f"base.json: {sentence}")
+    assert "\n" not in str(caught.value)
+
+
+REQUIRED = ["maxFPGAs", "maxCPUs", "maxSizePerFPGA", "nodes", "edges", "nodes.0.id", "nodes.0.supportedOnFpga",
+            "nodes.0.cpuLatency", "nodes.0.fpgaLatency", "nodes.0.isBackwardNode", "edges.0.sourceId", "edges.0.destId",
+            "edges.0.cost"]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [path for path in REQUIRED if path != "maxFPGAs"])
+def test_a_missing_key_is_one_sentence(path):
+    document = copy.deepcopy(BASE)
+    *inner, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    del reduce(operator.getitem, inner, document)[last]
+    place = f"base.json: {inner[0]}[0]: " if inner else "base.json: "
+    with pytest.raises(InputError) as caught:
+        read(document)
+    assert str(caught.value) == f"{place}expected a key {last!r}"
+
+
+def test_without_its_first_key_it_is_of_no_track():
+    with pytest.raises(InputError, match="expected an instance of one of the tracks"):
+        read({key: value for key, value in BASE.items() if key != "maxFPGAs"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"maxFPGAs": 0}, "maxFPGAs: expected at least one accelerator or CPU"),
+        ({}, "nodes[2].supportedOnFpga: expected a node that accelerators support, as there are no CPUs"),
+        (
+            {"nodes.2.colorClass": 9},
+            "nodes[2].supportedOnFpga: expected a node that accelerators support, as there are no CPUs "
+            "(in a colour class of 4 nodes)",
+        ),
+        (
+            {"nodes.2.supportedOnFpga": True, "maxSizePerFPGA": 8},
+            "nodes[0].size: expected at most the memory 8, as there are no CPUs, found 9 "
+            "(in a colour class of 3 nodes)",
+        ),
+        (
+            {"nodes.2.supportedOnFpga": True, "maxFPGAs": 1},
+            "maxSizePerFPGA: expected at least 15 for sizes of 15 without CPUs, found 12.5",
+        ),
+    ],
+)
+def test_what_no_device_can_take_is_refused_where_there_are_no_cpus(changes, sentence):
+    document = copy.deepcopy(BASE)
+    for path, value in {"maxCPUs": 0, **changes}.items():
+        *inner, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+        reduce(operator.getitem, inner, document)[last] = value
+    with pytest.raises(InputError) as caught:
+        read(document)
+    assert str(caught.value) == f"base.json: {sentence}"
+
+
+def test_with_a_cpu_anything_can_be_placed():
+    assert read({**BASE, "maxFPGAs": 0, "maxSizePerFPGA": 0}).load_bound() == pytest.approx(40)
+
+
+OPTIONS: dict[str, Any] = {"contiguity": "free", "overlap": "full", "allreduce": 2.5}
+
+
+def test_options_are_given_or_carried_and_part_of_the_instance():
+    assert {name: getattr(read(BASE, **OPTIONS), name) for name in OPTIONS} == OPTIONS
+    carried = read({**BASE, "options": OPTIONS}, contiguity="acyclic")
+    assert (carried.contiguity, carried.overlap, carried.allreduce) == ("acyclic", "full", 2.5)
+    with pytest.raises(InputError, match="option --stages: expected no such option, placement has no stages"):
+        read(BASE, stages=3)
+
+
+def test_it_is_written_as_it_was_read(tmp_path):
+    instance = read(BASE, **OPTIONS)
+    for name in ("graph.json", "graph.json.gz"):
+        save(instance, tmp_path / name)
+        again = load(tmp_path / name)
+        for field in dataclasses.fields(Instance):
+            x, y = getattr(instance, field.name), getattr(again, field.name)
+            if isinstance(x, np.ndarray):
+                assert (x.dtype, x.tolist()) == (y.dtype, y.tolist())
+            elif field.name == "graph":
+                assert (x.tail.tolist(), x.head.tolist()) == (y.tail.tolist(), y.head.tolist())
+            elif field.name != "source":
+                assert x == y
+    assert "options" not in placement.to_document(read(BASE))
+
+
+def test_the_facts_of_a_graph():
+    facts = read(BASE).summary()
+    counts = {
+        "backward_nodes": 2,
+        "orphaned_nodes": 1,
+        "unsupported_nodes": 1,
+        "units": 3,
+        "largest_unit": 3,
+        "sinks": 1,
+    }
+    assert {name: facts[name] for name in counts} == counts
+    json.dumps(facts)
+
+
+def test_numbers_of_labels_follow_their_first_nodes():
+    assert numbered(np.array([7, -1, 3, 7, -5, 0])).tolist() == [0, -1, 1, 0, -1, 2]
+    assert numbered(np.array([], dtype=np.int64)).tolist() == []
+
+
+def test_columns_of_other_lengths_are_refused():
+    instance = read(BASE)
+    with pytest.raises(InputError, match=r"size: expected 5 elements, found 4"):
+        dataclasses.replace(instance, size=instance.size[:4])
+    with pytest.raises(InputError, match=r"size\[0\]: expected a finite number, at least 0, found nan"):
+        dataclasses.replace(instance, size=instance.size * np.nan)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_simple_bounds_are_below_the_best_placement(seed):
+    draw = random.Random(seed)
+    for _ in range(10):
+        instance = draw_instance(draw, most_nodes=4)
+        feasible, costs = zip(*[judge(instance, place)[:2] for place in placements(instance)], strict=True)
+        best = min((cost for ok, cost in zip(feasible, costs, strict=True) if ok), default=None)
+        if best is not None and instance.allreduce is None and instance.contiguity != "free":
+            assert instance.summary()["simple_bound"] <= best
+
+
+def test_the_load_bound_is_tight_where_work_is_even():
+    even = [node(v, fpgaLatency=3, cpuLatency=9, size=0) for v in range(7)]
+    document = {"maxSizePerFPGA": 1, "maxFPGAs": 2, "maxCPUs": 1, "nodes": even, "edges": []}
+    assert read(document).load_bound() == pytest.approx(9)
+
+
+PUBLIC = [entry for entry in catalog.entries() if entry.track == "placement" and not entry.embedded]
+
+
+def test_every_public_graph_is_in_the_catalog_in_every_mode():
+    throughput = {entry.path for entry in PUBLIC if "throughput" in entry.path}
+    latency = {entry.path for entry in PUBLIC if "latency" in entry.path}
+    assert (len(throughput), len(latency), len(PUBLIC)) == (16, 8, 3 * 16 + 2 * 8)
+    assert all("best_cost" in entry.published for entry in PUBLIC)
+    for path in throughput:
+        modes = [entry.options.get("contiguity") for entry in PUBLIC if entry.path == path]
+        assert modes == [None, "acyclic", "free"]
+
+
+def test_public_graphs_are_what_the_catalog_says(mirror):
+    there = [entry for entry in PUBLIC if (mirror / entry.place).is_file()]
+    assert there
+    for entry in there:
+        instance = load(catalog.locate(entry, mirror), **entry.options)
+        assert all(getattr(instance, name) == value for name, value in entry.options.items())
+        if "nodes" in entry.note:
+            assert f" {instance.nodes} nodes on {instance.accelerators} accelerators" in entry.note
+        assert instance.summary()["simple_bound"] <= float(entry.published["best_cost"])

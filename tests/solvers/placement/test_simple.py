@@ -1,0 +1,144 @@
+"""The first solvers and bounds of ``placement``: against every placement of small graphs, and what they decline."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from placements import draw_instance, judge, placements
+
+from harness.verify import verify
+from instances import catalog, load
+from instances.placement import Instance
+from solvers.placement.critical_path import critical_path
+from solvers.placement.expert import expert
+from solvers.placement.greedy import greedy
+from solvers.placement.load import load as load_bound
+from solvers.placement.node import node
+from solvers.placement.one_accelerator import one_accelerator
+from solvers.registry import Declined, LocalRun
+
+
+def embedded(name: str) -> Instance:
+    entry = catalog.find(name)
+    instance: Instance = load(catalog.locate(entry), **entry.options)
+    return instance
+
+
+def solved(solver: Any, instance: Instance, **settings: Any) -> list[Any]:
+    run = LocalRun()
+    solver(instance, run, **settings)
+    plain = json.dumps(run.solutions, default=lambda array: np.asarray(array).tolist())
+    solutions: list[Any] = json.loads(plain)
+    return solutions
+
+
+def bounds(method: Any, instance: Instance) -> list[float]:
+    run = LocalRun()
+    try:
+        method(instance, run)
+    except Declined:
+        return []
+    return run.bounds
+
+
+def stages(instance: Instance) -> list[Any]:
+    """All on one kind of device, in one stage of as many as there are, and every placement."""
+    kinds = (range(instance.accelerators), range(instance.accelerators, instance.accelerators + instance.cpus))
+    whole = [{"stage": [0] * instance.nodes, "replicas": [list(kind)]} for kind in kinds if kind]
+    return [*(whole if instance.allreduce else []), *placements(instance)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_are_at_or_below_the_best_placement(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(8):
+        instance = draw_instance(draw, most_nodes=4)
+        worth = [judge(instance, place) for place in stages(instance)]
+        best = min((cost for feasible, cost, _ in worth if feasible and cost is not None), default=None)
+        for method in (load_bound, node, critical_path):
+            assert best is None or all(value <= best for value in bounds(method, instance))
+
+
+def test_the_load_bound_knows_the_memory() -> None:
+    """Half of the work fits the accelerators, the other half is for the CPU."""
+    roomy = replace(embedded("operators-24"), supported=np.ones(24, dtype=bool))
+    tight = replace(roomy, memory=float(roomy.size.sum()) / 6)
+    assert bounds(load_bound, roomy)[-1] == pytest.approx(roomy.load_bound(), rel=1e-6)
+    assert bounds(load_bound, tight)[-1] > 3 * tight.load_bound()
+
+
+def test_the_node_bound_counts_transfers_or_neighbours() -> None:
+    """Sandwich, free: beside the node of 4 both tensors of 0.25 are cheaper than the work on either side."""
+    instance = embedded("sandwich-free")
+    assert bounds(node, instance) == [pytest.approx(4.5)]
+    assert bounds(node, replace(instance, transfer=instance.transfer * 12)) == [pytest.approx(10)]
+    assert bounds(node, replace(instance, overlap="half")) == [pytest.approx(4)]
+
+
+def test_bounds_decline_the_other_objective() -> None:
+    assert bounds(load_bound, embedded("sandwich-latency")) == bounds(node, embedded("sandwich-latency")) == []
+    assert bounds(critical_path, embedded("sandwich-free")) == []
+    assert bounds(critical_path, embedded("sandwich-latency")) == [pytest.approx(11)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_greedy_finds_feasible_placements(seed: int) -> None:
+    draw, found = random.Random(seed), 0
+    for _ in range(25):
+        instance = draw_instance(draw)
+        if instance.training and instance.objective == "latency":
+            continue
+        try:
+            (solution,) = solved(greedy, instance)
+        except Declined:
+            assert not instance.cpus
+            continue
+        verdict = verify(instance, solution)
+        assert verdict.feasible, verdict.violations
+        assert verdict.facts["acyclic"] or instance.contiguity == "free"
+        found += 1
+    assert found > 5
+
+
+@pytest.mark.parametrize("name", [entry.id for entry in catalog.suite("quick") if entry.track == "placement"])
+def test_greedy_solves_the_embedded_instances(name: str) -> None:
+    instance = embedded(name)
+    for solution in solved(greedy, instance):
+        assert verify(instance, solution).feasible
+
+
+def test_greedy_fills_one_accelerator_after_another() -> None:
+    instance = embedded("sandwich-latency")
+    assert solved(greedy, instance) == [[2, 0, 0, 1]]
+    assert solved(greedy, replace(instance, memory=1.0)) == [[2, 0, 1, 2]]
+
+
+def test_everything_on_one_accelerator() -> None:
+    instance = replace(embedded("operators-24"), supported=np.ones(24, dtype=bool), memory=1e6)
+    assert solved(one_accelerator, instance) == [[0] * 24]
+    latency = replace(instance, objective="latency")
+    (solution,) = solved(one_accelerator, latency)
+    assert verify(latency, solution).cost == pytest.approx(float(latency.accelerator_time.sum()))
+
+
+def test_one_accelerator_declines_what_does_not_fit() -> None:
+    for instance, reason in (
+        (embedded("operators-24"), "do not support every node"),
+        (embedded("operators-60-acyclic"), "does not fit the memory"),
+        (replace(embedded("operators-60-acyclic"), accelerators=0), "no accelerators"),
+    ):
+        with pytest.raises(Declined, match=reason):
+            one_accelerator(instance, LocalRun())
+
+
+def test_a_given_split_is_handed_in() -> None:
+    instance = embedded("sandwich-free")
+    assert solved(expert, instance, split="[2, 0, 1, 0]") == [[2, 0, 1, 0]]
+    for split, reason in (("", "no split is given"), ("[2, 0", "the split is no JSON")):
+        with pytest.raises(Declined, match=reason):
+            expert(instance, LocalRun(), split=split)
