@@ -16,7 +16,7 @@ import numpy as np
 
 from instances.columns import Floats, Ints
 from solvers.intraop._program_float import FloatProgram
-from solvers.intraop._workers import Workers
+from solvers.intraop._workers import in_child
 
 #: Seconds, and at most the fraction of its time, that a child has beyond its engine's before it is killed.
 GRACE, LARGEST_GRACE = 0.5, 0.05
@@ -53,10 +53,8 @@ def minimise(
     def job() -> Ints:
         return _packed(_solve(program, by_itself, integer, hint, options))
 
-    with Workers() as workers:
-        workers.launch(None, job, seconds)
-        answers = workers.collect(until)
-    return _unpacked(answers[0][1]) if answers and answers[0][1] is not None else None
+    answer = in_child(job, seconds, until)
+    return None if answer is None else _unpacked(answer)
 
 
 def _import() -> None:

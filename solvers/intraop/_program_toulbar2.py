@@ -10,13 +10,13 @@ import numpy as np
 
 from instances.columns import Ints
 from solvers.intraop._network import Minimum, Network, Status
-from solvers.intraop._workers import GRACE, Workers
+from solvers.intraop._workers import GRACE, in_child
 
 #: Message passing goes on while an iteration gains more than the fraction; share of the remaining time for it all.
 STAGES = ((0.01, 0.1), (0.001, 0.3), (0.00001, 1.0))
 
 
-def in_child(job: Callable[[], Minimum], until: float, grace: float = GRACE) -> Minimum | None:
+def minimum(job: Callable[[], Minimum], until: float, grace: float = GRACE) -> Minimum | None:
     """Run a minimisation that is asked to stop at a time; None if it does not answer within ``grace`` seconds."""
 
     def packed() -> Ints:
@@ -24,13 +24,11 @@ def in_child(job: Callable[[], Minimum], until: float, grace: float = GRACE) -> 
         value = np.zeros(0, dtype=np.int64) if found.value is None else found.value
         return np.concatenate([np.array([found.status, found.bound, found.value is not None]), value])
 
-    with Workers() as workers:
-        workers.launch(None, packed, until - time.monotonic())
-        answers = workers.collect(until + grace)
-    if not answers or answers[0][1] is None:
+    answer = in_child(packed, until - time.monotonic(), until + grace)
+    if answer is None:
         return None
-    status, bound, solved = answers[0][1][:3].tolist()
-    return Minimum(Status(status), answers[0][1][3:] if solved else None, bound)
+    status, bound, solved = answer[:3].tolist()
+    return Minimum(Status(status), answer[3:] if solved else None, bound)
 
 
 def bounded(network: Network, penalty: Ints, remaining: Callable[[], float], grace: float = GRACE) -> Iterator[Minimum]:
@@ -42,7 +40,7 @@ def bounded(network: Network, penalty: Ints, remaining: Callable[[], float], gra
         seconds = share * remaining()
         until = time.monotonic() + seconds
         job = partial(network.minimise, penalty, seconds, until, discrepancies=0, accuracy=accuracy)
-        found = in_child(job, until, grace)
+        found = minimum(job, until, grace)
         if found is None:
             continue
         if found.status == Status.OPTIMAL and found.value is not None:

@@ -113,6 +113,14 @@ class Workers:
         return np.frombuffer(bytes(child.received), dtype=np.int64) if status == 0 and child.received else None
 
 
+def in_child(job: Callable[[], Ints | None], seconds: float, until: float) -> Ints | None:
+    """What one child computes, which is asked to stop after some seconds; None if nothing has come by a time."""
+    with Workers() as workers:
+        workers.launch(None, job, seconds)
+        answers = workers.collect(until)
+    return answers[0][1] if answers else None
+
+
 def _work(job: Callable[[], Ints | None], reading: int, writing: int, parent: int, unblocked: set[int]) -> NoReturn:
     """The child's side: compute, send, and leave without any of the parent's clean-up."""
     status = 1

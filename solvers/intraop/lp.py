@@ -54,10 +54,10 @@ def _engine(task: Task) -> bool:
             task.prove(proved(floats, answer.dual))
         if len(answer.dual) and not answer.optimal and not task.problem.model.wide:
             task.prove(polished(floats, answer.dual, task.until))
-        more = _overloaded(task, answer.column)
-        if not set(more) - set(steps):
+        fresh = [step for step in _overloaded(task, answer.column) if step not in steps]
+        if not fresh:
             return True
-        steps += [step for step in more if step not in steps]
+        steps += fresh
     return True
 
 

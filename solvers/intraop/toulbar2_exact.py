@@ -15,7 +15,7 @@ from solvers.intraop._network import Minimum, Network, Status
 from solvers.intraop._problem import worst_steps
 from solvers.intraop._program_memory import Rows, memory_of_steps
 from solvers.intraop._program_run import Task, solve
-from solvers.intraop._program_toulbar2 import in_child
+from solvers.intraop._program_toulbar2 import minimum
 from solvers.intraop._ragged import offsets
 from solvers.intraop._workers import GRACE
 from solvers.registry import Run, solver
@@ -55,10 +55,11 @@ def _engine(task: Task) -> bool:
         if found.status != Status.OPTIMAL:
             return True
         task.prove(task.problem.model.cost(found.value))
-        more = worst_steps(task.problem.overload(found.value), MORE_ROWS)
-        if not set(more) - set(steps):
+        over = task.problem.overload(found.value)
+        fresh = [step for step in worst_steps(over, MORE_ROWS) if step not in steps]
+        if not fresh:
             return True
-        steps += [step for step in more if step not in steps]
+        steps += fresh
     return True
 
 
@@ -77,7 +78,7 @@ def _minimise(task: Task, rows: Rows) -> Minimum | None:
         found = network.minimise(nothing, until - time.monotonic(), until, accuracy=ACCURACY)
         return found._replace(bound=-(-found.bound // network.scale))  # whole costs: round up
 
-    return in_child(job, until)
+    return minimum(job, until)
 
 
 class _Knapsacks(Network):
