@@ -526,6 +526,9 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
     path = Path(folder) / f"{options.name.replace('-', '_')}.py"
     if os.path.exists(path):
         raise InputError(path, "", "expected a name that is still free")
+    other = next((info for info in discover() if (info.track, info.name) == (options.track, options.name)), None)
+    if other:
+        raise InputError(path, "", f"expected a name that is still free, found {other.name} in {other.file}")
     write_bytes(path, template(options.name, options.track).encode())
     return 0, {
         "file": str(path),

@@ -265,6 +265,16 @@ def test_a_new_solver_works_as_it_is(track, tmp_path, graph, example):
     assert "expected a name that is still free" in again.stderr
 
 
+@pytest.mark.parametrize("name", ["greedy", "lagrange"])
+def test_a_new_solver_takes_no_name_of_another(name, tmp_path):
+    refused = shardmark("new-solver", name, "--track", "intraop", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith(f"shardmark: {name}.py: expected a name that is still free, found {name} in ")
+    assert line.endswith(f"{name}.py")
+    assert not list(tmp_path.iterdir())
+
+
 def test_run_results_leaderboard(graph, tmp_path):
     results, site = tmp_path / "results", tmp_path / "site"
     done = answer("run", "--instance", graph, "--solver", "random-1", "--solver", "simple", "--results", results)
