@@ -92,6 +92,13 @@ def test_the_embedded_instances_are_small():
     assert 0 < sum(sizes) < 2 * 2**20
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "solvers").glob("*/*.py")), ids=lambda path: path.stem)
+def test_what_a_solver_imports_is_part_of_its_version(path):
+    helpers = {module_name(file) for folder in path.parents[:2] for file in folder.glob("_*.py")}
+    used = {name for name in imports(path) if name.startswith("solvers")}
+    assert used <= helpers | {"solvers.native", "solvers.registry"}
+
+
 def test_kernels_of_the_reader_are_no_part_of_a_solvers_version():
     build = (ROOT / "c_src" / "build.py").read_text()
     (sources,) = re.findall(r"^READER_SOURCES = (\(.*\))$", build, re.MULTILINE)

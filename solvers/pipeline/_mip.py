@@ -23,10 +23,10 @@ from instances.graph import Index
 from instances.pipeline import Instance
 from solvers import _scip
 from solvers.native import PipelineCore, Slicing
+from solvers.pipeline._anneal import anneal
 from solvers.pipeline._blocks import descendants
 from solvers.pipeline._highs import highs
 from solvers.pipeline._search import TOLERANCE, Search, blocks
-from solvers.pipeline.annealing import anneal
 from solvers.registry import Run
 
 Floats = NDArray[np.float64]

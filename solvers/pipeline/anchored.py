@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from instances.pipeline import Instance
-from solvers.native import Cheapest
+from solvers.pipeline._anchor import anchor
 from solvers.pipeline._blocks import Blocks, fit
 from solvers.pipeline._mip import Bounds, capped, search_first
 from solvers.registry import Run, bound
-
-#: Minimum cuts for a node at first; a node whose search was cut short has ten times as many in the next round.
-CUTS = 100
 
 
 @bound(track="pipeline", source="our own: minimum cuts over blocks that hold a node", deterministic=False)
@@ -27,23 +22,3 @@ def anchored(instance: Instance, run: Run) -> None:
     if fit(instance, run) and instance.nodes:
         blocks = Blocks(instance, run)
         anchor(blocks, blocks.units(known.slicing.cost), bounds)
-
-
-def anchor(blocks: Blocks, limit: int, bounds: Bounds, rounds: int = 9) -> int:
-    """Raise the bounds by the nodes' cheapest sets, as far as ``limit``; return the bound, in the units of blocks."""
-    proved = np.zeros(blocks.nodes, dtype=np.int64)
-    open_ones = np.ones(blocks.nodes, dtype=bool)
-    for cuts in (CUTS * 10**power for power in range(rounds)):
-
-        def hold(v: int, cuts: int = cuts) -> Cheapest | None:
-            return None if blocks.over() or proved.max() >= limit else blocks.holding(v, limit, cuts)
-
-        nodes = np.flatnonzero(open_ones).tolist()
-        for v, found in zip(nodes, blocks.pool.map(hold, nodes), strict=True):
-            if found is not None:
-                proved[v] = max(proved[v], found.proved)
-                open_ones[v] = found.proved < found.cost
-                bounds.offer(blocks.bound(int(proved.max())))
-        if blocks.over() or proved.max() >= limit or not open_ones.any():
-            break
-    return int(proved.max())

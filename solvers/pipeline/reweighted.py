@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from instances.pipeline import Instance
 from solvers.native import Cheapest, Longs
+from solvers.pipeline._anchor import anchor
 from solvers.pipeline._blocks import Blocks, fit
 from solvers.pipeline._mip import Bounds, capped, search_first
 from solvers.pipeline._search import Floats
-from solvers.pipeline.anchored import anchor
 from solvers.registry import Run, bound
 
 Set = NDArray[np.bool_]

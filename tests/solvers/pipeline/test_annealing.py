@@ -14,7 +14,7 @@ import pytest
 from harness.verify import verify
 from instances.pipeline import Instance
 from solvers.native import Annealing, PipelineCore, kahn
-from solvers.pipeline import annealing as module
+from solvers.pipeline import _anneal as module
 from solvers.pipeline._genetic import evolve
 from solvers.pipeline._search import Search
 from solvers.pipeline.annealing import annealing
