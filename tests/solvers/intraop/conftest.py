@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import product
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,16 +41,8 @@ def draw(rng: np.random.Generator, *, nodes: int = 5, arity: int = 3, impossible
     """Up to ``nodes`` nodes of up to four strategies; edges of any arity in which a node may recur."""
     n = int(rng.integers(1, nodes + 1))
     menus = rng.integers(1, 5, n)
-    rows = []
-    for menu in menus:
-        begin, length = int(rng.integers(0, 6)), int(rng.integers(0, 5))
-        rows.append((begin, begin + length, rng.integers(0, 20, menu).tolist(), rng.integers(0, 10, menu).tolist()))
-    edges = []
-    for _ in range(int(rng.integers(0, 2 * n))):
-        scope = rng.integers(0, n, int(rng.choice([1, 2, 2, 2, arity]))).tolist()
-        table = rng.integers(0, 20, int(np.prod(menus[scope])))
-        table[rng.random(len(table)) < impossible] = IMPOSSIBLE
-        edges.append((scope, table.tolist()))
+    rows = _rows(rng, menus, longest=4, costs=20)
+    edges = _edges(rng, menus, (0, 2 * n), [1, 2, 2, 2, arity], costs=20, impossible=impossible)
     return make(rows, edges, int(rng.integers(5, 8 * n + 6)))
 
 
@@ -58,18 +51,48 @@ def larger(rng: np.random.Generator) -> Instance:
     n = int(rng.integers(6, 13))
     menus = rng.integers(1, 3, n)
     menus[rng.integers(0, n, 2)] = 3
-    rows = []
-    for menu in menus:
-        begin, length = int(rng.integers(0, 6)), int(rng.integers(0, 6))
-        rows.append((begin, begin + length, rng.integers(0, 50, menu).tolist(), rng.integers(0, 10, menu).tolist()))
-    edges = []
-    for _ in range(int(rng.integers(n // 2, 2 * n))):
-        scope = rng.integers(0, n, int(rng.choice([1, 2, 2, 2, 2, 3]))).tolist()
-        table = rng.integers(0, 50, int(np.prod(menus[scope])))
-        table[rng.random(len(table)) < 0.15] = IMPOSSIBLE
-        edges.append((scope, table.tolist()))
+    rows = _rows(rng, menus, longest=5, costs=50)
+    edges = _edges(rng, menus, (n // 2, 2 * n), [1, 2, 2, 2, 2, 3], costs=50, impossible=0.15)
     limit = 10**6 if rng.random() < 0.3 else int(rng.integers(2 * n, 4 * n))
     return make(rows, edges, limit)
+
+
+def _rows(rng: np.random.Generator, menus: np.ndarray, *, longest: int, costs: int) -> list[Any]:
+    """Nodes with random intervals, costs and usages."""
+    rows = []
+    for menu in menus:
+        begin, length = int(rng.integers(0, 6)), int(rng.integers(0, longest + 1))
+        rows.append((begin, begin + length, rng.integers(0, costs, menu).tolist(), rng.integers(0, 10, menu).tolist()))
+    return rows
+
+
+def _edges(
+    rng: np.random.Generator,
+    menus: np.ndarray,
+    number: tuple[int, int],
+    arities: Sequence[int],
+    *,
+    costs: int,
+    impossible: float,
+) -> list[Any]:
+    """Edges of random arity and costs, in a range of numbers, a fraction of the entries impossible."""
+    edges = []
+    for _ in range(int(rng.integers(*number))):
+        scope = rng.integers(0, len(menus), int(rng.choice(arities))).tolist()
+        table = rng.integers(0, costs, int(np.prod(menus[scope])))
+        table[rng.random(len(table)) < impossible] = IMPOSSIBLE
+        edges.append((scope, table.tolist()))
+    return edges
+
+
+def layered(nodes: int, seed: int = 0) -> Instance:
+    """A chain with skips, random costs, and memory for a third of what the cheapest strategies use."""
+    rng = np.random.default_rng(seed)
+    costs = rng.integers(1, 1000, (nodes, 6))
+    usage = 1000 // costs + 1
+    rows = [(t, t + 5, costs[t].tolist(), usage[t].tolist()) for t in range(nodes)]
+    pairs = [(t, t + skip) for t in range(nodes) for skip in (1, 7) if t + skip < nodes]
+    return make(rows, [(pair, rng.integers(0, 500, 36).tolist()) for pair in pairs], limit=200)
 
 
 def value(instance: Instance, strategy: Sequence[int]) -> tuple[int, int]:
@@ -119,7 +142,7 @@ def fast_best(instance: Instance) -> tuple[int, int]:
 @pytest.fixture(scope="session")
 def tiny() -> SimpleNamespace:
     """Tools for tiny instances."""
-    tools = (make, draw, larger, value, assignments, best, fast_best)
+    tools = (make, draw, larger, layered, value, assignments, best, fast_best)
     return SimpleNamespace(**{tool.__name__: tool for tool in tools})
 
 

@@ -43,16 +43,6 @@ def declined(instance, solver=cfn_penalty):
     return str(reason.value), trial.solutions[-1]
 
 
-def layered(tiny, nodes, seed=0):
-    """A chain with skips, random costs, and memory for a third of what the cheapest strategies use."""
-    rng = np.random.default_rng(seed)
-    costs = rng.integers(1, 1000, (nodes, 6))
-    usage = 1000 // costs + 1
-    rows = [(t, t + 5, costs[t].tolist(), usage[t].tolist()) for t in range(nodes)]
-    pairs = [(t, t + skip) for t in range(nodes) for skip in (1, 7) if t + skip < nodes]
-    return tiny.make(rows, [(pair, rng.integers(0, 500, 36).tolist()) for pair in pairs], limit=200)
-
-
 # ---------------------------------------------------------------- what it finds
 
 
@@ -98,18 +88,18 @@ def test_memory_gets_dear_where_it_binds_and_only_there(tiny, brief):
 
 
 def test_costs_repeat_for_a_seed_whatever_the_number_of_cores(tiny, brief):
-    instance = layered(tiny, 12)
+    instance = tiny.layered(12)
     costs = [verify(instance, run(instance, cores=cores, seed=3).solutions[-1]).cost for cores in (1, 1, 2)]
     assert len(set(costs)) == 1
 
 
 def test_little_memory_means_fewer_children(tiny, brief):
-    instance = layered(tiny, 12)
+    instance = tiny.layered(12)
     assert verify(instance, run(instance, cores=4, memory=1.0).solutions[-1]).feasible
 
 
 def test_post_processing_only_improves(tiny):
-    instance = layered(tiny, 60)
+    instance = tiny.layered(60)
     timeline = Timeline.of(instance)
     every = build(instance, np.zeros(len(instance.usage), dtype=bool))
     weight = np.full(instance.nodes, 100.0)
@@ -191,7 +181,7 @@ def failing(monkeypatch, fails):
 
 
 def test_children_that_fail_now_and_then_cost_their_level_and_no_more(tiny, brief, monkeypatch):
-    instance = layered(tiny, 20)
+    instance = tiny.layered(20)
     failing(monkeypatch, lambda number: number % 3 == 1)
     trial = run(instance, cores=2)
     frugal, *better = trial.solutions
@@ -202,7 +192,7 @@ def test_children_that_fail_now_and_then_cost_their_level_and_no_more(tiny, brie
 def test_children_that_all_fail_are_an_error(tiny, monkeypatch):
     failing(monkeypatch, lambda number: True)
     with pytest.raises(RuntimeError, match=f"{TOLERATED + 1} children in a row failed, the last with exit status 7"):
-        run(layered(tiny, 20))
+        run(tiny.layered(20))
 
 
 # ---------------------------------------------------------------- parameters, and the contest

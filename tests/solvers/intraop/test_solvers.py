@@ -11,7 +11,7 @@ import pytest
 
 from harness.verify import verify
 from instances import load
-from solvers.intraop import greedy as greedy_module
+from solvers.intraop import _greedy
 from solvers.intraop.cfn_penalty import cfn_penalty
 from solvers.intraop.greedy import greedy
 from solvers.intraop.random import random
@@ -121,19 +121,10 @@ def test_greedy_repeats_itself(tiny):
     assert run(greedy, instance, seed=1).solutions == run(greedy, instance, seed=2).solutions
 
 
-def layered(tiny, nodes, rng):
-    """A chain with skips, random costs, and memory for a third of what the cheapest strategies use."""
-    costs = rng.integers(1, 1000, (nodes, 6))
-    usage = 1000 // costs + 1
-    rows = [(t, t + 5, costs[t].tolist(), usage[t].tolist()) for t in range(nodes)]
-    pairs = [(t, t + skip) for t in range(nodes) for skip in (1, 7) if t + skip < nodes]
-    return tiny.make(rows, [(pair, rng.integers(0, 500, 36).tolist()) for pair in pairs], limit=200)
-
-
 @SOLVERS
 @pytest.mark.parametrize("cores", [1, 3])
 def test_a_run_ends_soon_after_its_time(tiny, solver, cores):
-    instance = layered(tiny, 1500, np.random.default_rng(0))
+    instance = tiny.layered(1500)
     began = time.monotonic()
     trial = run(solver, instance, seconds=1.0, cores=cores)
     assert time.monotonic() - began < 20
@@ -141,7 +132,7 @@ def test_a_run_ends_soon_after_its_time(tiny, solver, cores):
 
 
 def test_cfn_penalty_is_better_than_greedy_and_that_than_random(tiny):
-    instance = layered(tiny, 300, np.random.default_rng(1))
+    instance = tiny.layered(300, seed=1)
     costs = [cost(instance, run(solver, instance, seconds=3.0).solutions[-1]) for solver in (cfn_penalty, greedy)]
     sampled = verify(instance, run(random, instance).solutions[-1])
     assert costs[0] < costs[1]
@@ -149,9 +140,9 @@ def test_cfn_penalty_is_better_than_greedy_and_that_than_random(tiny):
 
 
 def test_prices_of_memory_help_greedy(tiny, monkeypatch):
-    instance = layered(tiny, 300, np.random.default_rng(1))
+    instance = tiny.layered(300, seed=1)
     with_prices = cost(instance, run(greedy, instance).solutions[-1])
-    monkeypatch.setattr(greedy_module, "PRICES", ())
+    monkeypatch.setattr(_greedy, "PRICES", ())
     assert with_prices < cost(instance, run(greedy, instance).solutions[-1])
 
 
