@@ -41,9 +41,10 @@ run: $(VENV)/base
 leaderboard: $(VENV)/base
 	@$(BIN)/shardmark leaderboard --suite '$(SUITE)' --results '$(RESULTS)' --output '$(SITE)'
 
-# Files of tests beside each other; PYTEST="-n0 -x tests/harness" for one after another.
+# Files of tests beside each other, in their order: by their numbers of tests, the one that takes longest would come last.
+# PYTEST="-n0 -x tests/harness" for one after another.
 test: $(VENV)/extra-test
-	@$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile $(PYTEST)
+	@$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder $(PYTEST)
 
 # How precisely limits hold, what 10,000 runs cost, and 100 kills: some minutes, on a machine that should do nothing else.
 measure: $(VENV)/extra-test
