@@ -139,6 +139,18 @@ def test_one_accelerator_declines_what_does_not_fit() -> None:
 def test_a_given_split_is_handed_in() -> None:
     instance = embedded("sandwich-free")
     assert solved(expert, instance, split="[2, 0, 1, 0]") == [[2, 0, 1, 0]]
-    for split, reason in (("", "no split is given"), ("[2, 0", "the split is no JSON")):
+    with pytest.raises(Declined, match="the split is no JSON"):
+        expert(instance, LocalRun(), split="[2, 0")
+
+
+def test_without_a_split_every_accelerator_gets_as_many_nodes() -> None:
+    instance = replace(embedded("operators-60-acyclic"), memory=1e6)
+    (solution,) = solved(expert, instance)
+    assert verify(instance, solution).feasible
+    assert set(np.bincount(solution)) <= {13, 14, 15, 16, 17}
+    for other, reason in (
+        (replace(instance, memory=100.0), "do not fit the memory"),
+        (embedded("operators-24"), "do not support every node"),
+    ):
         with pytest.raises(Declined, match=reason):
-            expert(instance, LocalRun(), split=split)
+            expert(other, LocalRun())
