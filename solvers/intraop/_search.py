@@ -8,7 +8,7 @@ import numpy as np
 
 from instances.columns import Floats, Ints
 from solvers.intraop._memory import Footprint
-from solvers.intraop._model import Model
+from solvers.intraop._model import Model, Wide
 from solvers.intraop._ragged import offsets, spread
 
 #: Moves of a repair that are chosen at once, as a fraction of those made before.
@@ -68,25 +68,13 @@ class Search:
 
     def reset(self, value: Ints) -> None:
         """Take another assignment, shape (v,)."""
-        model = self.model
         self.value = value.astype(np.int64)
         self.profile = self.footprint.profile(self.value)
-        self.local = model.unary.copy()
-        rows, columns = model.sizes[model.tail], model.sizes[model.head]
-        for variable, count, cell in (
-            (model.tail, rows, strided(model.cell_start[:-1] + self.value[model.head], columns, rows)),
-            (model.head, columns, spread(model.cell_start[:-1] + self.value[model.tail] * columns, columns)),
-        ):
-            np.add.at(self.local, spread(model.start[variable], count), model.cell[cell])
-        for index, table in enumerate(model.wide):
-            for one in table.scope:
-                self._add_wide(index, one, 1)
+        self.local = beside(self.model, self.value)
 
     def _add_wide(self, index: int, variable: int, sign: int) -> None:
-        scope, cost = self.model.wide[index]
-        at = tuple(slice(None) if other == variable else int(self.value[other]) for other in scope)
         rows = self.rows(variable)
-        rows += sign * cost[at]
+        rows += sign * _slice(self.model.wide[index], variable, self.value)
 
     def rows(self, variable: int) -> Ints:
         """The entries of ``local`` of a variable, shape (its size,), as a view."""
@@ -227,6 +215,26 @@ class Search:
         )
         row = np.flatnonzero(freed > 0)
         return row, freed[row]
+
+
+def beside(model: Model, value: Ints) -> Ints:
+    """What each value of a variable costs beside the values that an assignment gives all others, shape (rows,)."""
+    result = model.unary.copy()
+    rows, columns = model.sizes[model.tail], model.sizes[model.head]
+    for variable, count, cell in (
+        (model.tail, rows, strided(model.cell_start[:-1] + value[model.head], columns, rows)),
+        (model.head, columns, spread(model.cell_start[:-1] + value[model.tail] * columns, columns)),
+    ):
+        np.add.at(result, spread(model.start[variable], count), model.cell[cell])
+    for table in model.wide:
+        for one in table.scope:
+            result[model.start[one] : model.start[one + 1]] += _slice(table, one, value)
+    return result
+
+
+def _slice(table: Wide, variable: int, value: Ints) -> Ints:
+    """The costs of a wide table's variable beside the values of its others."""
+    return table.cost[tuple(slice(None) if one == variable else int(value[one]) for one in table.scope)]
 
 
 def strided(first: Ints, stride: Ints, counts: Ints) -> Ints:

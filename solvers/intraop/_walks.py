@@ -6,6 +6,7 @@ Memory has a price meanwhile that follows the load; what that leads to is made t
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from instances.columns import Floats, Ints
 from solvers.intraop._blocks import Blocks
 from solvers.intraop._problem import Problem, worst_steps
 from solvers.intraop._reduce import reduce
-from solvers.intraop._search import Search
+from solvers.intraop._search import Search, beside
 from solvers.native import Effort
 
 #: Neighbourhoods, one of which is drawn for each round, and the work of a round, in cells: some hundredths of a second.
@@ -30,9 +31,11 @@ EFFORTS = (
 WORK = 3e7
 #: Neighbourhood and rounds in which variants are put together: of few values a variable, it takes in many variables.
 WHOLE, PUTTING = Effort(6000, 1e6, 5e7), 4
-#: Variants in a generation; rounds under costs with noise, and without, at most; range of the noise, as fractions of
-#: what a variable costs on average.
-VARIANTS, NOISY, CLEAN, NOISE = 4, 2, 12, (0.1, 3.0)
+#: Variants in a generation; rounds under costs with noise, and without, at most.
+VARIANTS, NOISY, CLEAN = 4, 4, 12
+#: Range of the noise, as fractions of what it takes to change a variable; that counts for at least and at most so many
+#: times what a variable costs on average.
+NOISE, STAKES = (0.3, 10.0), (0.3, 1000.0)
 #: Variants of the best one that fits.
 FITTING = 3
 #: Rounds of the variants in the first generation, which all begin with the same assignment.
@@ -47,9 +50,9 @@ ENOUGH = 1e-5
 UP, DOWN, BAND, FIRST_PRICE = 0.1, 0.03, 0.02, 0.03
 #: Steps that get a price in a generation, at most.
 MORE_PRICES = 3
-#: Generations without a better solution before the search goes back to the best one; range of what the first prices
-#: are multiplied with then, and of those under which the best one is made better.
-STALE, SPREAD, AROUND = 8, (0.9, 1.1), (0.3, 1.5)
+#: Generations that together gain less than this fraction of the cost before the search goes back to the best solution;
+#: range of what the first prices are multiplied with then, and of those under which the best one is made better.
+STALE, PROGRESS, SPREAD, AROUND = 8, 1e-4, (0.9, 1.1), (0.3, 1.5)
 #: Seconds for making an assignment fit.
 REPAIR = 5.0
 
@@ -68,7 +71,7 @@ class Walks:
         self._random = self._fresh()
         self._value, self._price = np.zeros(0, dtype=np.int64), np.zeros(0)
         self._first_price, self._generations, self._stale, self._until = self._price, 0, 0, 0.0
-        self._whole = 1.0
+        self._whole, self._mark = 1.0, math.inf
 
     def _fresh(self) -> np.random.Generator:
         return np.random.default_rng(self._seeds.spawn(1)[0])
@@ -88,34 +91,50 @@ class Walks:
     def _generation(self, pool: ThreadPoolExecutor) -> None:
         """Vary, put together, adjust prices, make fit, put together what fits."""
         of_row = self.blocks.price(self._price)
-        variants = pool.map(lambda random: self._vary(of_row, random), [self._fresh() for _ in range(VARIANTS)])
+        stakes = self._stakes(self._value, of_row)
+        variants = pool.map(lambda random: self._vary(of_row, stakes, random), [self._fresh() for _ in range(VARIANTS)])
         fit = [] if self.best is None else [self.best]
         self._value = self._put_together([self._value, *variants, *fit], self._price, fits=False)
         load = self.blocks.load(self._value)
         starts = [(self._value, self._fresh()), *((value, self._fresh()) for value in FITTING * fit)]
         fitting = [value for value in pool.map(lambda start: self._make_fit(*start), starts) if value is not None]
-        better = [self._note(value) for value in fitting]
+        for value in fitting:
+            self._note(value)
         if self.best is not None and len(fitting) > 1:
-            better.append(self._note(self._put_together([self.best, *fitting], self._price, fits=True)))
+            self._note(self._put_together([self.best, *fitting], self._price, fits=True))
         self._price = self._follow(self._price, load)
-        self._generations, self._stale = self._generations + 1, 0 if any(better) else self._stale + 1
-        if self._stale >= STALE and self.best is not None:
-            self._value, self._stale = self.best, 0
+        self._generations += 1
+        if self.best is not None:
+            self._go_back_if_stale(self.best)
+
+    def _go_back_if_stale(self, best: Ints) -> None:
+        """Go on from the best solution and about the first prices after generations that have gained little."""
+        cost = self.problem.model.cost(best)
+        if cost < self._mark:
+            self._mark, self._stale = (1 - PROGRESS) * cost, 0
+        else:
+            self._stale += 1
+        if self._stale >= STALE:
+            self._value, self._stale = best, 0
             self._price = self._first_price * self._random.uniform(*SPREAD)
 
-    def _vary(self, of_row: Floats, random: np.random.Generator) -> Ints:
+    def _vary(self, of_row: Floats, stakes: Floats, random: np.random.Generator) -> Ints:
         """Improve the assignment under costs with noise, and then without."""
         if not self._generations:
             return self._improve(self.blocks, self._value, of_row, FIRST, random, fits=False)
-        noise = self._noise(random)
+        noise = _noise(stakes, random)
         value = self._improve(self.blocks, self._value, of_row + noise, NOISY, random, fits=False)
         return self._improve(self.blocks, value, of_row, CLEAN, random, fits=False)
 
-    def _noise(self, random: np.random.Generator) -> Floats:
-        """Costs of values at random, shape (rows,), by a share of what a variable costs that is drawn as well."""
+    def _stakes(self, value: Ints, of_row: Floats) -> Floats:
+        """How much more the next best value of a variable costs beside the others of an assignment, shape (rows,)."""
         model = self.problem.model
-        share = np.exp(random.uniform(*np.log(NOISE))) / max(1, model.variables)
-        return random.exponential(share * max(1, model.cost(self._value)), size=len(model.unary))
+        present, start = model.start[:-1] + value, model.start[:-1]
+        cost = beside(model, value) + of_row
+        now = cost[present]
+        cost[present] = np.inf
+        least, most = np.array(STAKES) * max(1, model.cost(value)) / max(1, model.variables)
+        return np.repeat(least + np.clip(np.minimum.reduceat(cost, start) - now, 0, most), model.sizes)
 
     def _improve(
         self, blocks: Blocks, value: Ints, of_row: Floats, rounds: int, random: np.random.Generator, *, fits: bool
@@ -164,8 +183,9 @@ class Walks:
             return None
         best, price = search.value, self._price * random.uniform(*AROUND)
         if value is self.best:
-            noise = self.blocks.price(price) + self._noise(random)
-            value = self._improve(self.blocks, search.value, noise, NOISY, random, fits=True)
+            of_row = self.blocks.price(price)
+            noise = _noise(self._stakes(value, of_row), random)
+            value = self._improve(self.blocks, value, of_row + noise, NOISY, random, fits=True)
         else:
             value = search.value
         for multiple in LADDER:
@@ -173,11 +193,9 @@ class Walks:
             best = min(best, value, key=self.problem.model.cost)
         return best
 
-    def _note(self, value: Ints) -> bool:
-        better = self.offer(value)
-        if better:
+    def _note(self, value: Ints) -> None:
+        if self.offer(value):
             self.best = value
-        return better
 
     def _follow(self, price: Floats, load: Ints) -> Floats:
         """Prices after a generation: higher where there was too little room, lower where there was some left."""
@@ -188,3 +206,8 @@ class Walks:
         for span in worst_steps(above, MORE_PRICES):
             price[span] = max(price[span], first)
         return price
+
+
+def _noise(stakes: Floats, random: np.random.Generator) -> Floats:
+    """Costs of values at random, shape (rows,), by a share of the stakes that is drawn as well."""
+    return random.exponential(np.exp(random.uniform(*np.log(NOISE))) * stakes)
