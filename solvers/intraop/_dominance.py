@@ -6,6 +6,8 @@ Unlike the reductions of `_reduce`, these keep an optimum but not every assignme
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 
 import numpy as np
 
@@ -21,18 +23,18 @@ from solvers.native import NEVER, CostNetwork
 WORTHWHILE = 0.99
 
 
-def simplify(instance: Instance, timeline: Timeline, model: Model) -> Model | None:
+def simplify(instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Model | None:
     """A model with fewer variables and values that keeps, of the assignments that fit, one of least cost.
 
     None where it turns out that none fits without a forbidden entry. The timeline must be exact: rounded memory does
-    not say which value uses less.
+    not say which value uses less. At the time ``until`` the model is taken as it is then.
     """
-    before = np.inf
-    while len(model.unary) < WORTHWHILE * before:
+    before = math.inf
+    while len(model.unary) < WORTHWHILE * before and time.monotonic() < until:
         before = len(model.unary)
         facts = _Facts(instance, timeline, model)
         values = facts.network.undominated(*facts.columns)
-        fewer = reduce(dataclasses.replace(model, unary=np.where(values, model.unary, model.forbidden)))
+        fewer = reduce(dataclasses.replace(model, unary=np.where(values, model.unary, model.forbidden)), until)
         if fewer is None:
             return None
         facts = _Facts(instance, timeline, fewer)

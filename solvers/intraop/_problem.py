@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import cached_property
 from typing import TypeVar
 
@@ -38,11 +39,16 @@ class Problem:
         self.room = timeline.limit - (self.footprint.profile(value) - varying)
 
     @classmethod
-    def of(cls, instance: Instance, timeline: Timeline, *, tolerant: bool = False) -> Problem | None:
-        """The reduced problem of an instance; None where every assignment that fits has a forbidden entry."""
-        model = prepare(instance, timeline, tolerant=tolerant)
+    def of(
+        cls, instance: Instance, timeline: Timeline, *, tolerant: bool = False, until: float = math.inf
+    ) -> Problem | None:
+        """The reduced problem of an instance; None where every assignment that fits has a forbidden entry.
+
+        At the time ``until`` it is taken as it is then.
+        """
+        model = prepare(instance, timeline, tolerant=tolerant, until=until)
         if model is not None and timeline.exact:
-            model = simplify(instance, timeline, model)
+            model = simplify(instance, timeline, model, until)
         return None if model is None else cls(instance, timeline, model)
 
     @cached_property

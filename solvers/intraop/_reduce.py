@@ -7,6 +7,7 @@ strategy determines the other; see "Soft Constraints, Strong Solutions", Appendi
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 
@@ -21,11 +22,11 @@ from solvers.intraop._ragged import offsets, spread, within
 def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, until: float = math.inf) -> Model | None:
     """The reduced model of an instance, without strategies that cannot fit; see `build` and `reduce`.
 
-    Where costs have to be shifted, for a few that no good solution has, the time up to ``until`` is for a greedy
-    assignment that shows which those are.
+    Where costs have to be shifted, for a few that no good solution has, a greedy assignment shows which those are. At
+    the time ``until`` the model is taken as it is then.
     """
     hopeless = timeline.hopeless()
-    model = reduce(build(instance, hopeless, tolerant=tolerant))
+    model = reduce(build(instance, hopeless, tolerant=tolerant), until)
     if model is None or not model.shift:
         return model
     search = construct(Footprint(instance, timeline, model), np.zeros(len(model.unary)), until)
@@ -33,16 +34,18 @@ def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, u
         return model
     search.descend(until)
     known = exact_cost(instance, model.lift(instance, search.value))
-    return reduce(build(instance, hopeless, tolerant=tolerant, known=known))
+    return reduce(build(instance, hopeless, tolerant=tolerant, known=known), until)
 
 
-def reduce(model: Model) -> Model | None:
+def reduce(model: Model, until: float = math.inf) -> Model | None:
     """An equivalent model with fewer variables and values, or None where every assignment has a forbidden entry.
+
+    At the time ``until`` what is reduced by then is taken.
 
     Every assignment of ``model`` without forbidden entries corresponds to one of the result, at the same cost and
     with the same strategies.
     """
-    while True:
+    while time.monotonic() < until:
         support = _Support(model)
         if not support.every_variable_lives():
             return None
@@ -52,6 +55,7 @@ def reduce(model: Model) -> Model | None:
         if len(how.sizes) == model.variables and how.sizes.sum() == len(model.unary):
             return model
         model = contract(model, how)
+    return model
 
 
 class _Support:

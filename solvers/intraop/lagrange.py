@@ -35,8 +35,8 @@ def lagrange(instance: Instance, run: Run) -> None:
     claims = Claims(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
-        problem = Problem.of(instance, timeline, tolerant=tolerant)
-        return problem is not None and _Climb(claims, end).on(problem)
+        problem = Problem.of(instance, timeline, tolerant=tolerant, until=end)
+        return problem is not None and (time.monotonic() >= end or _Climb(claims, end).on(problem))
 
     attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=False)
 

@@ -8,15 +8,12 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.intraop import Instance
-from solvers.intraop._attempt import first_record
+from solvers.intraop._attempt import first_record, reserve
 from solvers.intraop._construct import construct
 from solvers.intraop._memory import Footprint, Timeline
 from solvers.intraop._reduce import prepare
 from solvers.intraop._search import Search
 from solvers.registry import Run, solver
-
-#: Seconds kept back at the end for the last report.
-RESERVE = 0.2
 
 
 @solver(
@@ -31,10 +28,12 @@ def local_search(instance: Instance, run: Run, *, iterations: int = 1_000_000, k
     and ``kick`` how many variables change at random. The result depends on the seed and the number of iterations alone.
     Raises Declined where memory cannot suffice.
     """
-    timeline, end = Timeline.of(instance), run.deadline - RESERVE
+    timeline, end = Timeline.of(instance), run.deadline - reserve(run)
     record = first_record(instance, run, timeline)
-    model = prepare(instance, timeline) or prepare(instance, timeline, tolerant=True)
+    model = prepare(instance, timeline, until=end) or prepare(instance, timeline, tolerant=True, until=end)
     assert model is not None, "a tolerant model forbids no table entry"
+    if time.monotonic() >= end:
+        return
     search = construct(Footprint(instance, timeline, model), np.zeros(len(model.unary)), end)
     _descend(search, end)
     best, worth = search.value.copy(), _worth(search)
