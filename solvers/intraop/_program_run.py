@@ -13,7 +13,7 @@ import numpy as np
 from instances.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._attempt import Claims, attempt_or_decline, decline_without_memory, first_record, reserve
-from solvers.intraop._construct import construct
+from solvers.intraop._greedy import assignments
 from solvers.intraop._memory import Timeline
 from solvers.intraop._model import build
 from solvers.intraop._problem import Problem
@@ -77,7 +77,9 @@ class Task:
                 self._claims.offer(bound << model.shift)
 
     def program(self, bytes_an_entry: int) -> Program | None:
-        """The program, None with a line on stderr if an engine could not hold it."""
+        """The program, None with a line on stderr if an engine could not hold it, or there is no time to write it."""
+        if self.late():
+            return None
         program = Program.of(self.problem)
         if program.entries * bytes_an_entry <= self.run.memory * 2**20:
             return program
@@ -108,12 +110,13 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
     claims = Claims(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
-        small = prepare(instance, timeline, tolerant=tolerant)
+        small = prepare(instance, timeline, tolerant=tolerant, until=until)
         if small is None:
             return False
         problem = Problem(instance, timeline, small)
-        start = _first(problem, time.monotonic() + FIRST * (until - time.monotonic()))
-        record.offer(small.lift(instance, start))
+        start = _first(problem, until, lambda value: record.offer(small.lift(instance, value)))
+        if time.monotonic() >= until:
+            return True
         if not reduced:
             start = small.lift(instance, start)
             known = None if record.excess else record.cost
@@ -135,10 +138,12 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
     claims = Claims(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
-        problem = Problem.of(instance, timeline, tolerant=tolerant)
+        problem = Problem.of(instance, timeline, tolerant=tolerant, until=until)
         if problem is None:
             return False
-        start = _first(problem, time.monotonic() + FIRST * (until - time.monotonic()))
+        start = _first(problem, until)
+        if time.monotonic() >= until:
+            return True
         return engine(Task(run, None, claims, problem, start if _fits(problem, start) else None, until))
 
     attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=False)
@@ -149,9 +154,12 @@ def _fits(problem: Problem, value: Ints) -> bool:
     return bool((problem.overload(value) <= 0).all()) and problem.model.cost(value) < problem.model.forbidden
 
 
-def _first(problem: Problem, until: float) -> Ints:
-    """An assignment by the greedy method, improved by single moves; it need not fit."""
-    search = construct(problem.footprint, np.zeros(len(problem.variable)), until)
-    if search.repair(until):
-        search.descend(until)
-    return search.value
+def _first(problem: Problem, until: float, note: Callable[[Ints], object] = lambda _: None) -> Ints:
+    """The best assignment of the method `greedy` in a part of the time, each of them noted; it need not fit."""
+    best, worth = np.zeros(problem.model.variables, dtype=np.int64), (math.inf, 0)
+    for value in assignments(problem.footprint, time.monotonic() + FIRST * (until - time.monotonic())):
+        note(value)
+        now = (max(0, int(problem.overload(value).max(initial=0))), problem.model.cost(value))
+        if now < worth:
+            best, worth = value, now
+    return best

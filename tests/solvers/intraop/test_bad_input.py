@@ -9,6 +9,7 @@ import pytest
 
 from harness.verify import verify
 from solvers import registry
+from solvers.intraop import _reduce
 from solvers.intraop._contradiction import contradiction
 from solvers.intraop._memory import Timeline
 from solvers.registry import Declined, LocalRun
@@ -108,6 +109,19 @@ def test_an_edge_that_time_was_too_short_for_is_no_matter_of_search(tiny):
     reason = contradiction(instance, Timeline.of(instance), time.monotonic())
     assert reason.startswith("every assignment that fits into memory has an entry of 10^17 or more, as propagation")
     assert "search" not in reason
+
+
+@pytest.mark.parametrize("name", ["random", "greedy", "local-search", *SOLVERS[1:], "lagrange", "lp", "toulbar2"])
+def test_nothing_is_prepared_when_time_is_up(tiny, monkeypatch, name):
+    def fail(*_):
+        raise AssertionError("reduced after the deadline")
+
+    monkeypatch.setattr(_reduce, "_Support", fail)
+    nodes = [(0, 1, [1, 2], [2, 1])] * 4
+    instance = tiny.make(nodes, [((v, v + 1), [0, 3, 3, IMPOSSIBLE]) for v in range(3)])
+    trial, reason = run(name, instance, seconds=0.0)
+    assert reason is None
+    assert [tiny.value(instance, solution)[0] for solution in trial.solutions] == [0] * (name not in BOUNDS)
 
 
 @pytest.mark.parametrize("name", DECLINING)
