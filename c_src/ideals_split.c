@@ -30,6 +30,13 @@ struct span {
     int32_t least, most;
 };
 
+struct net {
+    double transfer;
+    int32_t members;
+    int32_t outside; /* of the ideal begun with */
+    int32_t taken;   /* in the set */
+};
+
 struct split {
     const struct shard_devices *devices;
     int32_t ideals;
@@ -45,12 +52,11 @@ struct split {
     double *work; /* ideals elements: time on accelerators of the nodes that they support */
     int32_t *
         path; /* nodes elements: the ideals on the way from the empty one to the ideal begun with, by depth */
-    int32_t depth;      /* nodes in the ideal begun with */
-    int32_t *inside;    /* nets elements: nodes in the ideal begun with */
+    int32_t depth; /* nodes in the ideal begun with */
+    struct net *nets;
     struct span *span;  /* cpus + 1 elements: the accelerators it may be given beside so many CPUs */
     double *row;        /* its row */
     struct step *steps; /* nodes + 1 elements */
-    int32_t *taken;     /* nets elements: nodes in the set */
     int32_t traced;     /* entry of the row that ends the walk when it comes down to `target`; -1: none */
     double target;
     int64_t pairs;
@@ -63,8 +69,7 @@ static size_t row_length(const struct shard_devices *devices) {
 static void split_free(struct split *split) {
     free(split->work);
     free(split->span);
-    free(split->inside);
-    free(split->taken);
+    free(split->nets);
     free(split->steps);
     free(split->path);
     free(split->row);
@@ -75,16 +80,14 @@ static int split_allocate(struct split *split, int64_t ideals) {
     const size_t n = (size_t)devices->nodes + 1, nets = (size_t)devices->nets + 1;
     split->work = malloc((size_t)ideals * sizeof *split->work);
     split->span = malloc(((size_t)devices->cpus + 1) * sizeof *split->span);
-    split->inside = malloc(nets * sizeof *split->inside);
-    split->taken = malloc(nets * sizeof *split->taken);
+    split->nets = malloc(nets * sizeof *split->nets);
     split->steps = malloc(n * sizeof *split->steps);
     split->path = malloc(n * sizeof *split->path);
     split->row = malloc(row_length(devices) * sizeof *split->row);
-    if (!(split->work && split->span && split->inside && split->taken && split->steps && split->path &&
-          split->row))
+    if (!(split->work && split->span && split->nets && split->steps && split->path && split->row))
         return SHARD_NO_MEMORY;
-    memset(split->inside, 0, nets * sizeof *split->inside);
-    memset(split->taken, 0, nets * sizeof *split->taken);
+    for (int32_t i = 0; i < devices->nets; i++)
+        split->nets[i] = (struct net){devices->transfer[i], devices->members[i], devices->members[i], 0};
     return SHARD_OK;
 }
 
@@ -97,16 +100,16 @@ static int32_t without_last(const struct split *split, int32_t ideal) {
     return split->link_ideal[split->link_start[ideal + 1] - 1];
 }
 
-static void count_inside(struct split *split, int32_t v, int32_t change) {
+static void count_outside(struct split *split, int32_t v, int32_t change) {
     const struct shard_devices *devices = split->devices;
     for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
-        split->inside[devices->net[i]] += change;
+        split->nets[devices->net[i]].outside += change;
 }
 
 /* Begin with an ideal; quick if it is the next one. */
 static void begin_with(struct split *split, int32_t ideal) {
     while (split->depth && split->path[split->depth - 1] != without_last(split, ideal))
-        count_inside(split, last_node(split, split->path[--split->depth]), -1);
+        count_outside(split, last_node(split, split->path[--split->depth]), 1);
     int32_t lacking = 0;
     const int32_t top = split->depth ? split->path[split->depth - 1] : 0;
     for (int32_t i = ideal; i != top; i = without_last(split, i))
@@ -114,7 +117,7 @@ static void begin_with(struct split *split, int32_t ideal) {
     split->depth += lacking;
     for (int32_t i = ideal, at = split->depth; i != top; i = without_last(split, i)) {
         split->path[--at] = i;
-        count_inside(split, last_node(split, i), 1);
+        count_outside(split, last_node(split, i), -1);
     }
 }
 
@@ -163,26 +166,25 @@ static void offer_cpu(struct split *split, int32_t ideal, double load) {
     }
 }
 
-/* Take a node's part in its nets: it joins the set. */
+/* A node joins the set: what the set pays for the node's nets from now on. */
 static void join(struct split *split, int32_t v, struct step *step) {
     const struct shard_devices *devices = split->devices;
     for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++) {
-        const int32_t net = devices->net[i];
-        const bool within = split->inside[net] == devices->members[net];
-        const int32_t taken = ++split->taken[net];
+        struct net *net = &split->nets[devices->net[i]];
+        const int32_t taken = ++net->taken;
         if (taken == 1) {
-            step->paid += devices->transfer[net];
-            step->beyond += within ? 0.0 : devices->transfer[net];
+            step->paid += net->transfer;
+            step->beyond += net->outside ? net->transfer : 0.0;
         }
-        if (within && taken == devices->members[net])
-            step->paid -= devices->transfer[net];
+        if (taken == net->members)
+            step->paid -= net->transfer;
     }
 }
 
 static void leave(struct split *split, int32_t v) {
     const struct shard_devices *devices = split->devices;
     for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
-        split->taken[devices->net[i]]--;
+        split->nets[devices->net[i]].taken--;
 }
 
 /* Whether the walk that is traced has come to its end. */
