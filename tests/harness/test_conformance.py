@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,13 @@ from harness import conformance
 from harness.cli import main
 from harness.conformance import Finding, submit, verdict
 from harness.new_solver import template
+from harness.run import Problem
 from instances import InputError, tracks
+from tests.harness.conftest import given_time
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 
+AMPLE_S = 60.0
 HEAD = """
 import itertools, os, time
 import numpy as np
@@ -36,6 +41,22 @@ def mine(instance, run):
     run.report(frugal(instance))
 """
 BOUND = HEAD.replace("@solver", "@bound").replace("run.report(frugal(instance))", "run.bound(1)")
+
+
+@pytest.fixture(autouse=True)
+def time_limits(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]:
+    """Sets seconds for tiny instances and until the deadline; at first ample ones: what ends by itself needs none."""
+    problems = conformance.problems
+
+    def limit(tiny: float, deadline: float) -> None:
+        def limited(suite: str, track: str) -> list[Problem]:
+            return [dataclasses.replace(problem, timeout_s=tiny) for problem in problems(suite, track)]
+
+        monkeypatch.setattr(conformance, "problems", limited)
+        monkeypatch.setattr(conformance, "DEADLINE_S", deadline)
+
+    limit(AMPLE_S, AMPLE_S)
+    return limit
 
 
 def check(tmp_path: Path, body: str = "", more: str = "", head: str = HEAD) -> dict[str, Finding]:
@@ -120,8 +141,10 @@ TINY = {"solves diamond", "solves triangle", "solves sharded-transformer-2", "so
         ("if big(instance): x = np.ones(2**26)", {"keeps its deadline", "keeps its memory"}, "256 MiB"),
     ],
 )
-def test_what_a_solver_does_wrong_is_found(tmp_path, monkeypatch, body, names, detail):
+def test_what_a_solver_does_wrong_is_found(tmp_path, monkeypatch, time_limits, body, names, detail):
     monkeypatch.setattr(conformance, "MEMORY_MIB", 256.0)
+    if "sleep" in body:
+        time_limits(AMPLE_S, 1.0)
     if "urandom" in body:
         body = "s = frugal(instance); s[0] = os.urandom(1)[0] % int(instance.strategies[0]); run.report(s)"
         body += "\nrun.bound(-int.from_bytes(os.urandom(3)))"
@@ -136,18 +159,25 @@ def test_a_solver_may_say_that_it_does_not_repeat_itself(tmp_path):
     assert findings["repeats itself"].passed == "not tested"
 
 
-def test_what_time_cut_short_need_not_repeat_itself(tmp_path):
-    findings = check(
-        tmp_path,
-        "if instance.nodes != 3: raise Declined('other')\nspin(run)\nrun.bound(-int.from_bytes(os.urandom(3)))",
-    )
+def test_what_time_cut_short_need_not_repeat_itself(tmp_path, time_limits):
+    body = "if instance.nodes != 3: raise Declined('other')\nspin(run)\nrun.bound(-int.from_bytes(os.urandom(3)))"
+
+    def within(limit: float) -> dict[str, Finding]:
+        time_limits(limit, AMPLE_S)
+        return check(tmp_path, body)
+
+    findings = given_time(within, lambda findings: "killed at" not in findings["solves triangle"].detail)
     assert failed(findings) == set()
     assert findings["repeats itself"].passed == "not tested"
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs a system that tells the state of threads")
-def test_a_second_core_is_found_also_where_there_is_none_to_take(tmp_path):
-    findings = check(tmp_path, "if big(instance):\n    child = os.fork()\n    spin(run)\n    child or os._exit(0)")
+def test_a_second_core_is_found_also_where_there_is_none_to_take(tmp_path, time_limits):
+    def within(limit: float) -> dict[str, Finding]:
+        time_limits(AMPLE_S, limit)
+        return check(tmp_path, "if big(instance):\n    child = os.fork()\n    spin(run)\n    child or os._exit(0)")
+
+    findings = given_time(within, lambda findings: findings["keeps its deadline"].passed == "yes", 2.0)
     assert failed(findings) == {"keeps to its cores"}
     assert findings["keeps to its cores"].detail.endswith("threads busy")
 
