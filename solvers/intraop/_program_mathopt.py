@@ -26,15 +26,25 @@ GRACE, LARGEST_GRACE = 0.5, 0.05
 class Answer:
     """What an engine found: its ``bound`` is minus infinity where it has none.
 
+    ``ended``   why the engine ended, in MathOpt's word
     ``column``  shape (columns,), or (0,) if it found no solution
     ``dual``    shape (rows,), or (0,)
     """
 
-    optimal: bool
-    infeasible: bool
+    ended: str
     bound: float
     column: Floats
     dual: Floats
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the engine has found an optimum, within its tolerances."""
+        return self.ended == "OPTIMAL"
+
+    @property
+    def infeasible(self) -> bool:
+        """Whether the engine says that there is no solution."""
+        return self.ended == "INFEASIBLE"
 
 
 def minimise(
@@ -103,23 +113,19 @@ def _model(program: FloatProgram, integer: bool) -> Any:
 
 
 def _packed(found: Any) -> Ints:
-    """What counts of an answer, as bits: optimal, infeasible, bound, and how many numbers follow of each kind."""
-    from ortools.math_opt import result_pb2
-
-    reason, solution = found.termination.reason, found.solutions[0] if len(found.solutions) else None
+    """What counts of an answer, as bits: why it ended, its bound, and how many numbers follow of each kind."""
+    solution = found.solutions[0] if len(found.solutions) else None
     column = [] if solution is None else solution.primal_solution.variable_values.values
     dual = [] if solution is None else solution.dual_solution.dual_values.values
-    head = [
-        reason == result_pb2.TERMINATION_REASON_OPTIMAL,
-        reason == result_pb2.TERMINATION_REASON_INFEASIBLE,
-        found.termination.objective_bounds.dual_bound,
-        len(column),
-    ]
+    head = [found.termination.reason, found.termination.objective_bounds.dual_bound, len(column)]
     return np.concatenate([head, np.array(column), np.array(dual)]).view(np.int64)
 
 
 def _unpacked(bits: Ints) -> Answer:
+    from ortools.math_opt import result_pb2
+
     numbers = bits.view(np.float64)
-    optimal, infeasible, bound, columns = numbers[:4].tolist()
-    column, dual = np.split(numbers[4:], [int(columns)])
-    return Answer(bool(optimal), bool(infeasible), bound, column, dual)
+    reason, bound, columns = numbers[:3].tolist()
+    column, dual = np.split(numbers[3:], [int(columns)])
+    ended = result_pb2.TerminationReasonProto.Name(int(reason)).removeprefix("TERMINATION_REASON_")
+    return Answer(ended, bound, column, dual)

@@ -29,6 +29,8 @@ RESERVE = {"share": 0.03, "least": 0.6, "most": 3.0}
 FIRST = 0.2
 #: Of the time that is left when an engine's program is written, the fraction that writing it may take.
 WRITING = 0.5
+#: An end is early where more than this fraction of an engine's time is left.
+EARLY = 0.1
 
 
 def integer_below(value: float) -> int:
@@ -42,6 +44,7 @@ class Task:
     ``start``  shape (v,): an assignment that fits and has no forbidden entry, None if none is known
     ``top``    what that costs in the model, else ``model.forbidden``
     ``until``  value of `time.monotonic` by which the engine is to end
+    ``ended``  how the engine says that it ended, "" where it has not been asked
     """
 
     def __init__(
@@ -49,8 +52,9 @@ class Task:
     ) -> None:
         self.run, self.problem, self.start, self.until = run, problem, start, until
         self.top = problem.model.forbidden if start is None else problem.model.cost(start)
-        self._record, self._claims, self._lock = record, claims, Lock()
-        self._written_by = time.monotonic() + WRITING * self.remaining()
+        self._record, self._claims, self._lock, self.ended = record, claims, Lock(), ""
+        self._seconds = self.remaining()
+        self._written_by = time.monotonic() + WRITING * self._seconds
 
     def remaining(self) -> float:
         """Seconds left."""
@@ -85,6 +89,13 @@ class Task:
             return program
         print(f"a program of {program.entries} entries does not fit into {self.run.memory:.0f} MiB", file=sys.stderr)
         return None
+
+    def explain(self) -> None:
+        """Say on stderr how an engine ended that has proved no optimum, though time is left."""
+        open_ = self._record is not None and self._claims.best < self._record.cost
+        if self.ended and open_ and self.remaining() > EARLY * self._seconds:
+            early = f"ended {self.remaining():.1f} s early without a proof"
+            print(f"{early}, the engine's word for it: {self.ended}", file=sys.stderr)
 
     def late(self) -> bool:
         """Whether writing the program takes too much of the time, which a line on stderr says."""
@@ -122,7 +133,10 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
             known = None if record.excess else record.cost
             whole = build(instance, np.zeros(len(timeline.usage), dtype=bool), tolerant=tolerant, known=known)
             problem = Problem(instance, timeline, whole)
-        return engine(Task(run, record, claims, problem, start if _fits(problem, start) else None, until))
+        task = Task(run, record, claims, problem, start if _fits(problem, start) else None, until)
+        possible = engine(task)
+        task.explain()
+        return possible
 
     attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=True)
 

@@ -53,6 +53,7 @@ def _engine(task: Task) -> bool:
     wrapper.add_best_bound_callback(lambda bound: task.prove(writer.unscaled(integer_below(bound))))
     response = wrapper.solve(writer.model)
     wrapper.clear_solution_callback(callback)
+    task.ended = response.status.name
     if response.status == cp_sat.INFEASIBLE:
         return False
     task.prove(writer.unscaled(response.inner_objective_lower_bound))

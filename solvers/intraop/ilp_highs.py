@@ -32,7 +32,9 @@ def _engine(task: Task) -> bool:
     hint = None if task.start is None else floats.columns(task.start)
     answer = minimise(floats, task.until, integer=True, hint=hint, **_parameters(task))
     if answer is None:
+        task.ended = "nothing, it was killed or failed"
         return True
+    task.ended = answer.ended
     if len(answer.column):
         task.offer(program.values(answer.column))
     if answer.infeasible:

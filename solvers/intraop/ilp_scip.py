@@ -94,6 +94,7 @@ class _Scip:
         model.setParam("limits/time", max(0.0, seconds))
         _scip.listen(model, self.offer, partial(self.prove, STEP))
         model.optimizeNogil()
+        self.task.ended = model.getStatus()
         if model.getStatus() == "infeasible" and self.task.start is None:
             return False
         self.prove()

@@ -16,6 +16,7 @@ from solvers.intraop._program_dual import polished, price, proved
 from solvers.intraop._program_float import FloatProgram
 from solvers.intraop._program_memory import memory_of_all_steps, memory_of_steps
 from solvers.intraop._program_run import solve
+from solvers.intraop.greedy import greedy
 from solvers.intraop.ilp_cpsat import ilp_cpsat
 from solvers.intraop.ilp_highs import ilp_highs
 from solvers.intraop.ilp_scip import ilp_scip
@@ -188,6 +189,33 @@ def test_a_program_too_large_for_the_memory_leaves_the_first_solution(tiny, capf
     assert "does not fit into 0 MiB" in capfd.readouterr().err
     assert tiny.value(instance, trial.solutions[-1])[0] == 0
     assert trial.bounds == [instance.cheapest_parts()]
+
+
+def test_exact_methods_begin_with_the_best_of_greedy(tiny):
+    instance, trial, tasks = tiny.layered(300, seed=1), LocalRun(seconds=60.0), []
+    solve(instance, trial, lambda task: tasks.append(task) is None, reduced=False)
+    alone = LocalRun(seconds=60.0)
+    greedy(instance, alone)
+    assert trial.solutions == alone.solutions
+    (task,) = tasks
+    assert task.start.tolist() == trial.solutions[-1]
+    assert task.top == tiny.value(instance, trial.solutions[-1])[1]
+
+
+@pytest.mark.parametrize("ended", ["INFEASIBLE_OR_UNBOUNDED", ""])
+@pytest.mark.parametrize("proof", [False, True])
+def test_an_early_end_without_a_proof_is_explained(tiny, capfd, ended, proof):
+    instance, trial = tiny.layered(60), LocalRun(seconds=60.0)
+
+    def engine(task):
+        task.prove(task.top if proof else task.top - 1)
+        task.ended = ended
+        return True
+
+    solve(instance, trial, engine, reduced=False)
+    said = capfd.readouterr().err
+    assert bool(said) == (not proof and bool(ended))
+    assert not said or said.endswith(f" s early without a proof, the engine's word for it: {ended}\n")
 
 
 @pytest.mark.parametrize("reduced", [False, True])
