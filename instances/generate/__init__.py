@@ -10,7 +10,7 @@ from typing import Any
 
 from instances.columns import describe
 from instances.errors import InputError
-from instances.generate import hand_solved, menus, model_graphs, operators, random_graphs, sharding
+from instances.generate import hand_solved, inception, menus, model_graphs, operators, random_graphs, sharding
 from instances.generate.draws import Draws
 
 __all__ = ["MEANING", "Family", "families"]
@@ -136,6 +136,7 @@ TRANSFORMER: Parameters = {**TOKENS, "head_groups": 1}
 EXPERTS: Parameters = {**TOKENS, "experts": 8, "expert_groups": 8}
 RESNET: Parameters = {"batch": 32, "pixels": 224, "width": 64, "depth": 50, "classes": 1000}
 U_NET: Parameters = {"batch": 8, "pixels": 256, "width": 64, "levels": 4}
+INCEPTION: Parameters = {"batch": 64, "training": 0, "jitter": 0.1}
 LSTM: Parameters = {"layers": 2, "steps": 20, "batch": 64, "width": 1024, "vocabulary": 32768}
 
 
@@ -199,4 +200,5 @@ def _placed() -> list[Family]:
         Family("crossing", "placement", {}, f.crossing),
         Family("sandwich", "placement", {}, f.sandwich),
         Family("operators", "placement", {**shape, **devices}, f.operators, DEVICES),
+        Family("inception", "placement", {**INCEPTION, **devices}, inception.inception, DEVICES),
     ]

@@ -14,6 +14,7 @@ import pytest
 
 from harness.verify.placement import verify
 from instances import InputError, load
+from instances.generate import families
 from instances.placement import Instance, parse
 from solvers.placement._contracted import contractions, strong_components
 from solvers.placement._ideals import IdealProgram
@@ -243,6 +244,14 @@ def test_more_ideals_than_memory_allows_are_refused_with_their_number_and_the_al
     run = LocalRun(memory=64.0)
     dpl(bare(40), run)
     assert len(run.solutions) == 1
+
+
+def test_modules_of_branches_have_as_many_ideals_as_there_are_ways_to_stop_in_them() -> None:
+    instance = families()["inception"].build(1)
+    (contracted,) = contractions(instance)
+    program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
+    squares, lines, forks = 3 * (4 * 7 * 10 * 5), 4 * (4 * 10 * 16 * 5), 2 * (4 * (4 + 16) * (7 + 16) * 5)
+    assert len(program.ideals(contracted.graph, 100.0)) == 22 + squares + 4 * 10 * 2 + lines + 7 * 13 * 2 + forks
 
 
 def test_the_time_ends_the_count() -> None:
