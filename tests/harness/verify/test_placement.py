@@ -84,6 +84,23 @@ def test_published_values_of_hand_solved_instances_are_the_optima(name):
     assert min(v.cost for v in verdicts if v.feasible) == float(entry.published["best_cost"])
 
 
+def test_contiguous_sets_that_need_each_other_may_be_large():
+    """Two chains of four, each half with the other half of the other chain; a backward node reads what has left."""
+    edges = [*CHAIN, *[(u + 4, v + 4) for u, v in CHAIN], (3, 8)]
+    verdict = verify(make([1] * 9, edges, backward=(8,)), [0, 0, 1, 1, 1, 1, 0, 0, 0])
+    assert (verdict.feasible, verdict.facts) == (True, {"acyclic": False})
+
+
+@pytest.mark.parametrize("backward", [[(4, 3)], [(3, 4)]])
+def test_backward_edges_may_run_either_way_but_not_both(backward):
+    """Either pass has its way through the devices: the same, or the opposite one."""
+    chosen = {"backward": (3, 4, 5), "colours": {0: 0, 3: 0, 1: 1, 4: 1}, "contiguity": "acyclic"}
+    alike = make([1] * 6, [(0, 1), *backward], **chosen)
+    assert verify(alike, [0, 1, 1, 0, 1, 1]).feasible
+    both = make([1] * 6, [(0, 1), *backward, (3, 5) if backward == [(4, 3)] else (5, 3)], **chosen)
+    assert not verify(both, [0, 1, 1, 0, 1, 1]).feasible
+
+
 # ---------------------------------------------------------------- throughput
 
 
@@ -118,6 +135,7 @@ def test_gpipe_adds_the_largest_loads_of_either_pass():
 def test_a_tensor_belongs_to_the_pass_that_makes_it():
     instance = make([1, 1, 1], [(0, 2), (1, 2)], backward=(2,), costs=[3, 4, 0], schedule="gpipe")
     assert verify(instance, [0, 0, 1]).cost == (2 + 7) + 1
+    assert verify(instance, [0, 0, 2]).cost == (2 + 7) + 10
 
 
 def test_replicas_share_and_synchronise():
@@ -184,6 +202,13 @@ def test_the_schedule_of_a_sample():
     assert verify(instance, [2, 0, 1]).cost == 6 + 1 + 5  # both read what the CPU has made, at once
     assert verify(instance, [2, 2, 2]).cost == 6 + 10  # CPUs are as many as are needed
     assert verify(instance, [0, 1, 2]).cost == 3 + 1 + 10
+
+
+def test_a_colour_may_be_on_several_cpus_of_the_pool():
+    instance = make([3, 4, 5], [(0, 1)], objective="latency", cpus=2, colours={0: 1, 1: 1})
+    assert verify(instance, [2, 3, 0]).feasible
+    assert not verify(instance, [2, 0, 0]).feasible
+    assert not verify(make([3, 4], [], cpus=2, colours={0: 1, 1: 1}), [2, 3]).feasible
 
 
 def test_subgraphs_of_one_accelerator_wait_for_each_other():
