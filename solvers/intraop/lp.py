@@ -13,7 +13,7 @@ from solvers.intraop._problem import Problem, worst_steps
 from solvers.intraop._program import Program
 from solvers.intraop._program_dual import polished, proved
 from solvers.intraop._program_float import FloatProgram
-from solvers.intraop._program_mathopt import minimise
+from solvers.intraop._program_mathopt import Answer, minimise
 from solvers.intraop._program_run import Task, prove
 from solvers.registry import Run, bound
 
@@ -34,7 +34,7 @@ def lp(instance: Instance, run: Run) -> None:
     """Relax the integer program of the reduced network, memory rows added where violated (HiGHS, PDLP when large).
 
     Whatever the engine's dual values are, the bound is what they prove in exact integers; see `_program_dual`. Those of
-    a program that time did not suffice for are improved by message passing first.
+    a program that time did not suffice for are improved by message passing first, or replaced where there are none.
     """
     prove(instance, run, _engine)
 
@@ -48,17 +48,24 @@ def _engine(task: Task) -> bool:
         floats = FloatProgram(program, task.top)
         until = time.monotonic() + (ENGINE if program.entries > LARGEST else 1.0) * task.remaining()
         answer = minimise(floats, until, integer=False, **_parameters(task, program))
+        _prove(task, floats, answer)
         if answer is None:
             return True
-        if len(answer.dual):
-            task.prove(proved(floats, answer.dual))
-        if len(answer.dual) and not answer.optimal and not task.problem.model.wide:
-            task.prove(polished(floats, answer.dual, task.until))
         fresh = [step for step in _overloaded(task, answer.column) if step not in steps]
         if not fresh:
             return True
         steps += fresh
     return True
+
+
+def _prove(task: Task, floats: FloatProgram, answer: Answer | None) -> None:
+    """Report what dual values prove; without any, message passing begins with none."""
+    some = answer is not None and len(answer.dual) > 0
+    dual = answer.dual if answer is not None and some else np.zeros(len(floats.rows[0]) - 1)
+    if some:
+        task.prove(proved(floats, dual))
+    if (answer is None or not answer.optimal) and not task.problem.model.wide:
+        task.prove(polished(floats, dual, task.until))
 
 
 def _tight(problem: Problem, value: Ints) -> list[int]:

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from solvers.intraop import lp as lp_module
 from solvers.intraop._exact import Program as Exact
 from solvers.intraop._memory import Timeline
 from solvers.intraop._model import build
@@ -189,6 +190,13 @@ def test_a_program_too_large_for_the_memory_leaves_the_first_solution(tiny, capf
     assert "does not fit into 0 MiB" in capfd.readouterr().err
     assert tiny.value(instance, trial.solutions[-1])[0] == 0
     assert trial.bounds == [instance.cheapest_parts()]
+
+
+def test_a_relaxation_without_an_answer_is_bounded_by_messages(tiny, monkeypatch):
+    monkeypatch.setattr(lp_module, "minimise", lambda *_, **__: None)
+    instance, trial = tiny.layered(60), LocalRun(seconds=20.0)
+    lp(instance, trial)
+    assert instance.cheapest_parts() == trial.bounds[0] < trial.bounds[-1]
 
 
 def test_exact_methods_begin_with_the_best_of_greedy(tiny):
