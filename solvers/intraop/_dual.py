@@ -104,7 +104,9 @@ class Dual:
 
     def climb(self, until: float, note: Callable[[], None] = lambda: None) -> None:
         """Raise the bound to where it gains little more, or until a time; ``note`` is called as it rises."""
+        began = time.monotonic()
         self.messages.sweep(PROOF)
+        until -= time.monotonic() - began  # what stages come to takes as long to prove
         self._cost = np.where(self.messages.cost < NEVER, self._cost, NEVER)  # what cannot be is out of the way
         soft = self._soft = self._softened()
         fraction = WARM if self._prices.rows else SOFT
