@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from instances.columns import Floats
-from instances.graph import Graph, Index
+from instances.graph import Index
 from instances.placement import Instance
 from solvers.native import Devices, Ideals, IdealsCore, IdealSplit, split_ideals
 from solvers.placement._contracted import Contracted
@@ -82,13 +82,24 @@ class IdealProgram:
             nets=items.nets,
         )
 
-    def ideals(self, graph: Graph, memory: float) -> Ideals:
-        """The ideals of a graph on the items, within so many MiB; else Declined, with the number reached."""
-        room, core = MEMORY_SHARE * memory * 2**20, IdealsCore(graph, self.stop)
-        each = IDEAL_BYTES + self.devices.row_bytes
-        most = min(LARGEST, int(room / (each + LINK_BYTES)))
+    def prefixes(self, memory: float) -> Ideals:
+        """The ideals of the path through the items, within so many MiB, else Declined."""
+        count = self.contracted.graph.nodes + 1
+        if count * self._ideal_bytes > MEMORY_SHARE * memory * 2**20:
+            devices = f"{self.devices.accelerators} accelerators and {self.devices.cpus} CPUs"
+            raise Declined(f"a table of {count:,} prefixes for {devices} is too large for {memory:,.0f} MiB")
+        return IdealsCore(self.contracted.path, np.zeros(1, dtype=np.int32)).list(count, count - 1)
+
+    @property
+    def _ideal_bytes(self) -> int:
+        return IDEAL_BYTES + self.devices.row_bytes + LINK_BYTES  # of one link, and none but the empty has fewer
+
+    def ideals(self, memory: float) -> Ideals:
+        """The ideals of the items' graph, within so many MiB; else Declined, with the number reached."""
+        room, core = MEMORY_SHARE * memory * 2**20, IdealsCore(self.contracted.graph, self.stop)
+        most = min(LARGEST, int(room / self._ideal_bytes))
         count, links = core.count(most, int(room / LINK_BYTES))
-        if count > most or each * count + LINK_BYTES * links > room:
+        if count > most or self._ideal_bytes * count + LINK_BYTES * (links - count) > room:
             raise Declined(
                 f"the graph has more than {count:,} ideals, too many for {memory:,.0f} MiB; dpl takes any graph"
             )

@@ -19,7 +19,7 @@ def dp(instance: Instance, run: Run) -> None:
     require_plain(instance, "dp")
     with deadline(run) as stop:
         programs = [IdealProgram(instance, contracted, stop) for contracted in contractions(instance)]
-        ideals = [program.ideals(program.contracted.graph, run.memory / len(programs)) for program in programs]
+        ideals = [program.ideals(run.memory / len(programs)) for program in programs]
         limit = _report_best(programs, run, math.inf)
         for program, graph_ideals in zip(programs, ideals, strict=True):
             found = program.best(graph_ideals, limit)
@@ -44,7 +44,7 @@ def dpl(instance: Instance, run: Run) -> None:
 def _report_best(programs: list[IdealProgram], run: Run, limit: float) -> float:
     """Report the best splits of linear extensions; the load of the last one."""
     for program in programs:
-        found = program.best(program.ideals(program.contracted.path, run.memory), limit)
+        found = program.best(program.prefixes(run.memory), limit)
         if found is not None:
             limit = found.cost
             run.report(found.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import os
@@ -155,7 +156,7 @@ def test_without_the_split_of_a_linear_extension_the_best_is_the_same() -> None:
         best = math.inf
         for contracted in contractions(instance):
             program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
-            placement = program.best(program.ideals(contracted.graph, 100.0), math.inf)
+            placement = program.best(program.ideals(100.0), math.inf)
             if placement is not None:
                 best = min(best, placement.cost)
         assert best == pytest.approx(optimum, rel=1e-9)
@@ -246,12 +247,19 @@ def test_more_ideals_than_memory_allows_are_refused_with_their_number_and_the_al
     assert len(run.solutions) == 1
 
 
+def test_more_devices_than_a_table_has_room_for_are_refused() -> None:
+    long = line(4000, contiguity="acyclic")
+    wide = dataclasses.replace(long, accelerators=2000)
+    with pytest.raises(Declined, match=r"4,001 prefixes for 2000 accelerators and 0 CPUs is too large for 64 MiB"):
+        dpl(wide, LocalRun(memory=64.0))
+
+
 def test_modules_of_branches_have_as_many_ideals_as_there_are_ways_to_stop_in_them() -> None:
     instance = families()["inception"].build(1)
     (contracted,) = contractions(instance)
     program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
     squares, lines, forks = 3 * (4 * 7 * 10 * 5), 4 * (4 * 10 * 16 * 5), 2 * (4 * (4 + 16) * (7 + 16) * 5)
-    assert len(program.ideals(contracted.graph, 100.0)) == 22 + squares + 4 * 10 * 2 + lines + 7 * 13 * 2 + forks
+    assert len(program.ideals(100.0)) == 22 + squares + 4 * 10 * 2 + lines + 7 * 13 * 2 + forks
 
 
 def test_the_time_ends_the_count() -> None:
