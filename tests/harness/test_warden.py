@@ -88,9 +88,20 @@ def test_a_warden_that_is_killed_takes_its_run_with_it(warden, tmp_path):
     assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
 
 
-def test_a_warden_that_is_stopped_is_given_up(warden, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "GRACE_S", 1.0)
-    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=Limits(1.5, 512.0)))
+@pytest.fixture
+def impatient(monkeypatch):
+    """Give up a warden as soon as the limit of its run is over; it has been started, for which it had all its time."""
+
+    def impatient(warden: Warden) -> Limits:
+        warden._waiting(1, None)
+        monkeypatch.setattr(module, "GRACE_S", 0.0)
+        return Limits(3.0, 512.0)
+
+    return impatient
+
+
+def test_a_warden_that_is_stopped_is_given_up(warden, tmp_path, impatient, monkeypatch):
+    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=impatient(warden)))
     left = descendants(warden)
     os.kill(warden.process.pid, signal.SIGSTOP)
     thread.join(30)
@@ -101,8 +112,7 @@ def test_a_warden_that_is_stopped_is_given_up(warden, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
-def test_a_run_that_is_not_isolated_and_turns_on_its_warden_is_lost(tmp_path, monkeypatch, number):
-    monkeypatch.setattr(module, "GRACE_S", 1.0)
+def test_a_run_that_is_not_isolated_and_turns_on_its_warden_is_lost(tmp_path, impatient, monkeypatch, number):
     body = f"""
         reader, writer = os.pipe()
         if os.fork() == 0:
@@ -118,10 +128,11 @@ def test_a_run_that_is_not_isolated_and_turns_on_its_warden_is_lost(tmp_path, mo
         time.sleep(600)
     """
     with Warden("posix", "none") as warden:
-        outcome = warden.run(order_of(tmp_path, body, limits=Limits(1.5, 512.0)))
+        outcome = warden.run(order_of(tmp_path, body, limits=impatient(warden)))
         assert outcome.stop == "lost"
         daemon = int((tmp_path / "daemon").read_text())
-        until(lambda: not psutil.pid_exists(daemon) or psutil.Process(daemon).status() == psutil.STATUS_ZOMBIE)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            until(lambda: psutil.Process(daemon).status() == psutil.STATUS_ZOMBIE)
         monkeypatch.undo()
         assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
 
