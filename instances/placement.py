@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from instances import placement_file
-from instances.columns import Floats, require_number, require_text
+from instances.columns import Floats, require_int, require_number, require_text
 from instances.errors import InputError
 from instances.jsonfile import require_keys
 from instances.options import Option
@@ -33,6 +33,8 @@ OPTIONS: Mapping[str, Option] = {
     "overlap": Option(
         str, "of communication with computation: none, one channel, or one each way", "none", ("none", "half", "full")
     ),
+    "cluster": Option(int, "accelerators of a cluster, next to each other in their numbers (default: all)"),
+    "slowdown": Option(float, "times that transfers between clusters take", 1.0),
     "allreduce": Option(float, "bandwidth that replicas of a stage synchronise with (default: no replication)"),
 }
 
@@ -50,6 +52,9 @@ class Instance(Workload):
                     (Section 5.3)
     ``overlap``     "none": a load is the sum of transfers and computation; "half": the larger of both; "full": the
                     largest of transfers in, computation, transfers out (Appendix H.1)
+    ``cluster``     accelerators 0 to cluster - 1 are near each other, and so on; None: all are (Appendix H.3)
+    ``slowdown``    a transfer takes this many times longer between accelerators of two clusters, >= 1: for who reads,
+                    and for who sends if any reader is in another cluster. CPUs are near to all
     ``allreduce``   size per time at which replicas of a stage synchronise (Appendix H.2); None: there are none
     """
 
@@ -59,6 +64,8 @@ class Instance(Workload):
     contiguity: str = "contiguous"
     schedule: str = "pipedream"
     overlap: str = "none"
+    cluster: int | None = None
+    slowdown: float = 1.0
     allreduce: float | None = None
 
     def __post_init__(self) -> None:
@@ -71,11 +78,15 @@ class Instance(Workload):
                 raise InputError(self.source, f"option {name}", expected)
         if self.allreduce is not None and not 0 < self.allreduce < np.inf:
             raise InputError(self.source, "option allreduce", f"expected a positive number, found {self.allreduce}")
+        if self.cluster is not None and not 1 <= self.cluster < placement_file.LARGEST:
+            raise InputError(self.source, "option cluster", f"expected at least 1, found {self.cluster}")
+        if not 1 <= self.slowdown < np.inf:
+            raise InputError(self.source, "option slowdown", f"expected at least 1, found {self.slowdown}")
         self._refuse_combinations()
         if not self.cpus:
             self._refuse_hopeless()
         with np.errstate(over="ignore"):  # no schedule takes longer than all on one device after the other, all sent
-            sent = self.transfer * (2 + np.diff(self.graph.out_csr[0]))
+            sent = self.transfer * (2 + np.diff(self.graph.out_csr[0])) * self.slowdown
             total = self.cpu_time.sum() + self.accelerator_time.sum() + sent.sum() + self.size.sum()
         if not np.isfinite(total / min(self.allreduce or 1.0, 1.0)):
             raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
@@ -89,6 +100,10 @@ class Instance(Workload):
                     raise InputError(self.source, f"option {name}", expected)
         if self.allreduce is not None and self.schedule == "gpipe":
             raise InputError(self.source, "option allreduce", "expected it with the schedule pipedream only")
+        if (self.cluster is None) != (self.slowdown == 1):
+            raise InputError(self.source, "option cluster", "expected it with a slowdown above 1, and that with it")
+        if self.allreduce is not None and self.cluster is not None:
+            raise InputError(self.source, "option allreduce", "expected it without clusters")
 
     def _refuse_hopeless(self) -> None:
         """InputError if there are no CPUs, and the accelerators cannot hold the nodes."""
@@ -201,7 +216,7 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
 
 def _options(values: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Values of options, each of its kind."""
-    convert = {str: require_text, float: require_number}
+    convert = {str: require_text, float: require_number, int: require_int}
     return {
         name: None if value is None else convert[OPTIONS[name].kind](value, source, f"option {name}")
         for name, value in values.items()

@@ -1,7 +1,7 @@
 """Verdicts for ``placement``: loads of devices, or the schedule of one sample, and the rules that a placement keeps.
 
 Definitions: "Efficient Algorithms for Device Placement of DNN Graph Operators", Section 3 (devices, transfers,
-Definition 3.1), Section 5 (loads), Appendix A (the schedule), Appendix H (overlap, replication).
+Definition 3.1), Section 5 (loads), Appendix A (the schedule), Appendix H (overlap, replication, clusters).
 """
 
 from __future__ import annotations
@@ -66,12 +66,14 @@ class Groups:
     ``of``            shape (n,), int64: the group of each node, 0, 1, ...; every group has nodes
     ``accelerator``   shape (g,), bool: whether it is on accelerators, else on CPUs
     ``replicas``      shape (g,), int64: number of its devices
+    ``cluster``       shape (g,), int64: of its accelerators; -1 for CPUs, which are near to all
     ``names``         what sentences call each
     """
 
     of: Ints
     accelerator: NDArray[np.bool_]
     replicas: Ints
+    cluster: Ints
     names: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -119,11 +121,18 @@ def _devices(instance: Instance, device: Any) -> Groups | str:
         return reason
     numbers, of = np.unique(np.array(device, dtype=np.int64), return_inverse=True)
     names = tuple(_device_name(instance, number) for number in numbers.tolist())
-    return Groups(of.reshape(-1), numbers < instance.accelerators, np.ones(len(numbers), dtype=np.int64), names)
+    ones = np.ones(len(numbers), dtype=np.int64)
+    return Groups(of.reshape(-1), numbers < instance.accelerators, ones, _clusters(instance, numbers), names)
 
 
 def _device_name(instance: Instance, number: int) -> str:
     return f"accelerator {number}" if number < instance.accelerators else f"CPU {number}"
+
+
+def _clusters(instance: Instance, devices: Ints) -> Ints:
+    """Appendix H.3: the cluster of each device, -1 for CPUs."""
+    number = np.zeros_like(devices) if instance.cluster is None else devices // instance.cluster
+    return np.where(devices < instance.accelerators, number, -1)
 
 
 def _stages(instance: Instance, stage: Any, replicas: Any) -> Groups | str:
@@ -150,9 +159,10 @@ def _stages(instance: Instance, stage: Any, replicas: Any) -> Groups | str:
     idle = next((i for i in used.tolist() if not replicas[i]), None)
     if idle is not None:
         return f"replicas[{idle}]: expected at least one device, the stage has nodes"
-    accelerator = np.array([replicas[i][0] < instance.accelerators for i in used.tolist()], dtype=bool)
+    first = np.array([replicas[i][0] for i in used.tolist()], dtype=np.int64)
     counts = np.array([len(replicas[i]) for i in used.tolist()], dtype=np.int64)
-    return Groups(of.reshape(-1), accelerator, counts, tuple(f"stage {i}" for i in used.tolist()))
+    names = tuple(f"stage {i}" for i in used.tolist())
+    return Groups(of.reshape(-1), first < instance.accelerators, counts, _clusters(instance, first), names)
 
 
 # ---------------------------------------------------------------- rules
@@ -252,8 +262,12 @@ def _loads(instance: Instance, groups: Groups, nodes: NDArray[np.bool_]) -> list
     time = np.where(groups.accelerator[groups.of], instance.accelerator_time, instance.cpu_time)
     computing = groups.sums(groups.of[nodes], time[nodes])
     receiver, received, sent = _tensors(instance, groups.of, nodes)
-    incoming = _on_accelerators(groups, groups.sums(receiver, instance.transfer[received]))
-    outgoing = _on_accelerators(groups, groups.sums(groups.of[sent], instance.transfer[sent]))
+    near, far = groups.cluster[receiver], groups.cluster[groups.of[received]]
+    abroad = (near != far) & (near >= 0) & (far >= 0)
+    arriving = np.where(abroad, instance.slowdown, 1.0) * instance.transfer[received]
+    leaving = np.where(np.isin(sent, received[abroad]), instance.slowdown, 1.0) * instance.transfer[sent]
+    incoming = _on_accelerators(groups, groups.sums(receiver, arriving))
+    outgoing = _on_accelerators(groups, groups.sums(groups.of[sent], leaving))
     sizes = groups.sums(groups.of, instance.size)
     parts = zip(incoming, computing, outgoing, strict=True)
     loads = [_overlapped(instance.overlap, *times) for times in parts]
@@ -310,6 +324,7 @@ def _latency(instance: Instance, devices: Groups, slot: Ints) -> Verdict:
         np.where(devices.accelerator[devices.of], devices.of, len(devices)),
         np.append(devices.accelerator, False),
         np.append(devices.replicas, 1),
+        np.append(devices.cluster, -1),
         (*devices.names, "the CPUs"),
     )
     violations = list(_broken(instance, pool))
@@ -340,7 +355,7 @@ def _tasks(instance: Instance, devices: Groups, slot: Ints) -> tuple[Groups, Int
         f"{devices.names[owner[i]]}, slot {slot[v]}" if on[v] else f"node {v} on a CPU"
         for i, v in enumerate(first.tolist())
     )
-    tasks = Groups(of.reshape(-1), on[first], np.ones(len(known), dtype=np.int64), names)
+    tasks = Groups(of.reshape(-1), on[first], np.ones(len(known), dtype=np.int64), devices.cluster[owner], names)
     return tasks, np.column_stack([turns, turns + 1])
 
 

@@ -135,6 +135,12 @@ CHANGES: list[Change] = [
     ("options", {"objective": "speed"}, "option objective: expected one of throughput, latency, found 'speed'"),
     ("options", {"objective": 3}, "option objective: expected a text, found 3"),
     ("options", {"allreduce": 0}, "option allreduce: expected a positive number, found 0.0"),
+    ("options", {"cluster": 0, "slowdown": 2}, "option cluster: expected at least 1, found 0"),
+    ("options", {"cluster": 2}, "option cluster: expected it with a slowdown above 1"),
+    ("options", {"slowdown": 2}, "option cluster: expected it with a slowdown above 1"),
+    ("options", {"cluster": 2, "slowdown": 0.5}, "option slowdown: expected at least 1, found 0.5"),
+    ("options", {"cluster": 2.0, "slowdown": 2}, "option cluster: expected an integer, found 2.0"),
+    ("options", {"cluster": 2, "slowdown": 2, "allreduce": 4}, "option allreduce: expected it without clusters"),
     ("options", {"allreduce": "8"}, "option allreduce: expected a finite number, at least 0, found '8'"),
     ("options", {"allreduce": 8, "schedule": "gpipe"}, "option allreduce: expected it with the schedule pipedream"),
     *[
@@ -144,6 +150,7 @@ CHANGES: list[Change] = [
             "schedule": {"schedule": "gpipe"},
             "overlap": {"overlap": "half"},
             "allreduce": {"allreduce": 3.5},
+            "cluster": {"cluster": 2, "slowdown": 1.5},
         }.items()
     ],
 ]  # fmt: skip

@@ -49,7 +49,9 @@ def draw_options(draw: random.Random) -> dict[str, Any]:
         "contiguity": draw.choice(["contiguous", "acyclic", "free"]),
         "overlap": draw.choice(["none", "none", "half", "full"]),
     }
-    return {**options, **draw.choice([{}, {"schedule": "gpipe"}, {"allreduce": 0.5}, {"allreduce": 8.0}])}
+    clusters = {"cluster": draw.randint(1, 2), "slowdown": 3.0}
+    others = [{}, {"schedule": "gpipe"}, {"allreduce": 0.5}, {"allreduce": 8.0}, clusters, clusters]
+    return {**options, **draw.choice(others)}
 
 
 def draw_instance(draw: random.Random, most_nodes: int = 7, **options: Any) -> Instance:
@@ -141,11 +143,28 @@ class Graph:
                     return True
         return False
 
-    def transfers(self, nodes: set[int], made_by: set[int]) -> tuple[Fraction, Fraction]:
-        """Time to bring in what ``nodes`` read, and to send what others read of theirs, of what is ``made_by`` some."""
-        read = {u for u, v, real in self.edges if real and v in nodes and u not in nodes and u in made_by}
-        sent = {u for u, v, real in self.edges if real and u in nodes and v not in nodes and u in made_by}
-        return sum((self.cost[u] for u in read), Fraction()), sum((self.cost[u] for u in sent), Fraction())
+    def transfers(self, nodes: set[int], made_by: set[int], home: list[int]) -> tuple[Fraction, Fraction]:
+        """Time to bring in what ``nodes`` read, and to send what others read of theirs, of what is ``made_by`` some.
+
+        ``home`` is the device of each node, where clusters count.
+        """
+        ends = [(u, v) for u, v, real in self.edges if real and u in made_by]
+        into = [(u, v) for u, v in ends if v in nodes and u not in nodes]
+        out = [(u, v) for u, v in ends if u in nodes and v not in nodes]
+        return self._paid(into, home), self._paid(out, home)
+
+    def _paid(self, ends: list[tuple[int, int]], home: list[int]) -> Fraction:
+        """Each tensor once, at the rate of its farthest edge."""
+        k, cluster = self.instance.accelerators, self.instance.cluster
+        total = Fraction()
+        for tensor in {u for u, _ in ends}:
+            across = [
+                cluster and home[u] < k and home[v] < k and home[u] // cluster != home[v] // cluster
+                for u, v in ends
+                if u == tensor
+            ]
+            total += self.cost[tensor] * (Fraction(self.instance.slowdown) if any(across) else 1)
+        return total
 
     def allowed(self, nodes: set[int], accelerator: bool) -> bool:
         """Whether a device supports and can hold the nodes."""
@@ -183,14 +202,16 @@ def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None, boo
     passes = [set(graph.nodes)]
     if instance.schedule == "gpipe":
         passes = [{v for v in graph.nodes if graph.back[v] == part} for part in (False, True)]
-    return feasible, sum(max(_load(graph, *group, nodes) for group in groups) for nodes in passes), acyclic
+    home = [next(devices[0] for nodes, devices in groups if v in nodes) for v in graph.nodes]
+    cost = sum(max(_load(graph, *group, nodes, home) for group in groups) for nodes in passes)
+    return feasible, Fraction(cost), acyclic
 
 
-def _load(graph: Graph, nodes: set[int], devices: list[int], counted: set[int]) -> Fraction:
+def _load(graph: Graph, nodes: set[int], devices: list[int], counted: set[int], home: list[int]) -> Fraction:
     instance = graph.instance
     if devices[0] < instance.accelerators:
         work = sum((graph.fast[v] for v in nodes & counted), Fraction())
-        read, sent = graph.transfers(nodes, counted)
+        read, sent = graph.transfers(nodes, counted, home)
     else:
         work, read, sent = sum((graph.slow[v] for v in nodes & counted), Fraction()), Fraction(), Fraction()
     load = {"none": work + read + sent, "half": max(work, read + sent), "full": max(work, read, sent)}[instance.overlap]
@@ -227,7 +248,7 @@ def _judge_latency(graph: Graph, solution: Any) -> tuple[bool, Fraction | None, 
             if queue and all(u in done for u, v, _ in graph.edges if v in queue[0] and u not in queue[0]):
                 nodes = queue.pop(0)
                 ready = [done[u] for u, v, _ in graph.edges if v in nodes and u not in nodes]
-                work = sum(graph.fast[v] for v in nodes) + sum(graph.transfers(nodes, set(graph.nodes)))
+                work = sum(graph.fast[v] for v in nodes) + sum(graph.transfers(nodes, set(graph.nodes), device))
                 free[d] = max([free[d], *ready]) + work
                 done |= dict.fromkeys(nodes, free[d])
         if len(done) == before:

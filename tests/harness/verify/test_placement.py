@@ -11,8 +11,7 @@ from placements import draw_instance, draw_solution, judge, placements
 
 from harness.verify import verify
 from instances import catalog, load
-from instances.placement import Instance, parse
-from instances.placement_file import document
+from instances.placement import Instance, parse, to_document
 
 
 def make(times, edges, *, accelerators=2, cpus=1, memory=100, costs=None, cpu=10, backward=(), colours=None, **options):
@@ -193,6 +192,16 @@ def test_a_long_chain_over_many_devices_is_judged():
     assert verify(instance, [v // 2 for v in range(n)]).feasible
 
 
+def test_transfers_between_clusters_take_longer():
+    """Node 0 is read by 1 and 2: by one nearby, by one in the other cluster, by one on the CPU."""
+    options = {"accelerators": 4, "cluster": 2, "slowdown": 5.0, "contiguity": "free", "costs": [1, 0, 0]}
+    instance = make([0] * 3, [(0, 1), (0, 2)], **options)
+    for place, cost in (([0, 1, 1], 1), ([0, 1, 2], 5), ([1, 2, 3], 5), ([4, 0, 3], 1), ([0, 4, 1], 1)):
+        assert verify(instance, place).cost == cost
+    apart = make([0, 10, 0], [(0, 1), (0, 2)], **options)
+    assert verify(apart, [0, 1, 2]).cost == 10 + 1  # who reads nearby pays little though the sender pays more
+
+
 # ---------------------------------------------------------------- latency
 
 
@@ -351,7 +360,6 @@ def test_documents_of_instances_keep_their_costs():
     draw = random.Random(8)
     for _ in range(50):
         instance = draw_instance(draw)
-        again = parse(document(instance), "again", **{name: getattr(instance, name) for name in
-                      ("objective", "contiguity", "schedule", "overlap", "allreduce")})  # fmt: skip
+        again = parse(to_document(instance), "again")
         place = draw_solution(draw, instance)
         assert verify(again, place) == verify(instance, place)
