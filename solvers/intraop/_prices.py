@@ -44,7 +44,7 @@ class Prices:
         self.problem, self.grain = problem, grain
         self.rows: dict[int, Row] = {}
         self._chains = chains.astype(np.float64)
-        self._table = _Table.of([], problem.variable)
+        self._table: _Table | None = None  # made when it is needed
 
     def add(self, step: int, multiplier: float = 0.0) -> Row:
         """Give a step a multiplier, in costs a unit."""
@@ -56,11 +56,8 @@ class Prices:
         at = np.flatnonzero(varies[problem.variable])
         room = (int(problem.room[step]) - int(least.sum())) >> self.grain
         row = self.rows[step] = Row(step, at, above[at], room, multiplier)
-        self._tabulate()
+        self._table = None
         return row
-
-    def _tabulate(self) -> None:
-        self._table = _Table.of(list(self.rows.values()), self.problem.variable)
 
     def look(self, weight: Floats) -> list[Row]:
         """Add steps that are overloaded where each value has a weight, shape (rows,)."""
@@ -77,6 +74,8 @@ class Prices:
         rows = list(self.rows.values())
         if not rows:
             return 0.0
+        if self._table is None:
+            self._table = _Table.of(rows, self.problem.variable)
         excess, curvature = self._table.derivatives(weight, softness * self._chains)
         multiplier = np.array([row.multiplier for row in rows])
         typical = np.array([max(1.0, float(row.usage.mean())) if len(row.at) else 1.0 for row in rows])
@@ -92,7 +91,7 @@ class Prices:
     def _drop(self) -> None:
         if any(row.idle > IDLE for row in self.rows.values()):
             self.rows = {step: row for step, row in self.rows.items() if row.idle <= IDLE}
-            self._tabulate()
+            self._table = None
 
 
 @dataclass(eq=False)
