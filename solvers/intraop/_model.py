@@ -218,8 +218,8 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: 
 def _scale(instance: Instance, costs: _Costs, tolerant: bool) -> tuple[int, int, int, int]:
     """``(forbidden, shift, threshold, instead)``: entries from the threshold on become ``instead``."""
     ordinary = costs.largest_total(IMPOSSIBLE)
+    terms = 2 + int(np.bincount(instance.scope, minlength=1).max())  # forbidden entries that a value can meet
     if not tolerant and ordinary < IMPOSSIBLE:
-        terms = 2 + int(np.bincount(instance.scope, minlength=1).max())  # forbidden entries that a value can meet
         shift = max(0, ((ordinary + 1) * terms).bit_length() - 62)
         return (ordinary >> shift) + 1, shift, IMPOSSIBLE, (ordinary >> shift) + 1
     if ordinary < IMPOSSIBLE and _impossible_alike(costs):
@@ -227,6 +227,8 @@ def _scale(instance: Instance, costs: _Costs, tolerant: bool) -> tuple[int, int,
     else:
         threshold, total = 2**63, costs.largest_total(2**63)
     shift = max(0, total.bit_length() - LARGEST_TOTAL.bit_length() + 1)
+    if min(costs.node.min(initial=0), costs.table.min(initial=0)) == USELESS:
+        shift = max(shift, ((total + 1) * terms).bit_length() - 62)
     return (total >> shift) + 1, shift, threshold, (ordinary + 1) >> shift
 
 

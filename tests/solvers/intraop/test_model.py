@@ -195,6 +195,15 @@ def test_a_greedy_assignment_shows_which_costs_are_useless(tiny):
     assert min(model.cost(np.array(value)) for value in np.ndindex(*model.sizes)) == tiny.fast_best(instance)[1]
 
 
+def test_forbidden_costs_that_one_value_meets_add_up_in_64_bits(tiny):
+    huge, leaves = 2**62, 300
+    nodes = [(0, 1, [10**17, 10**17 + 1], [0, 0]), *[(0, 1, [0, 1], [0, 0])] * leaves]
+    instance = tiny.make(nodes, [((0, 1 + v), [0, huge, huge, huge]) for v in range(leaves)])
+    model = build(instance, nothing(instance), known=10**17 + 2)
+    assert (model.cell == model.forbidden).sum() == 3 * leaves
+    assert model.forbidden * (1 + leaves) < 2**63
+
+
 def test_sums_beyond_64_bits(tiny):
     huge = 2**63 - 1
     instance = tiny.make([(0, 1, [huge, huge - 2**40], [0, 0])] * 4, [((0, 1), [huge, huge, huge, huge - 2**50])])
