@@ -18,6 +18,7 @@ from solvers.placement.critical_path import critical_path
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy
 from solvers.placement.load import load as load_bound
+from solvers.placement.memory_path import memory_path
 from solvers.placement.node import node
 from solvers.placement.one_accelerator import one_accelerator
 from solvers.registry import Declined, LocalRun
@@ -60,7 +61,7 @@ def test_bounds_are_at_or_below_the_best_placement(seed: int) -> None:
         instance = draw_instance(draw, most_nodes=4)
         worth = [judge(instance, place) for place in stages(instance)]
         best = min((cost for feasible, cost, _ in worth if feasible and cost is not None), default=None)
-        for method in (load_bound, node, critical_path):
+        for method in (load_bound, node, critical_path, memory_path):
             assert best is None or all(value <= best for value in bounds(method, instance))
 
 
@@ -84,6 +85,18 @@ def test_bounds_decline_the_other_objective() -> None:
     assert bounds(load_bound, embedded("sandwich-latency")) == bounds(node, embedded("sandwich-latency")) == []
     assert bounds(critical_path, embedded("sandwich-free")) == []
     assert bounds(critical_path, embedded("sandwich-latency")) == [pytest.approx(11)]
+
+
+def test_the_memory_path_counts_the_changes_that_memory_asks_for() -> None:
+    """Sandwich, latency: 1 on the CPU, 10 on two accelerators, the tensor in, and out and in between them."""
+    instance = embedded("sandwich-latency")
+    assert bounds(memory_path, instance)[-1] == pytest.approx(11.75)
+    assert bounds(memory_path, replace(instance, memory=3.0))[-1] == pytest.approx(11.25)
+    assert bounds(memory_path, replace(instance, memory=1.0))[-1] == pytest.approx(12.25)
+    joined = replace(instance, colour=np.array([-1, 0, -1, 0]))  # 3 and 3 take the memory of 2 wherever they are
+    assert bounds(memory_path, joined)[-1] == pytest.approx(1 + 3 + 4 + 3 + 5 * 0.25)
+    ordered = replace(instance, artificial=np.array([True] * 3))
+    assert bounds(memory_path, ordered)[-1] == pytest.approx(11)
 
 
 @pytest.mark.parametrize("seed", range(8))
