@@ -69,25 +69,27 @@ class _Support:
         self.model = model
         self.alive: Mask = model.unary < model.forbidden
         self.determines = np.zeros((2, len(model.tail)), dtype=bool)
-        pairs = np.arange(len(model.tail))
+        ends = np.concatenate([model.tail, model.head])
+        pairs, degree = np.arange(len(model.tail)), np.bincount(ends, minlength=model.variables)
+        first, of_variable = offsets(degree), np.tile(pairs, 2)[np.argsort(ends, kind="stable")]
         while len(pairs):
-            before = self.alive.copy()
-            for block in blocks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]]):
-                self._visit(pairs[block])
-            lost = np.zeros(model.variables, dtype=bool)
-            lost[np.searchsorted(model.start, np.flatnonzero(before & ~self.alive), side="right") - 1] = True
-            pairs = np.flatnonzero(lost[model.tail] | lost[model.head])
+            parts = blocks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]])
+            lost = np.unique(np.concatenate([self._visit(pairs[block]) for block in parts]))
+            pairs = np.unique(of_variable[spread(first[lost], degree[lost])])
 
-    def _visit(self, pairs: Ints) -> None:
-        """Remove the values that have no support in some pairs."""
-        model = self.model
+    def _visit(self, pairs: Ints) -> Ints:
+        """Remove the values that have no support in some pairs; the variables that lose any, some recurring."""
+        model, lost = self.model, []
         open_cell, row, column = self.open_cells(pairs)
         for side, (variable, of_cell) in enumerate(((model.tail[pairs], row), (model.head[pairs], column))):
             count = model.sizes[variable]
             value = spread(model.start[variable], count)
             supports = np.bincount(of_cell[open_cell], minlength=len(value))
             self.determines[side, pairs] = np.logical_and.reduceat((supports <= 1), offsets(count)[:-1])
-            self.alive[value[supports == 0]] = False
+            dead = np.flatnonzero((supports == 0) & self.alive[value])
+            self.alive[value[dead]] = False
+            lost.append(np.repeat(variable, count)[dead])
+        return np.concatenate(lost)
 
     def open_cells(self, pairs: Ints) -> tuple[Mask, Ints, Ints]:
         """``(open, row, column)`` for every cell of the pairs.
