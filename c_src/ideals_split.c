@@ -1,6 +1,6 @@
-/* For each ideal a walk through the smaller ones, nodes taken away one after the other, with the load of the
- * device that gets them kept up to date. What a device pays for work and for nets that reach beyond the ideal
- * only grows on the way, so the walk turns back where that alone is too much. */
+/* For each ideal that devices can take in time a walk through the larger ones, nodes added one after the
+ * other, with the load of the device that gets them kept up to date. What a device pays for work and for nets
+ * that reach into the ideal only grows on the way, so the walk turns back where that alone is too much. */
 #include "ideals_split.h"
 
 #include <math.h>
@@ -14,27 +14,34 @@
  * exclude what is below the limit. */
 #define SLACK 1e-9
 
-/* A set of nodes on the way: the ideal begun with less `ideal`. */
+/* A set of nodes on the way: `ideal` less the ideal begun with. */
 struct step {
-    int64_t link; /* of `ideal`, the next one to follow */
+    int64_t link; /* of `ideal`, the last one followed */
     int32_t ideal;
-    int32_t node; /* taken away last; only lower ones follow */
+    int32_t node; /* added last; only greater ones follow */
     double time;  /* on the device */
     double size;
-    double paid;   /* for nets */
-    double beyond; /* the part of it for nets with nodes outside the ideal begun with */
-};
-
-/* Numbers of accelerators. */
-struct span {
-    int32_t least, most;
+    double paid;  /* for nets */
+    double stuck; /* the part of it for nets with nodes in the ideal begun with */
 };
 
 struct net {
     double transfer;
     int32_t members;
-    int32_t outside; /* of the ideal begun with */
-    int32_t taken;   /* in the set */
+    int32_t inside; /* the ideal begun with */
+    int32_t taken;  /* in the set */
+};
+
+/* An entry of a row that is of use. */
+struct entry {
+    double load; /* the greatest one so far */
+    size_t next; /* the entry that one device more leads to */
+};
+
+/* Entries from which one kind of device goes on. */
+struct entries {
+    struct entry *entry;
+    int32_t count;
 };
 
 struct split {
@@ -46,19 +53,21 @@ struct split {
     const double *relief;
     int32_t width; /* accelerators + 1 */
     size_t length; /* of a row: (cpus + 1) * width */
-    double
-        *best;    /* a row for each ideal: at a * width + b its least greatest load on just a CPUs and b
-                     accelerators, none of them idle; infinite where that is not below the limit or of no use */
-    double *work; /* ideals elements: time on accelerators of the nodes that they support */
-    int32_t *
-        path; /* nodes elements: the ideals on the way from the empty one to the ideal begun with, by depth */
+    /* A row for each ideal: at a * width + b its least greatest load on just a CPUs and b accelerators, none
+     * of them idle; infinite where that is not below the limit. */
+    double *best;
+    int32_t *origin; /* like best: the ideal without the nodes of the last device, in complement if that is a
+                        CPU */
+    double *work;    /* ideals elements: time on accelerators of the nodes that they support */
+    /* The links from below: what ideals with one node more there are, the nodes ascending. */
+    int64_t *up_start;
+    int32_t *up_node, *up_ideal;
+    /* The ideals on the way from the empty one to the ideal begun with, by depth. */
+    int32_t *path;
     int32_t depth; /* nodes in the ideal begun with */
     struct net *nets;
-    struct span *span;  /* cpus + 1 elements: the accelerators it may be given beside so many CPUs */
-    double *row;        /* its row */
-    struct step *steps; /* nodes + 1 elements */
-    int32_t traced;     /* entry of the row that ends the walk when it comes down to `target`; -1: none */
-    double target;
+    struct entries accelerator, cpu; /* of the ideal begun with */
+    struct step *steps;              /* nodes + 1 elements */
     int64_t pairs;
 };
 
@@ -67,28 +76,36 @@ static size_t row_length(const struct shard_devices *devices) {
 }
 
 static void split_free(struct split *split) {
+    free(split->origin);
     free(split->work);
-    free(split->span);
-    free(split->nets);
-    free(split->steps);
+    free(split->up_start);
+    free(split->up_node);
+    free(split->up_ideal);
     free(split->path);
-    free(split->row);
+    free(split->nets);
+    free(split->accelerator.entry);
+    free(split->cpu.entry);
+    free(split->steps);
 }
 
-static int split_allocate(struct split *split, int64_t ideals) {
+static int split_allocate(struct split *split) {
     const struct shard_devices *devices = split->devices;
-    const size_t n = (size_t)devices->nodes + 1, nets = (size_t)devices->nets + 1;
-    split->work = malloc((size_t)ideals * sizeof *split->work);
-    split->span = malloc(((size_t)devices->cpus + 1) * sizeof *split->span);
-    split->nets = malloc(nets * sizeof *split->nets);
-    split->steps = malloc(n * sizeof *split->steps);
+    const size_t n = (size_t)devices->nodes + 1, ideals = (size_t)split->ideals;
+    const size_t links = (size_t)split->link_start[ideals] + 1;
+    split->origin = malloc(ideals * split->length * sizeof *split->origin);
+    split->work = malloc(ideals * sizeof *split->work);
+    split->up_start = malloc((ideals + 2) * sizeof *split->up_start);
+    split->up_node = malloc(links * sizeof *split->up_node);
+    split->up_ideal = malloc(links * sizeof *split->up_ideal);
     split->path = malloc(n * sizeof *split->path);
-    split->row = malloc(row_length(devices) * sizeof *split->row);
-    if (!(split->work && split->span && split->nets && split->steps && split->path && split->row))
-        return SHARD_NO_MEMORY;
-    for (int32_t i = 0; i < devices->nets; i++)
-        split->nets[i] = (struct net){devices->transfer[i], devices->members[i], devices->members[i], 0};
-    return SHARD_OK;
+    split->nets = malloc(((size_t)devices->nets + 1) * sizeof *split->nets);
+    split->accelerator.entry = malloc(split->length * sizeof *split->accelerator.entry);
+    split->cpu.entry = malloc(split->length * sizeof *split->cpu.entry);
+    split->steps = malloc(n * sizeof *split->steps);
+    const bool whole = split->origin && split->work && split->up_start && split->up_node && split->up_ideal &&
+                       split->path && split->nets && split->accelerator.entry && split->cpu.entry &&
+                       split->steps;
+    return whole ? SHARD_OK : SHARD_NO_MEMORY;
 }
 
 /* The greatest node of an ideal that is not empty, and the ideal without it. */
@@ -100,68 +117,86 @@ static int32_t without_last(const struct split *split, int32_t ideal) {
     return split->link_ideal[split->link_start[ideal + 1] - 1];
 }
 
-static void count_outside(struct split *split, int32_t v, int32_t change) {
+/* Turn the links round. Of two ideals with one node more than a third the one with the greater node comes
+ * first. */
+static void link_upwards(struct split *split) {
+    int64_t *start = split->up_start;
+    memset(start, 0, ((size_t)split->ideals + 2) * sizeof *start);
+    for (int64_t i = 0; i < split->link_start[split->ideals]; i++)
+        start[split->link_ideal[i] + 2]++;
+    for (int32_t i = 0; i < split->ideals; i++)
+        start[i + 2] += start[i + 1];
+    for (int32_t ideal = split->ideals - 1; ideal > 0; ideal--)
+        for (int64_t i = split->link_start[ideal]; i < split->link_start[ideal + 1]; i++) {
+            const int64_t at = start[split->link_ideal[i] + 1]++;
+            split->up_node[at] = split->link_node[i];
+            split->up_ideal[at] = ideal;
+        }
+}
+
+static void prepare(struct split *split) {
+    const struct shard_devices *devices = split->devices;
+    link_upwards(split);
+    split->work[0] = 0.0;
+    for (int32_t i = 1; i < split->ideals; i++) {
+        const double time = devices->accelerator_time[last_node(split, i)];
+        split->work[i] = split->work[without_last(split, i)] + (isfinite(time) ? time : 0.0);
+    }
+    for (int32_t i = 0; i < devices->nets; i++)
+        split->nets[i] = (struct net){devices->transfer[i], devices->members[i], 0, 0};
+    for (size_t i = 0; i < (size_t)split->ideals * split->length; i++)
+        split->best[i] = INFINITY;
+    split->best[0] = 0.0;
+}
+
+static void count_inside(struct split *split, int32_t v, int32_t change) {
     const struct shard_devices *devices = split->devices;
     for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
-        split->nets[devices->net[i]].outside += change;
+        split->nets[devices->net[i]].inside += change;
 }
 
-/* Begin with an ideal; quick if it is the next one. */
+/* Begin with an ideal, the next one. */
 static void begin_with(struct split *split, int32_t ideal) {
     while (split->depth && split->path[split->depth - 1] != without_last(split, ideal))
-        count_outside(split, last_node(split, split->path[--split->depth]), 1);
-    int32_t lacking = 0;
-    const int32_t top = split->depth ? split->path[split->depth - 1] : 0;
-    for (int32_t i = ideal; i != top; i = without_last(split, i))
-        lacking++;
-    split->depth += lacking;
-    for (int32_t i = ideal, at = split->depth; i != top; i = without_last(split, i)) {
-        split->path[--at] = i;
-        count_outside(split, last_node(split, i), -1);
+        count_inside(split, last_node(split, split->path[--split->depth]), -1);
+    if (ideal) {
+        split->path[split->depth++] = ideal;
+        count_inside(split, last_node(split, ideal), 1);
     }
 }
 
-/* Find which numbers of devices an ideal may be given to: few enough that its work is too much for fewer, and
- * that the others suffice for the work of the rest. False if there are none. */
-static bool find_spans(struct split *split, int32_t ideal) {
-    const int32_t most = split->devices->accelerators, cpus = split->devices->cpus;
-    const double all = split->work[split->ideals - 1], slack = SLACK * all;
-    bool any = false;
+/* Find the entries that devices can go on from: those that leave enough accelerators for the work of the
+ * rest. */
+static void find_entries(struct split *split, int32_t ideal) {
+    const int32_t accelerators = split->devices->accelerators, cpus = split->devices->cpus;
+    const double all = split->work[split->ideals - 1], *row = split->best + (size_t)ideal * split->length;
+    struct entries *accelerator = &split->accelerator, *cpu = &split->cpu;
+    accelerator->count = cpu->count = 0;
     for (int32_t a = 0; a <= cpus; a++) {
-        const double before = split->work[ideal] - split->relief[a] - slack;
-        const double after = all - split->work[ideal] - split->relief[cpus - a] - slack;
-        const double least = before > 0.0 ? ceil(before / split->limit) : 0.0;
+        const double after = all - split->work[ideal] - split->relief[cpus - a] - SLACK * all;
         const double rest = after > 0.0 ? ceil(after / split->limit) : 0.0;
-        split->span[a] = (struct span){1, 0};
-        if (least + rest <= most)
-            split->span[a] = (struct span){(int32_t)least, most - (int32_t)rest};
-        any = any || least + rest <= most;
-    }
-    return any;
-}
-
-/* Offer to the rows of `split->row` that the last device, an accelerator, has this load. */
-static void offer_accelerator(struct split *split, int32_t ideal, double load) {
-    const double *before = split->best + (size_t)ideal * split->length;
-    double *row = split->row;
-    for (int32_t a = 0; a <= split->devices->cpus; a++, before += split->width, row += split->width) {
-        const struct span span = split->span[a];
-        for (int32_t b = span.least > 1 ? span.least : 1; b <= span.most; b++) {
-            const double greatest = before[b - 1] > load ? before[b - 1] : load;
-            row[b] = greatest < row[b] ? greatest : row[b];
+        for (int32_t b = 0; b + rest <= accelerators; b++) {
+            const size_t at = (size_t)a * (size_t)split->width + (size_t)b;
+            if (row[at] == INFINITY)
+                continue;
+            if (b < accelerators)
+                accelerator->entry[accelerator->count++] = (struct entry){row[at], at + 1};
+            if (a < cpus)
+                cpu->entry[cpu->count++] = (struct entry){row[at], at + (size_t)split->width};
         }
     }
 }
 
-/* The same for a CPU. */
-static void offer_cpu(struct split *split, int32_t ideal, double load) {
-    const double *before = split->best + (size_t)ideal * split->length;
-    double *row = split->row + split->width;
-    for (int32_t a = 1; a <= split->devices->cpus; a++, before += split->width, row += split->width) {
-        const struct span span = split->span[a];
-        for (int32_t b = span.least; b <= span.most; b++) {
-            const double greatest = before[b] > load ? before[b] : load;
-            row[b] = greatest < row[b] ? greatest : row[b];
+/* Give the nodes that an ideal has more to one more device, at a load. */
+static void offer(struct split *split, const struct entries *entries, int32_t ideal, double load,
+                  int32_t origin) {
+    double *row = split->best + (size_t)ideal * split->length;
+    for (int32_t i = 0; i < entries->count; i++) {
+        const struct entry *entry = &entries->entry[i];
+        const double greatest = entry->load > load ? entry->load : load;
+        if (greatest < row[entry->next]) {
+            row[entry->next] = greatest;
+            split->origin[(size_t)ideal * split->length + entry->next] = origin;
         }
     }
 }
@@ -174,7 +209,7 @@ static void join(struct split *split, int32_t v, struct step *step) {
         const int32_t taken = ++net->taken;
         if (taken == 1) {
             step->paid += net->transfer;
-            step->beyond += net->outside ? net->transfer : 0.0;
+            step->stuck += net->inside ? net->transfer : 0.0;
         }
         if (taken == net->members)
             step->paid -= net->transfer;
@@ -187,112 +222,79 @@ static void leave(struct split *split, int32_t v) {
         split->nets[devices->net[i]].taken--;
 }
 
-/* Whether the walk that is traced has come to its end. */
-static bool arrived(const struct split *split) {
-    return split->traced >= 0 && split->row[split->traced] == split->target;
+/* Set out from an ideal. */
+static struct step *first_step(struct split *split, int32_t ideal) {
+    split->steps[0] = (struct step){.link = split->up_start[ideal + 1], .ideal = ideal, .node = -1};
+    return split->steps;
 }
 
-/* Walk from an ideal through those that leave an accelerator a load below the limit; the ideal at which
- * `arrived` became true, else -1. */
-static int32_t walk_accelerator(struct split *split, int32_t ideal) {
+/* Whether a node is left to be added; then the step's link leads to it. */
+static bool follow(const struct split *split, struct step *step) {
+    return step->link-- > split->up_start[step->ideal] && split->up_node[step->link] > step->node;
+}
+
+/* Walk from an ideal through those that leave an accelerator a load below the limit. */
+static void walk_accelerator(struct split *split, int32_t ideal) {
     const struct shard_devices *devices = split->devices;
-    struct step *step = split->steps;
-    *step = (struct step){.link = split->link_start[ideal], .ideal = ideal, .node = devices->nodes};
-    for (;;) {
-        const int64_t link = step->link++;
-        if (link == split->link_start[step->ideal + 1] || split->link_node[link] >= step->node) {
+    for (struct step *step = first_step(split, ideal);;) {
+        if (!follow(split, step)) {
             if (step == split->steps)
-                return -1;
+                return;
             leave(split, step--->node);
             continue;
         }
-        const int32_t v = split->link_node[link];
         struct step *next = step + 1;
         *next = *step;
-        next->time += devices->accelerator_time[v];
-        next->size += devices->size[v];
-        if (next->time + next->beyond >= split->limit || next->size > devices->memory)
+        next->node = split->up_node[step->link];
+        next->time += devices->accelerator_time[next->node];
+        next->size += devices->size[next->node];
+        if (next->time + next->stuck >= split->limit || next->size > devices->memory)
             continue;
-        join(split, v, next);
+        join(split, next->node, next);
         split->pairs++;
-        next->ideal = split->link_ideal[link];
-        next->link = split->link_start[next->ideal];
-        next->node = v;
+        next->ideal = split->up_ideal[step->link];
+        next->link = split->up_start[next->ideal + 1];
         if (next->time + next->paid < split->limit)
-            offer_accelerator(split, next->ideal, next->time + next->paid);
+            offer(split, &split->accelerator, next->ideal, next->time + next->paid, ideal);
         step = next;
-        if (arrived(split))
-            break;
     }
-    const int32_t found = step->ideal;
-    while (step != split->steps)
-        leave(split, step--->node);
-    return found;
 }
 
 /* The same for a CPU. */
-static int32_t walk_cpu(struct split *split, int32_t ideal) {
+static void walk_cpu(struct split *split, int32_t ideal) {
     const struct shard_devices *devices = split->devices;
-    struct step *step = split->steps;
-    *step = (struct step){.link = split->link_start[ideal], .ideal = ideal, .node = devices->nodes};
-    for (;;) {
-        const int64_t link = step->link++;
-        if (link == split->link_start[step->ideal + 1] || split->link_node[link] >= step->node) {
+    for (struct step *step = first_step(split, ideal);;) {
+        if (!follow(split, step)) {
             if (step-- == split->steps)
-                return -1;
+                return;
             continue;
         }
         struct step *next = step + 1;
-        next->node = split->link_node[link];
+        next->node = split->up_node[step->link];
         next->time = step->time + devices->cpu_time[next->node];
         if (next->time >= split->limit)
             continue;
         split->pairs++;
-        next->ideal = split->link_ideal[link];
-        next->link = split->link_start[next->ideal];
-        offer_cpu(split, next->ideal, next->time);
+        next->ideal = split->up_ideal[step->link];
+        next->link = split->up_start[next->ideal + 1];
+        offer(split, &split->cpu, next->ideal, next->time, ~ideal);
         step = next;
-        if (arrived(split))
-            return step->ideal;
     }
 }
 
-static void fill(double *values, size_t count, double value) {
-    for (size_t i = 0; i < count; i++)
-        values[i] = value;
-}
-
-/* Fill the row of an ideal whose subsets have theirs. */
-static void find_row(struct split *split, int32_t ideal) {
-    const struct shard_devices *devices = split->devices;
-    begin_with(split, ideal);
-    fill(split->row, split->length, INFINITY);
-    if (find_spans(split, ideal)) {
-        if (devices->accelerators)
+/* Fill all rows; false if stopped. */
+static bool find_rows(struct split *split, const int32_t *stop) {
+    for (int32_t ideal = 0; ideal < split->ideals - 1; ideal++) {
+        if (is_stopped(stop))
+            return false;
+        begin_with(split, ideal);
+        find_entries(split, ideal);
+        if (split->accelerator.count)
             walk_accelerator(split, ideal);
-        if (devices->cpus)
+        if (split->cpu.count)
             walk_cpu(split, ideal);
     }
-    memcpy(split->best + (size_t)ideal * split->length, split->row, split->length * sizeof *split->row);
-}
-
-/* Sum the work of all ideals. */
-static void find_work(struct split *split) {
-    split->work[0] = 0.0;
-    for (int32_t i = 1; i < split->ideals; i++) {
-        const double time = split->devices->accelerator_time[last_node(split, i)];
-        split->work[i] = split->work[without_last(split, i)] + (isfinite(time) ? time : 0.0);
-    }
-}
-
-/* Fill the rows of all ideals; that of the whole graph is infinite if stopped. */
-static void find_rows(struct split *split, const int32_t *stop) {
-    find_work(split);
-    fill(split->best, split->length, INFINITY);
-    fill(split->best + ((size_t)split->ideals - 1) * split->length, split->length, INFINITY);
-    split->best[0] = 0.0;
-    for (int32_t ideal = 1; ideal < split->ideals && !is_stopped(stop); ideal++)
-        find_row(split, ideal);
+    return true;
 }
 
 /* The least entry of the row of the whole graph. */
@@ -304,25 +306,16 @@ static size_t least_entry(const struct split *split) {
     return least;
 }
 
-/* Walk again from the whole graph to where an entry of its row came from, and so on: a device for each node.
- */
-static void trace(struct split *split, size_t entry, int32_t *device) {
+/* Go back from the whole graph to where an entry of its row came from, and so on: a device for each node. */
+static void trace(const struct split *split, size_t entry, int32_t *device) {
     int32_t ideal = split->ideals - 1;
     while (ideal) {
         const int32_t a = (int32_t)entry / split->width, b = (int32_t)entry % split->width;
-        begin_with(split, ideal);
-        fill(split->row, split->length, INFINITY);
-        find_spans(split, ideal);
-        split->traced = (int32_t)entry;
-        split->target = split->best[(size_t)ideal * split->length + entry];
-        int32_t next = b ? walk_accelerator(split, ideal) : -1;
-        const bool on_cpu = next < 0;
-        if (on_cpu)
-            next = walk_cpu(split, ideal);
-        for (int32_t i = ideal; i; i = without_last(split, i))
-            device[last_node(split, i)] = on_cpu ? split->devices->accelerators + a - 1 : b - 1;
-        entry -= on_cpu ? (size_t)split->width : 1;
-        ideal = next;
+        const int32_t origin = split->origin[(size_t)ideal * split->length + entry];
+        for (int32_t i = ideal; i; i = without_last(split, i)) /* those of the origin get another one yet */
+            device[last_node(split, i)] = origin < 0 ? split->devices->accelerators + a - 1 : b - 1;
+        entry -= origin < 0 ? (size_t)split->width : 1;
+        ideal = origin < 0 ? ~origin : origin;
     }
 }
 
@@ -341,13 +334,13 @@ int shard_split_ideals(const struct shard_devices *devices, int64_t ideals, cons
         .width = devices->accelerators + 1,
         .length = row_length(devices),
         .best = best,
-        .traced = -1,
     };
-    const int status = split_allocate(&split, ideals);
+    const int status = split_allocate(&split);
     if (!status) {
-        find_rows(&split, stop);
+        prepare(&split);
+        const bool whole = find_rows(&split, stop);
         const size_t entry = least_entry(&split);
-        *cost = split.best[((size_t)ideals - 1) * split.length + entry];
+        *cost = whole ? best[((size_t)ideals - 1) * split.length + entry] : INFINITY;
         *pairs = split.pairs;
         if (isfinite(*cost))
             trace(&split, entry, device);

@@ -565,8 +565,8 @@ class Devices:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that `split_ideals` takes for an ideal."""
-        return 8 * (self.accelerators + 1) * (self.cpus + 1) + 8
+        """Bytes that `split_ideals` takes for an ideal, beside those for its links."""
+        return 12 * (self.accelerators + 1) * (self.cpus + 1) + 16
 
 
 @dataclass(frozen=True)

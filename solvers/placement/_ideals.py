@@ -22,7 +22,7 @@ from solvers.registry import Declined, Run
 MEMORY_SHARE = 0.6
 
 #: Bytes for an ideal beside its row, and for each of its links; there are ideals up to this number.
-IDEAL_BYTES, LINK_BYTES, LARGEST = 24, 8, 2**31 - 2
+IDEAL_BYTES, LINK_BYTES, LARGEST = 24, 16, 2**31 - 2
 
 #: What the limits grow by until one is met, and how much they may be off by rounding.
 GROWTH, ROUNDING = 1.5, 1e-9

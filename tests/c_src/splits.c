@@ -216,7 +216,7 @@ static void check_split(struct graph *graph) {
     const double least = least_load(graph, whole, graph->devices.accelerators, graph->devices.cpus);
     const double cost = split(graph, INFINITY, NULL, device, &all_pairs);
     CHECK(cost == least);
-    if (graph->devices.accelerators && !graph->devices.cpus &&
+    if (graph->devices.accelerators > 1 && !graph->devices.cpus &&
         isfinite(sum(graph, graph->accelerator_time, whole)) &&
         sum(graph, graph->size, whole) <= graph->devices.memory)
         CHECK(all_pairs == pairs_of(graph));
