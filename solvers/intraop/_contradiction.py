@@ -9,7 +9,8 @@ import numpy as np
 
 from instances.intraop import Instance
 from solvers.intraop._memory import Timeline
-from solvers.intraop._reduce import prepare
+from solvers.intraop._model import build
+from solvers.intraop._reduce import reduce
 
 
 def lack_of_memory(instance: Instance) -> str | None:
@@ -42,15 +43,15 @@ def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
     Where no edge shows it by propagation alone, or not until a time, the sentence is on all of them.
     """
     nothing_else = "every assignment that fits into memory has an entry of 10^17 or more"
-    if prepare(instance, timeline) is not None:
+    if _possible(instance, timeline):
         return f"{nothing_else}, as a complete search shows"
     few, many = -1, instance.edges  # so many edges leave something, and nothing
     while many - few > 1 and time.monotonic() < until:
         middle = (few + many) // 2
-        if prepare(_with_edges(instance, middle), timeline) is None:
-            many = middle
-        else:
+        if _possible(_with_edges(instance, middle), timeline):
             few = middle
+        else:
+            many = middle
     if many - few > 1:
         return f"{nothing_else}, as propagation shows; time was too short to find the first edge that leaves nothing"
     if not many:
@@ -59,6 +60,11 @@ def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
         f"edges.costs[{many - 1}]: expected a combination of strategies that fits, with entries below 10^17 here and "
         "in all edges before this one"
     )
+
+
+def _possible(instance: Instance, timeline: Timeline) -> bool:
+    """Whether propagation leaves every node a strategy."""
+    return reduce(build(instance, timeline.hopeless())) is not None
 
 
 def _with_edges(instance: Instance, count: int) -> Instance:

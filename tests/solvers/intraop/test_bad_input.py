@@ -124,6 +124,16 @@ def test_nothing_is_prepared_when_time_is_up(tiny, monkeypatch, name):
     assert [tiny.value(instance, solution)[0] for solution in trial.solutions] == [0] * (name not in BOUNDS)
 
 
+def test_the_edge_is_looked_for_by_propagation_alone(tiny, monkeypatch):
+    monkeypatch.setattr(_reduce, "construct", None)
+    nodes = [(0, 1, [9 * 10**16, 5], [0, 0]), *[(0, 1, [1, 2], [0, 0])] * 100]
+    edges = [((0, 1 + v), [1, 2, 3, 4]) for v in range(100)]
+    edges += [((0, 1), [0, IMPOSSIBLE, IMPOSSIBLE, 0]), ((0, 1), [IMPOSSIBLE, 0, 0, IMPOSSIBLE])]
+    instance = tiny.make(nodes, edges)
+    reason = contradiction(instance, Timeline.of(instance), time.monotonic() + 60.0)
+    assert reason.startswith("edges.costs[101]")
+
+
 @pytest.mark.parametrize("name", DECLINING)
 def test_entries_of_10_to_the_17_are_costs_where_others_cost_as_much(tiny, name):
     instance = tiny.make([(0, 1, [6 * 10**16] * 2, [0, 0])] * 2, [((0, 1), [IMPOSSIBLE] * 4)])
