@@ -200,7 +200,7 @@ class Case:
 
     def may_be(self, row: Record) -> bool:
         """Whether a run had the time to come to what it must be."""
-        return row.stop != "timeout" or bool(row.incumbents) or (self.stop, self.cost) == ("timeout", None)
+        return row.stop != "timeout" or (self.stop == "timeout" and (self.cost is None or bool(row.incumbents)))
 
     def check(self, row: Record) -> None:
         """Hold a row against what it must be."""
