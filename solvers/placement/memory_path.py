@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from instances.columns import Floats
@@ -49,37 +47,54 @@ def _longest(instance: Instance, weight: Floats) -> list[int]:
 
 
 class _Path:
-    """A path, and what its nodes take: ``moved[j]`` is the cost of the tensor between nodes j and j + 1."""
+    """A path, and what its nodes take, by their places on it.
+
+    ``read[j]`` are the places that node j reads from, ``until[j]`` is the last place where its own tensor is read, and
+    ``cost[j]`` what it costs to move that.
+    """
 
     def __init__(self, instance: Instance, path: list[int], accelerator: Floats, cpu: Floats) -> None:
         self.accelerator, self.cpu = accelerator[path].tolist(), cpu[path].tolist()
         self.unit = instance.unit[path].tolist()
         self.size = instance.of_units(instance.size)[instance.unit[path]].tolist()
+        self.cost = instance.transfer[path].tolist()
         self.capacity = instance.capacity
-        ends = zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True)
-        real = {end for end, off in zip(ends, instance.artificial.tolist(), strict=True) if not off}
-        self.moved = [float(instance.transfer[u]) if (u, v) in real else 0.0 for u, v in pairwise(path)]
+        place = np.full(instance.nodes, -1)
+        place[path] = np.arange(len(path))
+        tail, head = (place[ends[~instance.artificial]] for ends in (instance.graph.tail, instance.graph.head))
+        self.read: list[list[int]] = [[] for _ in path]
+        self.until = [-1] * len(path)
+        for u, v in np.column_stack([tail, head])[(tail >= 0) & (head >= 0)].tolist():
+            self.read[v].append(u)
+            self.until[u] = max(self.until[u], v)
 
     def least(self, run: Run) -> float:
-        """Least time for the path; 0 if the run has no time left to work it out.
-
-        A subgraph with some of its nodes, one after another, moves in the tensor before them, computes, and moves out
-        the tensor behind them. Its accelerator holds them and their units. On CPUs nodes follow one another.
-        """
+        """Least time for the path; 0 if the run has no time left to work it out."""
         done = [0.0]
         for last in range(len(self.cpu)):
             if not run.remaining():
                 return 0.0
-            moved_out = self.moved[last] if last < len(self.moved) else 0.0
-            soonest, busy = done[last] + self.cpu[last], moved_out
-            room, units = self.capacity, set[int]()
-            for first in range(last, -1, -1):
-                if self.unit[first] not in units:
-                    units.add(self.unit[first])
-                    room -= self.size[first]
-                busy += self.accelerator[first]
-                if room < 0 or busy >= soonest:
-                    break
-                soonest = min(soonest, done[first] + busy + (self.moved[first - 1] if first else 0.0))
-            done.append(soonest)
+            done.append(min(done[last] + self.cpu[last], self._soonest(done, last)))
         return done[-1]
+
+    def _soonest(self, done: list[float], last: int) -> float:
+        """When the tensors of a subgraph can be in RAM whose last node on the path is ``last``.
+
+        The subgraph has one run of nodes of the path, as it waits for nobody once it has begun, and so nothing that
+        leaves it comes back. It moves in the tensors from before the run, computes, and moves out those that are read
+        behind it. Its accelerator holds the nodes and their units.
+        """
+        room, units, outside = self.capacity, set[int](), set[int]()
+        soonest, busy, incoming = np.inf, 0.0, 0.0
+        for first in range(last, -1, -1):
+            if self.unit[first] not in units:
+                units.add(self.unit[first])
+                room -= self.size[first]
+            busy += self.accelerator[first] + (self.cost[first] if self.until[first] > last else 0.0)
+            if room < 0 or busy >= min(soonest, done[last] + self.cpu[last]):
+                break
+            new = {u for u in self.read[first] if u not in outside}
+            incoming += sum(self.cost[u] for u in new) - (self.cost[first] if first in outside else 0.0)
+            outside = (outside | new) - {first}
+            soonest = min(soonest, done[first] + busy + incoming)
+        return soonest

@@ -13,7 +13,7 @@ from placements import draw_instance, judge, placements
 
 from harness.verify import verify
 from instances import catalog, load
-from instances.placement import Instance
+from instances.placement import Instance, parse
 from solvers.placement.critical_path import critical_path
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy
@@ -97,6 +97,20 @@ def test_the_memory_path_counts_the_changes_that_memory_asks_for() -> None:
     assert bounds(memory_path, joined)[-1] == pytest.approx(1 + 3 + 4 + 3 + 5 * 0.25)
     ordered = replace(instance, artificial=np.array([True] * 3))
     assert bounds(memory_path, ordered)[-1] == pytest.approx(11)
+
+
+def test_the_memory_path_counts_tensors_that_skip_nodes() -> None:
+    """Three nodes, one an accelerator; the last reads from both others: out, in and out, in and in."""
+    nodes = [
+        {"id": v, "fpgaLatency": 2, "cpuLatency": 99, "supportedOnFpga": 1, "isBackwardNode": 0, "size": 1}
+        for v in range(3)
+    ]
+    edges = [{"sourceId": u, "destId": v, "cost": 1} for u, v in ((0, 1), (1, 2), (0, 2))]
+    document = {"maxFPGAs": 3, "maxCPUs": 1, "maxSizePerFPGA": 1, "nodes": nodes, "edges": edges}
+    instance = parse(document, "triangle", objective="latency")
+    assert bounds(memory_path, instance)[-1] == pytest.approx(6 + 5)
+    assert bounds(memory_path, replace(instance, memory=2.0))[-1] == pytest.approx(6 + 2)
+    assert verify(instance, [0, 1, 2]).cost == 11
 
 
 @pytest.mark.parametrize("seed", range(8))
