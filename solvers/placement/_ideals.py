@@ -13,7 +13,7 @@ import numpy as np
 
 from instances.columns import Floats
 from instances.graph import Index
-from instances.placement import Instance
+from instances.placement import OPTIONS, Instance
 from solvers.native import Devices, Ideals, IdealsCore, IdealSplit, split_ideals
 from solvers.placement._contracted import Contracted
 from solvers.registry import Declined, Run
@@ -34,9 +34,10 @@ def require_plain(instance: Instance, name: str) -> None:
         raise Declined(f"{name} is for throughput")
     if instance.contiguity == "free":
         raise Declined(f"{name} finds splits of contiguous sets, expected contiguity acyclic")
-    for option, value in (("schedule", "pipedream"), ("overlap", "none"), ("allreduce", None)):
-        if getattr(instance, option) != value:
-            raise Declined(f"{name} is for {option} {value or 'none'}, found {getattr(instance, option)}")
+    for option in sorted(OPTIONS.keys() - {"objective", "contiguity"}):
+        usual, found = OPTIONS[option].default, getattr(instance, option)
+        if found != usual:
+            raise Declined(f"{name} is for {option} {usual or 'none'}, found {found}")
 
 
 @contextmanager

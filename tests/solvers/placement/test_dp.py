@@ -287,20 +287,20 @@ def test_what_the_time_does_not_suffice_for_is_no_bound(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "reason"),
+    ("options", "reason"),
     [
-        ("objective", "latency", "for throughput"),
-        ("contiguity", "free", "expected contiguity acyclic"),
-        ("schedule", "gpipe", "is for schedule pipedream, found gpipe"),
-        ("overlap", "half", "is for overlap none, found half"),
-        ("allreduce", 2.0, "is for allreduce none, found 2.0"),
+        ({"objective": "latency", "contiguity": "contiguous"}, "for throughput"),
+        ({"contiguity": "free"}, "expected contiguity acyclic"),
+        ({"schedule": "gpipe"}, "is for schedule pipedream, found gpipe"),
+        ({"overlap": "half"}, "is for overlap none, found half"),
+        ({"allreduce": 2.0}, r"is for allreduce none, found 2\.0"),
+        ({"cluster": 2, "slowdown": 1.5}, "is for cluster none, found 2"),
     ],
 )
-def test_options_that_chains_of_ideals_do_not_cover_are_declined(option: str, value: Any, reason: str) -> None:
-    options = {"contiguity": "contiguous"} if option == "objective" else {}
+def test_options_that_chains_of_ideals_do_not_cover_are_declined(options: dict[str, Any], reason: str) -> None:
     for method in (dp, dpl):
         with pytest.raises(Declined, match=reason):
-            method(line(3, **{**options, option: value}), LocalRun())
+            method(line(3, **options), LocalRun())
 
 
 def test_splits_into_contiguous_sets_are_no_bound_where_the_devices_need_not_follow_one_another() -> None:
