@@ -283,15 +283,20 @@ async def _serve(scheduler: str, station: Station, say: Callable[[str], None]) -
     for number in (getattr(signal, name) for name in ENDING if hasattr(signal, name)):
         if signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, told.set)
-    worker = await connect(scheduler, station)
+    ending, joining = asyncio.create_task(told.wait()), asyncio.create_task(connect(scheduler, station))
+    await asyncio.wait((ending, joining), return_when=asyncio.FIRST_COMPLETED)
+    if not joining.done():  # told to end before the scheduler has answered
+        joining.cancel()
+        return
+    worker = await joining
     say(f"{worker.name} carries out runs for {scheduler} on {station.means}")
-    waits = [asyncio.create_task(event) for event in (told.wait(), worker.finished())]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    gone = asyncio.create_task(worker.finished())
+    await asyncio.wait((ending, gone), return_when=asyncio.FIRST_COMPLETED)
     if told.is_set():
         await leave(worker)
     else:
         say(f"the scheduler {scheduler} has gone")
-    for task in waits:
+    for task in (ending, gone):
         task.cancel()
 
 

@@ -6,9 +6,11 @@ import dataclasses
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
+import time
 import uuid
 from contextlib import closing
 from pathlib import Path
@@ -170,6 +172,21 @@ def test_a_scheduler_that_goes_ends_workers_and_campaign(cluster, chain, tmp_pat
     assert table(tmp_path / "r", "SELECT solver, status FROM runs") == [("quick", "ok")]
     assert ended(worker)[0] == 0
     assert psutil.wait_procs(runs, timeout=30)[1] == []
+
+
+def test_a_worker_that_gets_no_answer_ends_when_told_to(tmp_path):
+    patience = dask_worker.CONNECT_S
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        command = ["-m", "harness", "worker", "--scheduler", address, "--limits", "posix"]
+        worker = Marked(tmp_path).start(*command, stderr=subprocess.PIPE)
+        connection, _ = silent.accept()
+        begin = time.monotonic()
+        worker.terminate()
+        status, _, errors = ended(worker)
+        connection.close()
+    assert (status, errors) == (0, "") or time.monotonic() - begin > patience
 
 
 def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path, capsys, surveyed_once):
