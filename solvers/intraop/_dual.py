@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from instances.columns import Floats, Ints
+from solvers.intraop._model import Mask
 from solvers.intraop._prices import Prices, Row
 from solvers.intraop._problem import Problem
 from solvers.native import NEVER, Messages, Softened
@@ -68,6 +69,11 @@ class Dual:
         return {row.step: multiplier * self._per_byte for row, multiplier in self._proved if multiplier}
 
     @property
+    def priced(self) -> list[tuple[Row, int]]:
+        """The rows of memory that the bound rests on, and what a unit of each costs."""
+        return list(self._proved)
+
+    @property
     def bound(self) -> int:
         """What an assignment costs at least, in costs of the model; ``top`` if none costs less."""
         return min(self.top, -(-self.messages.bound >> self.bits) << self.drop)
@@ -91,26 +97,31 @@ class Dual:
         """An assignment, shape (v,), that costs little beside the memory it is priced at; it need not fit."""
         return self.problem.first_values(self.messages.cost) if self._soft is None else self._soft.round()
 
-    def prune(self) -> Problem | None:
-        """The problem without what no assignment below ``top`` contains; None if there is none."""
-        return None if self.closed else self.problem.keep(*self.messages.prune())
+    def prune(self, top: int | None = None) -> Problem | None:
+        """The problem without what no assignment below ``top`` contains, by default its own; None if there is none."""
+        top = self.top if top is None else top
+        return None if self.bound >= top else self.problem.keep(*self._below(top))
 
     def left(self, top: int) -> int:
         """How many values and cells assignments that cost less than ``top`` can contain."""
-        if self.bound >= top:
-            return 0
-        end = min(self.messages.top, ((top - 1 >> self.drop) + 1) << self.bits)
-        return sum(int(allowed.sum()) for allowed in self.messages.prune(end))
+        return 0 if self.bound >= top else sum(int(allowed.sum()) for allowed in self._below(top))
 
-    def climb(self, until: float, note: Callable[[], None] = lambda: None) -> None:
-        """Raise the bound to where it gains little more, or until a time; ``note`` is called as it rises."""
+    def _below(self, top: int) -> tuple[Mask, Mask]:
+        """Which values and cells those can be; ``top`` is above the bound."""
+        return self.messages.prune(min(self.messages.top, ((top - 1 >> self.drop) + 1) << self.bits))
+
+    def climb(self, until: float, note: Callable[[], None] = lambda: None, *, hard: float = HARD) -> None:
+        """Raise the bound to where it gains little more, or until a time; ``note`` is called as it rises.
+
+        ``hard`` is the softness at last.
+        """
         began = time.monotonic()
         self.messages.sweep(PROOF)
         until -= time.monotonic() - began  # what stages come to takes as long to prove
         self._cost = np.where(self.messages.cost < NEVER, self._cost, NEVER)  # what cannot be is out of the way
         soft = self._soft = self._softened()
         fraction = WARM if self._prices.rows else SOFT
-        while fraction > HARD and not self.closed and time.monotonic() < until:
+        while fraction > hard and not self.closed and time.monotonic() < until:
             self._stage(soft, fraction, until)
             if self._adopt(soft):
                 note()

@@ -67,15 +67,7 @@ class Timeline:
 
     def peak_of_node(self, of_step: Ints) -> Ints:
         """Largest entry of ``of_step``, shape (steps,), in the steps of every node, shape (n,); 0 if never live."""
-        length = self.end - self.begin
-        peak = np.zeros(len(length), dtype=of_step.dtype)
-        span, largest = 1, of_step  # largest[t] is the maximum of `span` steps from t on
-        while span <= self.steps:
-            node = np.flatnonzero((length >= span) & (length < 2 * span))
-            peak[node] = np.maximum(largest[self.begin[node]], largest[self.end[node] - span])
-            largest = np.maximum(largest[:-span], largest[span:])
-            span *= 2
-        return peak
+        return peaks(of_step, self.begin, self.end)
 
     def least(self) -> Ints:
         """Least memory of every node over its strategies, shape (n,)."""
@@ -100,6 +92,19 @@ class Timeline:
             return np.zeros(len(self.usage), dtype=bool)
         room = self.limit - self.peak_of_node(base)
         return self.usage - least[self.owner] > room[self.owner]
+
+
+def peaks(of_step: Ints, begin: Ints, end: Ints) -> Ints:
+    """Largest entry of ``of_step``, shape (steps,), in every interval [begin, end), shape (n,); 0 if it is empty."""
+    length = end - begin
+    peak = np.zeros(len(length), dtype=of_step.dtype)
+    span, largest = 1, of_step  # largest[t] is the maximum of `span` steps from t on
+    while span <= len(of_step):
+        some = np.flatnonzero((length >= span) & (length < 2 * span))
+        peak[some] = np.maximum(largest[begin[some]], largest[end[some] - span])
+        largest = np.maximum(largest[:-span], largest[span:])
+        span *= 2
+    return peak
 
 
 class Footprint:

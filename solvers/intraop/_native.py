@@ -2,8 +2,9 @@
 
 What is proved: messages, multipliers and what they rule out are exact integers (`_dual`), dominance keeps an optimum of
 what fits (`_dominance`), and CP-SAT has integer rows, and costs that doubles hold: where what is of interest costs 2^50
-or more they are rounded down (`_exact`). Costs above about 2^56 are so before, and memory above 2^62 is rounded up for
-solutions and left out of bounds.
+or more they are rounded down (`_exact`). HiGHS, for programs too large for CP-SAT, computes in doubles, but only with
+what bounds leave of costs, and what it proves gives way for its tolerances (`_relaxation`). Costs above about 2^56 are
+rounded down before, and memory above 2^62 is rounded up for solutions and left out of bounds.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from instances.columns import Ints
-from instances.intraop import Instance
+from solvers.intraop._attempt import Claims
 from solvers.intraop._blocks import Blocks
 from solvers.intraop._construct import construct
 from solvers.intraop._dual import Dual
 from solvers.intraop._exact import Answer, Program
-from solvers.intraop._memory import Timeline
-from solvers.intraop._model import Model
 from solvers.intraop._problem import Problem
 from solvers.intraop._record import Record
+from solvers.intraop._relaxation import solve as solve_left
 from solvers.intraop._search import Search
 from solvers.intraop._walks import Walks
 from solvers.registry import Run
@@ -31,6 +31,8 @@ from solvers.registry import Run
 #: Allowed cells and values with which an integer program is tried at first, at most; half of those of one that was not
 #: done in its fraction of the remaining time, afterwards.
 LARGEST_PROGRAM, PROGRAM_SHARE = 150_000, 0.4
+#: Up to so many CP-SAT solves it, by search; above, where linear relaxation tells more, HiGHS.
+LARGEST_SEARCH = 10_000
 #: Up to so many the program comes first: no bound is had sooner.
 SMALL = 2_000
 #: Seconds that it takes to import CP-SAT, and to write a program down, for each of them: it does not stop meanwhile.
@@ -62,22 +64,20 @@ class State:
 
 
 class Native:
-    """Solves one model of an instance; solutions go to the record, bounds above the one reported so far to the run."""
+    """Solves the problem of an instance; solutions go to the record, and bounds to the claims."""
 
     def __init__(
         self,
         run: Run,
         record: Record,
-        instance: Instance,
-        timeline: Timeline,
-        model: Model,
+        problem: Problem,
         *,
-        reported: int,
+        claims: Claims,
         end: float,
     ) -> None:
-        self.run, self.record, self.instance, self.timeline, self.end = run, record, instance, timeline, end
-        self.problem = Problem(instance, timeline, model)
-        self.state, self.reported = State(model.forbidden), reported
+        self.run, self.record, self.problem, self.end = run, record, problem, end
+        self.instance, self.timeline = problem.instance, problem.timeline
+        self.state, self.claims = State(problem.model.forbidden), claims
         self.largest_program, self.rest = LARGEST_PROGRAM, 0.0
         self.walks: Walks | None = None
         self.best: Ints | None = None
@@ -112,31 +112,33 @@ class Native:
         """
         gap, larger = FIRST_GAP, LARGER
         while self.open:
-            top = self._target(gap)
-            if dual.left(top) > TRACTABLE * self.largest_program or not self._below(top):
+            top, best = self._target(gap), self.state.top
+            if dual.left(top) > TRACTABLE * self.largest_program or not self._below(dual, top):
                 gap, larger = gap / SMALLER, 1
                 if gap * self.state.bound < PART * (self.state.top - self.state.bound):
                     break
-            elif self.state.bound < min(top, self.state.top):
-                break  # no time for more, or no proof where memory is rounded
-            else:
+            elif self.state.bound >= min(top, self.state.top):
                 gap *= larger
+            elif self.state.top == best:
+                break  # no time for more, or no proof where memory is rounded
 
     def _target(self, gap: float) -> int:
         """What the next solution must cost less than: a fraction above the bound, or what the best one costs."""
         bound, top = self.state.bound, self.state.top
         return top if top - bound <= NEAR * gap * bound else bound + int(gap * bound) + 1
 
-    def _below(self, top: int) -> bool:
-        """Find the best assignment below ``top``, or prove that there is none; False if too much is left for that."""
-        problem, before = self.problem, math.inf
-        while self.open and _allowed(problem) < WORTHWHILE * before:
+    def _below(self, dual: Dual, top: int) -> bool:
+        """Find the best assignment below ``top``, or prove that there is none; False if too much is left for that.
+
+        ``dual`` is a bound of the whole problem.
+        """
+        problem, before = dual.prune(top), math.inf
+        while problem is not None and self.open and _allowed(problem) < WORTHWHILE * before:
             before = _allowed(problem)
-            left = self._bound(problem, top, SHARE).prune()
-            if left is None:
-                self._prove(top)
-                return True
-            problem = left
+            problem = self._bound(problem, top, SHARE).prune()
+        if problem is None:
+            self._prove(top)
+            return True
         if _allowed(problem) > self.largest_program:
             return False
         if self.open and self.end - time.monotonic() > IMPORT + WRITE * _allowed(problem):
@@ -188,9 +190,11 @@ class Native:
         def found(value: Ints) -> None:
             self._offer(problem, value)
 
-        program = Program(problem, self.state.multipliers)
-        until = self._after(PROGRAM_SHARE)
-        answer = program.solve(top, until, cores=self.run.cores, seed=self.run.seed, found=found)
+        until, seed, multipliers = self._after(PROGRAM_SHARE), self.run.seed, self.state.multipliers
+        if _allowed(problem) <= LARGEST_SEARCH:
+            answer = Program(problem, multipliers).solve(top, until, cores=self.run.cores, seed=seed, found=found)
+        else:
+            answer = solve_left(problem, top, multipliers, until, seed=seed, found=found)
         if not answer.done and answer.bound is not None and answer.bound < top:
             self.largest_program = _allowed(problem) // 2
         if answer.value is not None:
@@ -205,10 +209,8 @@ class Native:
     def _prove(self, bound: int) -> None:
         """Take note of a bound, in costs of the model, and report it; that nothing is left is no bound."""
         self.state.bound = max(self.state.bound, bound)
-        exact = bound << self.problem.model.shift
-        if exact > self.reported and bound < self.problem.model.forbidden:
-            self.reported = exact
-            self.run.bound(exact)
+        if bound < self.problem.model.forbidden:
+            self.claims.offer(bound << self.problem.model.shift)
 
     def _offer(self, problem: Problem, value: Ints) -> bool:
         """Take note of an assignment of the problem, and report it if it is the best; whether it is and fits."""

@@ -16,6 +16,7 @@ from solvers.intraop._memory import Footprint, Timeline
 from solvers.intraop._model import Mask, Model
 from solvers.intraop._ragged import offsets, spread, within
 from solvers.intraop._reduce import prepare, reduce
+from solvers.intraop._room import fitting
 
 Number = TypeVar("Number", Ints, Floats)
 
@@ -49,7 +50,7 @@ class Problem:
         model = prepare(instance, timeline, tolerant=tolerant, until=until)
         if model is not None and timeline.exact:
             model = simplify(instance, timeline, model, until)
-        return None if model is None else cls(instance, timeline, model)
+        return None if model is None else cls(instance, timeline, model)._fitting()
 
     @cached_property
     def _first_usage(self) -> Ints:
@@ -108,7 +109,14 @@ class Problem:
         reduced = reduce(fewer)
         if reduced is not None and self.timeline.exact:
             reduced = simplify(self.instance, self.timeline, reduced)
-        return None if reduced is None else Problem(self.instance, self.timeline, reduced)
+        return None if reduced is None else Problem(self.instance, self.timeline, reduced)._fitting()
+
+    def _fitting(self) -> Problem | None:
+        """The problem without values that cannot fit, reduced; None if nothing can. Rounded memory rules out none."""
+        values = fitting(self.footprint, self.room) if self.timeline.exact else np.ones(len(self.variable), dtype=bool)
+        if values is None or values.all():
+            return None if values is None else self
+        return self.keep(values, np.ones(len(self.model.cell), dtype=bool))
 
     def first_values(self, of_row: Ints) -> Ints:
         """The value of every variable that has the least entry, the first of equals; shape (v,)."""

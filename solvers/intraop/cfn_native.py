@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from instances.intraop import Instance
 from solvers.intraop._attempt import Claims, attempt_or_decline, first_record, reserve
-from solvers.intraop._dominance import simplify
 from solvers.intraop._memory import Timeline
-from solvers.intraop._model import Model
 from solvers.intraop._native import Native
-from solvers.intraop._reduce import prepare
+from solvers.intraop._problem import Problem
 from solvers.registry import Run, solver
 
 
 @solver(
     track="intraop",
-    source="Kolmogorov 2006 for the bounds; Perron and Didier, CP-SAT, for what they leave",
+    source="Kolmogorov 2006 for the bounds; Perron and Didier, CP-SAT, and Huangfu and Hall 2018, HiGHS, for the rest",
     deterministic=False,
 )
 def cfn_native(instance: Instance, run: Run) -> None:
@@ -30,15 +28,7 @@ def cfn_native(instance: Instance, run: Run) -> None:
     claims = Claims(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
-        model = _model(instance, timeline, tolerant=tolerant)
-        if model is None:
-            return False
-        return Native(run, record, instance, timeline, model, reported=claims.best, end=end).solve()
+        problem = Problem.of(instance, timeline, tolerant=tolerant, until=end)
+        return problem is not None and Native(run, record, problem, claims=claims, end=end).solve()
 
     attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=True)
-
-
-def _model(instance: Instance, timeline: Timeline, *, tolerant: bool) -> Model | None:
-    """The reduced model; None where every assignment that fits has a forbidden entry."""
-    model = prepare(instance, timeline, tolerant=tolerant)
-    return simplify(instance, timeline, model) if model is not None and timeline.exact else model

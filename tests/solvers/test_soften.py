@@ -83,7 +83,7 @@ def test_weights_are_those_of_the_assignments():
 def test_what_is_forbidden_says_nothing(seed):
     rng = np.random.default_rng(seed)
     (start, tail, head, cell, cost), _ = draw(rng, never=0.0)
-    sizes, network = np.diff(start), Messages(start, tail, head, cell, cost, TOP)
+    sizes = np.diff(start)
     keep = rng.random(len(cost)) < 0.6
     keep[start[:-1] + rng.integers(sizes)] = True
     rows = [start[v] + np.arange(size) for v, size in enumerate(sizes)]
