@@ -255,12 +255,15 @@ def run_run(options: argparse.Namespace) -> Answer:
     """The matrix of solvers, instances and seeds; resumes where it stopped."""
     check_executor(options)
     jobs = matrix(options)
-    with exclusive(options.results):
-        store = Store.open(options.results, create=True, tell=Progress(0, 0).line)
-        try:
-            return run_jobs(options, jobs, store)
-        finally:
-            store.close()
+    with kept_alone(options.results) as store:
+        return run_jobs(options, jobs, store)
+
+
+@contextmanager
+def kept_alone(folder: Path) -> Iterator[Store]:
+    """The database of a campaign, which no other may write meanwhile."""
+    with exclusive(folder), closing(Store.open(folder, create=True, tell=Progress(0, 0).line)) as store:
+        yield store
 
 
 def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answer:
@@ -408,9 +411,8 @@ def run_results(options: argparse.Namespace) -> Answer:
     """The table of runs with their scores, or another; also as Parquet and CSV."""
     from harness import score
 
-    store = Store.open(options.results)
-    frame = score.export_table(score.tables(store), options.table)
-    store.close()
+    with closing(Store.open(options.results)) as store:
+        frame = score.export_table(score.tables(store), options.table)
     if options.parquet:
         score.write_parquet(frame, options.parquet)
     if options.csv:
@@ -424,11 +426,10 @@ def run_leaderboard(options: argparse.Namespace) -> Answer:
     from harness import score
     from leaderboard.build import build
 
-    store = Store.open(options.results)
     only = None if options.suite is None else {entry.id for entry in catalog.suite(options.suite)}
-    index = build(score.tables(store, only), options.output)
-    store.close()
-    return 0, {"index": str(index)}
+    with closing(Store.open(options.results)) as store:
+        tables = score.tables(store, only)
+    return 0, {"index": str(build(tables, options.output))}
 
 
 def run_reproduce(options: argparse.Namespace) -> Answer:
@@ -475,15 +476,11 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
         jobs.append(Job(solver, cell.problem, cell.seed, limits, options.results))
         asked[jobs[-1].id] = cell
     keep_apart(options.results, jobs)
-    with exclusive(options.results):
-        store = Store.open(options.results, create=True, tell=Progress(0, 0).line)
-        try:
-            status, counts = run_jobs(options, jobs, store)
-            if status:
-                return status, counts
-            return 0, finished(asked, score.tables(store, {cell.problem.id for cell in cells}))
-        finally:
-            store.close()
+    with kept_alone(options.results) as store:
+        status, counts = run_jobs(options, jobs, store)
+        if status:
+            return status, counts
+        return 0, finished(asked, score.tables(store, {cell.problem.id for cell in cells}))
 
 
 def run_fetch(options: argparse.Namespace) -> Answer:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from instances.columns import Ints
 from instances.intraop import Instance
+from solvers.intraop._adjacency import Adjacency
 from solvers.intraop._model import Mask, Model
 from solvers.intraop._ragged import offsets, spread
 
@@ -130,6 +132,11 @@ class Footprint:
         self.begin, self.end = timeline.begin[node], timeline.end[node]
         self.usage = usage[varies[column]]
         self.usage_start = offsets(self.nodes * model.sizes)
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The pairs and wide tables at every variable of the model."""
+        return Adjacency(self.model)
 
     def of(self, variable: int, value: int) -> Ints:
         """Memory of the variable's nodes under a value, shape (nodes[variable],)."""
