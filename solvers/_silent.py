@@ -1,0 +1,23 @@
+"""Libraries that print to stdout whatever their options say, made to print to stderr."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Send to stderr what compiled code prints to stdout."""
+    library = ctypes.CDLL(None)  # whose buffer may hold output of before, or of the library
+    library.fflush(None)
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        library.fflush(None)
+        os.dup2(stdout, 1)
+        os.close(stdout)

@@ -1,0 +1,168 @@
+"""The integer programs: against every placement of small graphs in each mode, and what they decline."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from placements import draw_instance, placements
+
+from harness.verify.placement import verify
+from instances.placement import Instance, parse
+from solvers.placement._ip_program import Program, chains, units
+from solvers.placement._ip_shapes import Chain, Sets
+from solvers.placement._ip_task import Task, cost
+from solvers.placement.ip import ip_contiguous, ip_noncontiguous
+from solvers.registry import Declined, LocalRun
+
+
+def small(draw: random.Random, contiguity: str, most: int = 500) -> Instance:
+    """An instance with at most so many placements, with options that the programs cover."""
+    while True:
+        options = {
+            "contiguity": contiguity,
+            "schedule": draw.choice(["pipedream", "gpipe"]),
+            "overlap": draw.choice(["none", "none", "half", "full"]),
+        }
+        instance = draw_instance(draw, 7, **options)
+        if (instance.accelerators + instance.cpus) ** (int(instance.unit.max()) + 1) <= most:
+            return instance
+
+
+def optimum(instance: Instance) -> float:
+    """The least cost of any placement; infinite if none is feasible."""
+    verdicts = [verify(instance, place) for place in placements(instance)]
+    return min((v.cost for v in verdicts if v.feasible and v.cost is not None), default=math.inf)
+
+
+def solved(instance: Instance, engine: str = "cpsat") -> LocalRun:
+    run = LocalRun(seconds=20)
+    method = ip_noncontiguous if instance.contiguity == "free" else ip_contiguous
+    method(instance, run, engine=engine)
+    return run
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
+@pytest.mark.parametrize(("engine", "count"), [("cpsat", 34), ("highs", 10), ("scip", 10)])
+def test_equals_the_best_of_all_placements(
+    monkeypatch: pytest.MonkeyPatch, contiguity: str, engine: str, count: int
+) -> None:
+    draw, found = random.Random(f"{contiguity} {engine}"), 0
+    for number in range(count):
+        instance = small(draw, contiguity)
+        best = optimum(instance)
+        with monkeypatch.context() as patch:
+            if number % 2:  # the engine finds it from nothing
+                patch.setattr(Task, "begin", lambda task: None)
+            if math.isinf(best):
+                with pytest.raises(Declined, match="no placement fits the memory"):
+                    solved(instance, engine)
+                continue
+            run = solved(instance, engine)
+        verdict = verify(instance, run.solutions[-1].tolist())
+        assert verdict.feasible, verdict.violations
+        assert verdict.cost == pytest.approx(best, rel=1e-9)
+        assert best * (1 - 1e-5) - 1e-5 <= max(run.bounds, default=0.0) <= best
+        found += 1
+    assert found > count / 2
+
+
+def programs(instance: Instance) -> list[Program]:
+    upper = Task(instance, LocalRun()).upper()
+    if instance.contiguity == "acyclic":
+        return [Chain(items, upper) for items in chains(instance)]
+    return [Sets(units(instance), upper, contiguous=instance.contiguity == "contiguous")]
+
+
+def worth(program: Program, place: list[int]) -> float:
+    """What a placement costs in a program; infinite if the program does not have it."""
+    value = program.values(np.array(place))
+    if value is None:
+        return math.inf
+    assert program.device(value).shape == (program.items.instance.nodes,)
+    sums = [(sum(f * value[c] for c, f in zip(cols, fs, strict=True)), low, top) for cols, fs, low, top in program.rows]
+    room = program.items.instance.capacity
+    held = [sum(s * value[c] for c, s in zip(cols, sizes, strict=True)) <= room for cols, sizes in program.rooms]
+    if not all(low <= total <= top for total, low, top in sums) or not all(held):
+        return math.inf
+    loads = dict.fromkeys(program.loads, 0.0)
+    for columns, times, load in program.busy:
+        loads[load] = max(loads[load], sum(t * value[c] for c, t in zip(columns, times, strict=True)))
+    return sum(loads.values())
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
+def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity: str) -> None:
+    draw, had, missing = random.Random(contiguity), 0, 0
+    for _ in range(40):
+        instance = small(draw, contiguity, most=250)
+        ways = programs(instance)
+        for place in placements(instance):
+            verdict = verify(instance, place)
+            found = min(worth(program, place) for program in ways)
+            assert found == pytest.approx(verdict.cost if verdict.feasible else math.inf, rel=1e-9, abs=1e-12)
+            had, missing = had + verdict.feasible, missing + (not verdict.feasible)
+    assert min(had, missing) > 100
+
+
+def test_the_cost_of_a_placement_is_that_of_the_verifier() -> None:
+    draw, fitting = random.Random(3), 0
+    for _ in range(25):
+        instance = small(draw, "free")
+        for place in list(placements(instance))[:20]:
+            verdict = verify(instance, place)
+            expected = verdict.cost if verdict.feasible else math.inf
+            assert cost(instance, np.array(place)) == pytest.approx(expected, rel=1e-9)
+            fitting += verdict.feasible
+    assert fitting > 100
+
+
+def fork(**options: Any) -> Instance:
+    """Two rows of nodes, a -> b and c -> d, whose best halves, {a, d} and {b, c}, wait for each other."""
+    times = [3, 3, 4, 4]
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": times[v], "isBackwardNode": 0, "size": 1}
+        for v in range(4)
+    ]
+    edges = [{"sourceId": 0, "destId": 2, "cost": 0}, {"sourceId": 1, "destId": 3, "cost": 0}]
+    document = {"maxSizePerFPGA": 9, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
+    return parse(document, "fork", **options)
+
+
+def test_contiguous_sets_alone_are_no_bound_on_any_sets() -> None:
+    run = LocalRun()
+    ip_contiguous(fork(contiguity="free"), run)
+    assert verify(fork(), run.solutions[-1].tolist()).feasible
+    assert run.bounds == [fork().load_bound()]
+
+
+def test_time_that_ends_early_leaves_the_first_placement_and_a_bound() -> None:
+    run = LocalRun(seconds=0.0)
+    ip_contiguous(replace(fork(), cpus=1), run)
+    assert len(run.solutions) == 1
+    assert run.bounds
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"objective": "latency"}, "for throughput"),
+        ({"allreduce": 2.0}, r"for allreduce none, found 2\.0"),
+        ({"cluster": 1, "slowdown": 2.0}, "for cluster none, found 1"),
+    ],
+)
+def test_what_the_programs_do_not_cover_is_declined(options: dict[str, Any], reason: str) -> None:
+    for method in (ip_contiguous, ip_noncontiguous):
+        with pytest.raises(Declined, match=reason):
+            method(fork(**options), LocalRun())
+
+
+def test_other_modes_and_engines_are_declined() -> None:
+    with pytest.raises(Declined, match="expected contiguity free, not contiguous"):
+        ip_noncontiguous(fork(), LocalRun())
+    with pytest.raises(Declined, match="expected engine cpsat, highs, scip, found gurobi"):
+        ip_contiguous(fork(), LocalRun(), engine="gurobi")
