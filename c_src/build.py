@@ -24,6 +24,7 @@ HEADERS = (
     "blocks.h",
     "ideals.h",
     "ideals_split.h",
+    "placing.h",
 )
 INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
 SOURCES = (
@@ -43,6 +44,7 @@ SOURCES = (
     "blocks.c",
     "ideals.c",
     "ideals_split.c",
+    "placing.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")
 READER_SOURCES = ("scan.c", "digest.c")

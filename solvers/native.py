@@ -590,17 +590,76 @@ def split_ideals(devices: Devices, ideals: Ideals, limit: float, relief: Floats,
                 most with loads below the limit
     ``stop``    shape (1,), int32: ends the search soon after another thread makes it 1
     """
-    n, nets, rows = len(devices.size), devices.nets, (devices.accelerators + 1) * (devices.cpus + 1)
-    times = (_floats(column, (n,)) for column in (devices.accelerator_time, devices.cpu_time, devices.size))
-    columns: list[NDArray[Any]] = [*times, nets.start, nets.of, nets.cost, nets.members]
-    pointers = [_in(column) for column in columns]
-    sizes = (n, len(nets.cost), devices.accelerators, devices.cpus)
-    struct = ffi.new("struct shard_devices *", (*sizes, devices.memory, *pointers))
+    n, rows = len(devices.size), (devices.accelerators + 1) * (devices.cpus + 1)
+    struct, _columns = _struct_of(devices)  # which have to stay alive
     best, cost, device, pairs = np.empty(rows * len(ideals)), np.empty(1), np.empty(n, np.int32), ffi.new("int64_t *")
     links = len(ideals), _in(ideals.start), _in(ideals.node), _in(ideals.less)
     given = limit, _in(_floats(relief, (devices.cpus + 1,))), _in(_shaped(stop, (1,)))
     _check(lib.shard_split_ideals(struct, *links, *given, _out(best), _out(cost), _out(device), pairs))
     return IdealSplit(float(cost[0]), device, pairs[0]) if math.isfinite(cost[0]) else None
+
+
+@dataclass(frozen=True)
+class Cooling:
+    """How to anneal a placement; the energy is what devices take longer than a target, summed.
+
+    ``moves``      moves to try
+    ``hot, cold``  temperatures at the first and at the last move, in the unit of loads, > 0
+    ``margin``     the target is the least greatest load so far less this share, at least 0 and below 1
+    ``squared``    whether the excesses are squared, and divided by the target
+    """
+
+    moves: int
+    hot: float
+    cold: float
+    margin: float
+    squared: bool
+
+
+class Placing:
+    """A placement of any shape that searches change; every call releases the interpreter lock. See ``placing.h``.
+
+    ``device``  shape (n,), int32: where it is now; accelerators 0, 1, ..., then CPUs
+    ``best``    shape (n,), int32: the best placement so far, and ``cost`` its greatest load, infinite at first
+    ``load``    shape (accelerators + cpus,): of each device, by ``device``, after `anneal`
+    """
+
+    def __init__(self, devices: Devices, device: Index, seed: int) -> None:
+        """Begin with a placement that supports and memories allow; ``seed``, 0 to 2^64 - 1, is of random numbers."""
+        count, n = devices.accelerators + devices.cpus, len(devices.size)
+        if n and not 0 <= device.min() <= device.max() < count:
+            raise ValueError(f"expected devices 0 to {count - 1}")
+        self.device, self.best = _shaped(device, (n,)).astype(np.int32), np.zeros(n, dtype=np.int32)
+        self.cost, self.load = math.inf, np.zeros(count)
+        self._struct, self._columns = _struct_of(devices)
+        self._random = np.array([seed], dtype=np.uint64)
+
+    def anneal(self, cooling: Cooling) -> None:
+        """Try so many moves of nodes, alone or together, and swaps."""
+        options, cost = ffi.new("struct shard_cooling *", dataclasses.astuple(cooling)), ffi.new("double *", self.cost)
+        columns = _out(self._random), _out(self.device), _out(self.best), cost, _out(self.load)
+        _check(lib.shard_place(self._struct, options, *columns))
+        self.cost = cost[0]
+
+    def descend(self, steps: int) -> bool:
+        """Make at most so many of the best moves of a node between accelerators; whether it has made them all.
+
+        The placement is taken for the best one.
+        """
+        cost, made = ffi.new("double *"), ffi.new("int64_t *")
+        _check(lib.shard_descend(self._struct, steps, _out(self.device), cost, made))
+        self.cost, self.best = cost[0], self.device.copy()
+        return bool(made[0] == steps)
+
+
+def _struct_of(devices: Devices) -> tuple[Any, list[Any]]:
+    """Devices as the core sees them, and what has to stay alive as long as that."""
+    n, nets = len(devices.size), devices.nets
+    times = (_floats(column, (n,)) for column in (devices.accelerator_time, devices.cpu_time, devices.size))
+    columns: list[NDArray[Any]] = [*times, nets.start, nets.of, nets.cost, nets.members]
+    pointers = [_in(column) for column in columns]
+    sizes = (n, len(nets.cost), devices.accelerators, devices.cpus)
+    return ffi.new("struct shard_devices *", (*sizes, devices.memory, *pointers)), pointers
 
 
 def _filled(count: Longs) -> Longs:

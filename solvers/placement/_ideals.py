@@ -41,10 +41,10 @@ def require_plain(instance: Instance, name: str) -> None:
 
 
 @contextmanager
-def deadline(run: Run) -> Iterator[Index]:
-    """A flag, shape (1,), int32, that becomes 1 when the run is to end."""
+def deadline(run: Run, share: float = 1.0) -> Iterator[Index]:
+    """A flag, shape (1,), int32, that becomes 1 when the run is to end, or after a share of the time that is left."""
     stop = np.zeros(1, dtype=np.int32)
-    timer = threading.Timer(run.remaining(), stop.fill, (1,))
+    timer = threading.Timer(share * run.remaining(), stop.fill, (1,))
     timer.start()
     try:
         yield stop

@@ -1,0 +1,35 @@
+"""Steepest descent between accelerators from random placements: a baseline of the paper."""
+
+from __future__ import annotations
+
+from instances.placement import Instance
+from solvers.native import Placing
+from solvers.placement._search import Search, fill, require_free
+from solvers.registry import Run, solver
+
+#: Moves that are looked at between two looks at the time.
+LOOKED_AT = 10_000_000
+
+
+@solver(track="placement", source="Tarnawski et al. 2020, Section 6, local search")
+def local_search(instance: Instance, run: Run, restarts: int = 10) -> None:
+    """Make the move of a colocation class to another accelerator that is best, until none is; best of some restarts.
+
+    Unlike the published program it keeps to the memories and to what is supported, so that what no accelerator takes
+    is on CPUs, and it moves classes on cycles between each other apart, as nothing has to be contiguous.
+    """
+    require_free(instance, "local-search")
+    found = Search(instance, run)
+    items = len(found.devices.size)
+    steps = max(1, LOOKED_AT // max(1, items * found.devices.accelerators))
+    for _ in range(restarts):
+        item = fill(found.devices, run.rng.permutation(items).tolist(), lambda fitting, _: int(run.rng.choice(fitting)))
+        if item is None:
+            continue
+        placing = Placing(found.devices, item, 0)
+        while placing.descend(steps) and run.remaining():
+            pass
+        found.offer(placing.best, placing.cost)
+        if not run.remaining():
+            break
+    found.require_any()
