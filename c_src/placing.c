@@ -272,6 +272,13 @@ static int32_t draw_neighbour(struct annealer *annealer, int32_t v) {
         ->pin[placing->pin_start[net] + random_below(&annealer->random, placing->devices->members[net])];
 }
 
+/* The cost of a net, so that groups of all kinds are drawn: joined by what costs more than others, or by any.
+ */
+static double draw_cost(struct annealer *annealer) {
+    const struct shard_devices *devices = annealer->placing.devices;
+    return devices->nets > 0 ? devices->transfer[random_below(&annealer->random, devices->nets)] : 0.0;
+}
+
 /* A device for v: that of a neighbour, or any. */
 static int32_t draw_device(struct annealer *annealer, int32_t v) {
     const struct placing *placing = &annealer->placing;
@@ -327,8 +334,9 @@ static void step_group(struct annealer *annealer, int32_t count, int32_t from, i
     placing->room[to] = room[1];
 }
 
-/* Gather nodes around v that share nets and the device with it, at most so many; their number. */
-static int32_t gather(struct annealer *annealer, int32_t v, int32_t most) {
+/* Gather nodes around v on its device, at most so many, along nets that cost no less than that; their number.
+ */
+static int32_t gather(struct annealer *annealer, int32_t v, int32_t most, double cost) {
     const struct placing *placing = &annealer->placing;
     const struct shard_devices *devices = placing->devices;
     int32_t count = 1;
@@ -338,7 +346,7 @@ static int32_t gather(struct annealer *annealer, int32_t v, int32_t most) {
         const int32_t u = annealer->group[i];
         for (int64_t j = devices->net_start[u]; j < devices->net_start[u + 1]; j++) {
             const int32_t net = devices->net[j];
-            if (devices->members[net] > WIDEST)
+            if (devices->members[net] > WIDEST || devices->transfer[net] < cost)
                 continue;
             for (int64_t k = placing->pin_start[net]; k < placing->pin_start[net + 1] && count < most; k++) {
                 const int32_t w = placing->pin[k];
@@ -360,7 +368,7 @@ static void try_move(struct annealer *annealer) {
         const int32_t to = draw_device(annealer, v);
         const int32_t most = 2 << random_below(&annealer->random, LARGEST_GROUP);
         if (to != from)
-            step_group(annealer, gather(annealer, v, most), from, to);
+            step_group(annealer, gather(annealer, v, most, draw_cost(annealer)), from, to);
     } else if (annealer->now % KINDS == 1) {
         const int32_t any = random_below(&annealer->random, placing->devices->nodes);
         const int32_t w = random_bits(&annealer->random) >> 63 ? draw_neighbour(annealer, v) : any;

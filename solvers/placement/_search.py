@@ -22,12 +22,15 @@ from solvers.registry import Declined, Run
 #: Loads that differ by less than this, relatively, are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9
 
-#: The chains of a round, for energy that evens out all devices, and for energy of the worst. Temperatures are shares
-#: of the least greatest load.
+#: The chains of a round, for energy that evens out all devices, and for energy of the worst. Temperatures are in units
+#: of the mean work of an item.
 CHAINS = (
-    Cooling(moves=0, hot=0.02, cold=0.0004, margin=0.35, squared=True),
-    Cooling(moves=0, hot=0.02, cold=0.0002, margin=0.01, squared=False),
+    Cooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True),
+    Cooling(moves=0, hot=1.0, cold=0.01, margin=0.01, squared=False),
 )
+
+#: Moves for each item that the first temperature is for, and the least share of it that fewer moves begin with.
+MELTING, COLDEST = 2000, 0.1
 
 #: Moves of a chain of the first round, and of what is done between two looks at the time.
 FIRST, SLICE = 100_000, 50_000
@@ -114,8 +117,9 @@ def least_work(fitting: Ints, work: Floats) -> int:
 class Search:
     """The best placement so far, reported whenever it is better.
 
-    ``cost``  its greatest load, infinite before the first
-    ``item``  shape (items,), int32: the device of each item
+    ``cost``   its greatest load, infinite before the first
+    ``item``   shape (items,), int32: the device of each item
+    ``grain``  mean work of an item, on CPUs where accelerators have none
     """
 
     def __init__(self, instance: Instance, run: Run) -> None:
@@ -126,6 +130,8 @@ class Search:
         self._idle = instance.accelerators - self.devices.accelerators  # accelerators that get nothing
         self._reserve = RESERVE * run.remaining()
         self._bound = instance.load_bound()
+        work = np.where(np.isfinite(self.devices.accelerator_time), self.devices.accelerator_time, 0.0)
+        self.grain = float(work.mean() or self.devices.cpu_time.mean() or 1.0)
 
     def over(self) -> bool:
         """Whether the time is, or nothing better exists."""
@@ -203,7 +209,7 @@ class _Chain:
     def __init__(self, search: Search, seed: int, number: int, moves: int) -> None:
         self.placing = Placing(search.devices, search.item, seed)
         self.kind = CHAINS[number % len(CHAINS)]
-        self.moves, self.search, self.cost = moves, search, search.cost
+        self.moves, self.search = moves, search
 
     def run_down(self) -> Placing:
         """Run it in slices until its end or that of the time."""
@@ -215,6 +221,7 @@ class _Chain:
         return self.placing
 
     def _temperatures(self, slices: int) -> list[tuple[float, float]]:
-        """The first and the last temperature of each slice."""
-        falling = self.cost * np.geomspace(self.kind.hot, self.kind.cold, slices + 1)
+        """The first and the last temperature of each slice; few moves cannot anneal again what they melt."""
+        heat = min(1.0, max(COLDEST, self.moves / (MELTING * len(self.search.item))))
+        falling = self.search.grain * np.geomspace(heat * self.kind.hot, self.kind.cold, slices + 1)
         return list(zip(falling[:-1].tolist(), falling[1:].tolist(), strict=True))
