@@ -15,6 +15,9 @@ FINE, FINE_MEMORY = 2.0**30, 2.0**40
 #: Where sizes are whole and the memory is less, they are left as they are.
 WHOLE = 2**50
 
+#: CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
+STRATEGIES = 8
+
 
 def solve(task: Task, program: Program, part: int, until: float) -> bool:
     """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
@@ -25,6 +28,7 @@ def solve(task: Task, program: Program, part: int, until: float) -> bool:
     wrapper, parameters = cp_sat.SolveWrapper(), cp_sat.SatParameters()
     parameters.num_workers = task.run.cores
     parameters.random_seed = task.run.seed % 2**31
+    parameters.interleave_search = task.run.cores < STRATEGIES
     parameters.linearization_level = 2
     parameters.max_time_in_seconds = max(0.0, until - task.until + task.remaining())
     wrapper.set_parameters(parameters)
