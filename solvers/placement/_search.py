@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
@@ -114,6 +115,12 @@ def least_work(fitting: Ints, work: Floats) -> int:
     return int(fitting[np.argmin(work[fitting])])
 
 
+def first_below(share: float, fitting: Ints, work: Floats) -> int:
+    """Of these devices the first one that has less to do than a share; if there is none the one that has least."""
+    below = fitting[work[fitting] < share]
+    return int(below[0]) if len(below) else least_work(fitting, work)
+
+
 class Search:
     """The best placement so far, reported whenever it is better.
 
@@ -128,6 +135,7 @@ class Search:
         self.cost, self.item = math.inf, np.zeros(0, dtype=np.int32)
         self._run = run
         self._idle = instance.accelerators - self.devices.accelerators  # accelerators that get nothing
+        self._first = np.unique(instance.unit, return_index=True)[1]  # node of each unit
         self._reserve = RESERVE * run.remaining()
         self._bound = instance.load_bound()
         work = np.where(np.isfinite(self.devices.accelerator_time), self.devices.accelerator_time, 0.0)
@@ -162,12 +170,13 @@ class Search:
         self.offer(item, placing.cost)
 
     def begin(self) -> None:
-        """Offer placements of even work, and the splits of linear extensions, which have few transfers."""
+        """Offer placements of even work, and cuts of linear extensions, even and best, which have few transfers."""
         with deadline(self._run, LINEAR_SHARE) as stop:
             largest_first = np.argsort(-self.devices.size, kind="stable").tolist()
             self.offer_start(fill(self.devices, largest_first, least_work))
             chained = dataclasses.replace(self.instance, contiguity="acyclic")
             for contracted in contractions(chained):
+                self._offer_cuts(contracted.item)
                 with suppress(Declined):  # its table is too large, which is no reason not to search
                     self._offer_chain(IdealProgram(chained, contracted, stop))
         self.require_any()
@@ -177,10 +186,15 @@ class Search:
         if math.isinf(self.cost):
             raise Declined("found no placement that the memories hold, and there are no CPUs")
 
+    def _offer_cuts(self, rank: Index) -> None:
+        """Offer what even cuts of an order leave, given the place of each node in it: one device full after another."""
+        order = np.argsort(rank[self._first], kind="stable").tolist()
+        self.offer_start(fill(self.devices, order, partial(first_below, self._bound)))
+
     def _offer_chain(self, program: IdealProgram) -> None:
         found = program.best(program.prefixes(self._run.memory), math.inf)
         if found is not None:
-            device = found.device[np.unique(self.instance.unit, return_index=True)[1]]
+            device = found.device[self._first]
             cpu = device >= self.instance.accelerators
             self.offer_start((device - np.where(cpu, self._idle, 0)).astype(np.int32))
 
