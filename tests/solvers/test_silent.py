@@ -1,0 +1,19 @@
+"""What libraries print to stdout goes to stderr, and only while they are called."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from solvers._silent import silent
+
+
+def test_what_compiled_code_prints_goes_to_stderr_meanwhile(capfd: pytest.CaptureFixture[str]) -> None:
+    library = ctypes.CDLL(None)
+    library.puts(b"before")
+    with silent():
+        library.puts(b"meanwhile")
+    library.puts(b"after")
+    library.fflush(None)
+    assert capfd.readouterr() == ("before\nafter\n", "meanwhile\n")
