@@ -215,11 +215,12 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
 
 
 def _options(values: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Values of options, each of its kind."""
+    """Values of options, each of its kind; None where it is the default."""
     convert = {str: require_text, float: require_number, int: require_int}
     return {
-        name: None if value is None else convert[OPTIONS[name].kind](value, source, f"option {name}")
+        name: convert[OPTIONS[name].kind](value, source, f"option {name}")
         for name, value in values.items()
+        if value is not None or OPTIONS[name].default is not None
     }
 
 

@@ -139,6 +139,8 @@ CHANGES: list[Change] = [
     ("options", {"cluster": 2}, "option cluster: expected it with a slowdown above 1"),
     ("options", {"slowdown": 2}, "option cluster: expected it with a slowdown above 1"),
     ("options", {"cluster": 2, "slowdown": 0.5}, "option slowdown: expected at least 1, found 0.5"),
+    ("options", {"slowdown": None}, "option slowdown: expected a finite number, at least 0, found null"),
+    ("options", {"objective": None}, "option objective: expected a text, found null"),
     ("options", {"cluster": 2.0, "slowdown": 2}, "option cluster: expected an integer, found 2.0"),
     ("options", {"cluster": 2, "slowdown": 2, "allreduce": 4}, "option allreduce: expected it without clusters"),
     ("options", {"allreduce": "8"}, "option allreduce: expected a finite number, at least 0, found '8'"),
@@ -227,6 +229,7 @@ def test_options_are_given_or_carried_and_part_of_the_instance():
     assert {name: getattr(read(BASE, **OPTIONS), name) for name in OPTIONS} == OPTIONS
     carried = read({**BASE, "options": OPTIONS}, contiguity="acyclic")
     assert (carried.contiguity, carried.overlap, carried.allreduce) == ("acyclic", "full", 2.5)
+    assert read({**BASE, "options": {"cluster": None, "allreduce": None}}).allreduce is None
     with pytest.raises(InputError, match="option --stages: expected no such option, placement has no stages"):
         read(BASE, stages=3)
 
