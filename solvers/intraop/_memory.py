@@ -135,8 +135,13 @@ class Footprint:
 
     @cached_property
     def adjacency(self) -> Adjacency:
-        """The pairs and wide tables at every variable of the model."""
-        return Adjacency(self.model)
+        """The pairs and wide tables at every variable of the tame model."""
+        return Adjacency(self.tame)
+
+    @cached_property
+    def tame(self) -> Model:
+        """The model for searches, see `Model.tame`."""
+        return self.model.tame()
 
     def of(self, variable: int, value: int) -> Ints:
         """Memory of the variable's nodes under a value, shape (nodes[variable],)."""

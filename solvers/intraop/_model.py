@@ -6,6 +6,7 @@ solution uses become one number, ``forbidden``.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -85,12 +86,30 @@ class Model:
         strategy[node] = chosen - instance.strategy_start[node]
         return strategy
 
-    def sink(self, instance: Instance, strategy: Ints) -> Ints:
-        """The opposite of `lift`, for strategies that the model holds."""
+    def sink(self, instance: Instance, strategy: Ints) -> Ints | None:
+        """The opposite of `lift`; None where the model does not hold these strategies."""
         chosen = np.zeros(len(instance.node_cost), dtype=bool)
         chosen[instance.strategy_start[:-1] + strategy] = True
         row = np.flatnonzero(np.logical_and.reduceat(chosen[self.member], self.member_start[:-1]))
-        return row[np.searchsorted(row, self.start[:-1])] - self.start[:-1]
+        held = np.diff(np.searchsorted(row, self.start)) == 1
+        return row - self.start[:-1] if held.all() else None
+
+    def tame(self) -> Model:
+        """The model, its entries cut down where those that one value meets could add up to 2^62 and more.
+
+        For searches, which keep such sums: what they find is judged by the model itself.
+        """
+        scopes = [self.tail, self.head, *(np.array(scope) for scope, _ in self.wide)]
+        most = 2**62 // (2 + int(np.bincount(np.concatenate(scopes), minlength=1).max()))
+        if self.forbidden <= most:
+            return self
+        return dataclasses.replace(
+            self,
+            unary=np.minimum(self.unary, most),
+            cell=np.minimum(self.cell, most),
+            wide=tuple(Wide(scope, np.minimum(cost, most)) for scope, cost in self.wide),
+            forbidden=most,
+        )
 
     def fold(self, of_strategy: NDArray) -> NDArray:
         """Sum for every value of something given for every strategy of the instance, shape (rows,)."""
@@ -183,10 +202,11 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: 
     the entries that cost more even beside the least of everything else.
     """
     costs = _Costs(instance.node_cost, instance.strategy_start, instance.table, instance.table_start)
-    forbidden, shift, threshold, instead = _scale(instance, costs, tolerant)
+    apart = costs.largest_total(IMPOSSIBLE) < IMPOSSIBLE
+    forbidden, shift, threshold, instead = _scale(instance, costs, apart, tolerant)
     if shift and known is not None:
         costs = costs.within(known - instance.cheapest_parts())
-        forbidden, shift, threshold, instead = _scale(instance, costs, tolerant)
+        forbidden, shift, threshold, instead = _scale(instance, costs, apart, tolerant)
 
     def scaled(some: Ints) -> Ints:
         result = some >> shift
@@ -215,14 +235,17 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: 
     return contract(raw, Contraction.identity(instance.strategies))
 
 
-def _scale(instance: Instance, costs: _Costs, tolerant: bool) -> tuple[int, int, int, int]:
-    """``(forbidden, shift, threshold, instead)``: entries from the threshold on become ``instead``."""
+def _scale(instance: Instance, costs: _Costs, apart: bool, tolerant: bool) -> tuple[int, int, int, int]:
+    """``(forbidden, shift, threshold, instead)``: entries from the threshold on become ``instead``.
+
+    ``apart``  whether all entries below `IMPOSSIBLE` together cost less than it
+    """
     ordinary = costs.largest_total(IMPOSSIBLE)
     terms = 2 + int(np.bincount(instance.scope, minlength=1).max())  # forbidden entries that a value can meet
-    if not tolerant and ordinary < IMPOSSIBLE:
+    if apart and not tolerant:
         shift = max(0, ((ordinary + 1) * terms).bit_length() - 62)
         return (ordinary >> shift) + 1, shift, IMPOSSIBLE, (ordinary >> shift) + 1
-    if ordinary < IMPOSSIBLE and _impossible_alike(costs):
+    if apart and _impossible_alike(costs):
         threshold, total = IMPOSSIBLE, (ordinary + 1) * (1 + instance.nodes + instance.edges)
     else:
         threshold, total = 2**63, costs.largest_total(2**63)

@@ -190,11 +190,14 @@ class Native:
         def found(value: Ints) -> None:
             self._offer(problem, value)
 
+        def nearly(value: Ints) -> None:
+            self._descend_from(Search(problem.footprint, value), problem, until)
+
         until, seed, multipliers = self._after(PROGRAM_SHARE), self.run.seed, self.state.multipliers
         if _allowed(problem) <= LARGEST_SEARCH:
             answer = Program(problem, multipliers).solve(top, until, cores=self.run.cores, seed=seed, found=found)
         else:
-            answer = solve_left(problem, top, multipliers, until, seed=seed, found=found)
+            answer = solve_left(problem, top, multipliers, until, seed=seed, found=nearly)
         if not answer.done and answer.bound is not None and answer.bound < top:
             self.largest_program = _allowed(problem) // 2
         if answer.value is not None:
@@ -220,10 +223,8 @@ class Native:
             self.record.offer(problem.model.lift(self.instance, value))
         if better:
             self.state.top = cost
-            same = problem is self.problem
-            self.best = (
-                value if same else self.problem.model.sink(self.instance, problem.model.lift(self.instance, value))
-            )
+            strategy = problem.model.lift(self.instance, value)
+            self.best = value if problem is self.problem else self.problem.model.sink(self.instance, strategy)
         return better
 
     def _found(self, value: Ints) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from functools import cached_property
 from typing import TypeVar
 
@@ -19,6 +20,9 @@ from solvers.intraop._reduce import prepare, reduce
 from solvers.intraop._room import fitting
 
 Number = TypeVar("Number", Ints, Floats)
+
+#: Values are looked for that cannot fit while there are more than this fraction.
+FEW = 0.01
 
 
 class Problem:
@@ -48,9 +52,28 @@ class Problem:
         At the time ``until`` it is taken as it is then.
         """
         model = prepare(instance, timeline, tolerant=tolerant, until=until)
-        if model is not None and timeline.exact:
-            model = simplify(instance, timeline, model, until)
-        return None if model is None else cls(instance, timeline, model)._fitting()
+        return None if model is None else cls._settled(instance, timeline, model, until)
+
+    @classmethod
+    def _settled(cls, instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Problem | None:
+        """The problem without what dominance and memory rule out; None if nothing is left.
+
+        That ends at the time ``until``, or when memory rules out few values at once. Rounded memory rules out none.
+        """
+        left, go_on = model, timeline.exact
+        while go_on:
+            simple = simplify(instance, timeline, left, until)
+            if simple is None:
+                return None
+            problem = cls(instance, timeline, simple)
+            values = fitting(problem.footprint, problem.room)
+            if values is None or values.all():
+                return None if values is None else problem
+            fewer = problem._fewer(values, np.ones(len(simple.cell), dtype=bool))
+            if fewer is None:
+                return None
+            left, go_on = fewer, values.mean() < 1 - FEW and time.monotonic() < until
+        return cls(instance, timeline, left)
 
     @cached_property
     def _first_usage(self) -> Ints:
@@ -100,23 +123,14 @@ class Problem:
 
         Of the assignments that are left and fit, one of least cost is in it.
         """
-        model = self.model
-        fewer = dataclasses.replace(
-            model,
-            unary=np.where(values, model.unary, model.forbidden),
-            cell=np.where(cells, model.cell, model.forbidden),
-        )
-        reduced = reduce(fewer)
-        if reduced is not None and self.timeline.exact:
-            reduced = simplify(self.instance, self.timeline, reduced)
-        return None if reduced is None else Problem(self.instance, self.timeline, reduced)._fitting()
+        fewer = self._fewer(values, cells)
+        return None if fewer is None else self._settled(self.instance, self.timeline, fewer)
 
-    def _fitting(self) -> Problem | None:
-        """The problem without values that cannot fit, reduced; None if nothing can. Rounded memory rules out none."""
-        values = fitting(self.footprint, self.room) if self.timeline.exact else np.ones(len(self.variable), dtype=bool)
-        if values is None or values.all():
-            return None if values is None else self
-        return self.keep(values, np.ones(len(self.model.cell), dtype=bool))
+    def _fewer(self, values: Mask, cells: Mask) -> Model | None:
+        """The model with some values and cells only, reduced."""
+        model = self.model
+        unary = np.where(values, model.unary, model.forbidden)
+        return reduce(dataclasses.replace(model, unary=unary, cell=np.where(cells, model.cell, model.forbidden)))
 
     def first_values(self, of_row: Ints) -> Ints:
         """The value of every variable that has the least entry, the first of equals; shape (v,)."""

@@ -124,7 +124,7 @@ class _Left(FloatProgram):
         tables = Tables.of(rest)
         first = len(rest.unary) + len(tables.cost)
         priced = [(row, multiplier) for row, multiplier in dual.priced if multiplier]
-        price = np.array([multiplier for _, multiplier in priced], dtype=np.int64)
+        price = np.minimum(np.array([multiplier for _, multiplier in priced], dtype=np.int64), rest.forbidden)
         room = np.array([row.room for row, _ in priced], dtype=np.int64)
         most = np.maximum(1, np.minimum(room, rest.forbidden // np.maximum(price, 1) + 1))
         memory = _with_unused(memory_of_steps(dual.problem, steps), [row for row, _ in priced], most, first)

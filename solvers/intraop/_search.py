@@ -24,7 +24,7 @@ class Search:
     """
 
     def __init__(self, footprint: Footprint, value: Ints) -> None:
-        self.footprint, self.model, self.limit = footprint, footprint.model, footprint.timeline.limit
+        self.footprint, self.model, self.limit = footprint, footprint.tame, footprint.timeline.limit
         self.adjacency = footprint.adjacency
         self._first = self.model.start.tolist()
         self.reset(value)

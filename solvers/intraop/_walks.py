@@ -130,7 +130,7 @@ class Walks:
         """How much more the next best value of a variable costs beside the others of an assignment, shape (rows,)."""
         model = self.problem.model
         present, start = model.start[:-1] + value, model.start[:-1]
-        cost = beside(model, value) + of_row
+        cost = beside(self.problem.footprint.tame, value) + of_row
         now = cost[present]
         cost[present] = np.inf
         least, most = np.array(STAKES) * max(1, model.cost(value)) / max(1, model.variables)
@@ -161,8 +161,10 @@ class Walks:
         few = reduce(dataclasses.replace(model, unary=np.where(held, model.unary, model.forbidden)))
         if few is None or time.monotonic() > self._until:
             return least
-        blocks = Blocks(Problem(self.problem.instance, self.problem.timeline, few))
-        value = few.sink(self.problem.instance, model.lift(self.problem.instance, least))
+        part = Problem(self.problem.instance, self.problem.timeline, few)
+        blocks, value = Blocks(part), few.sink(part.instance, model.lift(part.instance, least))
+        if value is None:  # it has forbidden entries
+            value = part.first_values(few.unary)
         of_few = blocks.price(blocks.of_spans(self.blocks.of_steps(price)))
         best = value
         for multiple in LADDER if fits else (1.0,):
@@ -171,7 +173,8 @@ class Walks:
                 if not gain or time.monotonic() > self._until:
                     break
             best = min(best, value, key=few.cost) if fits else value
-        return model.sink(self.problem.instance, few.lift(self.problem.instance, best))
+        together = model.sink(part.instance, few.lift(part.instance, best))
+        return least if together is None else together
 
     def _priced(self, value: Ints, of_row: Floats) -> float:
         return self.problem.model.cost(value) + float(of_row[self.problem.model.start[:-1] + value].sum())

@@ -67,4 +67,4 @@ def _kick(search: Search, variables: Ints, rng: np.random.Generator) -> None:
 
 def _worth(search: Search) -> tuple[int, int]:
     """Memory above the limit in the worst step, then the cost: less is better."""
-    return max(0, int((search.profile - search.limit).max(initial=0))), search.model.cost(search.value)
+    return max(0, int((search.profile - search.limit).max(initial=0))), search.footprint.model.cost(search.value)

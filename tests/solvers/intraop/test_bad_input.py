@@ -19,6 +19,8 @@ SOLVERS = ("cfn-native", "ilp-cpsat", "ilp-scip", "ilp-highs", "toulbar2-exact")
 BOUNDS = ("simple", "cfn-relaxed", "lagrange", "lp", "toulbar2")
 #: What says why it declines.
 DECLINING = (*SOLVERS, "lagrange", "lp", "toulbar2")
+#: Less of what would take all of its time.
+SHORT = {"local-search": {"iterations": 50}}
 
 
 def methods():
@@ -166,3 +168,34 @@ def test_numbers_beyond_64_bits_prove_nothing_wrong(tiny, name):
         best = tiny.best(instance)
         assert all(bound <= best[1] for bound in trial.bounds)
         assert all(tiny.value(instance, solution) >= best for solution in trial.solutions)
+
+
+def test_memory_that_rules_out_one_value_after_the_other_ends(tiny):
+    length = 500
+    rows, pairs = [], []
+    for step in range(length):
+        rows += [(step, step + 1, [0 if step else IMPOSSIBLE, 10 if step else 0], [0, 1])]
+        rows += [(step, step + 1, [10, 0], [0, 1])]
+        pairs += [((2 * step + 1, 2 * step + 2), [IMPOSSIBLE, 0, 0, 0])] if step < length - 1 else []
+    trial, reason = run("lagrange", tiny.make(rows, pairs, 1))
+    assert reason is None
+    assert trial.bounds
+
+
+@pytest.mark.parametrize("name", ["greedy", "local-search", "cfn-native"])
+def test_a_variable_that_meets_many_forbidden_entries_near_the_largest(tiny, name):
+    hubs = 150
+    rows = [(0, 1, [0, 9 * 10**16], [0, 0]), (0, 1, [0, 1], [0, 0]), *[(0, 1, [0, 0], [0, 0])] * (hubs - 1)]
+    rows += [(0, 1, [0, 0], [0, 1])] * hubs
+    pairs = [((1 + i, 2 + i), [0, IMPOSSIBLE, IMPOSSIBLE, 0]) for i in range(hubs - 1)]
+    pairs += [((1 + i, 1 + hubs + i), [IMPOSSIBLE, 0, 0, 0]) for i in range(hubs)]
+    instance = tiny.make(rows, pairs, 1)
+    METHODS[name].function(instance, trial := LocalRun(seconds=3.0), **{**METHODS[name].params, **SHORT.get(name, {})})
+    assert min(verify(instance, solution).cost for solution in trial.solutions) == 1
+
+
+@pytest.mark.parametrize("name", DECLINING)
+def test_large_entries_stay_costs_when_useless_ones_have_gone(tiny, name):
+    rows = [(0, 1, [1, 9 * 10**16], [0, 0]), (0, 1, [2, 9 * 10**16], [0, 0])]
+    trial, reason = run(name, tiny.make(rows, [((0, 1), [10**18] * 4)]))
+    assert (trial.bounds[-1], reason) == (10**18 + 3, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -69,6 +70,25 @@ def test_the_same_again_however_fast_the_machine(tiny, cores):
     assert len(one.offered) > 3
     assert one.offered == other.offered
     assert one.offered != Hike(problem, 3, seed=5, cores=cores).offered
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_has_forbidden_entries_is_put_together_as_well(tiny, seed):
+    rng = np.random.default_rng(seed)
+    rows = [(0, 1, rng.integers(0, 9, 3).tolist(), [0, 0, 0]) for _ in range(8)]
+    pairs = []
+    for pair in combinations(range(8), 2):
+        table = np.where(rng.random(9) < 0.35, IMPOSSIBLE, rng.integers(0, 9, 9))
+        pairs += [(pair, table.tolist())] if rng.random() < 0.4 else []
+    problem = problem_of(tiny.make(rows, pairs))
+    walks = Walks(Blocks(problem), seed=1, cores=1, offer=lambda value: False)
+    values = [rng.integers(0, problem.model.sizes) for _ in range(4)]
+    walks.begin(values[0], np.zeros(len(walks.blocks.room)))
+    walks.go_on(0.0, lambda: True)
+    walks._until = np.inf
+    together = walks._put_together(values, walks._price, fits=False)
+    assert ((together >= 0) & (together < problem.model.sizes)).all()
+    assert problem.model.cost(together) <= min(map(problem.model.cost, values))
 
 
 def test_a_walk_goes_on_where_it_was(tiny):
