@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import sys
@@ -168,7 +169,8 @@ def gap(cost: int | float | None, bound: int | float | None) -> float | None:
         return None
     if cost <= bound:
         return 0.0
-    return cost / bound - 1 if bound > 0 else None
+    ratio = cost / bound if bound > 0 else math.inf
+    return ratio - 1 if math.isfinite(ratio) else None
 
 
 def run_check(options: argparse.Namespace) -> Answer:

@@ -57,6 +57,19 @@ def test_a_file_is_solved_and_checked_with_the_same_options(answer, tmp_path):
     assert answer("check", path, tmp_path / "split.json")["cost"] == 7.5
 
 
+def test_a_gap_beyond_all_floats_is_none(answer, capsys, tmp_path):
+    """Two nodes that take the smallest time there is, and a tensor between them that takes 1."""
+    node = {"cpuLatency": 5e-324, "fpgaLatency": 5e-324, "supportedOnFpga": True, "isBackwardNode": False}
+    devices = {"maxFPGAs": 2, "maxCPUs": 0, "maxSizePerFPGA": 1}
+    edges = [{"sourceId": 0, "destId": 1, "cost": 1}]
+    write_json(tmp_path / "graph.json", {**devices, "nodes": [{"id": v, **node} for v in (0, 1)], "edges": edges})
+    write_json(tmp_path / "split.json", [0, 1])
+    found = answer("check", tmp_path / "graph.json", tmp_path / "split.json")
+    assert (found["cost"], found["lower_bound"], found["gap"]) == (1, 5e-324, None)
+    assert main(["check", str(tmp_path / "graph.json"), str(tmp_path / "split.json")]) == 0
+    assert ["gap", "-"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
 def test_a_program_gets_the_options_in_its_file(answer, tmp_path):
     program = tmp_path / "program.sh"
     program.write_text('#!/bin/sh\ngrep -q \'"contiguity":"free"\' "$1" && echo "[2, 0, 1, 0]"\n')
