@@ -85,11 +85,19 @@ class Instance(Workload):
         self._refuse_combinations()
         if not self.cpus:
             self._refuse_hopeless()
-        with np.errstate(over="ignore"):  # no schedule takes longer than all on one device after the other, all sent
+        self._refuse_endless()
+
+    def _refuse_endless(self) -> None:
+        """InputError if a sum may be infinite: none is larger than all on one device after the other, all sent."""
+        with np.errstate(over="ignore"):
             sent = self.transfer * (2 + np.diff(self.graph.out_csr[0])) * self.slowdown
             total = self.cpu_time.sum() + self.accelerator_time.sum() + sent.sum() + self.size.sum()
-        if not np.isfinite(total / min(self.allreduce or 1.0, 1.0)):
+            synchronised = total / min(self.allreduce or 1.0, 1.0)
+        if not np.isfinite(total):
             raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
+        if not np.isfinite(synchronised):
+            expected = f"expected a bandwidth at which synchronising takes a finite time, found {self.allreduce}"
+            raise InputError(self.source, "option allreduce", expected)
 
     def _refuse_combinations(self) -> None:
         given = {name: getattr(self, name) for name in OPTIONS if getattr(self, name) != OPTIONS[name].default}

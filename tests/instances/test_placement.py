@@ -135,6 +135,11 @@ CHANGES: list[Change] = [
     ("options", {"objective": "speed"}, "option objective: expected one of throughput, latency, found 'speed'"),
     ("options", {"objective": 3}, "option objective: expected a text, found 3"),
     ("options", {"allreduce": 0}, "option allreduce: expected a positive number, found 0.0"),
+    (
+        "options",
+        {"allreduce": 1e-320},
+        "option allreduce: expected a bandwidth at which synchronising takes a finite time, found 1e-320",
+    ),
     ("options", {"cluster": 0, "slowdown": 2}, "option cluster: expected at least 1, found 0"),
     ("options", {"cluster": 2}, "option cluster: expected it with a slowdown above 1"),
     ("options", {"slowdown": 2}, "option cluster: expected it with a slowdown above 1"),
