@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from instances import placement_file
-from instances.columns import Floats, require_int, require_number, require_text
+from instances.columns import Floats, describe, require_int, require_number, require_text
 from instances.errors import InputError
 from instances.jsonfile import require_keys
 from instances.options import Option
@@ -79,7 +79,8 @@ class Instance(Workload):
         if self.allreduce is not None and not 0 < self.allreduce < np.inf:
             raise InputError(self.source, "option allreduce", f"expected a positive number, found {self.allreduce}")
         if self.cluster is not None and not 1 <= self.cluster < placement_file.LARGEST:
-            raise InputError(self.source, "option cluster", f"expected at least 1, found {self.cluster}")
+            expected = f"expected 1 to {placement_file.LARGEST - 1}, found {describe(self.cluster)}"
+            raise InputError(self.source, "option cluster", expected)
         if not 1 <= self.slowdown < np.inf:
             raise InputError(self.source, "option slowdown", f"expected at least 1, found {self.slowdown}")
         self._refuse_combinations()
@@ -218,7 +219,10 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
     A file may carry options under a key of ours, ``options``, which the paper's program ignores.
     """
     fields = placement_file.read(document, source)
-    carried = require_keys(document.get("options", {}), source, "options", (), tuple(OPTIONS))
+    carried = document.get("options", {})
+    if not isinstance(carried, dict):
+        raise InputError(source, "options", f"expected an object, found {describe(carried)}")
+    require_keys(carried, source, "options", (), tuple(OPTIONS))
     return Instance(**fields, **_options({**carried, **given}, source))
 
 

@@ -157,7 +157,7 @@ def refuse_repeated(ids: Ints, source: str) -> None:
 
 def recognises(document: Any) -> bool:
     """Whether a JSON document looks like such a file."""
-    return isinstance(document, dict) and "maxFPGAs" in document
+    return isinstance(document, dict) and not {"maxFPGAs", "maxCPUs"}.isdisjoint(document)
 
 
 def read(document: Any, source: str) -> dict[str, Any]:
