@@ -46,8 +46,9 @@ def verify(instance: Instance, solution: Any) -> Verdict:
     elif {"device"} <= solution.keys() <= ({"device", "slot"} if latency else {"device"}):
         groups = _devices(instance, solution["device"])
     else:
-        known = "device and slot" if latency else "stage and replicas"
-        return malformed(f"solution: expected the keys {known}, found {', '.join(map(repr, solution)) or 'none'}")
+        ours = "device and maybe slot" if latency else "device, with stage and replicas"
+        expected = f"expected a list of devices, or an object with {ours}, or with fpgas and cpus"
+        return malformed(f"solution: {expected}, found {', '.join(map(repr, solution)) or 'no keys'}")
     if isinstance(groups, str):
         return malformed(groups)
     if not latency:

@@ -241,6 +241,10 @@ def test_either_pass_is_a_subgraph_where_no_slots_are_given():
 # ---------------------------------------------------------------- forms
 
 
+FORMS = "expected a list of devices, or an object with device, with stage and replicas, or with fpgas and cpus"
+SCHEDULES = "expected a list of devices, or an object with device and maybe slot, or with fpgas and cpus"
+
+
 @pytest.mark.parametrize(
     ("solution", "reason"),
     [
@@ -248,8 +252,9 @@ def test_either_pass_is_a_subgraph_where_no_slots_are_given():
         ([0, 0, 0], "device: expected 4 elements, one a node, found 3"),
         ([0, 0, 0, 3], "device[3]: expected a device from 0 to 2, found 3"),
         ([0, 0, 0, True], "device[3]: expected a device from 0 to 2, found true"),
-        ({}, "solution: expected the keys stage and replicas, found none"),
-        ({"device": [0] * 4, "slot": [0] * 4}, "expected the keys stage and replicas, found 'device', 'slot'"),
+        ({}, f"solution: {FORMS}, found no keys"),
+        ({"cpus": [{"nodes": [0, 1, 2, 3]}]}, f"solution: {FORMS}, found 'cpus'"),
+        ({"device": [0] * 4, "slot": [0] * 4}, f"solution: {FORMS}, found 'device', 'slot'"),
         ({"stage": [0] * 4, "replicas": 3}, "replicas: expected a list with the devices of each stage, found 3"),
         ({"stage": [0] * 4, "replicas": [2]}, "replicas[0]: expected a list of devices, found 2"),
         ({"stage": [0, 0, 0, 1], "replicas": [[0]]}, "stage[3]: expected a stage from 0 to 0, found 1"),
@@ -276,9 +281,9 @@ def test_malformed_solutions_have_no_cost_and_a_sentence(solution, reason):
 @pytest.mark.parametrize(
     ("solution", "reason"),
     [
-        ({"stage": [0] * 4, "replicas": [[0]]}, "expected the keys device and slot, found 'stage', 'replicas'"),
+        ({"stage": [0] * 4, "replicas": [[0]]}, f"solution: {SCHEDULES}, found 'stage', 'replicas'"),
         ({"device": [0] * 4, "slot": [0, 0, 0, 4]}, "slot[3]: expected a slot from 0 to 3, found 4"),
-        ({"device": [0] * 4, "slot": None, "cost": 3}, "expected the keys device and slot, found 'device', "),
+        ({"device": [0] * 4, "slot": None, "cost": 3}, f"solution: {SCHEDULES}, found 'device', 'slot', 'cost'"),
     ],
 )  # fmt: skip
 def test_malformed_schedules_have_no_cost_and_a_sentence(solution, reason):
