@@ -240,7 +240,8 @@ static void walk_accelerator(struct split *split, int32_t ideal) {
         if (!follow(split, step)) {
             if (step == split->steps)
                 return;
-            leave(split, step--->node);
+            leave(split, step->node);
+            step--;
             continue;
         }
         struct step *next = step + 1;

@@ -29,14 +29,19 @@ struct shard_devices {
  * least, if that is below `limit`.
  *
  *   devices     in
- *   ideals, link_start, link_node, link_ideal  in, from shard_list_ideals
+ *   ideals      in,  their number; it, link_start, link_node and link_ideal as from shard_list_ideals
+ *   link_start  in
+ *   link_node   in
+ *   link_ideal  in
  *   limit       in,  may be infinite
- *   relief      in,  cpus + 1 elements: the accelerator time of all supported nodes that so many CPUs can
- * take over at most with loads below the limit stop        in,  NULL, or not 0 once another thread wants an
- * end best        scratch, ideals * (cpus + 1) * (accelerators + 1) elements cost        out, 1 element: the
- * greatest load; infinite if none is below the limit, or stopped before its end device      out, nodes
- * elements: accelerators 0 .. accelerators - 1, then CPUs; not written if cost is infinite pairs       out, 1
- * element: pairs of ideals looked at
+ *   relief      in,  cpus + 1 elements: the accelerator time that so many CPUs can take over, at most,
+ *                    with loads below the limit
+ *   stop        in,  NULL, or not 0 once another thread wants an end
+ *   best        scratch, ideals * (cpus + 1) * (accelerators + 1) elements
+ *   cost        out, 1 element: the greatest load; infinite if none is below the limit, or if stopped
+ *   device      out, nodes elements: accelerators 0 .. accelerators - 1, then CPUs; not written if cost is
+ *                    infinite
+ *   pairs       out, 1 element: pairs of ideals looked at
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_split_ideals(const struct shard_devices *devices, int64_t ideals, const int64_t *link_start,
