@@ -163,8 +163,8 @@ static void list(struct listing *listing, const struct search *search, int32_t i
     listing->at[search->depth] = ideal;
 }
 
-int shard_list_ideals(const struct shard_order *order, int64_t ideals, int64_t *link_start,
-                      int32_t *link_node, int32_t *link_ideal) {
+int shard_list_ideals(const struct shard_order *order, int64_t ideals, const int32_t *stop, int64_t *listed,
+                      int64_t *link_start, int32_t *link_node, int32_t *link_ideal) {
     struct search search;
     int status = search_begin(&search, order);
     struct listing listing = {
@@ -181,8 +181,10 @@ int shard_list_ideals(const struct shard_order *order, int64_t ideals, int64_t *
         link_start[0] = link_start[1] = 0;
         listing.first[0] = -1;
         listing.at[0] = 0;
-        for (int32_t ideal = 1; ideal < ideals && advance(&search); ideal++)
+        int32_t ideal = 1;
+        for (; ideal < ideals && !is_stopped(stop) && advance(&search); ideal++)
             list(&listing, &search, ideal);
+        *listed = ideal;
     }
     search_free(&search);
     free(listing.first);

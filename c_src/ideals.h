@@ -39,13 +39,15 @@ int shard_count_ideals(const struct shard_order *order, int64_t most, int64_t mo
  *
  *   order       in
  *   ideals      in,  their number, below 2^31
+ *   stop        in,  NULL, or not 0 once another thread wants an end
+ *   listed      out, 1 element: ideals listed by then; all others are yet to come
  *   link_start  out, ideals + 1 elements: the links of ideal i are link_start[i] .. link_start[i + 1] - 1
  *   link_node   out, links elements: the maximal nodes of each ideal, ascending
  *   link_ideal  out, links elements: the ideal without that node
  *
  * Returns as above. */
-int shard_list_ideals(const struct shard_order *order, int64_t ideals, int64_t *link_start,
-                      int32_t *link_node, int32_t *link_ideal);
+int shard_list_ideals(const struct shard_order *order, int64_t ideals, const int32_t *stop, int64_t *listed,
+                      int64_t *link_start, int32_t *link_node, int32_t *link_ideal);
 /* cffi: end */
 
 #endif

@@ -510,7 +510,7 @@ class Ideals:
 class IdealsCore:
     """The ideals of a graph whose edges lead to greater numbers, else ValueError; see ``ideals.h``.
 
-    ``stop``  shape (1,), int32: made 1 by another thread, it ends the counting with what has been found
+    ``stop``  shape (1,), int32: made 1 by another thread, it ends counting and listing with what has been found
     """
 
     def __init__(self, graph: Graph, stop: Index) -> None:
@@ -525,11 +525,14 @@ class IdealsCore:
         return ideals[0], links[0]
 
     def list(self, count: int, links: int) -> Ideals:
-        """The ideals, of these numbers, below 2^31."""
+        """The ideals, of these numbers, below 2^31; only the first ones if stopped."""
+        listed = ffi.new("int64_t *")
         start = np.empty(count + 1, dtype=np.int64)
         node, less = np.empty(links, dtype=np.int32), np.empty(links, dtype=np.int32)
-        _check(lib.shard_list_ideals(self._order, count, _out(start), _out(node), _out(less)))
-        return Ideals(start, node, less)
+        columns = _out(start), _out(node), _out(less)
+        _check(lib.shard_list_ideals(self._order, count, self._stop, listed, *columns))
+        end = int(start[listed[0]])
+        return Ideals(start[: listed[0] + 1], node[:end], less[:end])
 
 
 @dataclass(frozen=True)

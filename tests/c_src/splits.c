@@ -97,11 +97,12 @@ static bool is_ideal(const struct graph *graph, uint32_t set) {
 /* Whether every ideal is listed once, after all its subsets, with its maximal nodes. */
 static void check_listing(struct graph *graph) {
     const int32_t n = graph->order.nodes;
-    int64_t ideals = 0, links = 0;
+    int64_t ideals = 0, links = 0, listed = 0;
     CHECK(shard_count_ideals(&graph->order, MOST_SETS, MOST_LINKS, NULL, &graph->ideals, &graph->links) ==
           SHARD_OK);
-    CHECK(shard_list_ideals(&graph->order, graph->ideals, graph->link_start, graph->link_node,
+    CHECK(shard_list_ideals(&graph->order, graph->ideals, NULL, &listed, graph->link_start, graph->link_node,
                             graph->link_ideal) == SHARD_OK);
+    CHECK(listed == graph->ideals);
     for (uint32_t set = 0; set < UINT32_C(1) << n; set++) {
         ideals += is_ideal(graph, set);
         for (int32_t v = 0; v < n; v++)
@@ -125,7 +126,8 @@ static void check_listing(struct graph *graph) {
 
 static void check_early_ends(const struct graph *graph) {
     const int32_t stop = 1;
-    int64_t ideals = 0, links = 0;
+    int64_t ideals = 0, links = 0, listed = 0, link_start[MOST_SETS + 1];
+    int32_t link_node[MOST_LINKS], link_ideal[MOST_LINKS];
     if (graph->ideals < 4)
         return;
     CHECK(shard_count_ideals(&graph->order, 2, MOST_LINKS, NULL, &ideals, &links) == SHARD_OK && ideals == 3);
@@ -133,6 +135,9 @@ static void check_early_ends(const struct graph *graph) {
     CHECK(ideals < graph->ideals);
     CHECK(shard_count_ideals(&graph->order, MOST_SETS, MOST_LINKS, &stop, &ideals, &links) == SHARD_OK &&
           ideals == 1);
+    CHECK(shard_list_ideals(&graph->order, graph->ideals, &stop, &listed, link_start, link_node,
+                            link_ideal) == SHARD_OK &&
+          listed == 1 && link_start[1] == 0);
 }
 
 static double sum(const struct graph *graph, const double *column, uint32_t set) {
@@ -237,7 +242,7 @@ static void check_bad_order(void) {
     const struct shard_order order = {2, out_start, out_head, in_start, in_tail};
     int64_t ideals = -1, links = -1;
     CHECK(shard_count_ideals(&order, 9, 9, NULL, &ideals, &links) == SHARD_BAD_ORDER && ideals == -1);
-    CHECK(shard_list_ideals(&order, 4, &links, NULL, NULL) == SHARD_BAD_ORDER && links == -1);
+    CHECK(shard_list_ideals(&order, 4, NULL, &links, NULL, NULL, NULL) == SHARD_BAD_ORDER && links == -1);
 }
 
 /* More than 64 nodes: two independent paths, and all nodes after one another. */
@@ -279,7 +284,7 @@ static void check_no_memory(void) {
             if (call == 0)
                 status = shard_count_ideals(&graph.order, MOST_SETS, MOST_LINKS, NULL, &ideals, &links);
             if (call == 1)
-                status = shard_list_ideals(&graph.order, graph.ideals, start, node, ideal);
+                status = shard_list_ideals(&graph.order, graph.ideals, NULL, &links, start, node, ideal);
             if (call == 2)
                 status =
                     shard_split_ideals(&graph.devices, graph.ideals, graph.link_start, graph.link_node,
