@@ -63,20 +63,26 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class IdealProgram:
-    """The dynamic program for one way to contract an instance; ``stop`` as in `deadline`."""
+    """The dynamic program for one way to contract an instance; ``stop`` as in `deadline`.
+
+    Sums of sizes are rounded. If ``relaxed``, the memory is greater by as much as they may be off: then no placement
+    that fits is missed; else it is less, and every placement found fits.
+    """
 
     instance: Instance
     contracted: Contracted
     stop: Index
+    relaxed: bool = False
 
     @cached_property
     def devices(self) -> Devices:
         """What the items cost on the instance's devices; more devices than items would stay idle."""
         items = self.contracted
+        off = (self.instance.nodes + 2) * 2.0**-52  # one rounding for each node, and for the memory
         return Devices(
             accelerators=min(self.instance.accelerators, items.graph.nodes),
             cpus=min(self.instance.cpus, items.graph.nodes),
-            memory=self.instance.capacity,
+            memory=self.instance.capacity * (1 + off if self.relaxed else 1 - off),
             accelerator_time=items.accelerator_time,
             cpu_time=items.cpu_time,
             size=items.size,
@@ -104,9 +110,10 @@ class IdealProgram:
             raise Declined(
                 f"the graph has more than {count:,} ideals, too many for {memory:,.0f} MiB; dpl takes any graph"
             )
-        if self.stop[0]:
-            raise Declined(f"the graph has more than {count:,} ideals, too many for the time; dpl takes any graph")
-        return core.list(count, links)
+        ideals = None if self.stop[0] else core.list(count, links)
+        if ideals is None or len(ideals) < count:
+            raise Declined(f"the graph has {count:,} ideals or more, too many for the time; dpl takes any graph")
+        return ideals
 
     def best(self, ideals: Ideals, limit: float) -> Placement | None:
         """The best split into a chain of the ideals, if it costs less than ``limit``; None also if stopped."""
@@ -133,6 +140,11 @@ class IdealProgram:
         """No load is greater."""
         time = self.devices.accelerator_time
         return float(time[np.isfinite(time)].sum() + self.devices.cpu_time.sum() + self.devices.nets.cost.sum())
+
+    def fits(self, device: Index) -> bool:
+        """Whether a placement fits the memory of the accelerators, however sums are rounded."""
+        sizes = (self.instance.size[device == d] for d in np.unique(device[device < self.instance.accelerators]))
+        return all(math.fsum(held.tolist()) <= self.instance.capacity for held in sizes)
 
     @property
     def rounding(self) -> float:

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from harness.verify.placement import verify
 from instances import InputError, load
 from instances.generate import families
 from instances.placement import Instance, parse
+from solvers.native import Ideals, IdealsCore
 from solvers.placement._contracted import contractions, strong_components
 from solvers.placement._ideals import IdealProgram
 from solvers.placement.dp import dp, dpl
@@ -127,10 +129,12 @@ def test_equals_the_best_of_all_placements(seed: int) -> None:
     for instance in random_instances(50, seed):
         optimum = costs(instance, all_placements(instance)).min()
         run = LocalRun()
-        dp(instance, run)
         if math.isinf(optimum):
+            with pytest.raises(Declined, match=r"^no placement fits the memory of the accelerators$"):
+                dp(instance, run)
             assert run.solutions == run.bounds == []
             continue
+        dp(instance, run)
         assert costs(instance, np.array(run.solutions))[-1] == pytest.approx(optimum, rel=1e-9)
         assert optimum * (1 - 1e-9) - 1e-12 <= run.bounds[0] <= optimum
         verdict = verify(instance, run.solutions[-1].tolist())
@@ -237,14 +241,15 @@ def test_a_long_line_is_cut_evenly() -> None:
     assert run.bounds == pytest.approx([500])
 
 
-def test_more_ideals_than_memory_allows_are_refused_with_their_number_and_the_alternative() -> None:
-    with pytest.raises(
-        Declined, match=r"^the graph has more than \d\d\d,\d\d\d ideals, too many for 64 MiB; dpl takes"
-    ):
-        dp(bare(40), LocalRun(memory=64.0))
-    run = LocalRun(memory=64.0)
-    dpl(bare(40), run)
-    assert len(run.solutions) == 1
+def test_more_ideals_than_memory_allows_leave_the_split_of_a_linear_extension(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = LocalRun(memory=64.0), LocalRun(memory=64.0)
+    for method, run in zip((dp, dpl), runs, strict=True):
+        method(bare(40), run)
+    assert [run.bounds for run in runs] == [[], []]
+    assert [solution.tolist() for solution in runs[0].solutions] == [runs[1].solutions[0].tolist()]
+    assert re.search(r"more than \d\d\d,\d\d\d ideals, too many for 64 MiB; dpl takes", capsys.readouterr().err)
 
 
 def test_more_devices_than_a_table_has_room_for_are_refused() -> None:
@@ -262,9 +267,59 @@ def test_modules_of_branches_have_as_many_ideals_as_there_are_ways_to_stop_in_th
     assert len(program.ideals(100.0)) == 22 + squares + 4 * 10 * 2 + lines + 7 * 13 * 2 + forks
 
 
-def test_the_time_ends_the_count() -> None:
-    with pytest.raises(Declined, match=r"ideals, too many for the time; dpl takes any graph"):
-        dp(bare(60), LocalRun(memory=2.0**40, seconds=0.05))
+@pytest.mark.parametrize("nodes", [60, 23])  # ends the count; may end the list or what follows
+def test_the_time_leaves_the_split_of_a_linear_extension(nodes: int) -> None:
+    run = LocalRun(memory=2.0**40 if nodes == 60 else 8192.0, seconds=0.2)
+    dp(bare(nodes), run)
+    assert len(run.solutions) == 1
+    assert run.bounds == []
+
+
+def test_the_time_ends_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    (contracted,) = contractions(instance := bare(12))
+    program = IdealProgram(instance, contracted, stop := np.zeros(1, dtype=np.int32))
+    listing = IdealsCore.list
+
+    def stopped(core: IdealsCore, *given: int) -> Ideals:
+        stop[0] = 1
+        return listing(core, *given)
+
+    monkeypatch.setattr(IdealsCore, "list", stopped)
+    with pytest.raises(Declined, match=r"has 4,096 ideals or more, too many for the time"):
+        program.ideals(100.0)
+
+
+def held(sizes: list[float], memory: float) -> Instance:
+    """Nodes in a row, four times as fast on the one accelerator as on the CPU."""
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 8, "fpgaLatency": 2, "isBackwardNode": 0, "size": size}
+        for v, size in enumerate(sizes)
+    ]
+    edges = [{"sourceId": v, "destId": v + 1, "cost": 1} for v in range(len(sizes) - 1)]
+    document = {"maxSizePerFPGA": memory, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": edges}
+    return parse(document, "held", contiguity="acyclic")
+
+
+def test_no_bound_is_above_a_placement_that_fits_the_memory_to_the_last_bit() -> None:
+    rng, fitting = np.random.default_rng(3), 0
+    for _ in range(400):
+        sizes = rng.random(int(rng.integers(2, 6))).tolist()
+        instance = held(sizes, math.fsum(sizes) / (1 + 1e-9) * (1 + int(rng.integers(-3, 4)) * 2.0**-52))
+        run, verdict = LocalRun(), verify(instance, [0] * len(sizes))
+        dp(instance, run)
+        assert verify(instance, run.solutions[-1].tolist()).feasible
+        if verdict.feasible:
+            assert verdict.cost is not None
+            assert run.bounds[-1] <= verdict.cost
+            fitting += 1
+    assert 100 < fitting < 300
+
+
+@pytest.mark.parametrize(("contiguity", "kind"), [("acyclic", ""), ("contiguous", " acyclic")])
+def test_four_nodes_of_three_do_not_fit_three_accelerators_of_less_than_six(contiguity: str, kind: str) -> None:
+    instance = dataclasses.replace(line(4, contiguity=contiguity), accelerators=3, memory=5.9, size=np.full(4, 3.0))
+    with pytest.raises(Declined, match=f"^no{kind} placement fits the memory of the accelerators$"):
+        dp(instance, LocalRun())
 
 
 class CutShort(LocalRun):
