@@ -23,7 +23,8 @@ class Graph:
 
     ``tail``, ``head``: shape (edges,), kept as int32; edge e goes from ``tail[e]`` to ``head[e]``, in file order.
     Construction checks index ranges, repeated edges and cycles, and raises InputError with the place; ``names``, if
-    given, are what it calls the nodes of a cycle, those that are empty by their numbers.
+    given, are what it calls the nodes of a cycle, those that are empty by their numbers; ``places``, shape (edges,),
+    are the numbers that it gives the edges, by default e.
     """
 
     nodes: int
@@ -31,8 +32,9 @@ class Graph:
     head: Ints | Index
     source: str = field(default="graph", repr=False)
     names: InitVar[Sequence[str] | None] = None
+    places: InitVar[Ints | None] = None
 
-    def __post_init__(self, names: Sequence[str] | None) -> None:
+    def __post_init__(self, names: Sequence[str] | None, places: Ints | None) -> None:
         if self.tail.shape != self.head.shape:
             raise InputError(self.source, "edges", "expected as many tails as heads")
         for name, column in (("tail", self.tail), ("head", self.head)):
@@ -47,7 +49,7 @@ class Graph:
         object.__setattr__(self, "tail", frozen(np.ascontiguousarray(self.tail, dtype=np.int32)))
         object.__setattr__(self, "head", frozen(np.ascontiguousarray(self.head, dtype=np.int32)))
         self._refuse_repeated()
-        self._refuse_cycle(names or range(self.nodes))
+        self._refuse_cycle(names or range(self.nodes), np.arange(self.edges) if places is None else places)
 
     def _refuse_repeated(self) -> None:
         key = self.tail.astype(np.int64) * self.nodes + self.head
@@ -58,12 +60,12 @@ class Graph:
             pair = f"[{self.tail[at]}, {self.head[at]}]"
             raise InputError(self.source, f"edges[{at}]", f"expected every edge once, found {pair} again")
 
-    def _refuse_cycle(self, names: Sequence[object]) -> None:
+    def _refuse_cycle(self, names: Sequence[object], places: Ints) -> None:
         if len(self.topological_order) < self.nodes:
             cycle = find_cycle(self.nodes, self.tail, self.head)
             first = int(np.argmax((self.tail == cycle[0]) & (self.head == cycle[1])))
             expected = no_cycle([str(names[node]) or f"node {node}" for node in cycle])
-            raise InputError(self.source, f"edges[{first}]", expected)
+            raise InputError(self.source, f"edges[{places[first]}]", expected)
 
     @property
     def edges(self) -> int:

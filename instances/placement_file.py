@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from instances.columns import Floats, Ints, describe, frozen, require_int, require_list, require_number, require_text
 from instances.errors import InputError
-from instances.graph import Graph
+from instances.graph import Graph, Index
 
 Flags = NDArray[np.bool_]
 SAME = 1e-6  # costs of the edges of one node may differ by this much; the paper's program allows it too
@@ -76,7 +76,7 @@ class Workload:
         if not 0 <= self.memory < np.inf:
             raise InputError(self.source, "maxSizePerFPGA", f"expected a number >= 0, found {self.memory}")
         refuse_repeated(self.ids, self.source)
-        self._refuse_way_back()
+        refuse_way_back(self.graph.tail, self.graph.head, self.backward, self.node_names, self.source)
         for name in ("colour", "layer"):
             object.__setattr__(self, name, numbered(getattr(self, name)))
         for name in ("ids", *TIMES, "supported", "backward", "colour", "layer", "artificial"):
@@ -93,15 +93,6 @@ class Workload:
         if not good.all():
             at = int(np.argmin(good))
             raise InputError(self.source, f"{name}[{at}]", f"expected a finite number, at least 0, found {column[at]}")
-
-    def _refuse_way_back(self) -> None:
-        tail, head = self.graph.tail, self.graph.head
-        wrong = self.backward[tail] & ~self.backward[head]
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            found = f"{self.node_names[tail[at]]} -> {self.node_names[head[at]]}"
-            expected = f"expected no edge from a backward node to a forward node, found {found}"
-            raise InputError(self.source, f"edges[{at}]", expected)
 
     @property
     def nodes(self) -> int:
@@ -155,6 +146,16 @@ def refuse_repeated(ids: Ints, source: str) -> None:
         raise InputError(source, f"nodes[{at}].id", f"expected every id once, found {ids[at]} again")
 
 
+def refuse_way_back(tail: Ints | Index, head: Ints | Index, backward: Flags, names: Sequence[str], source: str) -> None:
+    """InputError if an edge leads from a backward node to a forward node."""
+    wrong = backward[tail] & ~backward[head]
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        found = f"{names[tail[at]]} -> {names[head[at]]}"
+        expected = f"expected no edge from a backward node to a forward node, found {found}"
+        raise InputError(source, f"edges[{at}]", expected)
+
+
 def recognises(document: Any) -> bool:
     """Whether a JSON document looks like such a file."""
     return isinstance(document, dict) and not {"maxFPGAs", "maxCPUs"}.isdisjoint(document)
@@ -174,6 +175,7 @@ def read(document: Any, source: str) -> dict[str, Any]:
     refuse_repeated(np.array(ids, dtype=np.int64), source)
     names = nodes.column("name", require_text, None)
     node_names = tuple(str(i) if name is None else name for i, name in zip(ids, names, strict=True))
+    backward = np.array(nodes.column("isBackwardNode", require_flag))
     return {
         "name": require_text(document.get("name", Path(source).name.split(".")[0]), source, "name"),
         "ids": np.array(ids, dtype=np.int64),
@@ -182,14 +184,14 @@ def read(document: Any, source: str) -> dict[str, Any]:
         "accelerator_time": np.array(nodes.column("fpgaLatency", require_number)),
         "size": np.array(nodes.column("size", require_number, 0)),
         "supported": np.array(nodes.column("supportedOnFpga", require_flag)),
-        "backward": np.array(nodes.column("isBackwardNode", require_flag)),
+        "backward": backward,
         "colour": _labels(nodes.column("colorClass", _integer, None)),
         "layer": _labels(nodes.column("layerId", _integer, None)),
         "accelerators": accelerators,
         "cpus": cpus,
         "memory": memory,
         "source": source,
-        **_edges(edges, ids, node_names),
+        **_edges(edges, ids, node_names, backward),
     }
 
 
@@ -216,7 +218,7 @@ class _Columns:
         return values
 
 
-def _edges(edges: _Columns, ids: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+def _edges(edges: _Columns, ids: Sequence[int], names: Sequence[str], backward: Flags) -> dict[str, Any]:
     """The graph, which edges only order their nodes, and what it costs to send each node's output."""
     position = {identity: at for at, identity in enumerate(ids)}
 
@@ -239,7 +241,8 @@ def _edges(edges: _Columns, ids: Sequence[int], names: Sequence[str]) -> dict[st
         expected = f"expected the cost {transfer[tail[at]]:g} of the other edges from node {ids[tail[at]]}"
         raise InputError(edges.source, f"edges[{at}].cost", f"{expected}, found {cost[at]:g}")
     kept, only_orders = _distinct(tail * len(ids) + head, artificial)
-    graph = Graph(len(ids), tail[kept], head[kept], edges.source, names)
+    graph = Graph(len(ids), tail[kept], head[kept], edges.source, names, places=kept)
+    refuse_way_back(tail, head, backward, names, edges.source)
     return {"graph": graph, "artificial": only_orders, "transfer": transfer}
 
 

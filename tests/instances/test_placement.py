@@ -174,6 +174,20 @@ def test_a_changed_value_is_one_sentence(path, value, sentence):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (edge(0, 12, 1), "edges[3]: expected no edge from a backward node to a forward node, found 0 -> 12"),
+        (edge(12, 30), "edges[2]: expected a graph without cycles, found read -> 12 -> read"),
+        (edge(12, 12), "edges[3]: expected a graph without cycles, found 12 -> 12"),
+    ],
+)
+def test_an_edge_after_repeated_ones_has_its_number_in_the_file(wrong, sentence):
+    with pytest.raises(InputError) as caught:
+        read({**BASE, "edges": [edge(30, -7), edge(30, -7), edge(30, 12), wrong]})
+    assert str(caught.value) == f"base.json: {sentence}"
+
+
 REQUIRED = ["maxFPGAs", "maxCPUs", "maxSizePerFPGA", "nodes", "edges", "nodes.0.id", "nodes.0.supportedOnFpga",
             "nodes.0.cpuLatency", "nodes.0.fpgaLatency", "nodes.0.isBackwardNode", "edges.0.sourceId", "edges.0.destId",
             "edges.0.cost"]  # fmt: skip
