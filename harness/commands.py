@@ -66,6 +66,8 @@ def find_solver(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
     if name not in names:
         near = catalog.near_miss(name, names)
         offered = sorted(known for known, info in names.items() if kind in (None, info.kind))
+        if kind == "bound" and len(offered) < len(names):
+            offered.append("or a solver that proves bounds (`shardmark list solvers` has all solvers)")
         raise InputError(kind or "solver", repr(name), f"expected one of {', '.join(offered)}{near}")
     info = names[name]
     if info.error:

@@ -386,13 +386,15 @@ def test_a_command_that_is_missing_is_told_with_usage():
     assert shardmark().stderr.startswith("usage: ")
 
 
-def test_an_unknown_bound_is_told_which_bounds_there_are(graph):
+def test_an_unknown_bound_is_told_which_bounds_there_are_and_where_solvers_are_listed(graph):
     bounds = sorted(info.name for info in discover() if (info.track, info.kind) == ("pipeline", "bound"))
     result = shardmark("bound", graph, "--method", "nope")
+    others = "or a solver that proves bounds (`shardmark list solvers` has all solvers)"
     assert (result.returncode, result.stderr) == (
         2,
-        f"shardmark: bound: 'nope': expected one of {', '.join(bounds)}\n",
+        f"shardmark: bound: 'nope': expected one of {', '.join(bounds)}, {others}\n",
     )
+    assert others not in shardmark("solve", graph, "--solver", "nope").stderr
 
 
 def test_an_output_that_cannot_be_written_is_a_sentence(graph, tmp_path):
