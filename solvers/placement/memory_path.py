@@ -24,8 +24,12 @@ def memory_path(instance: Instance, run: Run) -> None:
     accelerator = np.where(np.isfinite(accelerator), instance.accelerator_time, np.inf)
     cpu = np.where(np.isfinite(cpu), instance.cpu_time, np.inf)
     for share in SHARES:
-        path = _longest(instance, np.minimum(accelerator, cpu) + share * size)
-        value = _Path(instance, path, accelerator, cpu).least(run) * (1 - 1e-12)
+        if not run.remaining():
+            return
+        path = _Path(instance, _longest(instance, np.minimum(accelerator, cpu) + share * size), accelerator, cpu)
+        if path.on_one_accelerator() <= best * (1 + 1e-9):
+            continue
+        value = path.least(run) * (1 - 1e-12)
         if value > best:
             best = value
             run.bound(best)
@@ -68,6 +72,11 @@ class _Path:
             self.read[v].append(u)
             self.until[u] = max(self.until[u], v)
 
+    def on_one_accelerator(self) -> float:
+        """Time of the path without transfers; infinite if one accelerator does not hold it."""
+        held = sum(dict(zip(self.unit, self.size, strict=True)).values())
+        return sum(self.accelerator) if held <= self.capacity else np.inf
+
     def least(self, run: Run) -> float:
         """Least time for the path; 0 if the run has no time left to work it out."""
         done = [0.0]
@@ -95,6 +104,7 @@ class _Path:
                 break
             new = {u for u in self.read[first] if u not in outside}
             incoming += sum(self.cost[u] for u in new) - (self.cost[first] if first in outside else 0.0)
-            outside = (outside | new) - {first}
+            outside |= new
+            outside.discard(first)
             soonest = min(soonest, done[first] + busy + incoming)
         return soonest

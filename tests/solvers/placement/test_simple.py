@@ -14,6 +14,7 @@ from placements import draw_instance, judge, placements
 from harness.verify import verify
 from instances import catalog, load
 from instances.placement import Instance, parse
+from solvers.placement import memory_path as memory_path_module
 from solvers.placement.critical_path import critical_path
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy
@@ -111,6 +112,34 @@ def test_the_memory_path_counts_tensors_that_skip_nodes() -> None:
     assert bounds(memory_path, instance)[-1] == pytest.approx(6 + 5)
     assert bounds(memory_path, replace(instance, memory=2.0))[-1] == pytest.approx(6 + 2)
     assert verify(instance, [0, 1, 2]).cost == 11
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch, instance: Instance, **limits: Any) -> list[str]:
+    """What the memory path does of what takes long: look for a path, and for the end of a run of its nodes."""
+    seen = list[str]()
+
+    def watched(place: Any, name: str) -> Any:
+        kept = getattr(place, name)
+
+        def call(*given: Any) -> Any:
+            seen.append(name)
+            return kept(*given)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for place, name in ((memory_path_module, "_longest"), (memory_path_module._Path, "_soonest")):
+            patch.setattr(place, name, watched(place, name))
+        memory_path(instance, LocalRun(**limits))
+    return seen
+
+
+def test_the_memory_path_ends_with_the_time_and_where_one_accelerator_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = embedded("sandwich-latency")
+    assert looked_at(monkeypatch, instance, seconds=0.0) == []
+    assert "_soonest" in looked_at(monkeypatch, instance)
+    roomy = replace(instance, supported=np.ones(4, dtype=bool), cpu_time=np.full(4, 99.0), memory=1e6)
+    assert set(looked_at(monkeypatch, roomy)) == {"_longest"}
 
 
 @pytest.mark.parametrize("seed", range(8))
