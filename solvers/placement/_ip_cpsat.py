@@ -23,7 +23,7 @@ def solve(task: Task, program: Program, part: int, until: float) -> bool:
     """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
     from ortools.sat.python import cp_model_helper as cp_sat
 
-    unit = 2.0 ** (math.frexp(program.upper)[1]) / FINE
+    unit = max(2.0 ** (math.frexp(program.upper)[1]) / FINE, math.ulp(0.0))
     model = _model(cp_sat, task, program, unit)
     wrapper, parameters = cp_sat.SolveWrapper(), cp_sat.SatParameters()
     parameters.num_workers = task.run.cores
