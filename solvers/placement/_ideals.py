@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.columns import Floats
+from instances.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import OPTIONS, Instance
 from solvers.native import Devices, Ideals, IdealsCore, IdealSplit, split_ideals
@@ -58,7 +58,7 @@ class Placement:
     """``cost``, the greatest load as the program summed it up, and the ``device`` of each node of the instance."""
 
     cost: float
-    device: Index
+    device: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class IdealProgram:
         time = self.devices.accelerator_time
         return float(time[np.isfinite(time)].sum() + self.devices.cpu_time.sum() + self.devices.nets.cost.sum())
 
-    def fits(self, device: Index) -> bool:
+    def fits(self, device: Ints) -> bool:
         """Whether a placement fits the memory of the accelerators, however sums are rounded."""
         sizes = (self.instance.size[device == d] for d in np.unique(device[device < self.instance.accelerators]))
         return all(math.fsum(held.tolist()) <= self.instance.capacity for held in sizes)
@@ -163,8 +163,9 @@ class IdealProgram:
         relief[0] = 0.0
         return relief * (1 + ROUNDING)
 
-    def _device(self, split: IdealSplit) -> Index:
+    def _device(self, split: IdealSplit) -> Ints:
         """The instance's device of each node: its CPUs come after all of its accelerators."""
         idle = self.instance.accelerators - self.devices.accelerators
-        device = split.device + np.where(split.device < self.devices.accelerators, 0, idle)
-        return device.astype(np.int32)[self.contracted.item]
+        device = split.device.astype(np.int64)
+        device[device >= self.devices.accelerators] += idle
+        return device[self.contracted.item]

@@ -189,7 +189,7 @@ class Program(ABC):
                     way.append((self.greatest(pairs), cost))
         return ways
 
-    def values(self, device: Ints | Index) -> list[int] | None:
+    def values(self, device: Ints) -> list[int] | None:
         """The columns, but for the loads, of a placement, shape (n,); None if the program does not have it."""
         item_device: Ints = np.asarray(device, dtype=np.int64)[np.unique(self.items.of, return_index=True)[1]]
         ones = self._ones(item_device) if np.array_equal(item_device[self.items.of], device) else None
@@ -206,13 +206,13 @@ class Program(ABC):
     def _ones(self, device: Ints) -> Columns | None:
         """The columns of places that are 1 where each item has this device, shape (items,); None if there are none."""
 
-    def device(self, value: Sequence[float]) -> Index:
+    def device(self, value: Sequence[float]) -> Ints:
         """The device of each node in a solution: what the columns are, at least of places, roughly 0 or 1."""
         chosen = [[_of(value, place.column[v]) for place in self.places] for v in range(self.items.count)]
         return self._devices(value)[np.argmax(np.array(chosen), axis=1)][self.items.of]
 
     @abstractmethod
-    def _devices(self, value: Sequence[float]) -> Index:
+    def _devices(self, value: Sequence[float]) -> Ints:
         """The instance's number of each place."""
 
     def allowed(self, accelerator: bool) -> list[bool]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from instances.columns import Floats, Ints
-from instances.graph import Graph, Index, find_cycle
+from instances.graph import Graph, find_cycle
 from solvers.placement._ip_program import Columns, Items, Pairs, Place, Program
 
 #: So many items for each device have rows that break the symmetry of devices.
@@ -82,11 +82,11 @@ class Sets(Program):
             number |= {d: first + rank for rank, d in enumerate(dict.fromkeys(mine))}
         return [self.places[number[d]].column[v] for v, d in enumerate(device.tolist())]
 
-    def _devices(self, value: Sequence[float]) -> Index:
+    def _devices(self, value: Sequence[float]) -> Ints:
         instance = self.items.instance
         idle = instance.accelerators - sum(place.accelerator for place in self.places)
         number = [p if place.accelerator else p + idle for p, place in enumerate(self.places)]
-        return np.array(number, dtype=np.int32)
+        return np.array(number, dtype=np.int64)
 
 
 class Chain(Program):
@@ -140,10 +140,10 @@ class Chain(Program):
         filled = [*on, *[True] * idle, *[False] * self._length][: self._length]
         return [*chosen, *(kind for kind, accelerator in zip(self.kinds, filled, strict=True) if accelerator)]
 
-    def _devices(self, value: Sequence[float]) -> Index:
+    def _devices(self, value: Sequence[float]) -> Ints:
         on = np.array([value[kind] > 0.5 for kind in self.kinds])
         cpu = self.items.instance.accelerators + np.cumsum(~on) - 1
-        return np.concatenate([np.cumsum(on) - 1, cpu]).astype(np.int32)
+        return np.concatenate([np.cumsum(on) - 1, cpu]).astype(np.int64)
 
 
 def _longest_first(items: Items, time: Floats) -> Ints:

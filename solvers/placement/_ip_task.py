@@ -24,11 +24,11 @@ SHARE, LEAST = 0.04, 0.3
 STEP = 1e-9
 
 
-def cost(instance: Instance, device: Ints | Index) -> float:
+def cost(instance: Instance, device: Ints) -> float:
     """The greatest load of a placement, shape (n,), in floating point; infinite where it fits no accelerator."""
-    count = instance.accelerators + instance.cpus
-    on = np.arange(count) < instance.accelerators
-    size = np.bincount(device, weights=instance.size, minlength=count)
+    used, device = np.unique(device, return_inverse=True)  # there may be more devices than memory for their loads
+    on = used < instance.accelerators
+    size = np.bincount(device, weights=instance.size, minlength=len(used))
     if (on[device] & ~instance.supported).any() or (size[on] > instance.capacity).any():
         return math.inf
     passes = [~instance.backward, instance.backward]
@@ -37,7 +37,7 @@ def cost(instance: Instance, device: Ints | Index) -> float:
     return sum(float(_loads(instance, device, on, nodes).max()) for nodes in passes)
 
 
-def _loads(instance: Instance, device: Ints | Index, on: Flags, nodes: Flags) -> Floats:
+def _loads(instance: Instance, device: Ints, on: Flags, nodes: Flags) -> Floats:
     tail, head = instance.graph.tail, instance.graph.head
     crossing = ~instance.artificial & (device[tail] != device[head]) & nodes[tail]
     read = np.unique(np.column_stack([device[head[crossing]], tail[crossing]]), axis=0)
@@ -66,7 +66,7 @@ class Task:
 
     def __init__(self, instance: Instance, run: Run, *, proves: bool = True) -> None:
         self.instance, self.run, self._proves = instance, run, proves
-        self.best, self.device = math.inf, np.zeros(0, dtype=np.int32)
+        self.best, self.device = math.inf, np.zeros(0, dtype=np.int64)
         self.proved = [self.lowest]
         self.until = run.deadline - max(LEAST, SHARE * run.remaining())
         if self.lowest:
@@ -86,7 +86,7 @@ class Task:
         """Seconds left."""
         return max(0.0, self.until - time.monotonic())
 
-    def offer(self, device: Index) -> None:
+    def offer(self, device: Ints) -> None:
         """Report a placement if it is better; one that the tolerances of an engine let exceed the memory is not."""
         worth = cost(self.instance, device)
         if worth < self.best * (1 - STEP) or (math.isinf(self.best) and worth < self.best):
@@ -115,7 +115,7 @@ class Task:
                 if found is not None:
                     self.offer(found.device)
         if self.instance.cpus:
-            self.offer(np.full(self.instance.nodes, self.instance.accelerators, dtype=np.int32))
+            self.offer(np.full(self.instance.nodes, self.instance.accelerators))
 
     def upper(self) -> float:
         """The cost of the best placement, else more than that of any."""

@@ -16,6 +16,7 @@ from instances.placement import Instance, parse
 from solvers.placement._ip_program import Program, chains, units
 from solvers.placement._ip_shapes import Chain, Sets
 from solvers.placement._ip_task import Task, cost
+from solvers.placement.dp import dpl
 from solvers.placement.ip import ip_contiguous, ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 
@@ -166,3 +167,42 @@ def test_other_modes_and_engines_are_declined() -> None:
         ip_noncontiguous(fork(), LocalRun())
     with pytest.raises(Declined, match="expected engine cpsat, highs, scip, found gurobi"):
         ip_contiguous(fork(), LocalRun(), engine="gurobi")
+
+
+def row(time: float, accelerators: int, cpus: int, contiguity: str) -> Instance:
+    """Three nodes in a row that take as long anywhere, each too large to share an accelerator; the last needs a CPU."""
+    nodes = [
+        {"id": v, "supportedOnFpga": v < 2, "cpuLatency": time, "fpgaLatency": time, "isBackwardNode": 0, "size": 2}
+        for v in range(3)
+    ]
+    edges = [{"sourceId": v, "destId": v + 1, "cost": 0} for v in range(2)]
+    document = {"maxSizePerFPGA": 3, "maxFPGAs": accelerators, "maxCPUs": cpus, "nodes": nodes, "edges": edges}
+    return parse(document, "row", contiguity=contiguity)
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
+@pytest.mark.parametrize("engine", ["cpsat", "highs", "scip"])
+def test_two_thousand_million_devices_of_each_kind_are_as_good_as_three(contiguity: str, engine: str) -> None:
+    instance = row(2.0, 2**31 - 1, 2**31 - 1, contiguity)
+    verdict = verify(instance, solved(instance, engine).solutions[-1].tolist())
+    assert verdict.feasible
+    assert verdict.cost == 2
+    few = replace(instance, accelerators=0)  # every node on a CPU of its own
+    assert verify(few, solved(few, engine).solutions[-1].tolist()).cost == 2
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
+def test_the_least_times_there_are_have_placements_and_bounds(contiguity: str) -> None:
+    least = math.ulp(0.0)
+    run = solved(row(least, 1, 1, contiguity))
+    assert verify(row(least, 1, 1, contiguity), run.solutions[-1].tolist()).cost == 2 * least
+    assert 0 < max(run.bounds) <= 2 * least
+
+
+def test_the_last_cpu_has_a_number_beyond_32_bits() -> None:
+    """Two nodes that only CPUs take, each as long as the other, beside as many accelerators as there can be."""
+    instance = replace(row(2.0, 2**31 - 1, 2, "acyclic"), supported=np.zeros(3, dtype=bool))
+    run = LocalRun()
+    dpl(instance, run)
+    assert verify(instance, run.solutions[-1].tolist()).cost == 4
+    assert run.solutions[-1].max() == 2**31
