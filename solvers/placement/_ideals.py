@@ -40,6 +40,19 @@ def require_plain(instance: Instance, name: str) -> None:
             raise Declined(f"{name} is for {option} {usual or 'none'}, found {found}")
 
 
+def fits(instance: Instance, device: Ints) -> bool:
+    """Whether a placement, shape (n,), fits the memory of the accelerators, to the last bit."""
+    order = np.argsort(device, kind="stable")
+    order = order[device[order] < instance.accelerators]
+    held = np.split(instance.size[order], np.flatnonzero(np.diff(device[order])) + 1)
+    return all(math.fsum(sizes.tolist()) <= instance.capacity for sizes in held)
+
+
+def rounding(instance: Instance) -> float:
+    """What a sum of sizes, and the memory, may be off by, relative to them."""
+    return (instance.nodes + 2) * 2.0**-52
+
+
 @contextmanager
 def deadline(run: Run, share: float = 1.0) -> Iterator[Index]:
     """A flag, shape (1,), int32, that becomes 1 when the run is to end, or after a share of the time that is left."""
@@ -78,7 +91,7 @@ class IdealProgram:
     def devices(self) -> Devices:
         """What the items cost on the instance's devices; more devices than items would stay idle."""
         items = self.contracted
-        off = (self.instance.nodes + 2) * 2.0**-52  # one rounding for each node, and for the memory
+        off = rounding(self.instance)
         return Devices(
             accelerators=min(self.instance.accelerators, items.graph.nodes),
             cpus=min(self.instance.cpus, items.graph.nodes),
@@ -140,11 +153,6 @@ class IdealProgram:
         """No load is greater."""
         time = self.devices.accelerator_time
         return float(time[np.isfinite(time)].sum() + self.devices.cpu_time.sum() + self.devices.nets.cost.sum())
-
-    def fits(self, device: Ints) -> bool:
-        """Whether a placement fits the memory of the accelerators, however sums are rounded."""
-        sizes = (self.instance.size[device == d] for d in np.unique(device[device < self.instance.accelerators]))
-        return all(math.fsum(held.tolist()) <= self.instance.capacity for held in sizes)
 
     @property
     def rounding(self) -> float:

@@ -20,6 +20,7 @@ from instances.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
 from solvers.placement._contracted import strong_components
+from solvers.placement._ideals import rounding
 
 Columns = list[int | None]  # None: certainly 0
 Pairs = list[tuple[int | None, int | None]]
@@ -220,7 +221,8 @@ class Program(ABC):
         instance, most = self.items.instance, self.upper * (1 + 1e-9)
         if not accelerator:
             return (self.items.sums(instance.cpu_time) <= most).tolist()
-        fits = (self.items.sums(instance.size) <= instance.capacity) & (self.items.sums(~instance.supported) == 0)
+        room = instance.capacity * (1 + rounding(instance))  # the engines allow for more
+        fits = (self.items.sums(instance.size) <= room) & (self.items.sums(~instance.supported) == 0)
         return (fits & (self.items.sums(instance.accelerator_time) <= most)).tolist()
 
 

@@ -14,7 +14,7 @@ from instances.graph import Index
 from instances.placement import Instance
 from instances.placement_file import Flags
 from solvers.placement._contracted import contractions
-from solvers.placement._ideals import IdealProgram, deadline
+from solvers.placement._ideals import IdealProgram, deadline, fits
 from solvers.placement._ip_program import Program
 from solvers.registry import Declined, Run
 
@@ -26,10 +26,11 @@ STEP = 1e-9
 
 def cost(instance: Instance, device: Ints) -> float:
     """The greatest load of a placement, shape (n,), in floating point; infinite where it fits no accelerator."""
+    if not fits(instance, device):
+        return math.inf
     used, device = np.unique(device, return_inverse=True)  # there may be more devices than memory for their loads
     on = used < instance.accelerators
-    size = np.bincount(device, weights=instance.size, minlength=len(used))
-    if (on[device] & ~instance.supported).any() or (size[on] > instance.capacity).any():
+    if (on[device] & ~instance.supported).any():
         return math.inf
     passes = [~instance.backward, instance.backward]
     if instance.schedule == "pipedream":

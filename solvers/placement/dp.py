@@ -9,7 +9,7 @@ from dataclasses import replace
 from instances.graph import Index
 from instances.placement import Instance
 from solvers.placement._contracted import contractions
-from solvers.placement._ideals import IdealProgram, deadline, require_plain
+from solvers.placement._ideals import IdealProgram, deadline, fits, require_plain
 from solvers.registry import Declined, Run, solver
 
 
@@ -74,7 +74,7 @@ def _report_best(program: IdealProgram, limit: float, run: Run) -> tuple[float, 
     ideals = program.ideals(run.memory)
     found = replace(program, relaxed=True).best(ideals, limit)
     least = limit if found is None else found.cost
-    if found is not None and not program.fits(found.device):
+    if found is not None and not fits(program.instance, found.device):
         found = program.best(ideals, limit)
     if found is None:
         return limit, least

@@ -206,3 +206,20 @@ def test_the_last_cpu_has_a_number_beyond_32_bits() -> None:
     dpl(instance, run)
     assert verify(instance, run.solutions[-1].tolist()).cost == 4
     assert run.solutions[-1].max() == 2**31
+
+
+def test_what_has_a_cost_fits_the_memory_to_the_last_bit() -> None:
+    draw, fitting = random.Random(3), 0
+    for _ in range(200):
+        sizes = [draw.random() for _ in range(draw.randint(3, 6))]
+        nodes = [
+            {"id": v, "supportedOnFpga": 1, "cpuLatency": 8, "fpgaLatency": 2, "isBackwardNode": 0, "size": size}
+            for v, size in enumerate(sizes)
+        ]
+        memory = math.fsum(sizes) / (1 + 1e-9) * (1 + draw.randint(-3, 3) * 2.0**-52)
+        document = {"maxSizePerFPGA": memory, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": []}
+        instance = replace(parse(document, "class", contiguity="free"), colour=np.zeros(len(sizes), dtype=np.int64))
+        feasible = verify(instance, [0] * len(sizes)).feasible
+        assert math.isfinite(cost(instance, np.zeros(len(sizes), dtype=np.int64))) == feasible
+        fitting += feasible
+    assert 40 < fitting < 160
