@@ -120,11 +120,11 @@ class Instance(Workload):
             expected = f"expected a node that accelerators support, as there are no CPUs{self._and_its_class(v)}"
             raise InputError(self.source, f"nodes[{v}].supportedOnFpga", expected)
         sizes = self.of_units(self.size)[self.unit]
-        for v in np.flatnonzero(sizes > self.capacity)[:1]:
+        for v in np.flatnonzero(sizes > self._room)[:1]:
             expected = f"expected at most the memory {self.memory:g}, as there are no CPUs, found {sizes[v]:g}"
             raise InputError(self.source, f"nodes[{v}].size", f"{expected}{self._and_its_class(v)}")
         total = float(self.size.sum())
-        if total > self.accelerators * self.capacity:
+        if total > self.accelerators * self._room:
             expected = f"expected at least {total / self.accelerators:g} for sizes of {total:g} without CPUs"
             raise InputError(self.source, "maxSizePerFPGA", f"{expected}, found {self.memory:g}")
 
@@ -159,9 +159,14 @@ class Instance(Workload):
             "simple_bound": self.load_bound() if self.objective == "throughput" else self.path_bound(),
         }
 
+    @property
+    def _room(self) -> float:
+        """The capacity, and how far above it plain sums of sizes may come that exact ones do not exceed."""
+        return self.capacity * (1 + (self.nodes + 2) * 2.0**-52)
+
     def unit_times(self) -> tuple[Floats, Floats]:
         """What each unit takes on an accelerator and on a CPU; infinite where it cannot be."""
-        unfit = (self.of_units(~self.supported) > 0) | (self.of_units(self.size) > self.capacity)
+        unfit = (self.of_units(~self.supported) > 0) | (self.of_units(self.size) > self._room)
         accelerator = np.where(unfit | (self.accelerators == 0), np.inf, self.of_units(self.accelerator_time))
         cpu = np.where(self.cpus == 0, np.inf, self.of_units(self.cpu_time))
         return accelerator, cpu

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import math
 import operator
 import random
 from functools import reduce
@@ -314,6 +315,14 @@ def test_the_load_bound_is_tight_where_work_is_even():
     even = [node(v, fpgaLatency=3, cpuLatency=9, size=0) for v in range(7)]
     document = {"maxSizePerFPGA": 1, "maxFPGAs": 2, "maxCPUs": 1, "nodes": even, "edges": []}
     assert read(document).load_bound() == pytest.approx(9)
+
+
+def test_a_class_that_fills_the_memory_to_its_last_bit_fits():
+    tenths = [node(v, size=v / 10, colorClass=1) for v in (1, 2, 3)]
+    document = {"maxSizePerFPGA": 0.6 / (1 + 1e-9), "maxFPGAs": 1, "maxCPUs": 0, "nodes": tenths, "edges": []}
+    instance = read(document)
+    assert math.fsum(instance.size) <= instance.capacity < sum(instance.size.tolist())
+    assert instance.unit_times()[0].tolist() == [6.0]
 
 
 PUBLIC = [entry for entry in catalog.entries() if entry.track == "placement" and not entry.embedded]
