@@ -5,28 +5,12 @@ highspy and ortools cannot be imported into one process, so HiGHS comes from ort
 
 from __future__ import annotations
 
-import ctypes
 import math
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Send to stderr what HiGHS prints to stdout whatever its options say."""
-    library = ctypes.CDLL(None)  # whose buffer may hold output of before, or of HiGHS
-    library.fflush(None)
-    stdout = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        library.fflush(None)
-        os.dup2(stdout, 1)
-        os.close(stdout)
+from solvers._silent import silent
 
 
 def highs() -> tuple[Any, Callable[..., Any]]:
@@ -85,7 +69,7 @@ class Model:
         hint = self._mathopt.SolutionHint(variable_values=self._hint)
         begin = self._mathopt.ModelSolveParameters(solution_hints=[hint] if self._hint else [])
         engine = self._mathopt.SolverType.HIGHS
-        with _silent():
+        with silent():
             self._result = self._mathopt.solve(self._model, engine, params=limits, model_params=begin)
 
     def getStatus(self) -> str:  # noqa: N802
