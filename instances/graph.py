@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -146,34 +146,36 @@ def find_cycle(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> list[int]:
     return [*around[:1], *reversed(around)]
 
 
-def strong_components(nodes: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """The same number for nodes that are on a cycle of edges ``(u, v)`` together (Kosaraju's algorithm).
+def strong_components(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> Index:
+    """The number 0, 1, ... of each node's strongly connected component, shape (nodes,), int32 (Tarjan 1972).
 
-    Numbers are nodes of their components, one of each.
+    ``tail``, ``head``: shape (edges,), any integer type; edges may repeat. Edges lead to lesser numbers.
     """
-    ahead: list[list[int]] = [[] for _ in range(nodes)]
-    behind: list[list[int]] = [[] for _ in range(nodes)]
-    for u, v in pairs:
-        ahead[u].append(v)
-        behind[v].append(u)
-    seen = [False] * nodes
-    finished: list[int] = []
+    start, heads = (column.tolist() for column in csr(nodes, tail, head))
+    found, low, component = [0] * nodes, [0] * nodes, [-1] * nodes  # found: 1, 2, ... in the order of the search
+    at, path, open_nodes = start[:-1].copy(), list[int](), list[int]()
+    count, components = 0, 0
     for root in range(nodes):
-        path = [] if seen[root] else [(root, iter(ahead[root]))]
-        seen[root] = True
+        path = [] if found[root] else [root]
         while path:
-            node, rest = path[-1]
-            following = next((v for v in rest if not seen[v]), None)
-            if following is None:
-                finished.append(path.pop()[0])
-            else:
-                seen[following] = True
-                path.append((following, iter(ahead[following])))
-    component = [-1] * nodes
-    for root in reversed(finished):
-        waiting = [root] if component[root] < 0 else []
-        while waiting:
-            node = waiting.pop()
-            component[node] = root
-            waiting += [u for u in behind[node] if component[u] < 0]
-    return component
+            v = path[-1]
+            if not found[v]:
+                count += 1
+                found[v] = low[v] = count
+                open_nodes.append(v)
+            if at[v] < start[v + 1]:
+                w = heads[at[v]]
+                at[v] += 1
+                if not found[w]:
+                    path.append(w)
+                elif component[w] < 0:
+                    low[v] = min(low[v], found[w])
+                continue
+            path.pop()
+            if path:
+                low[path[-1]] = min(low[path[-1]], low[v])
+            if low[v] == found[v]:
+                while component[v] < 0:
+                    component[open_nodes.pop()] = components
+                components += 1
+    return np.array(component, dtype=np.int32)

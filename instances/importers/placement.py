@@ -103,9 +103,10 @@ def _operations(workload: Workload, kept: Ints, bandwidth: float) -> list[Operat
 
 def _groups(workload: Workload, kept: Ints) -> dict[int, int]:
     """A number for each node, 0, 1, ...: the same for those of a colour, and for what is on a cycle of such groups."""
-    unit, inside = workload.unit.tolist(), set(kept.tolist())
-    edges = zip(workload.graph.tail.tolist(), workload.graph.head.tolist(), strict=True)
-    pairs = [(unit[tail], unit[head]) for tail, head in edges if tail in inside and head in inside]
-    component = strong_components(workload.nodes, pairs)
+    inside = np.zeros(workload.nodes, dtype=bool)
+    inside[kept] = True
+    tail, head = workload.graph.tail, workload.graph.head
+    both = inside[tail] & inside[head]
+    component = strong_components(workload.nodes, workload.unit[tail[both]], workload.unit[head[both]])
     number: dict[int, int] = {}
-    return {v: number.setdefault(component[unit[v]], len(number)) for v in kept.tolist()}
+    return {v: number.setdefault(component[workload.unit[v]], len(number)) for v in kept.tolist()}

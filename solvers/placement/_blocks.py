@@ -28,8 +28,9 @@ def _ordered(unit: Ints, tail: Ints, head: Ints) -> Ints:
     """The rank of each node's component of units among all, where components follow the edges."""
     units = int(unit.max(initial=-1)) + 1
     pairs = np.unique(np.column_stack([unit[tail], unit[head]]), axis=0)
-    component = np.array(strong_components(units, pairs.tolist()), dtype=np.int64)
-    number = np.unique(component, return_inverse=True)[1].reshape(-1)
+    component = strong_components(units, *pairs.T)
+    first = np.unique(component, return_index=True)[1]
+    number = np.argsort(np.argsort(first))[component]
     ends = np.unique(number[pairs], axis=0)
     ends = ends[ends[:, 0] != ends[:, 1]]
     order = Graph(int(number.max(initial=-1)) + 1, ends[:, 0], ends[:, 1]).topological_order

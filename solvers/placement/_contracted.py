@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from instances.columns import Floats
-from instances.graph import Graph, Index, csr
+from instances.graph import Graph, Index, csr, strong_components
 from instances.placement import Instance
 from solvers.native import Nets
 
@@ -64,42 +64,10 @@ def _contracted(instance: Instance, reverse: bool) -> Contracted:
     ordering = backward == instance.backward[instance.graph.head]  # edges to the backward pass order nothing
     turned = backward & reverse
     ends = np.where(turned, head, tail)[ordering], np.where(turned, tail, head)[ordering]
-    component = strong_components(int(instance.unit.max(initial=-1)) + 1, ends[0].tolist(), ends[1].tolist())
+    component = strong_components(int(instance.unit.max(initial=-1)) + 1, *ends)
     items = _Items(instance, component[instance.unit], component[ends[0]], component[ends[1]])
     items.merge_all()
     return items.numbered()
-
-
-def strong_components(nodes: int, tail: Sequence[int], head: Sequence[int]) -> Index:
-    """The number 0, 1, ... of each node's strongly connected component, shape (nodes,), int32 (Tarjan 1972)."""
-    start, heads = (column.tolist() for column in csr(nodes, np.array(tail, dtype=np.int64), np.array(head)))
-    found, low, component = [0] * nodes, [0] * nodes, [-1] * nodes  # found: 1, 2, ... in the order of the search
-    at, path, open_nodes = start[:-1].copy(), list[int](), list[int]()
-    count, components = 0, 0
-    for root in range(nodes):
-        path = [] if found[root] else [root]
-        while path:
-            v = path[-1]
-            if not found[v]:
-                count += 1
-                found[v] = low[v] = count
-                open_nodes.append(v)
-            if at[v] < start[v + 1]:
-                w = heads[at[v]]
-                at[v] += 1
-                if not found[w]:
-                    path.append(w)
-                elif component[w] < 0:
-                    low[v] = min(low[v], found[w])
-                continue
-            path.pop()
-            if path:
-                low[path[-1]] = min(low[path[-1]], low[v])
-            if low[v] == found[v]:
-                while component[v] < 0:
-                    component[open_nodes.pop()] = components
-                components += 1
-    return np.array(component, dtype=np.int32)
 
 
 class _Items:

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from instances.columns import Floats, Ints
-from instances.graph import Index
+from instances.graph import Index, strong_components
 from instances.placement import Instance
-from solvers.placement._contracted import strong_components
 from solvers.placement._ideals import rounding
 
 Columns = list[int | None]  # None: certainly 0
@@ -78,7 +77,7 @@ def chains(instance: Instance) -> list[Items]:
     found = []
     for turned in [back, np.zeros_like(back)] if back.any() else [back]:
         ends = [instance.unit[np.where(turned, *pair)[ordering]] for pair in ((head, tail), (tail, head))]
-        component = strong_components(int(instance.unit.max()) + 1, *(end.tolist() for end in ends))
+        component = strong_components(int(instance.unit.max()) + 1, *ends)
         pairs = np.unique(np.column_stack([component[end] for end in ends]), axis=0)
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         found.append(Items(instance, component[instance.unit], pairs[:, 0], pairs[:, 1]))

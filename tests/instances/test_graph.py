@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import InputError
-from instances.graph import Graph, find_cycle
+from instances.graph import Graph, find_cycle, strong_components
 
 PAIRS = st.integers(1, 7).flatmap(
     lambda n: st.tuples(
@@ -80,3 +80,17 @@ def test_a_long_cycle_is_shortened_in_the_sentence():
 def test_nodes_of_a_cycle_without_a_name_have_their_number():
     with pytest.raises(InputError, match=r"found node 0 -> b -> node 0$"):
         Graph(2, np.array([0, 1]), np.array([1, 0]), names=("", "b"))
+
+
+def test_strong_components_are_those_that_reach_one_another() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        n, m = int(rng.integers(1, 9)), int(rng.integers(0, 16))
+        tail, head = rng.integers(0, n, (2, m))
+        reach = np.eye(n, dtype=bool)
+        reach[tail, head] = True
+        for _ in range(n):
+            reach = reach | reach @ reach
+        component = strong_components(n, tail, head)
+        assert np.array_equal(component[:, None] == component, reach & reach.T)
+        assert set(component.tolist()) == set(range(component.max() + 1))

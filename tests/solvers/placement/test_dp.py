@@ -19,7 +19,7 @@ from instances import InputError, load
 from instances.generate import families
 from instances.placement import Instance, parse
 from solvers.native import Ideals, IdealsCore
-from solvers.placement._contracted import contractions, strong_components
+from solvers.placement._contracted import contractions
 from solvers.placement._ideals import IdealProgram
 from solvers.placement.dp import dp, dpl
 from solvers.registry import Declined, LocalRun
@@ -199,38 +199,28 @@ def run_bounds(instance: Instance) -> list[float]:
     return run.bounds
 
 
+def even(nodes: int, cpus: int, edges: list[dict[str, Any]], options: dict[str, Any]) -> Instance:
+    """Nodes that are each a unit of work, on four accelerators that have room for all."""
+    usual = {"supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
+    document = {
+        "maxSizePerFPGA": nodes,
+        "maxFPGAs": 4,
+        "maxCPUs": cpus,
+        "nodes": [{"id": v, **usual} for v in range(nodes)],
+        "edges": edges,
+        "options": {"contiguity": "acyclic", **options},
+    }
+    return parse(document, "even")
+
+
 def line(nodes: int, **options: Any) -> Instance:
-    """Nodes in a row, each a unit of work, whose tensors are free to send."""
-    return parse(
-        {
-            "maxSizePerFPGA": nodes,
-            "maxFPGAs": 4,
-            "maxCPUs": 0,
-            "nodes": [
-                {"id": v, "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
-                for v in range(nodes)
-            ],
-            "edges": [{"sourceId": v, "destId": v + 1, "cost": 0} for v in range(nodes - 1)],
-            "options": {"contiguity": "acyclic", **options},
-        },
-        "line",
-    )
+    """Nodes in a row, whose tensors are free to send."""
+    return even(nodes, 0, [{"sourceId": v, "destId": v + 1, "cost": 0} for v in range(nodes - 1)], options)
 
 
 def bare(nodes: int, **options: Any) -> Instance:
     """Nodes without edges: every set of them is an ideal."""
-    document = {
-        "maxSizePerFPGA": nodes,
-        "maxFPGAs": 4,
-        "maxCPUs": 1,
-        "nodes": [
-            {"id": v, "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
-            for v in range(nodes)
-        ],
-        "edges": [],
-        "options": {"contiguity": "acyclic", **options},
-    }
-    return parse(document, "bare")
+    return even(nodes, 1, [], options)
 
 
 def test_a_long_line_is_cut_evenly() -> None:
@@ -363,20 +353,6 @@ def test_splits_into_contiguous_sets_are_no_bound_where_the_devices_need_not_fol
     dp(line(8, contiguity="contiguous"), run)
     assert len(run.solutions) == 1
     assert run.bounds == []
-
-
-def test_strong_components_are_those_that_reach_one_another() -> None:
-    rng = np.random.default_rng(3)
-    for _ in range(200):
-        n, m = int(rng.integers(1, 9)), int(rng.integers(0, 16))
-        tail, head = rng.integers(0, n, (2, m))
-        reach = np.eye(n, dtype=bool)
-        reach[tail, head] = True
-        for _ in range(n):
-            reach = reach | reach @ reach
-        component = strong_components(n, tail, head)
-        assert np.array_equal(component[:, None] == component, reach & reach.T)
-        assert set(component.tolist()) == set(range(component.max() + 1))
 
 
 def test_items_of_no_time_are_merged_where_that_costs_nothing() -> None:
