@@ -15,19 +15,27 @@ def blocks(instance: Instance) -> Ints:
     Forward edges lead from a block to itself or a later one. So do backward edges of a training graph, or they all do
     so reversed, as in backpropagation: whichever leaves more blocks.
     """
-    tail, head = instance.graph.tail, instance.graph.head
-    together = instance.backward[tail] == instance.backward[head]
-    tail, head = tail[together], head[together]
-    back = instance.backward[tail]
-    ways = [_ordered(instance.unit, np.where(turned, head, tail), np.where(turned, tail, head)) for turned in
-            ([back, np.zeros_like(back)] if instance.training else [back])]  # fmt: skip
+    ways = [_ordered(instance.unit, *ends) for ends in orders(instance)]
     return max(ways, key=lambda block: int(block.max(initial=-1)))
 
 
+def orders(instance: Instance) -> list[tuple[Ints, Ints]]:
+    """Units at both ends of the edges that order devices: backward edges reversed; if there are any, also as they are.
+
+    Edges to the backward pass order nothing.
+    """
+    tail, head, unit = instance.graph.tail, instance.graph.head, instance.unit
+    ordering = instance.backward[tail] == instance.backward[head]
+    tail, head = tail[ordering], head[ordering]
+    back = instance.backward[tail]
+    ways = (back, np.zeros_like(back)) if back.any() else (back,)
+    return [(unit[np.where(turned, head, tail)], unit[np.where(turned, tail, head)]) for turned in ways]
+
+
 def _ordered(unit: Ints, tail: Ints, head: Ints) -> Ints:
-    """The rank of each node's component of units among all, where components follow the edges."""
+    """The rank of each node's component of units among all, where components follow edges of units."""
     units = int(unit.max(initial=-1)) + 1
-    pairs = np.unique(np.column_stack([unit[tail], unit[head]]), axis=0)
+    pairs = np.unique(np.column_stack([tail, head]), axis=0)
     component = strong_components(units, *pairs.T)
     first = np.unique(component, return_index=True)[1]
     number = np.argsort(np.argsort(first))[component]

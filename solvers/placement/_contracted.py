@@ -13,10 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.columns import Floats
+from instances.columns import Floats, Ints
 from instances.graph import Graph, Index, csr, strong_components
 from instances.placement import Instance
 from solvers.native import Nets
+from solvers.placement._blocks import orders
 
 Sets = list[set[int]]
 
@@ -53,19 +54,13 @@ def contractions(instance: Instance) -> list[Contracted]:
     Forward edges order the devices, and all backward edges do, either reversed, as backpropagation runs, or as they
     are, as in layer graphs whose backward nodes copy the forward ones.
     """
-    tail, head = instance.graph.tail, instance.graph.head
-    backward = instance.backward[tail] & instance.backward[head]
-    return [_contracted(instance, reverse) for reverse in ((True, False) if backward.any() else (True,))]
+    return [_contracted(instance, *ends) for ends in orders(instance)]
 
 
-def _contracted(instance: Instance, reverse: bool) -> Contracted:
-    tail, head = instance.unit[instance.graph.tail], instance.unit[instance.graph.head]
-    backward = instance.backward[instance.graph.tail]
-    ordering = backward == instance.backward[instance.graph.head]  # edges to the backward pass order nothing
-    turned = backward & reverse
-    ends = np.where(turned, head, tail)[ordering], np.where(turned, tail, head)[ordering]
-    component = strong_components(int(instance.unit.max(initial=-1)) + 1, *ends)
-    items = _Items(instance, component[instance.unit], component[ends[0]], component[ends[1]])
+def _contracted(instance: Instance, tail: Ints, head: Ints) -> Contracted:
+    """What is left of an instance whose units are ordered by edges between these."""
+    component = strong_components(int(instance.unit.max(initial=-1)) + 1, tail, head)
+    items = _Items(instance, component[instance.unit], component[tail], component[head])
     items.merge_all()
     return items.numbered()
 

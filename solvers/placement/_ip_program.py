@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from instances.columns import Floats, Ints
 from instances.graph import Index, strong_components
 from instances.placement import Instance
+from solvers.placement._blocks import orders
 from solvers.placement._ideals import rounding
 
 Columns = list[int | None]  # None: certainly 0
@@ -71,12 +72,8 @@ def units(instance: Instance) -> Items:
 
 def chains(instance: Instance) -> list[Items]:
     """Items of devices that follow one another: backward edges reversed, and if there are any also as they are."""
-    tail, head = instance.graph.tail, instance.graph.head
-    back = instance.backward[tail] & instance.backward[head]
-    ordering = instance.backward[tail] == instance.backward[head]
     found = []
-    for turned in [back, np.zeros_like(back)] if back.any() else [back]:
-        ends = [instance.unit[np.where(turned, *pair)[ordering]] for pair in ((head, tail), (tail, head))]
+    for ends in orders(instance):
         component = strong_components(int(instance.unit.max()) + 1, *ends)
         pairs = np.unique(np.column_stack([component[end] for end in ends]), axis=0)
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
