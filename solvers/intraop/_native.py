@@ -220,11 +220,11 @@ class Native:
         cost, fits = problem.model.cost(value), bool((problem.overload(value) <= 0).all())
         better = fits and cost < self.state.top
         if better or self.record.excess:
-            self.record.offer(problem.model.lift(self.instance, value))
-        if better:
-            self.state.top = cost
             strategy = problem.model.lift(self.instance, value)
-            self.best = value if problem is self.problem else self.problem.model.sink(self.instance, strategy)
+            self.record.offer(strategy)
+            if better:
+                self.state.top = cost
+                self.best = value if problem is self.problem else self.problem.model.sink(self.instance, strategy)
         return better
 
     def _found(self, value: Ints) -> bool:
