@@ -100,20 +100,22 @@ class Proc:
         found = re.search(rb"^Pss:\s+(\d+) kB$", self.read(f"{pid}/smaps_rollup"), re.MULTILINE)
         return int(found[1]) * 1024 if found else None
 
-    def mapped(self, pid: int, of: Callable[[File], bool], until: float = math.inf) -> int:
-        """What in `proportional` is of certain files, and no copy of its own.
+    def beside(self, pid: int, of: Callable[[File], bool], until: float = math.inf) -> int:
+        """What `proportional` is without certain files, but with the copies of their pages that are its own.
 
-        Of a process with very many mappings only those that are read until a time of `time.monotonic`.
+        It is the sum over the other mappings, not a difference of two looks, between which a file may change hands.
+        Of a process with very many mappings only those files are found that are read until a time of `time.monotonic`.
         """
-        size, in_file, counts = 0, 0, False
+        size, left_out, part, counts = 0, 0, 0, False
         for line in self.lines(f"{pid}/smaps"):
-            if counts and line[:4] == b"Pss:":
-                in_file = int(line.split()[1]) * 1024
+            if line[:4] == b"Pss:":
+                part = int(line.split()[1]) * 1024
+                size, left_out = (size, left_out + part) if counts else (size + part, left_out)
             elif counts and line[:10] == b"Anonymous:":  # pages of a private mapping that it has written to
-                size += max(0, in_file - int(line.split()[1]) * 1024)
+                size += min(part, int(line.split()[1]) * 1024)
             elif header := re.match(rb"[0-9a-f]+-[0-9a-f]+ \S+ \S+ ([0-9a-f]+):([0-9a-f]+) (\d+)", line):
                 if time.monotonic() > until:
-                    break
+                    return max(size, (self.proportional(pid) or 0) - left_out)
                 counts = of((os.makedev(int(header[1], 16), int(header[2], 16)), int(header[3])))
         return size
 
@@ -300,13 +302,13 @@ class ProcMeter:
 
     def _own(self, pid: int, files: dict[File, int], in_files: int, until: float) -> tuple[int, int]:
         """The part of a process in what all use, without files, and its resident bytes."""
-        proportional, state = self.proc.proportional(pid), self.proc.state(pid)
+        own, state = self.proc.proportional(pid), self.proc.state(pid)
         resident = state.resident if state and state.alive else 0
-        if proportional is None:  # it has ended meanwhile, or may not be looked into
+        if own is None:  # it has ended meanwhile, or may not be looked into
             return resident, resident
         if in_files:
-            proportional -= self.proc.mapped(pid, lambda file: file in files or file[0] in self.devices, until)
-        return proportional, resident
+            own = self.proc.beside(pid, lambda file: file in files or file[0] in self.devices, until)
+        return own, resident
 
 
 class PortableMeter:

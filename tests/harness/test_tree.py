@@ -67,7 +67,7 @@ def test_a_state_agrees_with_what_psutil_finds(proc, child):
 def test_what_has_gone_reads_as_nothing(proc):
     gone = 2**30
     assert (proc.state(gone), proc.children(gone), proc.peak(gone), proc.proportional(gone)) == (None, [], 0, None)
-    assert (list(proc.memory_files(gone)), proc.mapped(gone, bool)) == ([], 0)
+    assert (list(proc.memory_files(gone)), proc.beside(gone, bool)) == ([], 0)
 
 
 @linux
@@ -97,6 +97,11 @@ def test_children_of_all_threads_are_found(proc, child):
     assert os.getpid() in set(proc.processes())
 
 
+def in_files(proc, files):
+    """What this process has mapped of certain files."""
+    return proc.beside(os.getpid(), lambda file: False) - proc.beside(os.getpid(), files.__contains__)
+
+
 @linux
 def test_files_in_memory_are_found_mapped_or_not(proc):
     number = os.memfd_create("file")
@@ -104,10 +109,10 @@ def test_files_in_memory_are_found_mapped_or_not(proc):
     facts = os.fstat(number)
     files = dict(filter(None, proc.memory_files(os.getpid())))
     assert files[facts.st_dev, facts.st_ino] == 3 * MIB
-    assert proc.mapped(os.getpid(), files.__contains__) == 0
+    assert in_files(proc, files) == pytest.approx(0, abs=MIB / 2)
     with mmap.mmap(number, 3 * MIB) as content:
         assert content[::4096].count(b"x") == 3 * MIB // 4096
-        assert proc.mapped(os.getpid(), files.__contains__) == 3 * MIB
+        assert in_files(proc, files) == pytest.approx(3 * MIB, abs=MIB / 2)
     os.close(number)
 
 
@@ -118,9 +123,22 @@ def test_a_copy_of_a_file_in_memory_is_no_part_of_the_file(proc):
     files = dict(filter(None, proc.memory_files(os.getpid())))
     with mmap.mmap(number, 3 * MIB, mmap.MAP_PRIVATE) as content:
         assert content[::4096].count(b"x") == 3 * MIB // 4096
-        assert proc.mapped(os.getpid(), files.__contains__) == 3 * MIB
+        assert in_files(proc, files) == pytest.approx(3 * MIB, abs=MIB / 2)
         content[: 2 * MIB] = bytes(2 * MIB)
-        assert proc.mapped(os.getpid(), files.__contains__) == MIB
+        assert in_files(proc, files) == pytest.approx(MIB, abs=MIB / 2)
+    os.close(number)
+
+
+@linux
+def test_a_file_is_left_out_of_many_mappings_as_far_as_there_is_time(proc):
+    number = os.memfd_create("file")
+    os.write(number, b"x" * (3 * MIB))
+    files = dict(filter(None, proc.memory_files(os.getpid())))
+    with mmap.mmap(number, 3 * MIB) as content:
+        assert content[::4096].count(b"x") == 3 * MIB // 4096
+        late = proc.beside(os.getpid(), files.__contains__, until=time.monotonic())
+        assert late == pytest.approx(proc.proportional(os.getpid()), abs=MIB / 2)
+        assert late - proc.beside(os.getpid(), files.__contains__) == pytest.approx(3 * MIB, abs=MIB / 2)
     os.close(number)
 
 
