@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from instances.graph import Graph, Index
 from instances.pipeline import Instance
+from instances.scheduling import Instance as System
 
 try:
     from solvers._core import ffi, lib
@@ -653,6 +654,87 @@ class Placing:
         _check(lib.shard_descend(self._struct, steps, _out(self.device), cost, made))
         self.cost, self.best = cost[0], self.device.copy()
         return bool(made[0] == steps)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One iteration of a data flow graph on its devices.
+
+    ``makespan``   when the last vertex has finished; infinite if some wait for each other and never run
+    ``start``      shape (n,), ``finish`` the same: times of each vertex, infinite for those that never run
+    ``arrival``    shape (m,): when the tensor of each edge is where it is read
+    ``sequence``   shape (n,) or less, int32: the vertices as they start
+    """
+
+    makespan: float
+    start: Floats
+    finish: Floats
+    arrival: Floats
+    sequence: Index
+
+
+class Simulator:
+    """Runs the vertices of an instance on their devices; see ``simulate.h``.
+
+    Everywhere ``device`` has shape (n,), and ``rank``, shape (n,), decides between equals, the least first; by default
+    that is the number of the vertex.
+    """
+
+    LINKS: ClassVar = {"independent": lib.SHARD_INDEPENDENT, "queue": lib.SHARD_QUEUE, "share": lib.SHARD_SHARE}
+
+    def __init__(self, system: System) -> None:
+        graph = system.graph
+        self._by_tail = np.argsort(graph.tail, kind="stable")
+        self._numbers = np.arange(system.nodes, dtype=np.int32)
+        floats = (system.size[self._by_tail], system.complexity, system.speed, system.bandwidth.ravel())
+        self._columns = [_in(column) for column in (*graph.out_csr, *map(np.ascontiguousarray, floats))]
+        sizes = system.nodes, system.devices
+        self._system = ffi.new("struct shard_system *", (*sizes, *self._columns, self.LINKS[system.links]))
+        self.devices = system.devices
+
+    def in_order(self, device: ArrayLike, order: ArrayLike) -> Execution:
+        """Each device runs its vertices as they stand in ``order``, shape (n,): those of device 0, then of 1, ..."""
+        return self._run(device, lib.SHARD_IN_ORDER, order=order)
+
+    def by_priority(self, device: ArrayLike, priority: ArrayLike, rank: ArrayLike | None = None) -> Execution:
+        """An idle device starts the executable vertex of the greatest priority, shape (n,); or the longest one."""
+        return self._run(device, lib.SHARD_BY_PRIORITY, priority=priority, rank=rank)
+
+    def by_successors(self, device: ArrayLike, weights: ArrayLike, rank: ArrayLike | None = None) -> Execution:
+        """An idle device starts the vertex of the greatest score of Equation (13), ``weights`` alpha to delta."""
+        return self._run(device, lib.SHARD_BY_SUCCESSORS, weights=weights, rank=rank)
+
+    def _run(
+        self,
+        device: ArrayLike,
+        rule: int,
+        *,
+        order: ArrayLike | None = None,
+        priority: ArrayLike | None = None,
+        rank: ArrayLike | None = None,
+        weights: ArrayLike = (0, 0, 0, 0),
+    ) -> Execution:
+        n, m = len(self._numbers), len(self._by_tail)
+        where = self._column(device, self.devices)
+        order = self._numbers if order is None else self._column(order, n)
+        rank = self._numbers if rank is None else self._column(rank, None)
+        keys = _in(order), _in(_floats(np.zeros(n) if priority is None else priority, (n,))), _in(rank)
+        choice = ffi.new("struct shard_choice *", (rule, *keys, _floats(weights, (4,)).tolist()))
+        start, finish, arrival, sequence = np.empty(n), np.empty(n), np.empty(m), np.empty(n, np.int32)
+        ran = ffi.new("int32_t *")
+        columns = (_out(column) for column in (start, finish, arrival, sequence))
+        _check(lib.shard_simulate(self._system, choice, _in(where), *columns, ran))
+        of_edges = np.empty(m)
+        of_edges[self._by_tail] = arrival
+        makespan = float(finish.max(initial=0.0)) if ran[0] == n else math.inf
+        return Execution(makespan, start, finish, of_edges, sequence[: ran[0]])
+
+    def _column(self, values: ArrayLike, below: int | None) -> Index:
+        """A column of numbers, one a vertex; ValueError if one is negative or not ``below`` a limit."""
+        column = _shaped(np.ascontiguousarray(values, dtype=np.int32), self._numbers.shape)
+        if below is not None and len(column) and not 0 <= column.min() <= column.max() < below:
+            raise ValueError(f"expected numbers from 0 to {below - 1}")
+        return column
 
 
 def _struct_of(devices: Devices) -> tuple[Any, list[Any]]:

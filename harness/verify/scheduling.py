@@ -1,0 +1,317 @@
+"""Verdicts for ``scheduling``: the makespan of a partition and its local schedules, simulated event by event.
+
+Definition: "The TensorFlow Partitioning and Scheduling Problem: It's the Critical Path!", Sections 2 and 4.
+What happens at one moment happens in rounds: first vertices finish, tensors arrive and those depart that have been made,
+then every idle device starts one vertex, if it may; a vertex that takes no time finishes in the next round of the same
+moment, a tensor that takes none has arrived at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from harness.verify import Verdict, malformed, misplaced
+from instances.columns import describe
+from instances.graph import find_cycle
+from instances.scheduling import Instance
+
+FORMS = ({"device", "order"}, {"device", "priority"})
+
+
+def verify(instance: Instance, solution: Any) -> Verdict:
+    """Judge ``{"device": [...], "order": [[...], ...]}`` or ``{"device": [...], "priority": [...]}``.
+
+    ``device`` has a device number for each vertex. ``order`` has a list for each device: its vertices in the order in
+    which it runs them, waiting where one is not executable yet. ``priority`` has a number for each vertex: a device
+    that is idle starts the executable vertex with the greatest; of equal ones that which has been executable longest,
+    then the first. The cost is None where something can never run.
+    """
+    if not isinstance(solution, dict) or solution.keys() not in FORMS:
+        found = ", ".join(map(repr, solution)) if isinstance(solution, dict) else describe(solution)
+        return malformed(
+            f"solution: expected the keys device and order, or device and priority, found {found or 'none'}"
+        )
+    device = solution["device"]
+    reason = misplaced(device, [instance.devices] * instance.nodes, "a device", "device")
+    reason = reason or _unordered(instance, device, solution)
+    if reason:
+        return malformed(reason)
+    violations = [*_misassigned(instance, device), *_unlinked(instance, device)]
+    if any(place.startswith("edges") for place in violations):
+        return Verdict(False, None, tuple(violations))
+    queues = _Orders(solution["order"]) if "order" in solution else _Priorities(solution["priority"], instance.devices)
+    execution = Execution(instance, device, queues)
+    execution.run()
+    if execution.left:
+        return Verdict(False, None, (*violations, _deadlock(instance, solution["order"])))
+    violations += _overfull(instance, device, execution)
+    return Verdict(not violations, max(execution.finish, default=0.0), tuple(violations))
+
+
+def _unordered(instance: Instance, device: list[int], solution: dict[str, Any]) -> str:
+    """Why the order or the priorities are none; empty if they are."""
+    if "priority" in solution:
+        return _no_priorities(solution["priority"], instance.nodes)
+    order = solution["order"]
+    if not isinstance(order, list) or len(order) != instance.devices or any(type(part) is not list for part in order):
+        return f"order: expected {instance.devices} lists, one a device, found {describe(order)}"
+    seen = [False] * instance.nodes
+    for d, part in enumerate(order):
+        for i, v in enumerate(part):
+            if type(v) is not int or not 0 <= v < instance.nodes:
+                return f"order[{d}][{i}]: expected a vertex from 0 to {instance.nodes - 1}, found {describe(v)}"
+            if device[v] != d:
+                return f"order[{d}][{i}]: expected a vertex of device {d}, found vertex {v}, which is on {device[v]}"
+            if seen[v]:
+                return f"order[{d}][{i}]: expected every vertex once, found vertex {v} again"
+            seen[v] = True
+    return "" if all(seen) else f"order: expected every vertex once, vertex {seen.index(False)} is missing"
+
+
+def _no_priorities(values: Any, nodes: int) -> str:
+    if not isinstance(values, list) or len(values) != nodes:
+        return f"priority: expected a list of {nodes} numbers, found {describe(values)}"
+    for v, value in enumerate(values):
+        if type(value) not in (int, float) or not math.isfinite(value):
+            return f"priority[{v}]: expected a finite number, found {describe(value)}"
+    return ""
+
+
+def _misassigned(instance: Instance, device: list[int]) -> Iterator[str]:
+    """A sentence for each vertex on a device that it may not use, and for each group on several devices."""
+    for v in np.flatnonzero(instance.choice >= 0).tolist():
+        allowed = instance.choices[instance.choice[v]]
+        if device[v] not in allowed:
+            names = ", ".join(map(str, allowed[:5].tolist())) + (", ..." if len(allowed) > 5 else "")
+            yield f"device[{v}]: expected one of the devices {names}, found {device[v]}"
+    first: dict[int, int] = {}
+    for v in np.flatnonzero(instance.colocation >= 0).tolist():
+        group = int(instance.colocation[v])
+        other = first.setdefault(group, v)
+        if device[v] != device[other]:
+            expected = f"expected device {device[other]}, where vertex {other} of its colocation group {group} is"
+            yield f"device[{v}]: {expected}, found {device[v]}"
+
+
+def _unlinked(instance: Instance, device: list[int]) -> Iterator[str]:
+    """A sentence for each edge whose tensor has no way."""
+    place = np.array(device, dtype=np.int64)
+    source, target = place[instance.graph.tail], place[instance.graph.head]
+    for e in np.flatnonzero((instance.size > 0) & (instance.bandwidth[source, target] == 0)).tolist():
+        ends = f"from vertex {instance.graph.tail[e]} on device {source[e]} to {instance.graph.head[e]} on {target[e]}"
+        yield f"edges[{e}]: expected a link for the tensor {ends}, found bandwidth 0"
+
+
+class _Orders:
+    """Devices that run their vertices in a given order."""
+
+    def __init__(self, order: list[list[int]]) -> None:
+        self.order = order
+        self.next = [0] * len(order)
+        self.executable: set[int] = set()
+
+    def add(self, v: int, device: int, now: float) -> None:
+        self.executable.add(v)
+
+    def take(self, device: int) -> int | None:
+        at = self.next[device]
+        if at == len(self.order[device]) or self.order[device][at] not in self.executable:
+            return None
+        self.next[device] += 1
+        return self.order[device][at]
+
+
+class _Priorities:
+    """Devices that run the executable vertex of the greatest priority."""
+
+    def __init__(self, priority: Sequence[float], devices: int) -> None:
+        self.priority = priority
+        self.waiting: list[list[tuple[float, float, int]]] = [[] for _ in range(devices)]
+
+    def add(self, v: int, device: int, now: float) -> None:
+        heapq.heappush(self.waiting[device], (-self.priority[v], now, v))
+
+    def take(self, device: int) -> int | None:
+        return heapq.heappop(self.waiting[device])[2] if self.waiting[device] else None
+
+
+@dataclass
+class _Link:
+    """Tensors on their way from one device to another at equal parts of a bandwidth.
+
+    ``served`` is the size that each has got that has been there all the time, up to the time ``since``; ``through``
+    says of each how much that will be when it has arrived. ``changes`` counts how often their number changed.
+    """
+
+    bandwidth: float
+    served: float = 0.0
+    since: float = 0.0
+    through: list[tuple[float, int]] = field(default_factory=list)
+    changes: int = 0
+
+    def join(self, e: int, size: float, now: float) -> None:
+        """A tensor sets out."""
+        if self.through:
+            self.served += (now - self.since) * (self.bandwidth / len(self.through))
+        self.since = now
+        heapq.heappush(self.through, (self.served + size, e))
+        self.changes += 1
+
+    def leave(self, now: float) -> list[int]:
+        """The next tensor arrives, and those that do so with it."""
+        self.served, self.since = self.through[0][0], now
+        self.changes += 1
+        arrived = []
+        while self.through and self.through[0][0] <= self.served:
+            arrived.append(heapq.heappop(self.through)[1])
+        return arrived
+
+    def next_end(self) -> float:
+        """When the next tensor arrives if nothing changes."""
+        left = max(0.0, self.through[0][0] - self.served)
+        return self.since + left / (self.bandwidth / len(self.through))
+
+
+class Execution:
+    """One iteration: ``start`` and ``finish`` of every vertex, ``arrival`` of every tensor; ``left`` never ran."""
+
+    def __init__(self, instance: Instance, device: list[int], queues: _Orders | _Priorities) -> None:
+        n, graph = instance.nodes, instance.graph
+        self.instance, self.device, self.queues = instance, device, queues
+        self.start, self.finish, self.arrival = [0.0] * n, [0.0] * n, [0.0] * instance.edges
+        self.left = n
+        self.duration = (instance.complexity / instance.speed[np.array(device, dtype=np.int64)]).tolist()
+        self.head, self.size = graph.head.tolist(), instance.size.tolist()
+        self.missing = np.bincount(graph.head, minlength=n).tolist()
+        self.sent: list[list[int]] = [[] for _ in range(n)]  # edges of each vertex, ascending
+        for e, u in enumerate(graph.tail.tolist()):
+            self.sent[u].append(e)
+        self.busy = [False] * instance.devices
+        self.free_at: dict[tuple[int, int], float] = {}  # when a link is free on which tensors queue
+        self.shared: dict[tuple[int, int], _Link] = {}
+        self.ends: list[tuple[float, int]] = []  # of vertices
+        self.arrivals: list[tuple[float, int]] = []  # of tensors whose arrival is certain
+        self.through: list[tuple[float, tuple[int, int], int]] = []  # of the next tensor of a link, if nothing changes
+
+    def run(self) -> None:
+        """Simulate from 0 until nothing can happen any more."""
+        ready = [v for v, count in enumerate(self.missing) if not count]
+        self._start(ready, set(range(self.instance.devices)), 0.0)
+        while any(queues := (self.ends, self.arrivals, self.through)):
+            self._round(min(queue[0][0] for queue in queues if queue))
+
+    def _round(self, now: float) -> None:
+        """What ends at a moment, then what begins then."""
+        arrived = [e for _, e in _all_at(now, self.arrivals)]
+        for _, ends, change in _all_at(now, self.through):
+            if self.shared[ends].changes == change:
+                arrived += self._leave(ends, now)
+        finished = [v for _, v in _all_at(now, self.ends)]
+        self.left -= len(finished)
+        for v in finished:
+            self.busy[self.device[v]] = False
+        arrived += [e for v in finished for e in self.sent[v] if self._send(e, now)]
+        self._start(self._receive(arrived, now), {self.device[v] for v in finished}, now)
+
+    def _send(self, e: int, now: float) -> bool:
+        """A tensor departs; whether it arrives at once."""
+        ends = self.device[int(self.instance.graph.tail[e])], self.device[self.head[e]]
+        if ends[0] == ends[1] or not self.size[e]:
+            return True
+        bandwidth = float(self.instance.bandwidth[ends])
+        if self.instance.links == "share":
+            link = self.shared.setdefault(ends, _Link(bandwidth))
+            link.join(e, self.size[e], now)
+            heapq.heappush(self.through, (link.next_end(), ends, link.changes))
+            return False
+        begin = max(now, self.free_at.get(ends, 0.0)) if self.instance.links == "queue" else now
+        self.free_at[ends] = arrival = begin + self.size[e] / bandwidth
+        if arrival > now:
+            heapq.heappush(self.arrivals, (arrival, e))
+        return arrival == now
+
+    def _leave(self, ends: tuple[int, int], now: float) -> list[int]:
+        link = self.shared[ends]
+        arrived = link.leave(now)
+        if link.through:
+            heapq.heappush(self.through, (link.next_end(), ends, link.changes))
+        return arrived
+
+    def _receive(self, arrived: list[int], now: float) -> list[int]:
+        """Vertices that become executable."""
+        ready = []
+        for e in arrived:
+            self.arrival[e] = now
+            self.missing[self.head[e]] -= 1
+            if not self.missing[self.head[e]]:
+                ready.append(self.head[e])
+        return ready
+
+    def _start(self, ready: list[int], freed: set[int], now: float) -> None:
+        """Idle devices start what they have, where something has become executable or something has finished."""
+        for v in ready:
+            self.queues.add(v, self.device[v], now)
+        for d in freed | {self.device[v] for v in ready}:
+            if not self.busy[d] and (v := self.queues.take(d)) is not None:
+                self.busy[d] = True
+                self.start[v], self.finish[v] = now, now + self.duration[v]
+                heapq.heappush(self.ends, (self.finish[v], v))
+
+
+def _all_at(now: float, queue: list[Any]) -> list[Any]:
+    """Take the entries of a moment."""
+    found = []
+    while queue and queue[0][0] == now:
+        found.append(heapq.heappop(queue))
+    return found
+
+
+def _deadlock(instance: Instance, order: list[list[int]]) -> str:
+    """A sentence on a circle of vertices that wait for each other."""
+    then = [(u, v) for part in order for u, v in pairwise(part)]
+    tail = np.append(instance.graph.tail, [u for u, _ in then])
+    head = np.append(instance.graph.head, [v for _, v in then])
+    cycle = find_cycle(instance.nodes, tail.astype(np.int64), head.astype(np.int64))
+    path = " -> ".join(map(str, cycle))
+    return f"order: expected an order that can be run, found vertices that wait for each other: {path}"
+
+
+def _overfull(instance: Instance, device: list[int], execution: Execution) -> Iterator[str]:
+    """A sentence for each device whose memory is full at some time, at the first such moment: Equation (2).
+
+    What is freed at a moment is free before what is taken at that moment. Sums are exact.
+    """
+    limited = np.isfinite(instance.memory)
+    tail, head = instance.graph.tail, instance.graph.head
+    place = np.array(device, dtype=np.int64)
+    held = np.flatnonzero(limited[place[head]] & (instance.size > 0))
+    changes: dict[int, list[tuple[float, int, int]]] = {}
+    for e in held.tolist():
+        u, v = int(tail[e]), int(head[e])
+        waits = instance.holding == "waiting"
+        begin, end = (execution.arrival[e], execution.start[v]) if waits else (execution.finish[u], execution.finish[v])
+        if begin < end:
+            changes.setdefault(device[v], []).extend([(begin, 1, e), (end, 0, e)])
+    for d in sorted(changes):
+        yield from _first_excess(instance, d, sorted(changes[d]))
+
+
+def _first_excess(instance: Instance, d: int, changes: list[tuple[float, int, int]]) -> Iterator[str]:
+    """The first moment at which what a device holds reaches its memory, after all changes of that moment."""
+    used, limit = Fraction(0), Fraction(float(instance.memory[d]))
+    for at, (now, taken, e) in enumerate(changes):
+        used += Fraction(float(instance.size[e])) * (1 if taken else -1)
+        last = at + 1 == len(changes) or changes[at + 1][0] > now
+        if last and used and used >= limit:
+            reader = f"vertex {instance.graph.head[e]} ({instance.node_names[instance.graph.head[e]]})"
+            expected = f"expected less than its memory {float(limit):g} at every moment, found {float(used):g}"
+            yield f"device {d}: {expected} at time {now:g}, when an input of {reader} is there"
+            return

@@ -1,0 +1,404 @@
+"""Track ``scheduling``: vertices on heterogeneous devices, least makespan (Mayer et al., DIDL 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from instances.columns import (
+    Floats,
+    Ints,
+    describe,
+    float_column,
+    frozen,
+    int_column,
+    require_list,
+    require_number,
+    require_text,
+)
+from instances.errors import InputError
+from instances.graph import Graph
+from instances.jsonfile import require_keys
+from instances.options import Option
+
+FORMAT = "shardmark/scheduling/1"
+OPTIONS: Mapping[str, Option] = {
+    "links": Option(
+        str,
+        "what tensors on one link do at the same time: pass each other, queue, or share its bandwidth",
+        "independent",
+        ("independent", "queue", "share"),
+    ),
+    "holding": Option(
+        str,
+        "when a tensor takes memory where it is read: while it waits there, or from its departure until it was read",
+        "waiting",
+        ("waiting", "reserved"),
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Instance:
+    """A data flow graph, and devices on which its vertices run one after another.
+
+    ``graph``       n vertices, m edges; every edge carries a tensor of its own
+    ``complexity``  shape (n,), float64 >= 0: operations of a vertex
+    ``size``        shape (m,), float64 >= 0: size of the tensor on an edge, in any one unit
+    ``colocation``  shape (n,), int64: number of the group that must share a device, from 0; -1: none
+    ``choices``     distinct sets of devices, each ascending and not empty
+    ``choice``      shape (n,), int64: the number of the set that a vertex is restricted to; -1: any device
+    ``speed``       shape (k,), float64 > 0: operations per time
+    ``memory``      shape (k,), float64: what waits on a device stays below it at every moment; inf: no limit
+    ``bandwidth``   shape (k, k), float64 >= 0: size per time from one device to another; 0: no link; its diagonal is
+                    inf, as nothing has to move within a device
+    ``links``       "independent": a tensor takes size / bandwidth whatever else is on its way, as Equations (10) and
+                    (12) have it; "queue": tensors from one device to another go one at a time, in the order in which
+                    they were made; "share": they go at once, at equal parts of the bandwidth
+    ``holding``     "waiting": a tensor takes memory of the device that reads it from its arrival until its reader
+                    starts, as Equation (2) has it ("edges of not yet scheduled vertices"); "reserved": from its
+                    departure until its reader has finished
+    """
+
+    track: ClassVar[str] = "scheduling"
+
+    name: str
+    graph: Graph
+    node_names: tuple[str, ...]
+    complexity: Floats
+    size: Floats
+    colocation: Ints
+    choices: tuple[Ints, ...]
+    choice: Ints
+    device_names: tuple[str, ...]
+    speed: Floats
+    memory: Floats
+    bandwidth: Floats
+    links: str = "independent"
+    holding: str = "waiting"
+    source: str = field(default="instance", repr=False)
+
+    def __post_init__(self) -> None:
+        self._refuse_numbers()
+        self._refuse_options()
+        self._refuse_contradictions()
+        self._refuse_silence()
+        self._refuse_crowding()
+        for array in (self.complexity, self.size, self.colocation, self.choice, *self.choices):
+            frozen(array)
+        for array in (self.speed, self.memory, self.bandwidth):
+            frozen(array)
+
+    def _refuse_numbers(self) -> None:
+        k = self.devices
+        if not k:
+            raise InputError(self.source, "devices.speed", "expected at least one device")
+        for at in np.flatnonzero(~((self.speed > 0) & (self.speed < np.inf)))[:1]:
+            expected = f"expected a positive number, found {self.speed[at]:g}"
+            raise InputError(self.source, f"devices.speed[{at}]", expected)
+        if self.bandwidth.shape != (k, k):
+            raise InputError(self.source, "bandwidth", f"expected {k} rows of {k}, one a device")
+        with np.errstate(over="ignore", divide="ignore"):
+            positive = self.bandwidth[(self.bandwidth > 0) & np.isfinite(self.bandwidth)]
+            slowest = float(positive.min(initial=np.inf))
+            total = self.complexity.sum() / self.speed.min() + self.size.sum() / slowest + self.size.sum()
+        if not np.isfinite(total):
+            raise InputError(self.source, "nodes", "expected numbers for which every time and size is finite")
+
+    def _refuse_options(self) -> None:
+        for name, option in OPTIONS.items():
+            if getattr(self, name) not in option.choices:
+                expected = f"expected one of {', '.join(option.choices)}, found {getattr(self, name)!r}"
+                raise InputError(self.source, f"option {name}", expected)
+
+    def _refuse_contradictions(self) -> None:
+        """InputError if the members of a colocation group have no device in common."""
+        for unit, number in enumerate(self.unit_choice.tolist()):
+            if number >= 0 and not len(self.unit_choices[number]):
+                first, *rest = np.flatnonzero(self.unit == unit).tolist()
+                common = set(self._choice_of(first))
+                for v in rest:
+                    common &= set(self._choice_of(v))
+                    if not common:
+                        expected = f"expected a device that its whole colocation group may use, as node {first} does"
+                        raise InputError(self.source, f"nodes.devices[{v}]", f"{expected}, found none")
+
+    def _choice_of(self, v: int) -> Sequence[int]:
+        number = int(self.choice[v])
+        return range(self.devices) if number < 0 else self.choices[number].tolist()
+
+    def _refuse_silence(self) -> None:
+        """InputError if no two devices that the ends of an edge may use can exchange its tensor."""
+        tail, head = self.unit[self.graph.tail], self.unit[self.graph.head]
+        sent = (self.size > 0) & (tail != head)
+        ends = np.stack([self.unit_choice[tail], self.unit_choice[head]])
+        sent &= (ends >= 0).all(axis=0)
+        for a, b in np.unique(ends[:, sent], axis=1).T.tolist():
+            if not (self.bandwidth[np.ix_(self.unit_choices[a], self.unit_choices[b])] > 0).any():
+                at = int(np.argmax(sent & (ends[0] == a) & (ends[1] == b)))
+                expected = "expected a link between some device of its tail and some device of its head"
+                raise InputError(self.source, f"edges[{at}]", f"{expected}, found bandwidth 0")
+
+    def _refuse_crowding(self) -> None:
+        """InputError if the tensors that a vertex reads are reserved at once, and no device may hold them."""
+        if self.holding != "reserved":
+            return
+        read = np.bincount(self.graph.head, weights=self.size, minlength=self.nodes)
+        room = np.array([self.memory[choice].max() for choice in self.choices] + [self.memory.max()])[self.choice]
+        for v in np.flatnonzero((read > 0) & (read >= room * (1 + 1e-9)))[:1]:
+            expected = f"expected a device with memory above {read[v]:g}, which it reads, found {room[v]:g} at most"
+            raise InputError(self.source, f"nodes[{v}]", expected)
+
+    @property
+    def nodes(self) -> int:
+        """Number of vertices."""
+        return self.graph.nodes
+
+    @property
+    def edges(self) -> int:
+        """Number of edges."""
+        return self.graph.edges
+
+    @property
+    def devices(self) -> int:
+        """Number of devices."""
+        return len(self.speed)
+
+    @cached_property
+    def unit(self) -> Ints:
+        """What must share a device: groups, and vertices in none; shape (n,), numbered as their first members lie."""
+        key = np.where(self.colocation >= 0, self.colocation, self.nodes + np.arange(self.nodes))
+        _, first, unit = np.unique(key, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return frozen(rank[unit])
+
+    @cached_property
+    def _common(self) -> tuple[tuple[Ints, ...], Ints]:
+        """Distinct sets of devices of units, those a group has in common, and the number of each unit's; -1: any."""
+        held = np.flatnonzero(self.choice >= 0)
+        pairs = np.unique(np.stack([self.unit[held], self.choice[held]]), axis=1).T.tolist()
+        sets: dict[tuple[int, ...], int] = {}
+        of_unit: dict[int, frozenset[int]] = {}
+        members = [frozenset(choice.tolist()) for choice in self.choices]
+        for unit, number in pairs:
+            of_unit[unit] = of_unit[unit] & members[number] if unit in of_unit else members[number]
+        numbers = np.full(int(self.unit.max(initial=-1)) + 1, -1)
+        for unit, devices in of_unit.items():
+            numbers[unit] = sets.setdefault(tuple(sorted(devices)), len(sets))
+        return tuple(frozen(np.array(devices, dtype=np.int64)) for devices in sets), frozen(numbers)
+
+    @property
+    def unit_choices(self) -> tuple[Ints, ...]:
+        """Distinct sets of devices that units are restricted to, each ascending."""
+        return self._common[0]
+
+    @property
+    def unit_choice(self) -> Ints:
+        """The number of the set that a unit is restricted to, shape (units,); -1: any device."""
+        return self._common[1]
+
+    def summary(self) -> dict[str, Any]:
+        """Facts for ``shardmark info`` and the leaderboard."""
+        outdegree = np.diff(self.graph.out_csr[0])
+        links = self.bandwidth[~np.eye(self.devices, dtype=bool)]
+        limited = self.memory[np.isfinite(self.memory)]
+        return {
+            "track": self.track,
+            "name": self.name,
+            **{name: getattr(self, name) for name in OPTIONS},
+            "nodes": self.nodes,
+            "edges": self.edges,
+            "colocated_nodes": int((self.colocation >= 0).sum()),
+            "units": len(self.unit_choice),
+            "restricted_nodes": int((self.choice >= 0).sum()),
+            "largest_outdegree": int(outdegree.max(initial=0)),
+            "sources": int((np.diff(self.graph.in_csr[0]) == 0).sum()),
+            "sinks": int((outdegree == 0).sum()),
+            "devices": self.devices,
+            "slowest_speed": float(self.speed.min()),
+            "fastest_speed": float(self.speed.max()),
+            "least_bandwidth": float(links.min(initial=np.inf)) if len(links) else None,
+            "greatest_bandwidth": float(links.max(initial=0.0)) if len(links) else None,
+            "least_memory": float(limited.min()) if len(limited) else None,
+            "total_complexity": float(self.complexity.sum()),
+            "total_size": float(self.size.sum()),
+            "simple_bound": self.simple_bound(),
+        }
+
+    def fastest(self) -> Floats:
+        """The greatest speed at which each vertex may run, shape (n,)."""
+        best = [*(self.speed[choice].max() for choice in self.unit_choices), self.speed.max()]
+        speeds: Floats = np.array(best)[self.unit_choice][self.unit]
+        return speeds
+
+    def simple_bound(self) -> float:
+        """No makespan is below a path at the fastest speeds, nor below all work over all speeds; rounded down."""
+        time = (self.complexity / self.fastest()).tolist()
+        start, tail = (column.tolist() for column in self.graph.in_csr)
+        finish = [0.0] * self.nodes
+        for v in self.graph.topological_order.tolist():
+            finish[v] = time[v] + max((finish[u] for u in tail[start[v] : start[v + 1]]), default=0.0)
+        load = float(self.complexity.sum() / self.speed.sum())
+        return max(load, max(finish, default=0.0)) * (1 - 1e-12)
+
+
+def recognises(document: Any) -> bool:
+    """Whether the document says that it is a scheduling instance."""
+    return isinstance(document, dict) and str(document.get("format", "")).startswith("shardmark/scheduling/")
+
+
+def parse(document: Any, source: str, **given: Any) -> Instance:
+    """Build an instance from the columnar JSON; options that are ``given`` override those in the file.
+
+    Where the file says nothing, vertices and devices are named by their numbers, are neither colocated nor
+    restricted, and memory has no limit. ``bandwidth`` may be one number for all links.
+    """
+    optional = ("name", "options", "comment")
+    require_keys(document, source, "", ("format", "nodes", "edges", "devices", "bandwidth"), optional)
+    if document["format"] != FORMAT:
+        raise InputError(source, "format", f"expected {FORMAT!r}, found {describe(document['format'])}")
+    nodes = require_keys(document["nodes"], source, "nodes", ("complexity",), ("name", "colocation", "devices"))
+    devices = require_keys(document["devices"], source, "devices", ("speed",), ("name", "memory"))
+    complexity = float_column(require_list(nodes["complexity"], source, "nodes.complexity"), source, "nodes.complexity")
+    speed = float_column(require_list(devices["speed"], source, "devices.speed"), source, "devices.speed")
+    n, k = len(complexity), len(speed)
+    names = _names(nodes.get("name"), n, source, "nodes.name")
+    graph, size = _edges(document["edges"], names, source)
+    choices, choice = _choices(nodes.get("devices"), n, k, source)
+    return Instance(
+        name=require_text(document.get("name", "scheduling"), source, "name"),
+        graph=graph,
+        node_names=names,
+        complexity=complexity,
+        size=size,
+        colocation=_colocation(nodes.get("colocation"), n, source),
+        choices=choices,
+        choice=choice,
+        device_names=_names(devices.get("name"), k, source, "devices.name"),
+        speed=speed,
+        memory=_memory(devices.get("memory"), k, source),
+        bandwidth=_bandwidth(document["bandwidth"], k, source),
+        source=source,
+        **_options(document.get("options", {}), given, source),
+    )
+
+
+def _names(names: Any, count: int, source: str, place: str) -> tuple[str, ...]:
+    if names is None:
+        return tuple(map(str, range(count)))
+    require_list(names, source, place, count)
+    return tuple(require_text(name, source, f"{place}[{i}]") for i, name in enumerate(names))
+
+
+def _edges(edges: Any, names: tuple[str, ...], source: str) -> tuple[Graph, Floats]:
+    require_list(edges, source, "edges")
+    for i, edge in enumerate(edges):
+        if not isinstance(edge, list) or len(edge) != 3:
+            raise InputError(source, f"edges[{i}]", f"expected [tail, head, size], found {describe(edge)}")
+    tail, head = (int_column([edge[end] for edge in edges], source, "edges") for end in (0, 1))
+    size = [require_number(edge[2], source, f"edges[{i}][2]") for i, edge in enumerate(edges)]
+    return Graph(len(names), tail, head, source, names), np.array(size, dtype=np.float64)
+
+
+def _colocation(groups: Any, n: int, source: str) -> Ints:
+    if groups is None:
+        return np.full(n, -1, dtype=np.int64)
+    require_list(groups, source, "nodes.colocation", n)
+    return int_column([-1 if g is None else g for g in _no_minus(groups, source)], source, "nodes.colocation")
+
+
+def _no_minus(groups: list[Any], source: str) -> list[Any]:
+    """The groups, if none of them is a negative number, which would pass for none."""
+    for i, group in enumerate(groups):
+        if type(group) is int and group < 0:
+            raise InputError(source, f"nodes.colocation[{i}]", f"expected null or at least 0, found {group}")
+    return groups
+
+
+def _choices(column: Any, n: int, k: int, source: str) -> tuple[tuple[Ints, ...], Ints]:
+    """The distinct sets in a column of lists of device numbers, and the number of each vertex's; -1 for null."""
+    numbers, sets = np.full(n, -1, dtype=np.int64), dict[tuple[int, ...], int]()
+    for v, devices in enumerate([] if column is None else require_list(column, source, "nodes.devices", n)):
+        if devices is not None:
+            place = f"nodes.devices[{v}]"
+            found = tuple(require_list(devices, source, place))
+            for device in found:
+                if type(device) is not int or not 0 <= device < k:
+                    expected = f"expected device numbers from 0 to {k - 1}, found {describe(device)}"
+                    raise InputError(source, place, expected)
+            if not found or len(set(found)) < len(found):
+                expected = "expected null or at least one device, each once"
+                raise InputError(source, place, f"{expected}, found {describe(devices)}")
+            numbers[v] = sets.setdefault(tuple(sorted(found)), len(sets))
+    return tuple(np.array(devices, dtype=np.int64) for devices in sets), numbers
+
+
+def _memory(column: Any, k: int, source: str) -> Floats:
+    if column is None:
+        return np.full(k, np.inf)
+    require_list(column, source, "devices.memory", k)
+    limits = [
+        np.inf if limit is None else require_number(limit, source, f"devices.memory[{i}]")
+        for i, limit in enumerate(column)
+    ]
+    return np.array(limits, dtype=np.float64)
+
+
+def _bandwidth(rows: Any, k: int, source: str) -> Floats:
+    if not isinstance(rows, list):
+        matrix = np.full((k, k), require_number(rows, source, "bandwidth"))
+    else:
+        require_list(rows, source, "bandwidth", k)
+        matrix = np.empty((k, k))
+        for i, row in enumerate(rows):
+            place = f"bandwidth[{i}]"
+            require_list(row, source, place, k)
+            if row[i] is not None:
+                raise InputError(source, f"{place}[{i}]", f"expected null within a device, found {describe(row[i])}")
+            matrix[i] = float_column([*row[:i], 0, *row[i + 1 :]], source, place)
+    np.fill_diagonal(matrix, np.inf)
+    return matrix
+
+
+def _options(carried: Any, given: Mapping[str, Any], source: str) -> dict[str, str]:
+    if not isinstance(carried, dict):
+        raise InputError(source, "options", f"expected an object, found {describe(carried)}")
+    require_keys(carried, source, "options", (), tuple(OPTIONS))
+    return {name: require_text(value, source, f"option {name}") for name, value in {**carried, **given}.items()}
+
+
+def to_document(instance: Instance) -> dict[str, Any]:
+    """The columnar JSON of an instance, with the options that are not what they are by default."""
+    options = {name: getattr(instance, name) for name in OPTIONS if getattr(instance, name) != OPTIONS[name].default}
+    rows = [_plain(row) for row in instance.bandwidth]
+    for i, row in enumerate(rows):
+        row[i] = None
+    pairs = zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), _plain(instance.size), strict=True)
+    return {
+        "format": FORMAT,
+        "name": instance.name,
+        **({"options": options} if options else {}),
+        "nodes": {
+            "name": list(instance.node_names),
+            "complexity": _plain(instance.complexity),
+            "colocation": [None if group < 0 else group for group in instance.colocation.tolist()],
+            "devices": [None if c < 0 else instance.choices[c].tolist() for c in instance.choice.tolist()],
+        },
+        "edges": [list(edge) for edge in pairs],
+        "devices": {
+            "name": list(instance.device_names),
+            "speed": _plain(instance.speed),
+            "memory": [None if np.isinf(limit) else limit for limit in instance.memory.tolist()],
+        },
+        "bandwidth": rows,
+    }
+
+
+def _plain(values: Floats) -> list[Any]:
+    """Numbers as they are written: whole ones without a point."""
+    return [int(x) if x.is_integer() and abs(x) < 2**53 else x for x in values.tolist()]
