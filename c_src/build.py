@@ -26,6 +26,7 @@ HEADERS = (
     "ideals_split.h",
     "placing.h",
     "simulate.h",
+    "heft.h",
 )
 INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
 SOURCES = (
@@ -47,6 +48,7 @@ SOURCES = (
     "ideals_split.c",
     "placing.c",
     "simulate.c",
+    "heft.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")
 READER_SOURCES = ("scan.c", "digest.c")

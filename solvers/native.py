@@ -686,11 +686,12 @@ class Simulator:
         graph = system.graph
         self._by_tail = np.argsort(graph.tail, kind="stable")
         self._numbers = np.arange(system.nodes, dtype=np.int32)
-        floats = (system.size[self._by_tail], system.complexity, system.speed, system.bandwidth.ravel())
-        self._columns = [_in(column) for column in (*graph.out_csr, *map(np.ascontiguousarray, floats))]
+        floats = [system.size[self._by_tail], system.complexity, system.speed, system.bandwidth.ravel()]
+        columns: list[NDArray[Any]] = [*graph.out_csr, *floats]
+        self._columns = [_in(column) for column in columns]
         sizes = system.nodes, system.devices
         self._system = ffi.new("struct shard_system *", (*sizes, *self._columns, self.LINKS[system.links]))
-        self.devices = system.devices
+        self.instance = system
 
     def in_order(self, device: ArrayLike, order: ArrayLike) -> Execution:
         """Each device runs its vertices as they stand in ``order``, shape (n,): those of device 0, then of 1, ..."""
@@ -704,6 +705,36 @@ class Simulator:
         """An idle device starts the vertex of the greatest score of Equation (13), ``weights`` alpha to delta."""
         return self._run(device, lib.SHARD_BY_SUCCESSORS, weights=weights, rank=rank)
 
+    def heft(self, order: Index, need: ArrayLike) -> Index:
+        """The device of each vertex, shape (n,), each where it finishes earliest; see ``heft.h``.
+
+        ``order``  shape (n,), int32: a topological order
+        ``need``   shape (units,): sizes of all that each group of the instance reads
+        """
+        instance, n = self.instance, len(self._numbers)
+        start, tail = instance.graph.in_csr
+        choices = instance.unit_choices
+        choice_start = np.cumsum([0, *map(len, choices)], dtype=np.int64)
+        listed = np.concatenate([*choices, np.zeros(0)]).astype(np.int32)
+        size = instance.size[np.argsort(instance.graph.head, kind="stable")]
+        units, numbers = instance.unit.astype(np.int32), instance.unit_choice.astype(np.int32)
+        columns: list[NDArray[Any]] = [
+            start,
+            tail,
+            size,
+            units,
+            numbers,
+            choice_start,
+            listed,
+            _floats(need, numbers.shape),
+            instance.memory,
+        ]
+        pointers = [_in(column) for column in columns]
+        groups = ffi.new("struct shard_groups *", pointers)
+        device = np.full(n, -1, dtype=np.int32)
+        _check(lib.shard_heft(self._system, groups, _in(self._column(order, n)), _out(device), _out(np.empty(n))))
+        return device
+
     def _run(
         self,
         device: ArrayLike,
@@ -715,7 +746,7 @@ class Simulator:
         weights: ArrayLike = (0, 0, 0, 0),
     ) -> Execution:
         n, m = len(self._numbers), len(self._by_tail)
-        where = self._column(device, self.devices)
+        where = self._column(device, self.instance.devices)
         order = self._numbers if order is None else self._column(order, n)
         rank = self._numbers if rank is None else self._column(rank, None)
         keys = _in(order), _in(_floats(np.zeros(n) if priority is None else priority, (n,))), _in(rank)

@@ -1,9 +1,9 @@
 """Verdicts for ``scheduling``: the makespan of a partition and its local schedules, simulated event by event.
 
 Definition: "The TensorFlow Partitioning and Scheduling Problem: It's the Critical Path!", Sections 2 and 4.
-What happens at one moment happens in rounds: first vertices finish, tensors arrive and those depart that have been made,
-then every idle device starts one vertex, if it may; a vertex that takes no time finishes in the next round of the same
-moment, a tensor that takes none has arrived at once.
+What happens at one moment happens in rounds: first vertices finish, tensors arrive and those depart that have been
+made, then every idle device starts one vertex, if it may. A vertex that takes no time finishes in the next round of the
+same moment, a tensor that takes none has arrived at once.
 """
 
 from __future__ import annotations
@@ -260,10 +260,10 @@ class Execution:
         for v in ready:
             self.queues.add(v, self.device[v], now)
         for d in freed | {self.device[v] for v in ready}:
-            if not self.busy[d] and (v := self.queues.take(d)) is not None:
+            if not self.busy[d] and (taken := self.queues.take(d)) is not None:
                 self.busy[d] = True
-                self.start[v], self.finish[v] = now, now + self.duration[v]
-                heapq.heappush(self.ends, (self.finish[v], v))
+                self.start[taken], self.finish[taken] = now, now + self.duration[taken]
+                heapq.heappush(self.ends, (self.finish[taken], taken))
 
 
 def _all_at(now: float, queue: list[Any]) -> list[Any]:

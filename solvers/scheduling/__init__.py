@@ -1,0 +1,1 @@
+"""Solvers and bounds of track ``scheduling``: partitioners with their local schedulers, one file a partitioner."""

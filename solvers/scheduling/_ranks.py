@@ -1,0 +1,45 @@
+"""Ranks of vertices: how much lies before and behind them on the longest path."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Floats
+from instances.graph import Graph
+
+
+def longest_behind(graph: Graph, vertex: Floats, edge: Floats | None = None) -> Floats:
+    """The greatest sum of what vertices, and edges, take on a path from each vertex to a sink, shape (n,).
+
+    The vertex itself counts; so a sink has what it takes itself, for which the paper's maximum over no successors
+    leaves nothing.
+    """
+    start, head = (column.tolist() for column in graph.out_csr)
+    along = _by(graph.tail, edge, graph.edges)
+    own, rank = vertex.tolist(), [0.0] * graph.nodes
+    for v in reversed(graph.topological_order.tolist()):
+        rank[v] = own[v] + max((along[e] + rank[head[e]] for e in range(start[v], start[v + 1])), default=0.0)
+    return np.array(rank)
+
+
+def longest_before(graph: Graph, vertex: Floats) -> Floats:
+    """The same for paths from a source to each vertex, it included."""
+    start, tail = (column.tolist() for column in graph.in_csr)
+    own, rank = vertex.tolist(), [0.0] * graph.nodes
+    for v in graph.topological_order.tolist():
+        rank[v] = own[v] + max((rank[u] for u in tail[start[v] : start[v + 1]]), default=0.0)
+    return np.array(rank)
+
+
+def _by(end: NDArray[np.integer], values: Floats | None, edges: int) -> list[float]:
+    """Values of edges in the order of a CSR form by one end."""
+    if values is None:
+        return [0.0] * edges
+    column: list[float] = values[np.argsort(end, kind="stable")].tolist()
+    return column
+
+
+def total_rank(graph: Graph, complexity: Floats) -> Floats:
+    """Upward and downward rank added up (Section 3.2, Equations (5) and (6)); a vertex itself counts in both."""
+    return longest_behind(graph, complexity) + longest_before(graph, complexity)

@@ -1,0 +1,37 @@
+"""Factors of the scores by which vertices choose devices, for all devices at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.scheduling import Instance
+from solvers.scheduling._partition import Partition
+
+#: The least that a factor of a score counts: as a product, a score would be zero wherever one of them is, whatever the
+#: others say; the paper does not mention it.
+FLOOR = 0.01
+
+
+class Scores:
+    """Scores of devices for one vertex of a partition in the making."""
+
+    def __init__(self, instance: Instance, partition: Partition) -> None:
+        self.instance, self.partition = instance, partition
+        self.start, self.tail = (column.tolist() for column in instance.graph.in_csr)
+        self.size = instance.size[np.argsort(instance.graph.head, kind="stable")].tolist()
+
+    def traffic(self, v: int, devices: Ints) -> Floats:
+        """Equation (10): time that the inputs of a vertex travel from the devices that their makers have already."""
+        time = np.zeros(len(devices))
+        for e in range(self.start[v], self.start[v + 1]):
+            source = int(self.partition.device[self.tail[e]])
+            if source >= 0 and self.size[e] > 0:
+                with np.errstate(divide="ignore"):  # no link: never
+                    time += self.size[e] / self.instance.bandwidth[source, devices]
+        return np.maximum(time, FLOOR)
+
+    def execution_time(self, devices: Ints) -> Floats:
+        """Time on a device as a share of that on the slowest of all, Section 3.3.1."""
+        share: Floats = self.instance.speed.min() / self.instance.speed[devices]
+        return np.maximum(share, FLOOR)

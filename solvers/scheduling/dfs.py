@@ -1,0 +1,42 @@
+"""Depth first search: vertices choose a device as they are visited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.graph import Graph
+from instances.scheduling import Instance
+from solvers.scheduling._local import partitioner
+from solvers.scheduling._partition import Partition
+from solvers.scheduling._ranks import total_rank
+from solvers.scheduling._scores import Scores
+
+
+@partitioner("dfs", "Mayer et al. 2017, Section 3.3.2")
+def dfs(instance: Instance, rng: np.random.Generator) -> Ints:
+    """Visit vertices depth first, assign each where traffic times execution time is least: Equation (11)."""
+    partition = Partition(instance)
+    scores = Scores(instance, partition)
+    for v in depth_first(instance.graph, total_rank(instance.graph, instance.complexity)):
+        if partition.device[v] < 0:
+            devices = partition.choices(v)
+            product = scores.traffic(v, devices) * scores.execution_time(devices)
+            partition.assign(v, int(devices[np.argmin(product)]))
+    return partition.device
+
+
+def depth_first(graph: Graph, rank: Floats) -> Iterator[int]:
+    """All vertices from the sources on, of greatest rank first, and so their successors."""
+    waiting = np.flatnonzero(np.diff(graph.in_csr[0]) == 0)
+    stack = waiting[np.argsort(rank[waiting], kind="stable")].tolist()
+    seen = [False] * graph.nodes
+    while stack:
+        v = stack.pop()
+        if not seen[v]:
+            seen[v] = True
+            yield v
+            then = graph.successors(v)
+            stack += then[np.argsort(rank[then], kind="stable")].tolist()

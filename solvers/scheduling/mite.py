@@ -1,0 +1,36 @@
+"""MITE: memory, importance, traffic and execution time in one product."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.scheduling import Instance
+from solvers.scheduling._local import partitioner
+from solvers.scheduling._partition import Partition
+from solvers.scheduling._ranks import total_rank
+from solvers.scheduling._scores import FLOOR, Scores
+
+
+@partitioner("mite", "Mayer et al. 2017, Section 3.3.1")
+def mite(instance: Instance, rng: np.random.Generator) -> Ints:
+    """Assign vertices, those of greatest total rank first, where the product of four scores is least: Equation (8)."""
+    partition = Partition(instance)
+    scores, capacity = Scores(instance, partition), _capacity(instance)
+    rank = total_rank(instance.graph, instance.complexity)
+    share = rank / (rank.max(initial=0.0) or 1.0)
+    speed = instance.speed / instance.speed.max()
+    for v in np.argsort(-rank, kind="stable").tolist():
+        if partition.device[v] < 0:
+            devices = partition.choices(v)
+            memory = np.maximum(partition.used[devices] / capacity[devices], FLOOR)
+            importance = np.maximum(1 - share[v] * speed[devices], FLOOR)  # Equation (9)
+            product = memory * importance * scores.traffic(v, devices) * scores.execution_time(devices)
+            partition.assign(v, int(devices[np.argmin(product)]))
+    return partition.device
+
+
+def _capacity(instance: Instance) -> Floats:
+    """Memory of each device; without a limit, all that is ever read."""
+    everything = float(instance.size.sum()) or 1.0
+    return np.where(np.isfinite(instance.memory), np.maximum(instance.memory, everything * 1e-9), everything)
