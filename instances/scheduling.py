@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -149,9 +150,10 @@ class Instance:
             return
         read = np.bincount(self.graph.head, weights=self.size, minlength=self.nodes)
         room = np.array([self.memory[choice].max() for choice in self.choices] + [self.memory.max()])[self.choice]
-        for v in np.flatnonzero((read > 0) & (read >= room * (1 + 1e-9)))[:1]:
-            expected = f"expected a device with memory above {read[v]:g}, which it reads, found {room[v]:g} at most"
-            raise InputError(self.source, f"nodes[{v}]", expected)
+        for v in np.flatnonzero((read > 0) & (read >= room * (1 - 1e-9))).tolist():  # then exactly
+            if sum(map(Fraction, self.size[self.graph.head == v].tolist())) >= Fraction(float(room[v])):
+                expected = f"expected a device with memory above {read[v]:g}, which it reads, found {room[v]:g} at most"
+                raise InputError(self.source, f"nodes[{v}]", expected)
 
     @property
     def nodes(self) -> int:

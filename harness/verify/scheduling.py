@@ -9,7 +9,6 @@ same moment, a tensor that takes none has arrived at once.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from harness.verify import Verdict, malformed, misplaced
-from instances.columns import describe
+from instances.columns import LARGEST, describe
 from instances.graph import find_cycle
 from instances.scheduling import Instance
 
@@ -80,7 +79,7 @@ def _no_priorities(values: Any, nodes: int) -> str:
     if not isinstance(values, list) or len(values) != nodes:
         return f"priority: expected a list of {nodes} numbers, found {describe(values)}"
     for v, value in enumerate(values):
-        if type(value) not in (int, float) or not math.isfinite(value):
+        if type(value) not in (int, float) or not -LARGEST <= value <= LARGEST:
             return f"priority[{v}]: expected a finite number, found {describe(value)}"
     return ""
 

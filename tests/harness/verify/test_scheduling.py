@@ -1,0 +1,169 @@
+"""The scheduling verifier against hand-solved schedules, the simulation in C and broken solutions."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from schedules import draw_devices, draw_instance, draw_order
+
+from harness.verify import verify
+from instances.scheduling import parse
+from solvers.native import Simulator
+
+
+def scheduling(complexity, edges, *, speed=(1, 1), memory=None, bandwidth=1, colocation=None, devices=None, **options):
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": complexity, "colocation": colocation, "devices": devices},
+        "edges": edges,
+        "devices": {"speed": list(speed), "memory": memory},
+        "bandwidth": bandwidth,
+    }
+    return parse(document, "test", **options)
+
+
+def fork(**options):
+    """Vertex 0 sends tensors of size 4 to 1 and 2; links carry 2 at a time; device 1 is twice as fast."""
+    return scheduling([2, 2, 4], [[0, 1, 4], [0, 2, 4]], speed=(1, 2), bandwidth=2, **options)
+
+
+def order(device, *parts):
+    return {"device": device, "order": [list(part) for part in parts]}
+
+
+@pytest.mark.parametrize(
+    ("links", "makespan"),
+    [
+        ("independent", 4 + 1 + 2),  # both arrive at 4
+        ("queue", 6 + 2),  # at 4 and at 6
+        ("share", 6 + 1 + 2),  # both at 6
+    ],
+)
+def test_tensors_pass_each_other_queue_or_share_a_link(links, makespan):
+    assert verify(fork(links=links), order([0, 1, 1], [0], [1, 2])).cost == makespan
+
+
+def test_nothing_moves_within_a_device_and_nothing_takes_a_link_that_has_no_size():
+    assert verify(fork(), order([0, 0, 0], [0, 1, 2], [])).cost == 8
+    assert verify(scheduling([2, 2], [[0, 1, 0]]), order([0, 1], [0], [1])).cost == 4
+    assert verify(scheduling([2, 2], [[0, 1, 0]], bandwidth=0), order([0, 1], [0], [1])).cost == 4
+
+
+def test_a_device_waits_for_the_next_in_its_order_but_priorities_never_let_it_idle():
+    instance = scheduling([1, 4, 3, 1], [[0, 2, 2]])
+    device = [0, 1, 1, 1]
+    assert verify(instance, order(device, [0], [2, 1, 3])).cost == 3 + 3 + 4 + 1
+    assert verify(instance, {"device": device, "priority": [0, 1, 2, 1]}).cost == 4 + 3 + 1
+    assert verify(instance, {"device": device, "priority": [0, 0, 0, 1]}).cost == 1 + 4 + 3
+
+
+def test_of_equal_priorities_the_longest_executable_runs_first_then_the_first():
+    instance = scheduling([1, 5, 1, 1, 1], [[0, 2, 1], [2, 4, 1]])
+    # device 1 runs vertex 1 until 5, as 3 is executable with it but comes later; then 3, before 2 that came at 2
+    assert verify(instance, {"device": [0, 1, 1, 1, 0], "priority": [0.5] * 5}).cost == 5 + 1 + 1 + 1 + 1
+
+
+@pytest.mark.parametrize(
+    ("holding", "limit", "feasible"),
+    [("waiting", 4, False), ("waiting", 4.5, True), ("reserved", 8, False), ("reserved", 8.5, True)],
+)
+def test_what_waits_must_stay_below_the_memory(holding, limit, feasible):
+    verdict = verify(fork(memory=[None, limit], holding=holding), order([0, 1, 1], [0], [1, 2]))
+    assert verdict.feasible is feasible
+    assert verdict.cost == 7
+    if not feasible:
+        first = {"waiting": "found 4 at time 4, when an input of vertex 2 (2)", "reserved": "found 8 at time 2"}[
+            holding
+        ]
+        assert f"device 1: expected less than its memory {limit:g} at every moment, {first}" in verdict.violations[0]
+
+
+def test_what_starts_as_soon_as_it_arrives_does_not_wait():
+    instance = scheduling([1, 1], [[0, 1, 9]], memory=[1, 1])
+    assert verify(instance, order([0, 1], [0], [1])).feasible
+    assert verify(instance, order([0, 0], [0, 1], [])).feasible
+
+
+def test_orders_that_wait_for_each_other_have_no_makespan():
+    instance = scheduling([1, 1, 1, 1], [[0, 3, 1], [1, 2, 1]])
+    verdict = verify(instance, order([0, 1, 0, 1], [2, 0], [3, 1]))
+    assert (verdict.feasible, verdict.cost) == (False, None)
+    assert "wait for each other" in verdict.violations[0]
+    assert "2 -> 0 -> 3 -> 1 -> 2" in verdict.violations[0] or "0 -> 3 -> 1 -> 2 -> 0" in verdict.violations[0]
+
+
+def test_groups_and_restrictions_are_named():
+    instance = scheduling([1, 1, 1], [], colocation=[0, 0, None], devices=[None, None, [1]])
+    verdict = verify(instance, {"device": [0, 1, 0], "priority": [1, 2, 3]})
+    assert verdict.cost == 2
+    assert verdict.violations == (
+        "device[2]: expected one of the devices 1, found 0",
+        "device[1]: expected device 0, where vertex 0 of its colocation group 0 is, found 1",
+    )
+
+
+def test_a_tensor_without_a_link_has_no_way():
+    instance = scheduling([1, 1], [[0, 1, 5]], bandwidth=0)
+    verdict = verify(instance, order([0, 1], [0], [1]))
+    assert (verdict.feasible, verdict.cost) == (False, None)
+    assert verdict.violations[0].startswith(
+        "edges[0]: expected a link for the tensor from vertex 0 on device 0 to 1 on 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("solution", "reason"),
+    [
+        ([0, 1, 1], "expected the keys device and order, or device and priority, found a list of 3"),
+        ({}, "found none"),
+        ({"device": [0, 0, 0]}, "found 'device'"),
+        ({"device": [0, 0], "priority": [1, 1, 1]}, "device: expected 3 elements, one a node, found 2"),
+        ({"device": [0, 0, 2], "priority": [1, 1, 1]}, "device[2]: expected a device from 0 to 1, found 2"),
+        ({"device": [0, 0, True], "priority": [1, 1, 1]}, "device[2]: expected a device from 0 to 1, found true"),
+        ({"device": [0, 0, 0], "priority": [1, 1]}, "priority: expected a list of 3 numbers, found a list of 2"),
+        ({"device": [0, 0, 0], "priority": [1, float("nan"), 1]}, "priority[1]: expected a finite number"),
+        ({"device": [0, 0, 0], "priority": [1, 10**400, 1]}, "priority[1]: expected a finite number"),
+        ({"device": [0, 0, 0], "order": [[0, 1, 2]]}, "order: expected 2 lists, one a device, found a list of 1"),
+        ({"device": [0, 0, 0], "order": [[0, 1, 2], None]}, "order: expected 2 lists"),
+        ({"device": [0, 0, 0], "order": [[0, 1], []]}, "order: expected every vertex once, vertex 2 is missing"),
+        (
+            {"device": [0, 0, 0], "order": [[0, 1, 1], []]},
+            "order[0][2]: expected every vertex once, found vertex 1 again",
+        ),
+        ({"device": [0, 0, 0], "order": [[0, 1], [2]]}, "order[1][0]: expected a vertex of device 1, found vertex 2"),
+        ({"device": [0, 0, 0], "order": [[0, 1, 3], []]}, "order[0][2]: expected a vertex from 0 to 2, found 3"),
+    ],
+)
+def test_what_is_no_solution_is_told_why(solution, reason):
+    verdict = verify(fork(), solution)
+    assert (verdict.feasible, verdict.cost) == (False, None)
+    assert reason in verdict.violations[0]
+
+
+@pytest.mark.parametrize("links", ["independent", "queue", "share"])
+def test_the_simulation_in_c_finds_the_same_makespan(links):
+    draw = random.Random(f"simulation {links}")
+    ended = {"order": 0, "priority": 0, "msr": 0}
+    for _ in range(340):
+        instance = draw_instance(draw, 9, links=links)
+        device = draw_devices(draw, instance)
+        simulator, form = Simulator(instance), draw.choice(sorted(ended))
+        if form == "priority":
+            priority = [draw.choice([0, 1, 2.5]) for _ in device]
+            execution, solution = simulator.by_priority(device, priority), {"device": device, "priority": priority}
+        elif form == "order":
+            parts = draw_order(draw, instance, device)
+            execution = simulator.in_order(device, [v for part in parts for v in part])
+            solution = {"device": device, "order": parts}
+        else:
+            execution = simulator.by_successors(device, (1, 1, 1, 5))
+            parts = [[v for v in execution.sequence.tolist() if device[v] == d] for d in range(instance.devices)]
+            solution = {"device": device, "order": parts}
+        verdict = verify(instance, solution)
+        if verdict.cost is not None:
+            assert verdict.cost == execution.makespan
+            ended[form] += 1
+        elif form == "order":
+            assert execution.makespan == float("inf")
+    assert min(ended.values()) > 70

@@ -1,0 +1,73 @@
+"""Small random instances of ``scheduling``, and schedules for them that can be run."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from instances import InputError
+from instances.scheduling import Instance, parse
+
+
+def draw_document(draw: random.Random, most_nodes: int = 8, **options: str) -> dict[str, Any]:
+    """A document whose every feature is drawn, too; it may contradict itself."""
+    n, k = draw.randint(1, most_nodes), draw.randint(1, 3)
+    whole, dense = draw.random() < 0.6, draw.random()
+
+    def number(least: int, most: int) -> float:
+        return draw.randint(least, most) if whole else draw.uniform(least, most)
+
+    name = draw.sample(range(n), n)
+    edges = [[name[u], name[v], number(0, 6)] for v in range(n) for u in range(v) if draw.random() < dense]
+    draw.shuffle(edges)
+    subset = [sorted(draw.sample(range(k), draw.randint(1, k))) for _ in range(n)]
+    bandwidth = [[0 if draw.random() < 0.05 else number(1, 4) for _ in range(k)] for _ in range(k)]
+    kinds = {"links": ["independent", "queue", "share"], "holding": ["waiting", "reserved"]}
+    return {
+        "format": "shardmark/scheduling/1",
+        "options": {**{key: draw.choice(values) for key, values in kinds.items()}, **options},
+        "nodes": {
+            "complexity": [number(0, 9) for _ in range(n)],
+            "colocation": [draw.choice([None, None, 0, 1]) for _ in range(n)],
+            "devices": [devices if draw.random() < 0.3 else None for devices in subset],
+        },
+        "edges": edges,
+        "devices": {
+            "speed": [number(1, 4) for _ in range(k)],
+            "memory": [draw.choice([None, None, number(2, 20)]) for _ in range(k)],
+        },
+        "bandwidth": [[None if i == j else x for j, x in enumerate(row)] for i, row in enumerate(bandwidth)],
+    }
+
+
+def draw_instance(draw: random.Random, most_nodes: int = 8, **options: str) -> Instance:
+    """An instance that does not contradict itself."""
+    while True:
+        try:
+            return parse(draw_document(draw, most_nodes, **options), "drawn")
+        except InputError:
+            continue
+
+
+def draw_devices(draw: random.Random, instance: Instance) -> list[int]:
+    """A device for each vertex that its group may use."""
+    chosen = [
+        draw.choice(range(instance.devices) if number < 0 else instance.unit_choices[number].tolist())
+        for number in instance.unit_choice.tolist()
+    ]
+    return [chosen[unit] for unit in instance.unit.tolist()]
+
+
+def draw_order(draw: random.Random, instance: Instance, device: list[int]) -> list[list[int]]:
+    """An order on each device that a random topological order of all vertices gives."""
+    waiting = [len(instance.graph.predecessors(v)) for v in range(instance.nodes)]
+    ready = [v for v, count in enumerate(waiting) if not count]
+    order: list[list[int]] = [[] for _ in range(instance.devices)]
+    while ready:
+        v = ready.pop(draw.randrange(len(ready)))
+        order[device[v]].append(v)
+        for w in instance.graph.successors(v).tolist():
+            waiting[w] -= 1
+            if not waiting[w]:
+                ready.append(w)
+    return order
