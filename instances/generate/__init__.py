@@ -10,7 +10,16 @@ from typing import Any
 
 from instances.columns import describe
 from instances.errors import InputError
-from instances.generate import hand_solved, inception, menus, model_graphs, operators, random_graphs, sharding
+from instances.generate import (
+    hand_solved,
+    inception,
+    menus,
+    model_graphs,
+    operators,
+    random_graphs,
+    sharding,
+    training_graphs,
+)
 from instances.generate.draws import Draws
 
 __all__ = ["MEANING", "Family", "families"]
@@ -85,6 +94,7 @@ MEANING: Mapping[str, str] = {
     "costs_from": "sizes of which a random fraction adds to a node's cost: all (of all tensors), own (of its own)",
     "cpus": "CPUs to place on",
     "crosscut": "layers this far apart must agree on their strategies, 0: none",
+    "devices": "devices to run on",
     "depth": "layers of the network: 50, 101 or 152",
     "expert_groups": "separate operators that the experts of a layer are computed in",
     "experts": "experts of a layer",
@@ -123,6 +133,7 @@ REGAL = "partial reconstruction of the REGAL graphs, Archer et al. 2024, Appendi
 TRAP = "Archer et al. 2024, Lemma B.2 and Remark B.3"
 MTPP = "Archer et al. 2024, Section 2"
 ALPA = "cost model after Zheng et al., OSDI 2022"
+TABLE_1 = "after Mayer et al., DIDL 2017, Table 1 and Section 5.1"
 DEVICES = "after the operator graphs of Tarnawski et al., NeurIPS 2020"
 CONTEST = "after the instances of the ASPLOS/EuroSys 2025 contest"
 
@@ -143,7 +154,7 @@ LSTM: Parameters = {"layers": 2, "steps": 20, "batch": 64, "width": 1024, "vocab
 @cache
 def families() -> Mapping[str, Family]:
     """Every family by its name."""
-    every = [*_random(), *_graphs(), *_shards(), *_solved(), *_placed()]
+    every = [*_random(), *_graphs(), *_shards(), *_solved(), *_placed(), *_scheduled()]
     return {family.name: family for family in every}
 
 
@@ -201,4 +212,13 @@ def _placed() -> list[Family]:
         Family("sandwich", "placement", {}, f.sandwich),
         Family("operators", "placement", {**shape, **devices}, f.operators, DEVICES),
         Family("inception", "placement", {**INCEPTION, **devices}, inception.inception, DEVICES),
+    ]
+
+
+def _scheduled() -> list[Family]:
+    f, simulated = training_graphs, {"devices": 50}
+    return [
+        Family("convolutional-training", "scheduling", {**simulated}, f.convolutional, TABLE_1),
+        Family("recurrent-training", "scheduling", {**simulated}, f.recurrent, TABLE_1),
+        Family("dynamic-recurrent-training", "scheduling", {**simulated}, f.dynamic_recurrent, TABLE_1),
     ]
