@@ -27,6 +27,7 @@ HEADERS = (
     "placing.h",
     "simulate.h",
     "heft.h",
+    "rearrange.h",
 )
 INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
 SOURCES = (
@@ -49,6 +50,7 @@ SOURCES = (
     "placing.c",
     "simulate.c",
     "heft.c",
+    "rearrange.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")
 READER_SOURCES = ("scan.c", "digest.c")

@@ -139,8 +139,7 @@ static void settle(struct heft *heft, int32_t v, const int64_t *member_start, co
     heft->used[d] += heft->groups->need[unit];
 }
 
-/* Vertices by group: unit u has those at start[u] .. start[u + 1] - 1 of `member`. */
-static void by_unit(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member) {
+void units_of(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member) {
     for (int32_t v = 0; v < nodes; v++)
         start[unit[v] + 2]++;
     for (int32_t u = 0; u < nodes; u++)
@@ -174,7 +173,7 @@ int shard_heft(const struct shard_system *system, const struct shard_groups *gro
     heft.used = calloc(k + 1, sizeof *heft.used);
     int status = SHARD_NO_MEMORY;
     if (member_start && member && heft.timelines && heft.used) {
-        by_unit(system->nodes, groups->unit, member_start, member);
+        units_of(system->nodes, groups->unit, member_start, member);
         status = assign_all(&heft, order, member_start, member);
     }
     for (size_t d = 0; heft.timelines && d < k; d++)

@@ -35,4 +35,10 @@ int shard_heft(const struct shard_system *system, const struct shard_groups *gro
                int32_t *device, double *start);
 /* cffi: end */
 
+/* Vertices by group: unit u has those at start[u] .. start[u + 1] - 1 of `member`.
+ *
+ *   start   out, nodes + 2 elements, zeros to begin with
+ *   member  out, nodes elements */
+void units_of(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member);
+
 #endif

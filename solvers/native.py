@@ -705,35 +705,34 @@ class Simulator:
         """An idle device starts the vertex of the greatest score of Equation (13), ``weights`` alpha to delta."""
         return self._run(device, lib.SHARD_BY_SUCCESSORS, weights=weights, rank=rank)
 
-    def heft(self, order: Index, need: ArrayLike) -> Index:
-        """The device of each vertex, shape (n,), each where it finishes earliest; see ``heft.h``.
+    def heft(self, order: Index) -> Index:
+        """The device of each vertex, shape (n,), in a topological order each where it finishes earliest: ``heft.h``."""
+        n = len(self._numbers)
+        device = np.full(n, -1, dtype=np.int32)
+        groups, _columns = self._groups()
+        _check(lib.shard_heft(self._system, groups, _in(self._column(order, n)), _out(device), _out(np.empty(n))))
+        return device
 
-        ``order``  shape (n,), int32: a topological order
-        ``need``   shape (units,): sizes of all that each group of the instance reads
-        """
-        instance, n = self.instance, len(self._numbers)
-        start, tail = instance.graph.in_csr
-        choices = instance.unit_choices
-        choice_start = np.cumsum([0, *map(len, choices)], dtype=np.int64)
+    def _groups(self) -> tuple[Any, list[Any]]:
+        """What vertices read and what must share a device, as the core sees it, and what has to stay alive as long."""
+        instance, choices = self.instance, self.instance.unit_choices
+        graph, units = instance.graph, len(instance.unit_choice)
+        inputs = self._by_tail[np.argsort(graph.head[self._by_tail], kind="stable")]
         listed = np.concatenate([*choices, np.zeros(0)]).astype(np.int32)
-        size = instance.size[np.argsort(instance.graph.head, kind="stable")]
-        units, numbers = instance.unit.astype(np.int32), instance.unit_choice.astype(np.int32)
+        read = np.bincount(instance.unit[graph.head], weights=instance.size, minlength=units)
         columns: list[NDArray[Any]] = [
-            start,
-            tail,
-            size,
-            units,
-            numbers,
-            choice_start,
+            graph.in_csr[0],
+            graph.tail[inputs],
+            instance.size[inputs],
+            instance.unit.astype(np.int32),
+            instance.unit_choice.astype(np.int32),
+            np.cumsum([0, *map(len, choices)], dtype=np.int64),
             listed,
-            _floats(need, numbers.shape),
+            _floats(read, (units,)),
             instance.memory,
         ]
         pointers = [_in(column) for column in columns]
-        groups = ffi.new("struct shard_groups *", pointers)
-        device = np.full(n, -1, dtype=np.int32)
-        _check(lib.shard_heft(self._system, groups, _in(self._column(order, n)), _out(device), _out(np.empty(n))))
-        return device
+        return ffi.new("struct shard_groups *", pointers), pointers
 
     def _run(
         self,
@@ -766,6 +765,29 @@ class Simulator:
         if below is not None and len(column) and not 0 <= column.min() <= column.max() < below:
             raise ValueError(f"expected numbers from 0 to {below - 1}")
         return column
+
+
+class Rearranging:
+    """A partition and priorities that a search improves; every call releases the interpreter lock: ``rearrange.h``.
+
+    ``best_device, best_priority``  shape (n,), int32 and float64: the best so far, and ``best`` its makespan
+    """
+
+    def __init__(self, simulator: Simulator, device: ArrayLike, priority: ArrayLike, seed: int) -> None:
+        n = simulator.instance.nodes
+        self.device = _shaped(np.array(device, dtype=np.int32), (n,))
+        self.priority = _floats(np.array(priority), (n,))
+        self.best_device, self.best_priority, self.best = self.device.copy(), self.priority.copy(), math.inf
+        self._simulator, (self._groups, self._columns) = simulator, simulator._groups()
+        self._random = np.array([seed], dtype=np.uint64)
+
+    def search(self, moves: int, temperature: float) -> None:
+        """Try so many moves; longer makespans are accepted by their difference over ``temperature``."""
+        makespan, best = ffi.new("double *", math.inf), ffi.new("double *", self.best)
+        now = _out(self._random), _out(self.device), _out(self.priority), makespan
+        found = _out(self.best_device), _out(self.best_priority), best
+        _check(lib.shard_rearrange(self._simulator._system, self._groups, moves, temperature, *now, *found))
+        self.best = best[0]
 
 
 def _struct_of(devices: Devices) -> tuple[Any, list[Any]]:

@@ -8,7 +8,6 @@ from instances.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers.native import Simulator, kahn
 from solvers.scheduling._local import partitioner
-from solvers.scheduling._partition import Partition
 from solvers.scheduling._ranks import longest_behind
 
 
@@ -16,7 +15,7 @@ from solvers.scheduling._ranks import longest_behind
 def heft(instance: Instance, rng: np.random.Generator) -> Ints:
     """Assign vertices by upward rank where each finishes earliest; colocated ones follow the first of their group."""
     order = kahn(instance.graph, upward_rank(instance))
-    return Simulator(instance).heft(order, Partition(instance).need).astype(np.int64)
+    return Simulator(instance).heft(order).astype(np.int64)
 
 
 def upward_rank(instance: Instance) -> Floats:

@@ -1,0 +1,69 @@
+"""Searching devices and priorities, with the simulation as the inner loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from instances.columns import Floats, Ints
+from instances.scheduling import Instance
+from solvers.native import Rearranging, Simulator
+from solvers.registry import Run, solver
+from solvers.scheduling._local import path_computation_time
+from solvers.scheduling.critical_path import critical_path
+from solvers.scheduling.heft import heft
+
+#: Temperature at first and at last, as shares of the makespan begun with.
+HOT, COLD = 0.003, 0.00003
+
+#: Operations of a simulation, vertices and edges, between two looks at the time.
+SLICE = 3_000_000
+
+#: Share of the time that the search leaves unused.
+RESERVE = 0.02
+
+
+@solver(track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False)
+def search(instance: Instance, run: Run) -> None:
+    """Begin with HEFT, then move critical vertices, or exchange their priorities, as the simulation tells."""
+    starts = [(device, path_computation_time(instance, device)) for device in _partitions(instance, run)]
+    simulator = Simulator(instance)
+    begun = sorted(starts, key=lambda start: simulator.by_priority(*start).makespan)
+    best = math.inf
+    with ThreadPoolExecutor(run.cores) as pool:
+        searches = [_Search(instance, *begun[0], seed=run.seed * run.cores + i) for i in range(run.cores)]
+        total = run.remaining() * (1 - RESERVE)
+        while (left := run.remaining() - total * RESERVE) > 0:
+            for found in pool.map(lambda one: one.advance(1 - left / total), searches):
+                if found.best < best:
+                    best = found.best
+                    run.report({"device": found.best_device, "priority": found.best_priority}, best)
+
+
+def _partitions(instance: Instance, run: Run) -> Iterator[Ints]:
+    yield heft(instance, run.rng)
+    yield critical_path(instance, run.rng)
+
+
+@dataclass
+class _Search:
+    """One thread's search."""
+
+    instance: Instance
+    device: Ints
+    priority: Floats
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.state = Rearranging(Simulator(self.instance), self.device, self.priority, self.seed)
+        self.state.search(0, 0.0)
+        self.begun = self.state.best
+        self.moves = max(1, SLICE // max(1, self.instance.nodes + self.instance.edges))
+
+    def advance(self, done: float) -> Rearranging:
+        """A slice of moves when a share of the time is over."""
+        temperature = self.begun * HOT * (COLD / HOT) ** min(1.0, max(0.0, done))
+        self.state.search(self.moves, temperature)
+        return self.state
