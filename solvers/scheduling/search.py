@@ -16,7 +16,7 @@ from solvers.scheduling.critical_path import critical_path
 from solvers.scheduling.heft import heft
 
 #: Temperature at first and at last, as shares of the makespan begun with.
-HOT, COLD = 0.003, 0.00003
+HOT, COLD = 0.0005, 0.00001
 
 #: Operations of a simulation, vertices and edges, between two looks at the time.
 SLICE = 3_000_000
