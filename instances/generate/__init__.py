@@ -11,6 +11,7 @@ from typing import Any
 from instances.columns import describe
 from instances.errors import InputError
 from instances.generate import (
+    dataflows,
     hand_solved,
     inception,
     menus,
@@ -29,7 +30,7 @@ Parameter = int | float | str | None
 #: a running time may be measured as anything from nothing to twice what it is; and shares, chances and switches.
 MOST = {"nodes": 20_000, **dict.fromkeys(("jitter", "probability", "inside", "between", "rewiring", "tightness"), 1)}
 MOST |= dict.fromkeys(("joint", "loose", "training"), 1)
-MOST |= dict.fromkeys(("branching", "tied", "unsupported"), 1)
+MOST |= dict.fromkeys(("branching", "colocated", "restricted", "tied", "unsupported"), 1)
 #: Greatest values of all others: sums of products of them are far from the range of float64.
 MOST_INTEGER, MOST_FLOAT = 1_000_000, 10**15
 
@@ -91,6 +92,7 @@ MEANING: Mapping[str, str] = {
     "branching": "from 0, a chain, to 1: how far back operators read, and how many read twice",
     "classes": "classes that the network tells apart",
     "cost_spread": "standard deviation of the random fraction that adds to a node's cost",
+    "colocated": "share of nodes that must be on the device of two others",
     "costs_from": "sizes of which a random fraction adds to a node's cost: all (of all tensors), own (of its own)",
     "cpus": "CPUs to place on",
     "crosscut": "layers this far apart must agree on their strategies, 0: none",
@@ -100,12 +102,14 @@ MEANING: Mapping[str, str] = {
     "experts": "experts of a layer",
     "head_groups": "separate operators that the attention heads of a layer are computed in",
     "heads": "attention heads of a layer",
+    "holding": "when a tensor takes memory where it is read: waiting, reserved",
     "inside": "probability of an edge inside a group",
     "jitter": "relative spread of measured running times, 0.1: up to 10 percent more or less",
     "joint": "1: tensors that an operator reads change layout in one collective, an edge of higher arity",
     "largest_menu": "most strategies of a node",
     "layers": "layers of the network, of encoder and decoder each if it has both",
     "levels": "resolutions on the way down",
+    "links": "what tensors on one link do at the same time: independent, queue, share",
     "longest": "time steps that a node lives at most",
     "loose": "1: without the edge that nothing may cut (Remark B.3), 0: with it (Lemma B.2)",
     "memory_share": "fast memory of a block over (all parameters / stages + largest working set); absent: unlimited",
@@ -114,11 +118,15 @@ MEANING: Mapping[str, str] = {
     "nodes": "number of nodes",
     "pixels": "height and width of the image",
     "probability": "probability of an edge",
+    "reach": "how far back a node reads",
+    "reads": "nodes that a node reads at most",
+    "restricted": "share of nodes that may use some of the devices only",
     "rewiring": "probability that an edge of the ring leads elsewhere",
     "room": "memory of all accelerators over the sizes of all nodes",
     "sequence": "tokens of a sample",
     "size_mean": "mean size of a tensor",
     "size_spread": "standard deviation of the sizes of tensors",
+    "spare": "memory of a device over what its nodes read if all read the same; absent: unlimited",
     "stages": "blocks to partition into",
     "steps": "words of a sentence",
     "tied": "share of nodes that must be on the device of their neighbour",
@@ -133,6 +141,7 @@ REGAL = "partial reconstruction of the REGAL graphs, Archer et al. 2024, Appendi
 TRAP = "Archer et al. 2024, Lemma B.2 and Remark B.3"
 MTPP = "Archer et al. 2024, Section 2"
 ALPA = "cost model after Zheng et al., OSDI 2022"
+SIMULATED = "weights after Mayer et al., DIDL 2017, Section 5.1"
 TABLE_1 = "after Mayer et al., DIDL 2017, Table 1 and Section 5.1"
 DEVICES = "after the operator graphs of Tarnawski et al., NeurIPS 2020"
 CONTEST = "after the instances of the ASPLOS/EuroSys 2025 contest"
@@ -217,7 +226,13 @@ def _placed() -> list[Family]:
 
 def _scheduled() -> list[Family]:
     f, simulated = training_graphs, {"devices": 50}
+    shape: Parameters = {"nodes": 100, "devices": 8, "reads": 2, "reach": 12}
+    limits: Parameters = {"colocated": 0.2, "restricted": 0.1, "spare": None}
+    rules: Parameters = {"links": "independent", "holding": "waiting"}
     return [
+        Family("fork-join", "scheduling", {}, dataflows.fork_join),
+        Family("waiting-room", "scheduling", {}, dataflows.waiting_room),
+        Family("random-dataflow", "scheduling", {**shape, **limits, **rules}, dataflows.random_dataflow, SIMULATED),
         Family("convolutional-training", "scheduling", {**simulated}, f.convolutional, TABLE_1),
         Family("recurrent-training", "scheduling", {**simulated}, f.recurrent, TABLE_1),
         Family("dynamic-recurrent-training", "scheduling", {**simulated}, f.dynamic_recurrent, TABLE_1),

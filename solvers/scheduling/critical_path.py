@@ -7,33 +7,10 @@ import numpy as np
 from instances.columns import Ints
 from instances.scheduling import Instance
 from solvers.scheduling._local import partitioner
-from solvers.scheduling._partition import Partition
-from solvers.scheduling._ranks import longest_before, total_rank
+from solvers.scheduling._path import around_the_path
 
 
 @partitioner("critical-path", "Mayer et al. 2017, Section 3.2.2")
 def critical_path(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Assign the critical path to the fastest devices, other vertices to the least loaded ones: Equation (7).
-
-    The paper does not say in which order these are assigned: here those of greatest total rank come first.
-    """
-    partition = Partition(instance)
-    for v in longest_path(instance):
-        if partition.device[v] < 0:
-            choices = partition.choices(v)
-            partition.assign(v, int(choices[np.argmax(instance.speed[choices])]))
-    for v in np.argsort(-total_rank(instance.graph, instance.complexity), kind="stable").tolist():
-        if partition.device[v] < 0:
-            choices = partition.choices(v)
-            work = partition.work[instance.unit[v]] / instance.speed[choices]
-            partition.assign(v, int(choices[np.argmin(partition.load[choices] + work)]))
-    return partition.device
-
-
-def longest_path(instance: Instance) -> list[int]:
-    """The vertices of a path of greatest complexity, from its sink back to its source."""
-    rank = longest_before(instance.graph, instance.complexity)
-    path = [int(np.argmax(rank))] if instance.nodes else []
-    while path and len(before := instance.graph.predecessors(path[-1])):
-        path.append(int(before[np.argmax(rank[before])]))
-    return path
+    """Assign the critical path to the fastest devices, other vertices to the least loaded ones: Equation (7)."""
+    return around_the_path(instance)

@@ -11,9 +11,9 @@ from instances.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers.native import Rearranging, Simulator
 from solvers.registry import Run, solver
+from solvers.scheduling._heft import earliest_finish
 from solvers.scheduling._local import path_computation_time
-from solvers.scheduling.critical_path import critical_path
-from solvers.scheduling.heft import heft
+from solvers.scheduling._path import around_the_path
 
 #: Temperature at first and at last, as shares of the makespan begun with.
 HOT, COLD = 0.0005, 0.00001
@@ -28,7 +28,7 @@ RESERVE = 0.02
 @solver(track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False)
 def search(instance: Instance, run: Run) -> None:
     """Begin with HEFT, then move critical vertices, or exchange their priorities, as the simulation tells."""
-    starts = [(device, path_computation_time(instance, device)) for device in _partitions(instance, run)]
+    starts = [(device, path_computation_time(instance, device)) for device in _partitions(instance)]
     simulator = Simulator(instance)
     begun = sorted(starts, key=lambda start: simulator.by_priority(*start).makespan)
     best = math.inf
@@ -42,9 +42,9 @@ def search(instance: Instance, run: Run) -> None:
                     run.report({"device": found.best_device, "priority": found.best_priority}, best)
 
 
-def _partitions(instance: Instance, run: Run) -> Iterator[Ints]:
-    yield heft(instance, run.rng)
-    yield critical_path(instance, run.rng)
+def _partitions(instance: Instance) -> Iterator[Ints]:
+    yield earliest_finish(instance)
+    yield around_the_path(instance)
 
 
 @dataclass

@@ -1,0 +1,130 @@
+"""Data flow graphs for ``scheduling``: two that can be solved with pencil and paper, and a random family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from instances import scheduling
+from instances.columns import Ints
+from instances.generate.draws import Draws
+from instances.graph import Graph
+from instances.scheduling import Instance
+
+#: Vertices of a colocation group, and distinct sets of devices that vertices are restricted to.
+TOGETHER, SETS = 3, 4
+
+
+def fork_join(draws: Draws) -> Instance:
+    """A vertex that three others wait for and one that waits for these, the first and the last on the slower device.
+
+    Best: two of the three on the fast device. That is 2 for the first, then 1 for a tensor, 2 + 2 on the fast device
+    and 1 for a tensor back, while the other one takes 4; and 2 for the last: 10. Where tensors share a link the first
+    one arrives 1 later: 11.
+    """
+    return _solved(
+        [2, 4, 4, 4, 2],
+        [[0, v, 2] for v in (1, 2, 3)] + [[v, 4, 2] for v in (1, 2, 3)],
+        colocation=[0, None, None, None, 0],
+        devices=[[1], None, None, None, None],
+        speed=[2, 1],
+        bandwidth=2,
+    )
+
+
+def waiting_room(draws: Draws) -> Instance:
+    """Two vertices that send tensors to others, which take 4 each where no tensor must wait; bound to their devices.
+
+    So the second tensor may not arrive before the first reader has ended, at 2 + 4: a third vertex of 4 has to run
+    between the two senders, and the end is at 1 + 4 + 1 + 1 + 4 = 11; with room for both it would be 10.
+    """
+    return _solved(
+        [1, 1, 4, 4, 4],
+        [[0, 2, 2], [1, 3, 2]],
+        devices=[[0], [0], [1], [1], [0]],
+        speed=[1, 1],
+        memory=[None, 2],
+        bandwidth=2,
+    )
+
+
+def _solved(complexity: list[int], edges: list[list[int]], *, bandwidth: float, **columns: Any) -> Instance:
+    nodes: dict[str, Any] = {"complexity": complexity}
+    nodes |= {key: columns.pop(key) for key in ("colocation", "devices") if key in columns}
+    document = {"nodes": nodes, "edges": edges, "devices": columns, "bandwidth": bandwidth}
+    return scheduling.parse({"format": scheduling.FORMAT, **document}, "generate")
+
+
+def random_dataflow(
+    draws: Draws,
+    *,
+    nodes: int,
+    devices: int,
+    reads: int,
+    reach: int,
+    colocated: float,
+    restricted: float,
+    spare: float | None,
+    links: str,
+    holding: str,
+) -> Instance:
+    """Vertices that read some of the last few, with weights, speeds and bandwidths as Section 5.1 draws them.
+
+    Colocation groups have three members from anywhere. A group, or a vertex in none, that is restricted may use one of
+    four random sets of devices. Bandwidths differ by direction.
+    """
+    tail, head = _edges(draws, nodes, reads, reach)
+    size = draws.integers(1, 101, len(tail)).astype(np.float64)
+    colocation = _groups(draws, nodes, colocated)
+    choices, choice = _restrictions(draws, colocation, devices, restricted)
+    bandwidth = draws.integers(10, 61, devices * devices).reshape(devices, devices).astype(np.float64)
+    np.fill_diagonal(bandwidth, np.inf)
+    return Instance(
+        name="dataflow",
+        graph=Graph(nodes, tail, head),
+        node_names=tuple(map(str, range(nodes))),
+        complexity=draws.integers(1, 101, nodes).astype(np.float64),
+        size=size,
+        colocation=colocation,
+        choices=choices,
+        choice=choice,
+        device_names=tuple(f"device-{d}" for d in range(devices)),
+        speed=draws.integers(10, 101, devices).astype(np.float64),
+        memory=_memory(np.bincount(head, weights=size, minlength=nodes), devices, spare),
+        bandwidth=bandwidth,
+        links=links,
+        holding=holding,
+    )
+
+
+def _edges(draws: Draws, nodes: int, reads: int, reach: int) -> tuple[Ints, Ints]:
+    """Every vertex reads at most ``reads`` of the ``reach`` before it; those drawn twice count once."""
+    head = np.repeat(np.arange(nodes), reads)
+    back = 1 + (draws.uniform(len(head)) * np.minimum(reach, head)).astype(np.int64)
+    pairs = np.unique(np.stack([head, head - back])[:, head > 0], axis=1)
+    return pairs[1], pairs[0]
+
+
+def _groups(draws: Draws, nodes: int, colocated: float) -> Ints:
+    colocation = np.full(nodes, -1, dtype=np.int64)
+    chosen = draws.permutation(nodes)[: round(nodes * colocated)]
+    colocation[chosen] = np.arange(len(chosen)) // TOGETHER
+    return colocation
+
+
+def _restrictions(draws: Draws, colocation: Ints, devices: int, restricted: float) -> tuple[tuple[Ints, ...], Ints]:
+    """Sets of devices, and which of them each vertex is restricted to, its whole group the same; -1: none."""
+    order = [draws.permutation(devices) for _ in range(SETS)]
+    largest = draws.integers(1, max(2, devices), SETS).tolist()
+    choices = tuple(np.sort(devices_[:count]) for devices_, count in zip(order, largest, strict=True))
+    nodes = len(colocation)
+    chosen = np.where(draws.uniform(2 * nodes) < restricted, draws.integers(0, SETS, 2 * nodes), -1)
+    return choices, chosen[np.where(colocation >= 0, nodes + colocation, np.arange(nodes))]
+
+
+def _memory(read: Any, devices: int, spare: float | None) -> Any:
+    """``spare`` times what is read on a device if all read the same, but more than any vertex reads; None: no limit."""
+    if spare is None:
+        return np.full(devices, np.inf)
+    return np.full(devices, np.ceil(max(spare * read.sum() / devices, read.max(initial=0.0))) + 1)

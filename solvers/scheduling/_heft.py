@@ -1,0 +1,25 @@
+"""The partition of HEFT: each vertex where it finishes earliest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.scheduling import Instance
+from solvers.native import Simulator, kahn
+from solvers.scheduling._ranks import longest_behind
+
+
+def earliest_finish(instance: Instance) -> Ints:
+    """Devices of vertices, shape (n,), taken by upward rank; colocated ones follow the first of their group."""
+    return Simulator(instance).heft(kahn(instance.graph, upward_rank(instance))).astype(np.int64)
+
+
+def upward_rank(instance: Instance) -> Floats:
+    """The longest time from the start of each vertex to the end, times being means over devices and over links."""
+    between = instance.bandwidth[~np.eye(instance.devices, dtype=bool)]
+    linked = between[between > 0]
+    slowness = float((1 / linked).mean()) if len(linked) else 0.0
+    return longest_behind(
+        instance.graph, instance.complexity * float((1 / instance.speed).mean()), instance.size * slowness
+    )
