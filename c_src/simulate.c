@@ -457,6 +457,14 @@ static void begin(struct run *run) {
     start_idle(run);
 }
 
+/* What vertices that never ran would have sent never arrives. */
+static void forget_unsent(const struct run *run) {
+    const struct shard_system *system = &run->s->system;
+    for (int32_t v = 0; v < system->nodes; v++)
+        for (int64_t e = system->out_start[v]; isinf(run->start[v]) && e < system->out_start[v + 1]; e++)
+            run->arrival[e] = INFINITY;
+}
+
 int simulation_run(struct simulation *simulation, const struct shard_choice *choice, const int32_t *device,
                    double *start, double *finish, double *arrival, int32_t *sequence, int32_t *ran) {
     struct run run = {simulation, choice, device, start, finish, arrival, sequence, 0, 0, 0.0};
@@ -464,6 +472,8 @@ int simulation_run(struct simulation *simulation, const struct shard_choice *cho
     while (simulation->event_count > 0)
         next_round(&run);
     *ran = run.started;
+    if (run.started < simulation->system.nodes && arrival)
+        forget_unsent(&run);
     if (simulation->system.links != SHARD_INDEPENDENT)
         forget_links(simulation, device);
     return SHARD_OK;

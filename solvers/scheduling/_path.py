@@ -31,7 +31,8 @@ def around_the_path(instance: Instance) -> Ints:
 def longest_path(instance: Instance) -> list[int]:
     """The vertices of a path of greatest complexity, from its sink back to its source."""
     rank = longest_before(instance.graph, instance.complexity)
-    path = [int(np.argmax(rank))] if instance.nodes else []
+    sinks = np.flatnonzero(np.diff(instance.graph.out_csr[0]) == 0)
+    path = [int(sinks[np.argmax(rank[sinks])])] if len(sinks) else []
     while path and len(before := instance.graph.predecessors(path[-1])):
         path.append(int(before[np.argmax(rank[before])]))
     return path

@@ -1,0 +1,208 @@
+"""Partitioners and local schedulers against slow readings of the paper, and what all of them keep to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import schedules_slow as slow
+from schedules import draw_devices, draw_instance
+
+from harness.verify.scheduling import verify
+from instances import catalog, load
+from instances.columns import Ints
+from instances.scheduling import Instance, parse
+from solvers.native import Execution, Simulator, kahn
+from solvers.scheduling._heft import upward_rank
+from solvers.scheduling._local import SCHEDULERS, orders, path_computation_time, schedule
+from solvers.scheduling._path import longest_path
+from solvers.scheduling._ranks import total_rank
+from solvers.scheduling.batch_split import batch_split
+from solvers.scheduling.critical_path import critical_path
+from solvers.scheduling.dfs import dfs
+from solvers.scheduling.hash import hash_partition
+from solvers.scheduling.heft import heft
+from solvers.scheduling.mite import mite
+
+PARTITIONERS = (hash_partition, batch_split, critical_path, mite, dfs, heft)
+READINGS: dict[Callable[..., Ints], Callable[[Instance], list[int]]] = {
+    batch_split: slow.batch_split,
+    critical_path: lambda instance: slow.critical_path(instance, longest_path(instance)),
+    mite: slow.mite,
+    dfs: slow.dfs,
+    heft: lambda instance: slow.heft(instance, upward_rank(instance).tolist()),
+}
+
+
+def whole_instance(draw: random.Random, most_nodes: int = 9, **options: str) -> Instance:
+    """One whose sums are exact, whatever their order."""
+    while True:
+        instance = draw_instance(draw, most_nodes, **options)
+        if (np.concatenate([instance.complexity, instance.size, instance.speed]) % 1 == 0).all():
+            return instance
+
+
+@pytest.mark.parametrize("partition", READINGS)
+def test_partitions_are_those_of_a_slow_reading(partition: Callable[..., Ints]) -> None:
+    draw, several = random.Random(7), 0
+    for _ in range(120):
+        instance = whole_instance(draw)
+        found = partition(instance, np.random.default_rng(0)).tolist()
+        assert found == READINGS[partition](instance)
+        several += len(set(found)) > 1
+    assert several > 20
+
+
+def test_ranks_are_sums_along_the_longest_path() -> None:
+    draw = random.Random(8)
+    for _ in range(60):
+        instance = whole_instance(draw)
+        assert total_rank(instance.graph, instance.complexity).tolist() == slow.total(instance)
+
+
+def test_the_critical_path_is_one_of_the_longest_from_a_source_to_a_sink() -> None:
+    draw = random.Random(9)
+    for _ in range(60):
+        instance = whole_instance(draw)
+        every = list(slow.paths(instance))
+        found = longest_path(instance)[::-1]
+        longest = max(float(instance.complexity[path].sum()) for path in every)
+        assert float(instance.complexity[found].sum()) == longest
+        assert found in every
+
+
+def test_the_whole_critical_path_is_on_the_fastest_device() -> None:
+    instance = load(catalog.locate(catalog.find("convolutional-training")))
+    device = critical_path(instance, np.random.default_rng(0))
+    assert set(device[longest_path(instance)].tolist()) == {int(np.argmax(instance.speed))}
+
+
+def test_hashing_draws_by_memory_and_the_same_for_a_group() -> None:
+    nodes = {"complexity": [1] * 4000, "colocation": [v // 4 if v < 2000 else None for v in range(4000)]}
+    devices = {"speed": [1, 1, 1], "memory": [100, 300, None]}  # without a limit: as the largest
+    document = {"format": "shardmark/scheduling/1", "nodes": nodes, "edges": [], "devices": devices, "bandwidth": 1}
+    device = hash_partition(parse(document, "hash"), np.random.default_rng(3))
+    shares = np.bincount(device[2000:], minlength=3) / 2000
+    assert shares == pytest.approx([1 / 7, 3 / 7, 3 / 7], abs=0.04)
+    assert (device[:2000].reshape(-1, 4) == device[:2000:4, None]).all()
+    assert (hash_partition(parse(document, "hash"), np.random.default_rng(4)) != device).any()
+
+
+@pytest.mark.parametrize("partition", PARTITIONERS)
+def test_groups_and_restrictions_are_kept_and_memory_by_room(partition: Callable[..., Ints]) -> None:
+    draw, roomy, full = random.Random(10), 0, 0
+    for _ in range(150):
+        instance = draw_instance(draw, 12)
+        rng = np.random.default_rng(draw.randrange(100))
+        device = partition(instance, rng)
+        execution = schedule(instance, device, draw.choice(SCHEDULERS), rng)
+        verdict = verify(instance, {"device": device.tolist(), "order": orders(device, execution, instance.devices)})
+        assert not [words for words in verdict.violations if words.startswith("device[")]
+        if verdict.cost is not None:
+            assert verdict.cost == execution.makespan
+        read = np.bincount(device[instance.graph.head], weights=instance.size, minlength=instance.devices)
+        if (read < instance.memory).all():
+            assert not [words for words in verdict.violations if words.startswith("device ")]
+            roomy += 1
+        full += not verdict.feasible
+    assert roomy > 60
+    assert full
+
+
+@pytest.mark.parametrize("partition", PARTITIONERS)
+@pytest.mark.parametrize("name", [entry.id for entry in catalog.suite("tiny") if entry.track == "scheduling"])
+def test_pairs_solve_the_embedded_instances(name: str, partition: Callable[..., Ints]) -> None:
+    entry = catalog.find(name)
+    instance = load(catalog.locate(entry), **entry.options)
+    for scheduler in SCHEDULERS:
+        rng = np.random.default_rng(1)
+        device = partition(instance, rng)
+        execution = schedule(instance, device, scheduler, rng)
+        verdict = verify(instance, {"device": device.tolist(), "order": orders(device, execution, instance.devices)})
+        assert verdict.feasible, verdict.violations
+        assert verdict.cost == execution.makespan >= instance.simple_bound()
+        assert verdict.cost >= float(entry.published.get("best_cost", 0))
+
+
+def test_path_computation_times_are_those_of_equation_12() -> None:
+    draw = random.Random(11)
+    for _ in range(60):
+        instance = draw_instance(draw)
+        device = draw_devices(draw, instance)
+        expected = [slow.path_computation_time(instance, device, v) for v in range(instance.nodes)]
+        assert path_computation_time(
+            instance,
+            np.array(device),
+        ).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def keys(instance: Instance, device: list[int], execution: Execution, scheduler: str, v: int, now: float) -> float:
+    """What a scheduler compares vertices by."""
+    if scheduler == "msr":
+        return slow.successor_score(instance, device, execution, v, now)
+    return slow.path_computation_time(instance, device, v) if scheduler == "pct" else 0.0
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_idle_devices_pick_as_the_paper_says(scheduler: str) -> None:
+    draw, choices = random.Random(12), 0
+    for seed in range(100):
+        instance = whole_instance(draw)
+        instance = replace(instance, complexity=instance.complexity + 1)  # so that what has started is busy
+        device = draw_devices(draw, instance)
+        execution = schedule(instance, np.array(device), scheduler, np.random.default_rng(seed))
+        rank = np.random.default_rng(seed).permutation(instance.nodes)
+        started = execution.sequence.tolist()
+        for at, v in enumerate(started):
+            now = float(execution.start[v])
+            since = {w: slow.executable_since(instance, execution, w) for w in range(instance.nodes)}
+            left = [w for w in since if w not in started[:at] and device[w] == device[v] and since[w] <= now]
+            best = max(left, key=lambda w: (keys(instance, device, execution, scheduler, w, now), -since[w], -rank[w]))
+            assert v == best
+            choices += len(left) > 1
+    assert choices > 80
+
+
+def test_heft_takes_vertices_by_upward_rank() -> None:
+    draw = random.Random(13)
+    for _ in range(60):
+        instance = draw_instance(draw)
+        rank = upward_rank(instance)
+        order = kahn(instance.graph, rank)
+        assert (np.diff(rank[order]) <= 1e-9).all()
+
+
+def test_heft_fills_gaps() -> None:
+    """Vertex 2 waits for a tensor until 6 on the only device that may run it; vertex 3 runs there before."""
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": [1, 1, 9, 2], "devices": [[0], [1], [1], [1]]},
+        "edges": [[0, 2, 5]],
+        "devices": {"speed": [1, 1]},
+        "bandwidth": 1,
+    }
+    instance = parse(document, "gap")
+    assert heft(instance, np.random.default_rng(0)).tolist() == [0, 1, 1, 1]
+    nodes = {"complexity": [1, 9, 2], "devices": [[0], [1], None]}
+    document = {**document, "nodes": nodes, "edges": [[0, 1, 5]], "devices": {"speed": [1, 2]}}
+    assert heft(parse(document, "gap"), np.random.default_rng(0)).tolist() == [0, 1, 1]  # before 1, which starts at 6
+
+
+def test_weights_of_msr_change_what_it_picks() -> None:
+    """Vertices 0 and 1 are executable; 0 has two successors beside it, 1 has one that alone can start elsewhere."""
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": [1, 1, 1, 1, 1, 1]},
+        "edges": [[0, 2, 1], [0, 3, 1], [5, 2, 1], [5, 3, 1], [1, 4, 1]],
+        "devices": {"speed": [1, 1]},
+        "bandwidth": 1,
+    }
+    instance, device = parse(document, "msr"), [0, 0, 0, 0, 1, 0]
+    rank = [0, 1, 2, 3, 4, 5]
+    simulator = Simulator(instance)
+    assert simulator.by_successors(device, (1, 0, 0, 0), rank).sequence[0] == 0
+    assert simulator.by_successors(device, (1, 1, 1, 5), rank).sequence[0] == 1
+    assert simulator.by_successors(device, (0, 1, 0, 0), rank).sequence[0] == 1
