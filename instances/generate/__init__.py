@@ -27,10 +27,12 @@ __all__ = ["MEANING", "Family", "families"]
 
 Parameter = int | float | str | None
 #: Greatest values of parameters that have a limit of their own: random graphs draw a number for every pair of nodes;
-#: a running time may be measured as anything from nothing to twice what it is; and shares, chances and switches.
+#: a running time may be measured as anything from nothing to twice what it is; shares, chances and switches; and
+#: there is a bandwidth for every pair of devices.
 MOST = {"nodes": 20_000, **dict.fromkeys(("jitter", "probability", "inside", "between", "rewiring", "tightness"), 1)}
 MOST |= dict.fromkeys(("joint", "loose", "training"), 1)
 MOST |= dict.fromkeys(("branching", "colocated", "restricted", "tied", "unsupported"), 1)
+MOST |= {"devices": 2000, "reads": 1000}
 #: Greatest values of all others: sums of products of them are far from the range of float64.
 MOST_INTEGER, MOST_FLOAT = 1_000_000, 10**15
 
