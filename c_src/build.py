@@ -27,6 +27,7 @@ HEADERS = (
     "placing.h",
     "simulate.h",
     "heft.h",
+    "earliest.h",
     "rearrange.h",
 )
 INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
@@ -50,6 +51,7 @@ SOURCES = (
     "placing.c",
     "simulate.c",
     "heft.c",
+    "earliest.c",
     "rearrange.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")

@@ -713,6 +713,14 @@ class Simulator:
         _check(lib.shard_heft(self._system, groups, _in(self._column(order, n)), _out(device), _out(np.empty(n))))
         return device
 
+    def earliest(self, order: Index, window: int) -> Floats:
+        """A time before which no schedule starts each vertex on each device, shape (n, k): ``earliest.h``."""
+        start = np.empty((len(self._numbers), self.instance.devices))
+        groups, _columns = self._groups()
+        first = _in(self._column(order, len(self._numbers)))
+        _check(lib.shard_earliest(self._system, groups, first, window, _out(start)))
+        return start
+
     def _groups(self) -> tuple[Any, list[Any]]:
         """What vertices read and what must share a device, as the core sees it, and what has to stay alive as long."""
         instance, choices = self.instance, self.instance.unit_choices

@@ -1,0 +1,19 @@
+"""Lower bound: paths through the graph, where a device shared costs time in turn and one not shared a transfer."""
+
+from __future__ import annotations
+
+from instances.scheduling import Instance
+from solvers.registry import Run, bound
+from solvers.scheduling._earliest import proved, windows
+
+#: Share of the time left that the bound may take, as it is foreseen.
+SHARE = 0.3
+
+
+@bound(
+    track="scheduling", name="critical-path", source="Papadimitriou & Yannakakis 1990, for devices of several speeds"
+)
+def critical_path(instance: Instance, run: Run) -> None:
+    """Follow paths at the fastest speeds; vertices whose tensors come too late from elsewhere run in turn."""
+    run.bound(instance.simple_bound())
+    run.bound(proved(windows(instance, run.remaining() * SHARE).longest(), instance))

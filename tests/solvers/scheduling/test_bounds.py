@@ -1,0 +1,114 @@
+"""Lower bounds of ``scheduling``: against every schedule of small instances, and where the optimum is known."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from schedules import draw_document, draw_instance, optimum
+
+from instances import InputError
+from instances.scheduling import Instance, parse
+from solvers.registry import LocalRun
+from solvers.scheduling._earliest import merged, windows
+from solvers.scheduling.critical_path_bound import critical_path
+from solvers.scheduling.energetic import energetic
+from solvers.scheduling.energetic import in_turn as in_turn_on_one
+from solvers.scheduling.load import in_turn, load, restricted
+
+BOUNDS = (critical_path, energetic, load)
+
+
+def bound_by(method: Any, instance: Instance) -> float:
+    run = LocalRun()
+    method(instance, run)
+    assert all(math.isfinite(value) for value in run.bounds)
+    return max(run.bounds)
+
+
+def devices_alike(complexity: list[float], edges: list[list[float]], count: int, **columns: Any) -> Instance:
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": complexity, **columns},
+        "edges": edges,
+        "devices": {"speed": [1] * count},
+        "bandwidth": 1,
+    }
+    return parse(document, "test")
+
+
+def sparse(seed: int) -> Instance | None:
+    """Instances without groups, whose tensors are worth sending more often."""
+    draw = random.Random(seed)
+    document = draw_document(draw, 6)
+    document["nodes"]["colocation"] = None
+    document["edges"] = [edge for edge in document["edges"] if draw.random() < 0.6]
+    rows = [[None if width is None else 3 * (width or 1) for width in row] for row in document["bandwidth"]]
+    try:
+        return parse({**document, "bandwidth": rows}, "drawn")
+    except InputError:
+        return None
+
+
+def test_no_bound_is_above_the_optimum():
+    drawn = [*(draw_instance(random.Random(seed), 6) for seed in range(150)), *map(sparse, range(150))]
+    better = dict.fromkeys(BOUNDS, 0)
+    for instance in filter(None, drawn):
+        best = optimum(instance)
+        for method in BOUNDS:
+            found = bound_by(method, instance)
+            assert found <= best * (1 + 1e-12), (method.__name__, instance)
+            better[method] += found > instance.simple_bound() * (1 + 1e-9)
+    assert min(better.values()) >= 5
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_devices_that_stand_for_several_leave_the_bound_valid(most: int):
+    closer = 0
+    for seed in range(100):
+        instance = sparse(seed)
+        if instance is not None:
+            few = windows(merged(instance, most), 10.0)
+            assert few.longest() <= optimum(instance) * (1 + 1e-12)
+            closer += few.longest() > instance.simple_bound() * (1 + 1e-9)
+    assert closer
+
+
+def test_two_inputs_run_in_turn_where_a_transfer_takes_longer():
+    fork = devices_alike([2, 2, 1], [[0, 2, 9], [1, 2, 9]], 3)
+    assert bound_by(critical_path, fork) == pytest.approx(5) == optimum(fork)
+    near = devices_alike([2, 2, 1], [[0, 2, 1], [1, 2, 1]], 3)
+    assert bound_by(critical_path, near) == pytest.approx(4) == optimum(near)
+
+
+def test_a_transfer_that_restrictions_force_is_counted():
+    instance = devices_alike([1, 1, 1], [[0, 1, 4], [1, 2, 2]], 2, devices=[[0], [1], [0]])
+    assert bound_by(critical_path, instance) == pytest.approx(1 + 4 + 1 + 2 + 1)
+
+
+def test_what_runs_between_first_and_last_shares_all_devices():
+    edges = [[u, v, 0] for between in range(1, 5) for u, v in ((0, between), (between, 5))]
+    instance = devices_alike([3, 1, 1, 1, 1, 4], edges, 2)
+    assert bound_by(energetic, instance) == pytest.approx(3 + 4 / 2 + 4) == optimum(instance)
+    assert bound_by(critical_path, instance) == pytest.approx(3 + 1 + 4)
+
+
+def test_a_group_runs_in_turn_on_one_device():
+    instance = devices_alike([2, 3, 3, 1], [[0, 1, 0], [0, 2, 0], [2, 3, 0]], 3, colocation=[None, 0, 0, None])
+    assert in_turn_on_one(windows(instance, 1.0), np.array([1, 2])) == pytest.approx(2 + 3 + 3)
+    assert in_turn(instance) == pytest.approx(6)
+
+
+def test_load_finds_the_devices_that_have_to_do_most():
+    instance = devices_alike([4, 4, 5, 6, 1], [], 4, devices=[[0], [0, 1], [1], [2], None])
+    assert restricted(instance) == pytest.approx(13 / 2)
+    assert restricted(devices_alike([4, 4, 4, 4], [], 2)) == pytest.approx(8)
+    assert restricted(devices_alike([], [], 2)) == 0
+
+
+def test_bounds_know_graphs_without_vertices_and_without_work():
+    for instance in (devices_alike([], [], 2), devices_alike([0, 0], [[0, 1, 0]], 2)):
+        assert [bound_by(method, instance) for method in BOUNDS] == [0, 0, 0]
