@@ -119,8 +119,28 @@ class Strips:
     rows: Sequence[tuple[str, Sequence[Dot]]]
 
 
+@dataclass(frozen=True)
+class Length:
+    """A mean from 0 on, and the standard deviation around it; ``colour`` as that of a `Line`."""
+
+    name: str
+    value: float
+    deviation: float
+    colour: int
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A bar for each of several means."""
+
+    title: str
+    caption: str
+    axis: str
+    rows: Sequence[Length]
+
+
 #: What a page can draw.
-Picture = Plot | Ladder | Strips
+Picture = Plot | Ladder | Strips | Bars
 
 
 @dataclass(frozen=True)

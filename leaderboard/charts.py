@@ -145,7 +145,10 @@ def _name(words: str, left: int, y: float) -> Markup:
 
 @dataclass(frozen=True)
 class Bar:
-    """A row of a ranking: a dot at ``value``, and a bar down to ``floor``, what is certified, if that is known."""
+    """A row of a ranking: a dot at ``value``, and a bar down to ``floor``, what is certified, if that is known.
+
+    ``whisker`` has the ends of a line around the dot.
+    """
 
     name: str
     href: str | None
@@ -154,14 +157,15 @@ class Bar:
     words: str
     title: str
     style: str
+    whisker: tuple[float, float] | None = None
 
 
-def ranking(bars: Sequence[Bar], width: int, axis: str) -> Markup:
-    """A row a name, one shared axis of fractions up to 1."""
+def ranking(bars: Sequence[Bar], width: int, axis: str, scale: Scale | None = None) -> Markup:
+    """A row a name, one shared axis: by default of fractions up to 1."""
     left, right, row = (150, 66, 28) if width > NARROW else (104, 50, 30)
     top, bottom = 8, 40
     low = lowest([value for bar in bars for value in (bar.value, bar.floor) if value is not None])
-    scale = linear(low, 1.0, "{:.4g}".format)
+    scale = scale or linear(low, 1.0, "{:.4g}".format)
     height = top + row * len(bars) + bottom
     inner = width - left - right
 
@@ -186,6 +190,8 @@ def _bar(bar: Bar, x: Callable[[float], float], y: float, left: int, width: int)
         span = x(bar.value) - x(bar.floor)
         marks.append(tag("rect", class_="span", x=x(bar.floor), y=y - 4, width=span, height=8, rx=4))
         marks.append(tag("line", class_="floor", x1=x(bar.floor), x2=x(bar.floor), y1=y - 7, y2=y + 7))
+    if bar.whisker is not None:
+        marks.append(tag("line", class_="floor", x1=x(bar.whisker[0]), x2=x(bar.whisker[1]), y1=y, y2=y))
     marks.append(tag("circle", class_="dot", cx=x(bar.value), cy=y, r=5.5))
     value = text(bar.words, float(width), y + 4.5, class_="value", text_anchor="end")
     return tag("a", tag("g", *marks, _name(bar.name, left, y), value, class_=f"series {bar.style}"), href=bar.href)

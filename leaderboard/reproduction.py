@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.report import PAPER, Axis, Ladder, Line, Picture, Plot, Report, Strips, Table
+from harness.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Strips, Table
 from leaderboard import charts, others
 from leaderboard.build import MARKER, REPRODUCE, InputError, check, furnish, reproductions, unwritable
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
@@ -125,6 +125,8 @@ def figures(pictures: Sequence[Picture]) -> list[tuple[Picture, Markup]]:
 def _drawing(picture: Picture, wide: int) -> Markup:
     if isinstance(picture, Ladder):
         return ladder(picture, wide)
+    if isinstance(picture, Bars):
+        return bars(picture, wide)
     return strips(picture, wide) if isinstance(picture, Strips) else plot(picture, wide)
 
 
@@ -156,6 +158,25 @@ def ladder(picture: Ladder, wide: int) -> Markup:
         for bracket in picture.brackets
     ]
     return charts.responsive(lambda width: charts.ranking(bars, width, picture.axis), wide)
+
+
+def bars(picture: Bars, wide: int) -> Markup:
+    """A bar a mean, from 0 on, with its deviation."""
+    rows = [
+        Bar(
+            name=row.name,
+            href=None,
+            value=row.value,
+            floor=0.0,
+            words=short(row.value),
+            title=f"{row.name}: {row.value:.6g}, standard deviation {row.deviation:.3g}",
+            style=_style(row.colour),
+            whisker=(row.value - row.deviation, row.value + row.deviation),
+        )
+        for row in picture.rows
+    ]
+    scale = charts.linear(0.0, 1.04 * max((row.value + row.deviation for row in picture.rows), default=1.0))
+    return charts.responsive(lambda width: charts.ranking(rows, width, picture.axis, scale), wide)
 
 
 def plot(picture: Plot, wide: int) -> Markup:
