@@ -11,7 +11,22 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from harness.report import HERE, PAPER, Axis, Bracket, Dot, Ladder, Line, Plot, Report, Section, Strips, Table
+from harness.report import (
+    HERE,
+    PAPER,
+    Axis,
+    Bars,
+    Bracket,
+    Dot,
+    Ladder,
+    Length,
+    Line,
+    Plot,
+    Report,
+    Section,
+    Strips,
+    Table,
+)
 from harness.score import InputError, Tables
 from leaderboard import charts
 from leaderboard.build import build
@@ -263,3 +278,17 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="expected a folder"):
             write(REPORT, place)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_bars_begin_at_zero_and_have_their_deviations(tmp_path: Path) -> None:
+    rows = [Length("fast", 10.0, 2.0, 1), Length("slow", 40.0, 0.0, 2)]
+    section = Section("Bars", pictures=[Bars("Means", "Of all.", "makespan", rows)])
+    page = ET.parse(write(replace(REPORT, sections=[section]), tmp_path / "site")).getroot()
+    wide = next(element for element in page.iter() if element.tag.endswith("svg"))
+    spans = [float(element.get("width", 0)) for element in of_class(wide, "span")]
+    whiskers = [
+        float(e.get("x2", 0)) - float(e.get("x1", 0)) for e in of_class(wide, "floor") if e.get("y1") == e.get("y2")
+    ]
+    assert spans[1] == pytest.approx(4 * spans[0], rel=1e-2)
+    assert whiskers == [pytest.approx(0.4 * spans[0], rel=2e-2), 0]
+    assert "slow: 40, standard deviation 0" in words(wide)

@@ -1,0 +1,132 @@
+"""The reproduction of Figure 3: what runs, means and deviations, what of failures and contradictions counts."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli
+from harness.report import HERE, PAPER, Bars, Report, Table
+from harness.reproduce import Cell, Run, scheduling
+from harness.show import report as on_screen
+from instances import InputError, load
+
+NETWORK = "convolutional-training"
+SMALL = replace(scheduling.DEFAULTS, runs=2, seed=3, networks=(NETWORK,), bounds=("load",))
+#: Makespans of some pairs on the two draws.
+COSTS = {"hash-fifo": (40.0, 44.0), "critical-path-pct": (20.0, 22.0), "heft-pct": (10.0, 14.0), "search": (9.0, 14.0)}
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+    return scheduling.plan(SMALL, tmp_path_factory.mktemp("graphs"))
+
+
+def carried_out(cells: list[Cell], **costs: tuple[float | None, ...]) -> list[Run]:
+    """Runs that found these costs, and bounds of 8; a cost of None: nothing was found, and the run crashed."""
+    runs = []
+    for cell in cells:
+        draw = cell.seed - SMALL.seed
+        cost = {**COSTS, **costs}.get(cell.method, (100.0, 100.0))[draw] if cell.kind == "solver" else None
+        bound = 8.0 if cell.kind == "bound" else None
+        status = "ok" if cost or bound else "crash"
+        runs.append(Run(cell, status, "of a test", 1.0, cost, 0.5, bound, 0.5, False))
+    return runs
+
+
+def table(report: Report, section: int, number: int = 0) -> Table:
+    return report.sections[section].tables[number]
+
+
+def row(found: Table, **keys: Any) -> dict[str, Any]:
+    (only,) = [dict(row) for row in found.rows if keys.items() <= row.items()]
+    return only
+
+
+def test_every_method_runs_on_every_draw_and_draws_repeat(cells: list[Cell], tmp_path: Path) -> None:
+    methods = [(cell.kind, cell.method) for cell in cells[: len(cells) // 2]]
+    assert methods == [("solver", name) for name in (*scheduling.PAIRS, "search")] + [("bound", "load")]
+    assert len(scheduling.PAIRS) == 18
+    assert [(cell.problem.id, cell.seed) for cell in cells[:: len(methods)]] == [(f"{NETWORK}-{s}", s) for s in (3, 4)]
+    drawn = [load(cell.problem.path) for cell in (cells[0], cells[-1])]
+    assert [(x.nodes, x.edges, x.devices) for x in drawn] == [(347, 531, 50)] * 2
+    assert (drawn[0].speed != drawn[1].speed).any()
+    again = scheduling.plan(replace(SMALL, runs=1), tmp_path)
+    assert again[0].problem.path.name == cells[0].problem.path.name
+    assert again[0].problem.path.read_bytes() == cells[0].problem.path.read_bytes()
+
+
+def test_the_default_is_the_paper_s_experiment() -> None:
+    settings = scheduling.DEFAULTS
+    assert (settings.runs, len(settings.networks), scheduling.published()["devices"]) == (10, 3, 50)
+
+
+def test_other_networks_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--networks: expected some of convolutional-training, .*, found 'chain'"):
+        scheduling.plan(replace(SMALL, networks=("chain",)), tmp_path)
+
+
+def test_means_and_deviations_are_those_of_the_draws(cells: list[Cell]) -> None:
+    report = scheduling.report(SMALL, carried_out(cells))
+    found = row(table(report, 1), partitioner="heft", scheduler="pct")
+    assert found["mean"] == 12
+    assert found["deviation"] == pytest.approx(math.sqrt(8))
+    assert (found["least"], found["greatest"], found["draws"], found["/ best pair"]) == (10, 14, 2, 1)
+    assert found["/ bound"] == pytest.approx((10 / 8 + 14 / 8) / 2)
+    assert row(table(report, 1), partitioner="search")["/ best pair"] == pytest.approx((0.9 + 1) / 2)
+    (bars,) = report.sections[1].pictures
+    assert isinstance(bars, Bars)
+    assert [bar.name for bar in bars.rows] == [*scheduling.PAIRS, "search"]
+    assert {bar.colour for bar in bars.rows if bar.name.endswith("-msr")} == {3}
+
+
+def test_ratios_stand_beside_those_of_the_paper(cells: list[Cell]) -> None:
+    report = scheduling.report(SMALL, carried_out(cells))
+    ours, theirs = (row(table(report, 0), figures=whose) for whose in (HERE, PAPER))
+    assert (theirs["best pair"], theirs["worst pair"], theirs["worst / best"]) == ("critical-path-pct", "hash-fifo", 4)
+    assert ours["best pair"] == "heft-pct"
+    assert ours["worst / best"] == pytest.approx(100 / 12)
+    assert ours["hash-fifo / critical-path-pct"] == 2
+    assert ours["critical-path-pct / best"] == pytest.approx(21 / 12)
+    beyond = row(table(report, 0, 1), solver="search")
+    assert beyond["gain, %"] == pytest.approx(100 * (1 - 11.5 / 21))
+    assert (beyond["beaten"], beyond["draws"], beyond["bound"]) == (1, 2, 8)
+    assert "takes 2.00 times as long as critical-path-pct, up to 4 in the paper" in on_screen(report)
+
+
+def test_what_failed_is_left_out_and_named(cells: list[Cell]) -> None:
+    report = scheduling.report(SMALL, carried_out(cells, **{"heft-pct": (10.0, None), "hash-fifo": (None, None)}))
+    found = row(table(report, 1), partitioner="heft", scheduler="pct")
+    assert (found["mean"], found["deviation"], found["draws"]) == (10, 0, 1)
+    assert not [x for x in table(report, 1).rows if (x["partitioner"], x["scheduler"]) == ("hash", "fifo")]
+    assert row(table(report, 0), figures=HERE)["hash-fifo / critical-path-pct"] is None
+    assert any(note.startswith("hash-fifo: 2 of its runs ended as crash") for note in report.notes)
+
+
+def test_nothing_found_is_no_error(cells: list[Cell]) -> None:
+    nothing = [replace(run, status="crash", cost=None, bound=None) for run in carried_out(cells)]
+    report = scheduling.report(SMALL, nothing)
+    assert not report.sections[1].pictures
+    assert on_screen(report)
+
+
+@pytest.mark.usefixtures("posix_for_auto")
+def test_some_pairs_run_under_the_referee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling, "PAIRS", ("hash-fifo", "critical-path-pct"))
+    command = ["reproduce", "scheduling", "--networks", NETWORK, "--runs", "1", "--solvers", "heft-pct", "--json"]
+    command += ["--bounds", "load", "--timeout", "30", "--results", str(tmp_path / "results")]
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        status = cli.main([*command, "--output", str(tmp_path / "site")])
+    assert status == 0, err.getvalue()
+    found = json.loads(out.getvalue())
+    rows = {row["partitioner"]: row for row in found["sections"][1]["tables"][0]["rows"]}
+    assert rows["hash"]["mean"] > rows["critical-path"]["mean"] > rows["heft-pct"]["mean"] > 0
+    assert 1 <= rows["heft-pct"]["/ bound"] < 3
+    assert "standard deviation" in Path(found["page"]).read_text()
