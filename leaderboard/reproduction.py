@@ -168,7 +168,7 @@ def bars(picture: Bars, wide: int) -> Markup:
             href=None,
             value=row.value,
             floor=0.0,
-            words=short(row.value),
+            words=f"{row.value:.4g}",
             title=f"{row.name}: {row.value:.6g}, standard deviation {row.deviation:.3g}",
             style=_style(row.colour),
             whisker=(row.value - row.deviation, row.value + row.deviation),

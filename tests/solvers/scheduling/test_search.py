@@ -1,0 +1,131 @@
+"""The search over devices and priorities: what it claims, what it keeps to, how good it is."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from schedules import draw_instance, optimum
+
+from harness.verify.scheduling import verify
+from instances import catalog, load
+from instances.generate import families
+from instances.scheduling import Instance
+from solvers.registry import LocalRun
+from solvers.scheduling._heft import earliest_finish
+from solvers.scheduling._local import path_computation_time, schedule
+from solvers.scheduling._path import around_the_path
+from solvers.scheduling.search import search
+
+
+class Claims(LocalRun):
+    """A run that keeps what its solutions are said to cost."""
+
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(**limits)
+        self.claimed: list[float | None] = []
+
+    def report(self, solution: Any, cost: float | None = None) -> None:
+        plain = {key: np.asarray(column).tolist() if key != "order" else column for key, column in solution.items()}
+        super().report(plain)
+        self.claimed.append(cost)
+
+
+def searched(instance: Instance, seconds: float, **limits: Any) -> Claims:
+    run = Claims(seconds=seconds, **limits)
+    search(instance, run)
+    return run
+
+
+def embedded(name: str) -> Instance:
+    entry = catalog.find(name)
+    instance: Instance = load(catalog.locate(entry), **entry.options)
+    return instance
+
+
+def roomy(draw: random.Random, most_nodes: int, **options: str) -> Instance:
+    """An instance on which any device holds all tensors at once, and all are linked."""
+    while True:
+        instance = draw_instance(draw, most_nodes, **options)
+        if (instance.memory > instance.size.sum()).all() and (instance.bandwidth > 0).all():
+            return instance
+
+
+def test_what_is_claimed_is_what_the_verifier_finds_and_it_falls() -> None:
+    draw = random.Random(21)
+    for seed in range(25):
+        instance = roomy(draw, 12)
+        run = searched(instance, 0.03, seed=seed)
+        verdicts = [verify(instance, solution) for solution in run.solutions]
+        assert run.claimed
+        assert all(verdict.feasible for verdict in verdicts)
+        assert [verdict.cost for verdict in verdicts] == run.claimed
+        assert all(later < before for before, later in zip(run.claimed, run.claimed[1:], strict=False))
+
+
+def test_comes_near_the_best_of_all_schedules_of_tiny_graphs() -> None:
+    draw, best, reached = random.Random(22), 0, []
+    for _ in range(20):
+        instance = roomy(draw, 5)
+        least, found = optimum(instance), searched(instance, 0.05).claimed[-1]
+        assert found is not None
+        assert found >= least * (1 - 1e-9)
+        best += found <= least * (1 + 1e-9)
+        reached.append(found / least if least else 1.0)
+    assert best >= 15
+    assert np.mean(reached) < 1.05
+
+
+@pytest.mark.parametrize(
+    "name", [e.id for e in catalog.suite("quick") if e.track == "scheduling" if e.id != "waiting-room"]
+)
+def test_embedded_instances_end_feasible_and_no_worse_than_what_it_begins_with(name: str) -> None:
+    instance = embedded(name)
+    run = searched(instance, 0.4)
+    verdict = verify(instance, run.solutions[-1])
+    assert verdict.feasible, verdict.violations
+    assert verdict.cost == run.claimed[-1]
+    for device in (earliest_finish(instance), around_the_path(instance)):
+        by_path = schedule(instance, device, "pct", np.random.default_rng(0)).makespan
+        assert verdict.cost is not None
+        assert verdict.cost <= by_path * (1 + 1e-9) or instance.links != "independent"
+    known = catalog.find(name).published.get("best_cost")
+    assert known is None or verdict.cost >= float(known) * (1 - 1e-9)
+
+
+def test_the_search_is_better_than_every_pair_of_the_paper_on_the_convolutional_network() -> None:
+    instance = embedded("convolutional-training")
+    found = searched(instance, 1.0).claimed[-1]
+    simulated = [
+        schedule(instance, earliest_finish(instance), name, np.random.default_rng(0)) for name in ("pct", "msr")
+    ]
+    assert found is not None
+    assert found < min(execution.makespan for execution in simulated)
+
+
+def test_tensors_without_a_link_are_never_sent() -> None:
+    """Two islands of devices: what reads each other has to be on one of them."""
+    plain = families()["random-dataflow"].build(5, nodes=30, devices=4, restricted=0.0)
+    bandwidth = plain.bandwidth.copy()
+    bandwidth[:2, 2:] = bandwidth[2:, :2] = 0
+    instance = replace(plain, bandwidth=bandwidth)
+    run = searched(instance, 0.2)
+    assert run.solutions
+    assert all(verify(instance, solution).feasible for solution in run.solutions)
+
+
+def test_priorities_are_at_first_the_paths_behind() -> None:
+    instance = embedded("dataflow-60")
+    time = path_computation_time(instance, earliest_finish(instance))
+    tail, head = instance.graph.tail, instance.graph.head
+    assert (time[tail] > time[head]).all()
+
+
+def test_a_single_vertex_goes_to_the_fastest_device() -> None:
+    draw = random.Random(23)
+    instance = next(x for x in (roomy(draw, 1) for _ in range(50)) if x.nodes == 1)
+    run = searched(instance, 0.1)
+    assert run.claimed[-1] == float(instance.complexity[0] / instance.fastest()[0])
