@@ -206,3 +206,15 @@ def test_weights_of_msr_change_what_it_picks() -> None:
     assert simulator.by_successors(device, (1, 0, 0, 0), rank).sequence[0] == 0
     assert simulator.by_successors(device, (1, 1, 1, 5), rank).sequence[0] == 1
     assert simulator.by_successors(device, (0, 1, 0, 0), rank).sequence[0] == 1
+
+
+@pytest.mark.parametrize("partition", PARTITIONERS)
+def test_a_graph_without_vertices_is_scheduled(partition: Callable[..., Ints]) -> None:
+    nodes, devices = {"complexity": []}, {"speed": [1, 2], "memory": [0, None]}
+    document = {"format": "shardmark/scheduling/1", "nodes": nodes, "edges": [], "devices": devices, "bandwidth": 1}
+    instance, rng = parse(document, "nothing"), np.random.default_rng(0)
+    device = partition(instance, rng)
+    for scheduler in SCHEDULERS:
+        execution = schedule(instance, device, scheduler, rng)
+        verdict = verify(instance, {"device": device.tolist(), "order": orders(device, execution, 2)})
+        assert (verdict.feasible, verdict.cost, execution.makespan) == (True, 0, 0)
