@@ -1,0 +1,213 @@
+"""The model of schedules for CP-SAT: optional intervals on devices that do not overlap, transfers between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Floats, Ints
+from instances.scheduling import Instance
+from solvers.registry import Run
+from solvers.scheduling._earliest import Windows, proved
+
+#: Units of time that a schedule may take; and what rounding all times down takes off a makespan, at most, as a share.
+FINEST, EXACT = 2**44, 1e-10
+
+#: CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
+STRATEGIES = 8
+
+#: Seconds kept back for the end.
+RESERVE = 0.2
+
+
+class Search(Protocol):
+    """What is known: the best makespan, the devices and a sequence of its vertices; and who takes new schedules."""
+
+    best: float
+    device: Ints
+    sequence: Ints
+
+    def offer(self, device: Ints, sequence: Ints) -> None:
+        """Take devices of all vertices, and a topological order in which they start."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Units of time: ``whole`` ones if every time is a multiple of them, else times are rounded down to them.
+
+    ``most``  no schedule that is sought takes more
+    """
+
+    unit: Fraction
+    whole: bool
+    most: int
+
+    def units(self, amount: Floats, rate: Floats) -> Ints:
+        """Times of amounts at rates, shape (amounts, rates), at most one above ``most``; rates may be infinite."""
+        if self.whole:
+            exact = [[int(_quotient(a, r) / self.unit) for r in rate.tolist()] for a in amount.tolist()]
+            table = np.minimum(np.array(exact, dtype=object).reshape(len(amount), len(rate)), self.most + 1)
+        else:
+            table = np.floor(np.minimum(amount[:, None] / rate / float(self.unit) * (1 - 1e-15), self.most + 1))
+        return table.astype(np.int64)
+
+
+def clock(instance: Instance, longest: float) -> Clock:
+    """A common unit of all times, if fewer than `FINEST` pass until a time; else one that is fine enough."""
+    common = 1
+    rates = instance.bandwidth[(instance.bandwidth > 0) & np.isfinite(instance.bandwidth)]
+    for amounts, each in ((instance.complexity, instance.speed), (instance.size, rates)):
+        for amount, rate in product(np.unique(amounts).tolist(), np.unique(each).tolist()):
+            common = math.lcm(common, _quotient(amount, rate).denominator)
+            if common * longest > FINEST:
+                steps = min(FINEST, int(2 * (instance.nodes + 1) / EXACT))
+                return Clock(Fraction(longest) / steps, False, steps + 1)
+    return Clock(Fraction(1, common), True, math.ceil(Fraction(longest) * common) + 1)
+
+
+def _quotient(amount: float, rate: float) -> Fraction:
+    return Fraction(amount) / Fraction(rate) if math.isfinite(rate) else Fraction(0)
+
+
+def solve(instance: Instance, both: Windows, search: Search, run: Run) -> None:
+    """Search until the time is over, hand in schedules and bounds."""
+    model = Model(instance, both, search.best if math.isfinite(search.best) else _surely(instance))
+    if math.isfinite(search.best):
+        model.hint(search.device, search.sequence)
+    engine = model.module.CpSolver()
+    engine.parameters.num_workers = run.cores
+    engine.parameters.random_seed = run.seed % 2**31
+    engine.parameters.interleave_search = run.cores < STRATEGIES
+    engine.parameters.max_time_in_seconds = max(0.0, run.remaining() - RESERVE)
+    engine.best_bound_callback = lambda bound: run.bound(model.proved(bound))
+    status = engine.solve(model.model, model.listener(search))
+    if status in (model.module.OPTIMAL, model.module.FEASIBLE, model.module.UNKNOWN):
+        run.bound(model.proved(engine.best_objective_bound))
+
+
+def _surely(instance: Instance) -> float:
+    """A time within which all can run one after another on the slowest devices, if it can at all."""
+    linked = instance.bandwidth[(instance.bandwidth > 0) & np.isfinite(instance.bandwidth)]
+    sent = instance.size.sum() / linked.min() if len(linked) else 0.0
+    return float(instance.complexity.sum() / instance.speed.min() + sent) or 1.0
+
+
+class Model:
+    """A literal for each unit and device, an integer start for each vertex; the least makespan is sought."""
+
+    def __init__(self, instance: Instance, both: Windows, longest: float) -> None:
+        from ortools.sat.python import cp_model
+
+        self.instance, self.module, self.model = instance, cp_model, cp_model.CpModel()
+        self.clock = clock(instance, longest)
+        self.most = self.clock.most
+        self.time = self.clock.units(instance.complexity, instance.speed).tolist()
+        rates, place = np.unique(np.where(instance.bandwidth > 0, instance.bandwidth, np.inf), return_inverse=True)
+        self._sizes, self._rate = self.clock.units(instance.size, rates), place.reshape(instance.bandwidth.shape)
+        self.literals = [self._literals(number) for number in instance.unit_choice.tolist()]
+        self.makespan = self.model.new_int_var(0, self.most, "")
+        self.model.minimize(self.makespan)
+        self.start = [self.model.new_int_var(0, self.most, "") for _ in range(instance.nodes)]
+        self.end = self._run()
+        self._send()
+        self._bound(both)
+
+    def _literals(self, number: int) -> dict[int, Any]:
+        """A literal for each device that a unit may use."""
+        every = range(self.instance.devices)
+        literals = {
+            d: self.model.new_bool_var("")
+            for d in (every if number < 0 else self.instance.unit_choices[number].tolist())
+        }
+        self.model.add_exactly_one(literals.values())
+        return literals
+
+    def _of(self, v: int) -> dict[int, Any]:
+        literals: dict[int, Any] = self.literals[self.instance.unit[v]]
+        return literals
+
+    def _run(self) -> list[Any]:
+        """Vertices of a device do not overlap; when each vertex ends."""
+        time = self.time
+        on: list[list[Any]] = [[] for _ in range(self.instance.devices)]
+        ends = []
+        for v, start in enumerate(self.start):
+            for d, literal in self._of(v).items():
+                on[d].append(self.model.new_optional_fixed_size_interval_var(start, time[v][d], literal, ""))
+            ends.append(start + sum(time[v][d] * literal for d, literal in self._of(v).items()))
+            self.model.add(ends[v] <= self.makespan)
+        for d, intervals in enumerate(on):
+            self.model.add_no_overlap(intervals)
+            load = [time[v][d] * self._of(v)[d] for v in range(len(time)) if d in self._of(v)]
+            self.model.add(sum(load) <= self.makespan)
+        return ends
+
+    def _send(self) -> None:
+        """Tensors arrive before their readers start."""
+        graph = self.instance.graph
+        for e, (u, v) in enumerate(zip(graph.tail.tolist(), graph.head.tolist(), strict=True)):
+            self.model.add(self.end[u] <= self.start[v])
+            if self.instance.unit[u] == self.instance.unit[v] or not self.instance.size[e]:
+                continue
+            for (a, left), (b, reached) in product(self._of(u).items(), self._of(v).items()):
+                if not self.instance.bandwidth[a, b]:
+                    self.model.add_bool_or(~left, ~reached)
+                elif delay := self._delay(e, a, b):
+                    self.model.add(self.end[u] + delay <= self.start[v]).only_enforce_if(left, reached)
+
+    def _delay(self, e: int, a: int, b: int) -> int:
+        """What a tensor takes from one device to another; nothing within one."""
+        return int(self._sizes[e, self._rate[a, b]])
+
+    def _bound(self, both: Windows) -> None:
+        """Heads and tails, on each device if they are known there; none longer than a makespan that is known."""
+        unit = float(self.clock.unit)
+        start, behind = both.start, both.behind
+        if both.instance.devices < self.instance.devices:
+            every = (1, self.instance.devices)
+            start, behind = np.tile(both.head[:, None], every), np.tile(both.tail[:, None], every)
+        for v in range(self.instance.nodes):
+            for d, literal in self._of(v).items():
+                head, tail = (min(self.most, proved(ends[v, d], self.instance) / unit) for ends in (start, behind))
+                self.model.add(self.start[v] >= math.floor(head)).only_enforce_if(literal)
+                self.model.add(self.end[v] + math.floor(tail) <= self.makespan).only_enforce_if(literal)
+
+    def proved(self, bound: float) -> float:
+        """What a bound means for times that were rounded down: no more than they are."""
+        return float(bound * self.clock.unit) * (1 - 1e-12)
+
+    def hint(self, device: Ints, sequence: Ints) -> None:
+        """Begin with vertices on these devices, in an order of all."""
+        graph, free = self.instance.graph, [0] * self.instance.devices
+        into = np.split(np.argsort(graph.head, kind="stable"), graph.in_csr[0][1:-1])
+        end = [0] * self.instance.nodes
+        for v in sequence.tolist():
+            d = int(device[v])
+            tails = ((e, int(graph.tail[e])) for e in into[v].tolist())
+            start = max(free[d], max((end[u] + self._delay(e, int(device[u]), d) for e, u in tails), default=0))
+            free[d] = end[v] = start + self.time[v][d]
+            self.model.add_hint(self.start[v], start)
+        for unit, v in enumerate(np.unique(self.instance.unit, return_index=True)[1].tolist()):
+            for d, literal in self.literals[unit].items():
+                self.model.add_hint(literal, d == device[v])
+        self.model.add_hint(self.makespan, max(end))
+
+    def listener(self, search: Search) -> Any:
+        """Hands schedules on as they are found: vertices by start, then end, then as the graph has them."""
+        place: NDArray[np.int64] = np.empty(self.instance.nodes, dtype=np.int64)
+        place[self.instance.graph.topological_order] = np.arange(self.instance.nodes)
+        model = self
+
+        class Listener(self.module.CpSolverSolutionCallback):  # type: ignore[name-defined]
+            def on_solution_callback(self) -> None:
+                start, end = (np.array([self.value(x) for x in column]) for column in (model.start, model.end))
+                chosen = [next(d for d, x in of.items() if self.boolean_value(x)) for of in model.literals]
+                search.offer(np.array(chosen)[model.instance.unit], np.lexsort((place, end, start)))
+
+        return Listener()

@@ -1,0 +1,133 @@
+"""``cp-sat`` of ``scheduling``: against every schedule of small instances, with and without what its model lacks."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from schedules import draw_devices, draw_document, draw_instance, draw_order, optimum
+
+from harness.verify import verify
+from instances import InputError
+from instances.generate import families
+from instances.scheduling import Instance, parse
+from solvers.native import Simulator
+from solvers.registry import Declined, LocalRun
+from solvers.scheduling._disjunctive import clock
+from solvers.scheduling._holding import fits
+from solvers.scheduling.cp_sat import cp_sat
+
+
+def draw_plain(seed: int, most_nodes: int) -> Instance | None:
+    """An instance as the model has it, in which sending tensors pays now and then."""
+    draw = random.Random(seed)
+    document = draw_document(draw, most_nodes, links="independent")
+    document["devices"]["memory"] = None
+    document["edges"] = [edge for edge in document["edges"] if draw.random() < 0.6]
+    if draw.random() < 0.7:
+        document["nodes"]["colocation"] = None
+        rows = document["bandwidth"]
+        document["bandwidth"] = [[None if width is None else 3 * width for width in row] for row in rows]
+    try:
+        return parse(document, "drawn")
+    except InputError:
+        return None
+
+
+class Claims(LocalRun):
+    """Keeps what is claimed, too."""
+
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(**limits)
+        self.claims: list[float] = []
+
+    def report(self, solution: Any, cost: float | None = None) -> None:
+        assert cost is not None
+        self.solutions.append(json.loads(json.dumps(solution, default=lambda array: np.asarray(array).tolist())))
+        self.claims.append(cost)
+
+
+def solved(instance: Instance) -> tuple[float, float]:
+    """The least makespan found, infinite if none, and the greatest bound; every schedule reported is as claimed."""
+    run = Claims(seconds=20)
+    cp_sat(instance, run)
+    for solution, cost in zip(run.solutions, run.claims, strict=True):
+        verdict = verify(instance, solution)
+        assert verdict.feasible, verdict
+        assert verdict.cost == pytest.approx(cost, rel=1e-9)
+    return min(run.claims, default=math.inf), max(run.bounds)
+
+
+def test_the_optimum_is_that_of_trying_everything():
+    drawn = [instance for seed in range(45) if (instance := draw_plain(seed, 7))]
+    assert len(drawn) >= 40
+    for instance in drawn:
+        cost, bound = solved(instance)
+        best = optimum(instance)
+        assert cost == pytest.approx(best, rel=1e-9)
+        assert best * (1 - 1e-9) <= bound <= best * (1 + 1e-12)
+
+
+def test_bounds_hold_and_schedules_can_be_run_whatever_the_options():
+    for seed in range(60):
+        instance = draw_instance(random.Random(seed), 5)
+        cost, bound = solved(instance)
+        best = optimum(instance)
+        assert bound <= best * (1 + 1e-12)
+        assert cost >= best * (1 - 1e-12)
+
+
+def test_the_first_schedule_is_improved_to_the_optimum():
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": [5, 5, 4, 4, 3, 3, 3]},
+        "edges": [],
+        "devices": {"speed": [1, 1, 1]},
+        "bandwidth": 1,
+    }
+    instance = parse(document, "lpt")  # longest first takes 11
+    run = Claims(seconds=20)
+    cp_sat(instance, run)
+    assert run.claims[0] == 11
+    assert solved(instance) == pytest.approx((9, 9))
+
+
+def test_large_graphs_are_declined():
+    with pytest.raises(Declined, match="constraints"):
+        cp_sat(families()["recurrent-training"].build(0), LocalRun())
+
+
+@pytest.mark.parametrize("holding", ["waiting", "reserved"])
+def test_memory_suffices_where_the_verifier_says_so(holding: str):
+    seen = set()
+    for seed in range(400):
+        draw = random.Random(seed)
+        instance = draw_instance(draw, 8, holding=holding)
+        device = draw_devices(draw, instance)
+        order = draw_order(draw, instance, device)
+        verdict = verify(instance, {"device": device, "order": order})
+        execution = Simulator(instance).in_order(device, [v for part in order for v in part])
+        if verdict.cost is not None:
+            assert fits(instance, np.array(device), execution) == verdict.feasible
+            seen.add(verdict.feasible)
+    assert seen == {True, False}
+
+
+def test_times_are_whole_if_they_can_be_and_never_rounded_up():
+    for seed in range(40):
+        instance = draw_instance(random.Random(seed), 6)
+        made = clock(instance, 100.0)
+        units = made.units(instance.complexity, instance.speed)
+        gaps = [
+            Fraction(amount) / Fraction(rate) - count * made.unit
+            for amount, counts in zip(instance.complexity.tolist(), units.tolist(), strict=True)
+            for rate, count in zip(instance.speed.tolist(), counts, strict=True)
+        ]
+        assert all(gap >= 0 for gap in gaps)
+        assert not made.whole or not any(gaps)
+        assert max(gaps, default=0) <= made.unit + Fraction(1, 10**11)
