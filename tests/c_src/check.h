@@ -1,6 +1,6 @@
 /* What the test programs of the C core share: failures that are counted, failing allocations, random numbers.
  *
- * Link with -Wl,--wrap=malloc. One file of a program includes it. */
+ * Link with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. One file of a program includes it. */
 #ifndef SHARD_CHECK_H
 #define SHARD_CHECK_H
 
@@ -23,13 +23,30 @@ static int granted = -1;
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
 
-void *__wrap_malloc(size_t size) {
-    if (granted == 0)
-        return NULL;
+/* Whether the next allocation is granted. */
+static int grant(void) {
     if (granted > 0)
         granted--;
-    return __real_malloc(size);
+    else if (granted == 0)
+        return 0;
+    return 1;
+}
+
+void *__wrap_malloc(size_t size) {
+    return grant() ? __real_malloc(size) : NULL;
+}
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return grant() ? __real_calloc(count, size) : NULL;
+}
+
+void *__wrap_realloc(void *old, size_t size) {
+    return grant() ? __real_realloc(old, size) : NULL;
 }
 
 static uint64_t state = 88172645463325252u;

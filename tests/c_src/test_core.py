@@ -19,6 +19,7 @@ PROGRAMS = {
     "neighbourhoods": (),  # it includes what it tests
     "splits": ("ideals", "ideals_split"),
     "placements": ("placing",),
+    "schedules": ("simulate", "heft", "rearrange"),
 }
 
 
@@ -48,7 +49,7 @@ def program(
 ) -> Path:
     """A test program with the kernels that it tests."""
     sources = [HERE / f"{request.param}.c", *(CORE / f"{name}.c" for name in PROGRAMS[request.param])]
-    strict = (*build.FLAGS, "-Wpedantic", "-Wconversion", *flags, "-Wl,--wrap=malloc")
+    strict = (*build.FLAGS, "-Wpedantic", "-Wconversion", *flags, "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc")
     return compiled(tmp_path_factory.mktemp("program") / request.param, sources, *strict)
 
 

@@ -1,0 +1,397 @@
+/* Simulation, HEFT and the search for schedules against their definitions; exits with 1 and a line for each
+ * thing that is wrong. With an argument it only expects one wrong result, so that whoever runs it can see
+ * that it would be noticed. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "check.h"
+#include "heft.h"
+#include "rearrange.h"
+#include "simulate.h"
+
+#define MOST_NODES 24
+#define MOST_EDGES (MOST_NODES * MOST_NODES)
+#define MOST_DEVICES 5
+#define ROUNDS 300
+
+/* All numbers are whole, speeds and bandwidths powers of 2: sums are exact unless links are shared. */
+struct problem {
+    struct shard_system system;
+    struct shard_groups groups;
+    int64_t out_start[MOST_NODES + 1], in_start[MOST_NODES + 1], choice_start[3];
+    int32_t out_head[MOST_EDGES], out_tail[MOST_EDGES], in_tail[MOST_EDGES];
+    double size[MOST_EDGES], in_size[MOST_EDGES];
+    double complexity[MOST_NODES], speed[MOST_DEVICES], bandwidth[MOST_DEVICES * MOST_DEVICES];
+    int32_t unit[MOST_NODES], choice[MOST_NODES], choice_device[2 * MOST_DEVICES];
+    double need[MOST_NODES], memory[MOST_DEVICES];
+    int32_t device[MOST_NODES], rank[MOST_NODES];
+    double priority[MOST_NODES];
+};
+
+/* What a simulation says. */
+struct outcome {
+    double start[MOST_NODES], finish[MOST_NODES], arrival[MOST_EDGES];
+    int32_t sequence[MOST_NODES], ran;
+};
+
+static void make_edges(struct problem *p) {
+    int64_t count = 0;
+    for (int32_t u = 0; u < p->system.nodes; u++) {
+        for (int32_t v = u + 1; v < p->system.nodes; v++) {
+            if (draw(5))
+                continue;
+            p->out_tail[count] = u;
+            p->out_head[count] = v;
+            p->size[count++] = draw(9);
+        }
+        p->out_start[u + 1] = count;
+    }
+    int64_t inputs = 0;
+    for (int32_t v = 0; v < p->system.nodes; v++) {
+        for (int64_t e = 0; e < count; e++) {
+            if (p->out_head[e] != v)
+                continue;
+            p->in_tail[inputs] = p->out_tail[e];
+            p->in_size[inputs++] = p->size[e];
+            p->need[p->unit[v]] += p->size[e];
+        }
+        p->in_start[v + 1] = inputs;
+    }
+}
+
+static void make_devices(struct problem *p, bool linked) {
+    const int32_t k = p->system.devices;
+    for (int32_t d = 0; d < k; d++) {
+        p->speed[d] = 1 << draw(3);
+        p->memory[d] = draw(2) ? (double)INFINITY : (double)draw(60);
+        for (int32_t to = 0; to < k; to++)
+            p->bandwidth[d * k + to] = d == to ? (double)INFINITY : !linked && !draw(12) ? 0.0 : 1 << draw(3);
+    }
+    for (int32_t set = 0; set < 2; set++) {
+        const int32_t first = draw(k);
+        p->choice_start[set + 1] = p->choice_start[set];
+        for (int32_t d = 0; d < k; d++)
+            if (d == first || draw(2))
+                p->choice_device[p->choice_start[set + 1]++] = d;
+    }
+}
+
+static bool allowed(const struct problem *p, int32_t v, int32_t d) {
+    const int32_t set = p->choice[p->unit[v]];
+    bool found = set < 0;
+    for (int64_t i = set < 0 ? 0 : p->choice_start[set]; i < (set < 0 ? 0 : p->choice_start[set + 1]); i++)
+        found = found || p->choice_device[i] == d;
+    return found;
+}
+
+static void make(struct problem *p, bool linked) {
+    memset(p, 0, sizeof *p);
+    p->system = (struct shard_system){1 + draw(MOST_NODES),
+                                      1 + draw(MOST_DEVICES),
+                                      p->out_start,
+                                      p->out_head,
+                                      p->size,
+                                      p->complexity,
+                                      p->speed,
+                                      p->bandwidth,
+                                      draw(3)};
+    p->groups = (struct shard_groups){p->in_start,     p->in_tail,       p->in_size, p->unit,  p->choice,
+                                      p->choice_start, p->choice_device, p->need,    p->memory};
+    int32_t units = 0;
+    make_devices(p, linked);
+    for (int32_t v = 0; v < p->system.nodes; v++) {
+        p->complexity[v] = 1 + draw(9);
+        p->unit[v] = v > 0 && !draw(4) ? p->unit[draw(v)] : units++;
+        p->choice[v] = draw(3) ? -1 : draw(2);
+        p->priority[v] = draw(4);
+        p->rank[v] = (v * 7 + 3) % 25; /* 7 and 25 have no common divisor: all different */
+    }
+    make_edges(p);
+    for (int32_t v = 0; v < p->system.nodes; v++) {
+        const int32_t first = draw(p->system.devices);
+        for (int32_t i = 0; i < p->system.devices; i++)
+            if (allowed(p, v, (first + i) % p->system.devices))
+                p->device[v] = (first + i) % p->system.devices;
+        for (int32_t u = 0; u < v; u++)
+            if (p->unit[u] == p->unit[v])
+                p->device[v] = p->device[u];
+    }
+}
+
+static double width(const struct problem *p, int32_t from, int32_t to) {
+    return p->bandwidth[from * p->system.devices + to];
+}
+
+static double ready_time(const struct problem *p, const struct outcome *o, int32_t v) {
+    double last = 0;
+    for (int64_t e = 0; e < p->out_start[p->system.nodes]; e++)
+        if (p->out_head[e] == v)
+            last = fmax(last, o->arrival[e]);
+    return last;
+}
+
+/* When a tensor could set out at the earliest if tensors queue: those before it on its link are through. */
+static double after_queue(const struct problem *p, const struct outcome *o, int64_t e) {
+    const int32_t from = p->device[p->out_tail[e]], to = p->device[p->out_head[e]];
+    double through = o->finish[p->out_tail[e]];
+    for (int64_t f = 0; f < p->out_start[p->system.nodes]; f++) {
+        const bool same =
+            p->device[p->out_tail[f]] == from && p->device[p->out_head[f]] == to && p->size[f] > 0;
+        if (!same || !(o->arrival[f] < o->arrival[e]))
+            continue;
+        CHECK(o->finish[p->out_tail[f]] <= o->finish[p->out_tail[e]]);
+        through = fmax(through, o->arrival[f]);
+    }
+    return through;
+}
+
+static void check_arrivals(const struct problem *p, const struct outcome *o) {
+    for (int64_t e = 0; e < p->out_start[p->system.nodes]; e++) {
+        const int32_t u = p->out_tail[e], from = p->device[u], to = p->device[p->out_head[e]];
+        const double sent = o->finish[u], takes = p->size[e] / width(p, from, to);
+        if (isinf(sent) || from == to || p->size[e] == 0)
+            CHECK(o->arrival[e] == sent);
+        else if (width(p, from, to) == 0)
+            CHECK(isinf(o->arrival[e]));
+        else if (p->system.links == SHARD_INDEPENDENT)
+            CHECK(o->arrival[e] == sent + takes);
+        else if (p->system.links == SHARD_QUEUE)
+            CHECK(o->arrival[e] == after_queue(p, o, e) + takes);
+        else
+            CHECK(o->arrival[e] >= (sent + takes) * (1 - 1e-12) && isfinite(o->arrival[e]));
+    }
+}
+
+/* How long the device of a vertex computes from a time on until the vertex starts. */
+static double busy_before(const struct problem *p, const struct outcome *o, int32_t v, double from) {
+    double busy = 0;
+    for (int32_t w = 0; w < p->system.nodes; w++)
+        if (p->device[w] == p->device[v] && isfinite(o->start[w]) && o->start[w] < o->start[v])
+            busy += fmax(0, fmin(o->finish[w], o->start[v]) - fmax(o->start[w], from));
+    return busy;
+}
+
+static void check_vertex(const struct problem *p, const struct outcome *o, int32_t v, int32_t rule) {
+    const double ready = ready_time(p, o, v);
+    if (isinf(o->start[v])) {
+        CHECK(isinf(o->finish[v]) && (isinf(ready) || rule == SHARD_IN_ORDER));
+        return;
+    }
+    CHECK(o->start[v] >= ready && o->finish[v] == o->start[v] + p->complexity[v] / p->speed[p->device[v]]);
+    if (rule != SHARD_IN_ORDER)
+        CHECK(fabs(busy_before(p, o, v, ready) - (o->start[v] - ready)) <= 1e-9 * (1 + o->start[v]));
+    for (int32_t w = 0; w < p->system.nodes; w++) {
+        if (w == v || p->device[w] != p->device[v] || !(o->start[w] >= o->start[v]))
+            continue;
+        CHECK(o->start[w] >= o->finish[v]);
+        const double other = ready_time(p, o, w);
+        if (rule == SHARD_BY_PRIORITY && other <= o->start[v])
+            CHECK(p->priority[v] > p->priority[w] ||
+                  (p->priority[v] == p->priority[w] &&
+                   (ready < other || (ready == other && p->rank[v] < p->rank[w]))));
+        if (rule == SHARD_IN_ORDER)
+            CHECK(v < w);
+    }
+}
+
+static double run(const struct problem *p, int32_t rule, const int32_t *device, const double *priority,
+                  const int32_t *rank, struct outcome *o) {
+    int32_t order[MOST_NODES], count = 0;
+    for (int32_t d = 0; d < p->system.devices; d++)
+        for (int32_t v = 0; v < p->system.nodes; v++)
+            if (device[v] == d)
+                order[count++] = v;
+    const struct shard_choice choice = {rule, order, priority, rank, {1, 1, 1, 5}};
+    CHECK(shard_simulate(&p->system, &choice, device, o->start, o->finish, o->arrival, o->sequence,
+                         &o->ran) == SHARD_OK);
+    double makespan = 0;
+    for (int32_t v = 0; v < p->system.nodes; v++)
+        makespan = fmax(makespan, o->finish[v]);
+    return makespan;
+}
+
+static void check_simulation(const struct problem *p) {
+    for (int32_t rule = SHARD_IN_ORDER; rule <= SHARD_BY_SUCCESSORS; rule++) {
+        struct outcome o;
+        bool seen[MOST_NODES] = {false};
+        run(p, rule, p->device, p->priority, p->rank, &o);
+        for (int32_t i = 0; i < o.ran; i++) {
+            CHECK(!seen[o.sequence[i]] && isfinite(o.start[o.sequence[i]]));
+            CHECK(i == 0 || o.start[o.sequence[i - 1]] <= o.start[o.sequence[i]]);
+            seen[o.sequence[i]] = true;
+        }
+        check_arrivals(p, &o);
+        for (int32_t v = 0; v < p->system.nodes; v++) {
+            CHECK(seen[v] == isfinite(o.start[v]));
+            check_vertex(p, &o, v, rule);
+        }
+    }
+}
+
+/* The first time from which on a device is free for so long, with the vertices before v planned. */
+static double first_gap(const struct problem *p, const int32_t *device, const double *start, int32_t v,
+                        int32_t d) {
+    const double takes = p->complexity[v] / p->speed[d];
+    double ready = 0, best = INFINITY;
+    for (int64_t i = p->in_start[v]; i < p->in_start[v + 1]; i++) {
+        const int32_t u = p->in_tail[i];
+        const double made = start[u] + p->complexity[u] / p->speed[device[u]];
+        ready = fmax(ready, device[u] == d ? made : made + p->in_size[i] / width(p, device[u], d));
+    }
+    for (int32_t c = -1; c < v; c++) { /* at once, or when one that is planned there ends */
+        if (c >= 0 && device[c] != d)
+            continue;
+        const double time = c < 0 ? ready : start[c] + p->complexity[c] / p->speed[d];
+        bool fits = time >= ready;
+        for (int32_t w = 0; w < v; w++)
+            if (device[w] == d)
+                fits =
+                    fits && (time + takes <= start[w] || time >= start[w] + p->complexity[w] / p->speed[d]);
+        best = fits ? fmin(best, time) : best;
+    }
+    return best;
+}
+
+static void usage(const struct problem *p, const int32_t *device, int32_t until, double *used) {
+    memset(used, 0, MOST_DEVICES * sizeof *used);
+    bool counted[MOST_NODES] = {false};
+    for (int32_t v = 0; v < until; v++) {
+        used[device[v]] += counted[p->unit[v]] ? 0 : p->need[p->unit[v]];
+        counted[p->unit[v]] = true;
+    }
+}
+
+/* A device is as good as any other that the group may use and that has room, or the most of all. */
+static void check_chosen(const struct problem *p, const int32_t *device, const double *start, int32_t v) {
+    double used[MOST_DEVICES], most = -INFINITY;
+    usage(p, device, v, used);
+    for (int32_t d = 0; d < p->system.devices; d++)
+        most = allowed(p, v, d) ? fmax(most, p->memory[d] - used[d]) : most;
+    const double need = p->need[p->unit[v]], here = p->memory[device[v]] - used[device[v]];
+    CHECK(allowed(p, v, device[v]) && (here > need || here == most));
+    const double end = start[v] + p->complexity[v] / p->speed[device[v]];
+    for (int32_t d = 0; d < p->system.devices; d++) {
+        const double spare = p->memory[d] - used[d];
+        if (allowed(p, v, d) && (spare > need || (!(most > need) && spare == most)))
+            CHECK(end <= first_gap(p, device, start, v, d) + p->complexity[v] / p->speed[d]);
+    }
+}
+
+static void check_heft(const struct problem *p, int32_t *device) {
+    int32_t order[MOST_NODES];
+    double start[MOST_NODES];
+    for (int32_t v = 0; v < p->system.nodes; v++) {
+        order[v] = v;
+        device[v] = -1;
+    }
+    CHECK(shard_heft(&p->system, &p->groups, order, device, start) == SHARD_OK);
+    for (int32_t v = 0; v < p->system.nodes; v++) {
+        bool first = true;
+        for (int32_t u = 0; u < v; u++) {
+            CHECK(p->unit[u] != p->unit[v] || device[u] == device[v]);
+            first = first && p->unit[u] != p->unit[v];
+        }
+        CHECK(start[v] == first_gap(p, device, start, v, device[v]));
+        if (first)
+            check_chosen(p, device, start, v);
+    }
+}
+
+static void check_kept(const struct problem *p, const int32_t *before, const int32_t *device) {
+    double had[MOST_DEVICES], used[MOST_DEVICES];
+    usage(p, before, p->system.nodes, had);
+    usage(p, device, p->system.nodes, used);
+    for (int32_t d = 0; d < p->system.devices; d++)
+        CHECK(used[d] < p->memory[d] || used[d] <= had[d]);
+    for (int32_t v = 0; v < p->system.nodes; v++) {
+        CHECK(allowed(p, v, device[v]));
+        for (int32_t u = 0; u < v; u++)
+            CHECK(p->unit[u] != p->unit[v] || device[u] == device[v]);
+    }
+}
+
+static void check_search(const struct problem *p, const int32_t *begin) {
+    int32_t device[2][MOST_NODES], best_device[2][MOST_NODES] = {{0}}, rank[MOST_NODES];
+    double priority[2][MOST_NODES], best_priority[2][MOST_NODES] = {{0}};
+    double makespan[2] = {INFINITY, INFINITY}, best[2] = {INFINITY, INFINITY};
+    uint64_t random[2] = {5, 5};
+    struct outcome o;
+    for (int32_t v = 0; v < p->system.nodes; v++)
+        rank[v] = v;
+    const double begun = run(p, SHARD_BY_PRIORITY, begin, p->priority, rank, &o);
+    for (int twin = 0; twin < 2; twin++) {
+        memcpy(device[twin], begin, sizeof device[twin]);
+        memcpy(priority[twin], p->priority, sizeof priority[twin]);
+        CHECK(shard_rearrange(&p->system, &p->groups, 60, 1.0, random + twin, device[twin], priority[twin],
+                              makespan + twin, best_device[twin], best_priority[twin],
+                              best + twin) == SHARD_OK);
+    }
+    CHECK(best[0] <= begun && best[0] <= makespan[0]);
+    CHECK(best[0] == run(p, SHARD_BY_PRIORITY, best_device[0], best_priority[0], rank, &o));
+    CHECK(makespan[0] == run(p, SHARD_BY_PRIORITY, device[0], priority[0], rank, &o));
+    check_kept(p, begin, device[0]);
+    check_kept(p, begin, best_device[0]);
+    CHECK(random[0] == random[1] && best[0] == best[1] && makespan[0] == makespan[1]);
+    CHECK(!memcmp(best_device[0], best_device[1], (size_t)p->system.nodes * sizeof(int32_t)));
+}
+
+/* Every allocation fails once. */
+static void check_no_memory(void) {
+    struct problem p;
+    do
+        make(&p, true);
+    while (p.system.links == SHARD_INDEPENDENT || p.system.nodes < 9);
+    for (int call = 0; call < 3; call++) {
+        int status = SHARD_NO_MEMORY, allocations = 0;
+        for (; status == SHARD_NO_MEMORY && allocations < 60; allocations++) {
+            int32_t device[MOST_NODES], best_device[MOST_NODES], order[MOST_NODES];
+            double priority[MOST_NODES], best_priority[MOST_NODES], makespan = INFINITY, best = INFINITY;
+            uint64_t random = 1;
+            struct outcome o = {.ran = -1};
+            const struct shard_choice choice = {SHARD_BY_PRIORITY, order, p.priority, p.rank, {0}};
+            memcpy(device, p.device, sizeof device);
+            memcpy(priority, p.priority, sizeof priority);
+            for (int32_t v = 0; v < p.system.nodes; v++) {
+                order[v] = v;
+                device[v] = call == 1 ? -1 : device[v];
+            }
+            granted = allocations;
+            if (call == 0)
+                status = shard_simulate(&p.system, &choice, device, o.start, o.finish, o.arrival, o.sequence,
+                                        &o.ran);
+            if (call == 1)
+                status = shard_heft(&p.system, &p.groups, order, device, o.start);
+            if (call == 2)
+                status = shard_rearrange(&p.system, &p.groups, 5, 1.0, &random, device, priority, &makespan,
+                                         best_device, best_priority, &best);
+            granted = -1;
+            if (status == SHARD_NO_MEMORY)
+                CHECK(o.ran == -1 && isinf(best) && isinf(makespan) && random == 1);
+        }
+        CHECK(status == SHARD_OK && allocations > 4);
+    }
+}
+
+int main(int arguments, char **argument) {
+    (void)argument;
+    struct problem p;
+    if (arguments > 1) {
+        struct outcome o;
+        make(&p, true);
+        const double wrong = run(&p, SHARD_BY_PRIORITY, p.device, p.priority, p.rank, &o) + 1.0;
+        CHECK(wrong == run(&p, SHARD_BY_PRIORITY, p.device, p.priority, p.rank, &o));
+        return failures > 0;
+    }
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        int32_t device[MOST_NODES];
+        make(&p, false);
+        check_simulation(&p);
+        make(&p, true);
+        check_heft(&p, device);
+        check_search(&p, device);
+    }
+    check_no_memory();
+    return failures > 0;
+}
