@@ -14,9 +14,9 @@ from solvers.native import Simulator
 from solvers.registry import Declined, Run, solver
 from solvers.scheduling._disjunctive import solve
 from solvers.scheduling._earliest import proved, windows
+from solvers.scheduling._heft import earliest_finish
 from solvers.scheduling._holding import fits
 from solvers.scheduling._local import orders, path_computation_time
-from solvers.scheduling.heft import heft
 
 #: Constraints on pairs of devices that tensors pass between, and vertices on devices, that fit into a model.
 MOST = 100_000
@@ -37,7 +37,7 @@ def cp_sat(instance: Instance, run: Run) -> None:
         raise Declined(f"the model would have {pairs} constraints, more than {MOST}")
     run.bound(instance.simple_bound())
     search = _Search(instance, run)
-    device = heft(instance, run.rng)
+    device = earliest_finish(instance)
     started = search.simulator.by_priority(device, path_computation_time(instance, device))
     search.offer(device, started.sequence.astype(np.int64))
     both = windows(instance, run.remaining() * SHARE)
