@@ -24,6 +24,7 @@ struct row {
     double *behind; /* time from the start of u to that of v if u is on another device */
     double *beside; /* the same if u is on d */
     double *rest;   /* time from the end of u to the start of v if u is on d */
+    double *onward; /* the same if u is on another device: for each d, from each device */
 };
 
 struct work {
@@ -32,6 +33,7 @@ struct work {
     double *start;
     size_t k;
     double *slowness; /* of the links: to, from */
+    double *outwards; /* of the best link from each device */
     double *pace;     /* of the devices: time an operation */
     int32_t *place;   /* of each vertex in the order */
     int32_t *slot;    /* of each vertex: its row, NOT_SEEN or WAITING */
@@ -99,31 +101,45 @@ static double by_inputs(const struct work *work, int32_t v, size_t d) {
     return base;
 }
 
-/* Take the slowest way from u, not on d, to v on d, by the tensor to a vertex x or v itself. */
-static void widen(const struct work *work, int32_t u, int32_t x, double size, int32_t v, size_t d) {
+/* Time from the end of u on another device to the start of v on d, by the tensor that a vertex x reads: x is
+ * on d, or where u is, or elsewhere. Where u may be, the longest way counts. */
+static void widen(const struct work *work, int32_t u, const struct way *way, double *onward, size_t d) {
     const double *slowness = work->slowness + d * work->k;
-    const struct row *row = x == v ? NULL : work->rows + work->slot[x];
-    const double behind = row ? row->behind[d] : INFINITY;
-    const double beside = together(work, u, x) ? INFINITY : row ? row->beside[d] : 0;
+    const struct row *row = work->rows + work->slot[way->reader];
+    const double *start = work->start + (size_t)way->reader * work->k;
+    const double complexity = work->system->complexity[way->reader];
+    const bool same = together(work, u, way->reader);
     for (size_t from = 0; from < work->k; from++) {
-        const double time = fmin((size > 0 ? size * slowness[from] : 0) + beside, behind);
-        work->lag[from] = fmax(work->lag[from], time);
+        double time =
+            isinf(start[from]) ? INFINITY : complexity * work->pace[from] + row->onward[d * work->k + from];
+        if (!same) {
+            time = fmin(time, (way->size > 0 ? way->size * slowness[from] : 0) + row->beside[d]);
+            time = fmin(time, (way->size > 0 ? way->size * work->outwards[from] : 0) + row->behind[d]);
+        }
+        onward[from] = fmax(onward[from], time);
     }
 }
 
 /* Fill a row for u and one device of v; whether u has to be there for v to start as early as its base. */
 static bool fill(const struct work *work, struct row *row, int32_t u, int32_t v, size_t d) {
-    memset(work->lag, 0, work->k * sizeof *work->lag);
+    double *onward = row->onward + d * work->k;
+    memset(onward, 0, work->k * sizeof *onward);
     double rest = 0;
     for (int32_t i = work->first[u]; i >= 0; i = work->ways[i].next) {
-        const int32_t x = work->ways[i].reader;
-        if (x != v)
-            rest = fmax(rest, fmin(work->rows[work->slot[x]].beside[d], work->rows[work->slot[x]].behind[d]));
-        widen(work, u, x, work->ways[i].size, v, d);
+        const struct way *way = work->ways + i;
+        if (way->reader == v) {
+            transfers(work, way->size, d, work->lag);
+            for (size_t from = 0; from < work->k; from++)
+                onward[from] = fmax(onward[from], work->lag[from]);
+        } else {
+            const struct row *reader = work->rows + work->slot[way->reader];
+            rest = fmax(rest, fmin(reader->beside[d], reader->behind[d]));
+            widen(work, u, way, onward, d);
+        }
     }
-    row->away[d] = from_elsewhere(work, u, d, work->lag, row->behind + d);
-    if (together(work, u, v))
-        row->away[d] = row->behind[d] = INFINITY;
+    for (size_t from = 0; together(work, u, v) && from < work->k; from++)
+        onward[from] = INFINITY;
+    row->away[d] = from_elsewhere(work, u, d, onward, row->behind + d);
     row->rest[d] = rest;
     const bool allowed = !isinf(work->start[(size_t)u * work->k + d]);
     row->beside[d] = allowed ? work->system->complexity[u] * work->pace[d] + rest : INFINITY;
@@ -253,13 +269,18 @@ static void prepare(struct work *work, const int32_t *order, int32_t window, dou
         work->pace[from] = 1 / system->speed[from];
         for (size_t to = 0; to < work->k; to++)
             work->slowness[to * work->k + from] = 1 / system->bandwidth[from * work->k + to];
+        work->outwards[from] = INFINITY;
+        for (size_t to = 0; to < work->k; to++)
+            if (to != from)
+                work->outwards[from] = fmin(work->outwards[from], work->slowness[to * work->k + from]);
     }
     for (int32_t i = 0; i < system->nodes; i++) {
         work->place[order[i]] = i;
         work->slot[i] = NOT_SEEN;
     }
-    for (int32_t i = 0; i < window; i++, rows += 4 * work->k)
-        work->rows[i] = (struct row){rows, rows + work->k, rows + 2 * work->k, rows + 3 * work->k};
+    const size_t k = work->k;
+    for (int32_t i = 0; i < window; i++, rows += (4 + k) * k)
+        work->rows[i] = (struct row){rows, rows + k, rows + 2 * k, rows + 3 * k, rows + 4 * k};
 }
 
 int shard_earliest(const struct shard_system *system, const struct shard_groups *groups, const int32_t *order,
@@ -267,7 +288,7 @@ int shard_earliest(const struct shard_system *system, const struct shard_groups 
     const size_t n = (size_t)system->nodes;
     const size_t k = (size_t)system->devices;
     const size_t w = (size_t)window;
-    double *floats = malloc((k * k + 3 * k + 4 * w * k + 1) * sizeof *floats);
+    double *floats = malloc((k * k + 4 * k + w * (4 + k) * k + 1) * sizeof *floats);
     int32_t *numbers = malloc((4 * n + 3 * w + 1) * sizeof *numbers);
     struct row *rows = malloc((w + 1) * sizeof *rows);
     int64_t most = 0;
@@ -289,7 +310,8 @@ int shard_earliest(const struct shard_system *system, const struct shard_groups 
         work.seen = numbers + 4 * n;
         work.late = work.seen + w;
         work.by_start = work.late + w;
-        prepare(&work, order, window, work.lag + k);
+        work.outwards = work.lag + k;
+        prepare(&work, order, window, work.outwards + k);
         for (size_t i = 0; i < n; i++)
             start_of(&work, order[i], window);
     }
