@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from schedules import draw_devices, draw_instance
 from harness.verify.scheduling import verify
 from instances import catalog, load
 from instances.columns import Ints
+from instances.generate import families
 from instances.scheduling import Instance, parse
 from solvers.native import Execution, Simulator, kahn
 from solvers.scheduling._heft import upward_rank
@@ -218,3 +220,17 @@ def test_a_graph_without_vertices_is_scheduled(partition: Callable[..., Ints]) -
         execution = schedule(instance, device, scheduler, rng)
         verdict = verify(instance, {"device": device.tolist(), "order": orders(device, execution, 2)})
         assert (verdict.feasible, verdict.cost, execution.makespan) == (True, 0, 0)
+
+
+@pytest.mark.parametrize("partition", PARTITIONERS)
+def test_there_is_no_table_of_vertices_and_devices(partition: Callable[..., Ints]) -> None:
+    instance = families()["random-dataflow"].build(1, nodes=8000, devices=300, restricted=0.0)
+    rng = np.random.default_rng(0)
+    tracemalloc.start()
+    try:
+        device = partition(instance, rng)
+        schedule(instance, device, "pct", rng)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * instance.nodes * instance.devices / 2
