@@ -16,7 +16,14 @@ from tracked import benchmarks
 from instances.jsonfile import read_json
 from solvers.native import PipelineCore, kahn
 
-GROUPS = (benchmarks.Slicing, benchmarks.Reading, benchmarks.Verification, benchmarks.Overhead, benchmarks.Gaps)
+GROUPS = (
+    benchmarks.Slicing,
+    benchmarks.Simulation,
+    benchmarks.Reading,
+    benchmarks.Verification,
+    benchmarks.Overhead,
+    benchmarks.Gaps,
+)
 
 
 def cases(prefix: str) -> list[Any]:

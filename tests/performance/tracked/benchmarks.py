@@ -18,6 +18,7 @@ from harness.limits import Limits
 from harness.run import Job, Problem, perform
 from harness.verify import verify
 from harness.warden import Warden
+from instances.generate import families
 from instances.pipeline import Instance, parse
 from solvers import native
 from solvers.native import PipelineCore, kahn
@@ -83,6 +84,26 @@ class Slicing:
     def time_slice(self, case: str) -> None:
         """Slice the order."""
         self.core.slice(self.order)
+
+
+class Simulation:
+    """The event simulation of a data flow graph with 20,000 vertices on 50 devices, spread by chance."""
+
+    version = "1"
+    params = ("independent", "queue", "share")
+    param_names = ("links",)
+
+    def setup(self, links: str) -> None:
+        """Draw the graph, the devices of its vertices, and their priorities."""
+        dataflow = families()["random-dataflow"].build(1, nodes=20_000, devices=50, reach=500, links=links)
+        rng = np.random.Generator(np.random.PCG64(1))
+        self.simulator = native.Simulator(dataflow)
+        self.device = rng.integers(0, dataflow.devices, dataflow.nodes)
+        self.priority = rng.random(dataflow.nodes)
+
+    def time_simulate(self, links: str) -> None:
+        """One iteration, by priorities."""
+        self.simulator.by_priority(self.device, self.priority)
 
 
 class Reading:
