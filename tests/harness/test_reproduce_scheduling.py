@@ -98,6 +98,11 @@ def test_ratios_stand_beside_those_of_the_paper(cells: list[Cell]) -> None:
     beyond = row(table(report, 0, 1), solver="search")
     assert beyond["gain, %"] == pytest.approx(100 * (1 - 11.5 / 21))
     assert (beyond["beaten"], beyond["draws"], beyond["bound"]) == (1, 2, 8)
+    told = report.sections[0].words[-1]
+    assert (
+        told
+        == "search is below every pair on 1 of 2 draws, and 45.2 % below critical-path-pct in the mean of the networks."
+    )
     assert "takes 2.00 times as long as critical-path-pct, up to 4 in the paper" in on_screen(report)
 
 
