@@ -7,12 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from instances.columns import Floats, Ints
+from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
 from solvers.scheduling._earliest import Windows, proved, windows
 
 #: Share of the time left that heads and tails may take, as it is foreseen.
 SHARE = 0.3
+
+#: Pairs of vertices that a second suffices for, by far, to count the work before each.
+PACE = 50_000_000
 
 #: Beginnings and endings of windows that are looked at, each with each; and sets of devices.
 EDGES, SETS = 512, 32
@@ -22,11 +26,40 @@ EDGES, SETS = 512, 32
 def energetic(instance: Instance, run: Run) -> None:
     """Let the work that falls between heads and tails run on all devices at once, that of a group on one."""
     both = windows(instance, run.remaining() * SHARE)
-    found = max(both.longest(), *(in_turn(both, group) for group in _groups(instance)), instance.simple_bound())
+    head, tail, time = both.head, both.tail, instance.complexity / instance.fastest()
+    if instance.nodes**2 <= PACE * run.remaining() * SHARE:
+        graph = instance.graph
+        head = after_work(instance, graph, head, time)
+        tail = after_work(instance, Graph(graph.nodes, graph.head, graph.tail), tail, time)
+    found = max(both.longest(), *(in_turn(both, group) for group in _groups(instance)), 0.0)
+    found = max(found, float((head + time + tail).max(initial=0.0)))
     for vertices, speed in _shares(instance):
-        among = squeezed(both.head[vertices], both.tail[vertices], instance.complexity[vertices], speed)
-        found = max(found, among)
-    run.bound(proved(found, instance))
+        found = max(found, squeezed(head[vertices], tail[vertices], instance.complexity[vertices], speed))
+    run.bound(max(proved(found, instance), instance.simple_bound()))
+
+
+def after_work(instance: Instance, graph: Graph, head: Floats, time: Floats) -> Floats:
+    """Heads, shape (n,), that wait until all devices together have done the work of the vertices before.
+
+    Those of them that start no earlier than a moment have all their work done between it and the head. Which vertices
+    are before one stands in n bits, one a vertex by ascending head.
+    """
+    fastest = np.sort(instance.speed)[::-1].cumsum()
+    by_head = np.argsort(head, kind="stable")
+    place = np.empty(len(head), dtype=np.int64)
+    place[by_head] = np.arange(len(head))
+    before, head = np.zeros((len(head), -(-len(head) // 8)), dtype=np.uint8), head.copy()
+    for v in graph.topological_order.tolist():
+        makers = graph.predecessors(v)
+        if not len(makers):
+            continue
+        np.bitwise_or.reduce(before[makers], axis=0, out=before[v])
+        np.bitwise_or.at(before[v], place[makers] >> 3, (128 >> (place[makers] & 7)).astype(np.uint8))
+        work = by_head[np.flatnonzero(np.unpackbits(before[v], count=len(head)))][::-1]
+        speed = fastest[np.minimum(np.arange(len(work)), len(fastest) - 1)]
+        waits = np.minimum.accumulate(head[work]) + instance.complexity[work].cumsum() / speed
+        head[v] = max(head[v], waits.max(), (head[makers] + time[makers]).max())
+    return head
 
 
 def _shares(instance: Instance) -> Iterator[tuple[Ints, Floats]]:

@@ -96,6 +96,19 @@ def test_what_runs_between_first_and_last_shares_all_devices():
     assert bound_by(critical_path, instance) == pytest.approx(3 + 1 + 4)
 
 
+def test_work_between_vertices_that_all_wait_for_is_done_before_them():
+    instance = devices_alike([2, *[1] * 6, 2, *[1] * 6, 2], neck(6), 2)
+    assert bound_by(energetic, instance) == pytest.approx(2 + 6 / 2 + 2 + 6 / 2 + 2)
+    assert bound_by(load, instance) == pytest.approx(9)
+
+
+def neck(width: int) -> list[list[float]]:
+    """Edges by which all vertices of a row wait for the one before it, and the one behind for them, twice."""
+    last = 2 * width + 2
+    rows = [(0, range(1, width + 1), width + 1), (width + 1, range(width + 2, last), last)]
+    return [edge for first, row, then in rows for v in row for edge in ([first, v, 0], [v, then, 0])]
+
+
 def test_a_group_runs_in_turn_on_one_device():
     instance = devices_alike([2, 3, 3, 1], [[0, 1, 0], [0, 2, 0], [2, 3, 0]], 3, colocation=[None, 0, 0, None])
     assert in_turn_on_one(windows(instance, 1.0), np.array([1, 2])) == pytest.approx(2 + 3 + 3)
