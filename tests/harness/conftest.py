@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ import pytest
 from harness import commands, conformance
 from harness import discover as discovery
 from harness.backends import Backend, choose
+from harness.cli import main
 from harness.discover import SolverInfo, discover
 from harness.limits import Limits, Order
 from harness.run import Job, Problem, perform
@@ -145,3 +147,14 @@ def order(chain: Problem) -> Callable[..., Order]:
         )
 
     return make
+
+
+@pytest.fixture
+def answer(capsys):
+    """What a command says as JSON; it has to end with a status."""
+
+    def run(*arguments, status=0):
+        assert main([*map(str, arguments), "--json"]) == status
+        return json.loads(capsys.readouterr().out)
+
+    return run

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from commands import refused
 
 from harness.cli import main
 from instances import catalog
 from instances.jsonfile import read_json, write_json
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
-
-
-@pytest.fixture
-def answer(capsys):
-    def run(*arguments, status=0):
-        assert main([*map(str, arguments), "--json"]) == status
-        return json.loads(capsys.readouterr().out)
-
-    return run
-
-
-def refused(capsys, *arguments):
-    """The sentence of a command that ends with status 2."""
-    try:
-        status = main([*map(str, arguments)])
-    except SystemExit as exit_of_argparse:
-        status = exit_of_argparse.code
-    assert status == 2
-    return capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
