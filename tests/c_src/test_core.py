@@ -19,7 +19,7 @@ PROGRAMS = {
     "neighbourhoods": (),  # it includes what it tests
     "splits": ("ideals", "ideals_split"),
     "placements": ("placing",),
-    "schedules": ("simulate", "heft", "rearrange"),
+    "dataflows": ("simulate", "heft", "rearrange"),
 }
 
 
