@@ -84,6 +84,7 @@ def solve(instance: Instance, both: Windows, search: Search, run: Run) -> None:
     engine.parameters.num_workers = run.cores
     engine.parameters.random_seed = run.seed % 2**31
     engine.parameters.interleave_search = run.cores < STRATEGIES
+    engine.parameters.presolve_inclusion_work_limit = 0  # of 9.15, that "proves" what is false: or-tools issue 5293
     engine.parameters.max_time_in_seconds = max(0.0, run.remaining() - RESERVE)
     engine.best_bound_callback = lambda bound: run.bound(model.proved(bound))
     status = engine.solve(model.model, model.listener(search))
