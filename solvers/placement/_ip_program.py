@@ -2,7 +2,8 @@
 
 Columns are 0 or 1, but for the last ones, the greatest loads that are added up to the cost. A tensor has one column an
 accelerator: it is paid for where some of the items that make and read it are, and not all, whichever makes it. Only
-for transfers that overlap each other, in and out are two. Tensors of the same items are one.
+for transfers that overlap each other, in and out are two. What is sent between clusters has a second column, which
+stands for what that takes longer. Tensors of the same items are one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from solvers.placement._blocks import orders
 from solvers.placement._ideals import rounding
 
 Columns = list[int | None]  # None: certainly 0
-Pairs = list[tuple[int | None, int | None]]
+Pairs = list[tuple[int | None, Columns]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Items:
                 items.setdefault(u, set()).add(of[v])
         costs: dict[tuple[int, ...], float] = {}
         for u, readers in items.items():
-            directed = instance.overlap == "full"
+            directed = instance.overlap == "full" or instance.cluster is not None
             key = (of[u], *sorted(readers)) if directed else tuple(sorted(readers | {of[u]}))
             costs[key] = costs.get(key, 0.0) + float(instance.transfer[u])
         return costs
@@ -83,10 +84,14 @@ def chains(instance: Instance) -> list[Items]:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A device, or a position among devices while it is one of a kind, and its column for each item."""
+    """A device, or a position among devices while it is one of a kind, and its column for each item.
+
+    ``cluster``  of an accelerator, None if all are near each other
+    """
 
     accelerator: bool
     column: Columns
+    cluster: int | None = None
 
 
 @dataclass(eq=False)
@@ -97,7 +102,7 @@ class Program(ABC):
     ``rows``     ``(columns, factors, least, most)``: whole factors, and a sum in this range
     ``busy``     ``(columns, times, load)``: no more than the column ``load``
     ``rooms``    ``(columns, sizes)``: no more than the memory
-    ``least``    of a column that follows from others, pairs (a, b): it is the greatest difference a - b, or 0
+    ``least``    of a column that follows from others, pairs (a, b): the greatest of a less the sum of all b, or 0
     ``entries``  in all rows, about
     """
 
@@ -129,17 +134,21 @@ class Program(ABC):
         self.rows.append(([column for _, column in known], [factor for factor, _ in known], low, most))
 
     def greatest(self, pairs: Pairs) -> int:
-        """A column that is at least a - b for every pair."""
+        """A column that is at least a less the sum of b for every pair."""
         made = self.column()
         self.least[made] = pairs
         for a, b in pairs:
             if a is not None:
-                self.require([(1, a), (-1, b), (-1, made)], 0)
+                self.require([(1, a), *((-1, column) for column in b), (-1, made)], 0)
         return made
 
-    def add_places(self, accelerators: Sequence[Columns], cpus: Sequence[Columns]) -> None:
-        """Every item is somewhere, and accelerators have room."""
-        self.places = [Place(True, column) for column in accelerators] + [Place(False, column) for column in cpus]
+    def add_places(
+        self, accelerators: Sequence[Columns], cpus: Sequence[Columns], clusters: Sequence[int] | None = None
+    ) -> None:
+        """Every item is somewhere, and accelerators have room; ``clusters`` is the one of each accelerator."""
+        of: Sequence[int | None] = clusters or [None] * len(accelerators)
+        self.places = [Place(True, column, cluster) for column, cluster in zip(accelerators, of, strict=True)]
+        self.places += [Place(False, column) for column in cpus]
         for v in range(self.items.count):
             self.require([(1, place.column[v]) for place in self.places], 1, 1)
         size = self.items.sums(self.items.instance.size)
@@ -176,15 +185,26 @@ class Program(ABC):
     def _moving(self, place: Place, tensors: dict[tuple[int, ...], float]) -> list[list[tuple[int, float]]]:
         """Transfers of an accelerator: all, or those in and those out if they overlap."""
         ways: list[list[tuple[int, float]]] = [[], []]
+        later = self.items.instance.slowdown - 1
         for (maker, *readers), cost in tensors.items():
             made = place.column[maker]
-            into: Pairs = [(place.column[v], made) for v in readers]
-            out: Pairs = [(made, place.column[v]) for v in readers]
-            parts = [into, out] if self.items.instance.overlap == "full" else [into + out]
-            for way, pairs in zip(ways, parts, strict=False):
-                if any(a is not None for a, _ in pairs):
-                    way.append((self.greatest(pairs), cost))
+            into: Pairs = [(place.column[v], [made]) for v in readers]
+            out: Pairs = [(made, [place.column[v]]) for v in readers]
+            self._add_moving(ways, into, out, cost)
+            if place.cluster is not None:
+                into = [(at, self._near(place, maker)) for at, _ in into]
+                self._add_moving(ways, into, [(made, self._near(place, v)) for v in readers], cost * later)
         return ways
+
+    def _near(self, place: Place, v: int) -> Columns:
+        """Columns of an item for all places to which nothing takes longer."""
+        return [other.column[v] for other in self.places if other.cluster in (None, place.cluster)]
+
+    def _add_moving(self, ways: list[list[tuple[int, float]]], into: Pairs, out: Pairs, cost: float) -> None:
+        parts = [into, out] if self.items.instance.overlap == "full" else [into + out]
+        for way, pairs in zip(ways, parts, strict=False):
+            if any(a is not None for a, _ in pairs):
+                way.append((self.greatest(pairs), cost))
 
     def values(self, device: Ints) -> list[int] | None:
         """The columns, but for the loads, of a placement, shape (n,); None if the program does not have it."""
@@ -196,7 +216,7 @@ class Program(ABC):
                 return None
             value[column] = 1
         for column, pairs in self.least.items():
-            value[column] = max([0, *(int(_of(value, a) - _of(value, b)) for a, b in pairs)])
+            value[column] = max([0, *(int(_of(value, a) - sum(_of(value, c) for c in b)) for a, b in pairs)])
         return value
 
     @abstractmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable
 
@@ -13,10 +12,9 @@ from instances.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
 from instances.placement_file import Flags
-from solvers.placement._contracted import contractions
-from solvers.placement._ideals import IdealProgram, deadline, fits
+from solvers.placement._ideals import fits
 from solvers.placement._ip_program import Program
-from solvers.registry import Declined, Run
+from solvers.registry import Run
 
 #: What is kept back at the end: this share of the time, and at least so many seconds.
 SHARE, LEAST = 0.04, 0.3
@@ -35,25 +33,37 @@ def cost(instance: Instance, device: Ints) -> float:
     passes = [~instance.backward, instance.backward]
     if instance.schedule == "pipedream":
         passes = [np.ones(instance.nodes, dtype=bool)]
-    return sum(float(_loads(instance, device, on, nodes).max()) for nodes in passes)
+    return sum(float(_loads(instance, device, used, nodes).max()) for nodes in passes)
 
 
-def _loads(instance: Instance, device: Ints, on: Flags, nodes: Flags) -> Floats:
+def _loads(instance: Instance, device: Ints, number: Ints, nodes: Flags) -> Floats:
+    """Shape (used devices,): what some nodes put on each, ``number`` is the instance's of each of them."""
     tail, head = instance.graph.tail, instance.graph.head
     crossing = ~instance.artificial & (device[tail] != device[head]) & nodes[tail]
-    read = np.unique(np.column_stack([device[head[crossing]], tail[crossing]]), axis=0)
-    sent = np.unique(tail[crossing])
+    tail, head = tail[crossing], head[crossing]
+    on, slow = number < instance.accelerators, _slowdown(instance, number[device[tail]], number[device[head]])
     time = np.where(on[device], instance.accelerator_time, instance.cpu_time)
-
-    def sums(of: Ints | Index, weights: Floats) -> Floats:
-        return np.bincount(of, weights=weights, minlength=len(on)).astype(np.float64)
-
-    computing = sums(device[nodes], time[nodes])
-    into = on * sums(read[:, 0], instance.transfer[read[:, 1]])
-    out = on * sums(device[sent], instance.transfer[sent])
+    computing = np.bincount(device[nodes], weights=time[nodes], minlength=len(on)).astype(np.float64)
+    into, out = (on * _moved(instance, tail, device[end], slow, len(on)) for end in (head, tail))
     if instance.overlap == "none":
         return computing + into + out
     return np.maximum(computing, into + out if instance.overlap == "half" else np.maximum(into, out))
+
+
+def _moved(instance: Instance, tensor: Index, payer: Ints, slow: Floats, devices: int) -> Floats:
+    """Shape (devices,): each tensor once for each device that pays for it, for the edge that takes longest."""
+    pairs, which = np.unique(np.column_stack([payer, tensor]), axis=0, return_inverse=True)
+    most = np.zeros(len(pairs))
+    np.maximum.at(most, which.reshape(-1), slow)
+    return np.bincount(pairs[:, 0], weights=instance.transfer[pairs[:, 1]] * most, minlength=devices).astype(np.float64)
+
+
+def _slowdown(instance: Instance, maker: Ints, reader: Ints) -> Floats:
+    """What a transfer between devices of these numbers takes longer: some factor for two clusters, else 1."""
+    if instance.cluster is None:
+        return np.ones(len(maker))
+    both = (maker < instance.accelerators) & (reader < instance.accelerators)
+    return np.where(both & (maker // instance.cluster != reader // instance.cluster), instance.slowdown, 1.0)
 
 
 class Task:
@@ -103,27 +113,12 @@ class Task:
         if min(self.proved) > before * (1 + STEP):
             self.run.bound(min(self.proved))
 
-    def begin(self) -> None:
-        """Take the split of a linear extension for the first placement; one CPU for everything if it has none."""
-        with deadline(self.run) as stop:
-            for contracted in contractions(self.instance):
-                program = IdealProgram(self.instance, contracted, stop)
-                try:
-                    found = program.best(program.prefixes(self.run.memory), math.inf)
-                except Declined as reason:
-                    print(f"no split of a linear extension: {reason}", file=sys.stderr)
-                    continue
-                if found is not None:
-                    self.offer(found.device)
-        if self.instance.cpus:
-            self.offer(np.full(self.instance.nodes, self.instance.accelerators))
-
     def upper(self) -> float:
         """The cost of the best placement, else more than that of any."""
         if math.isfinite(self.best):
             return self.best
         instance = self.instance
-        sent = instance.transfer * (1 + np.diff(instance.graph.out_csr[0]))
+        sent = instance.transfer * (1 + np.diff(instance.graph.out_csr[0])) * instance.slowdown
         return float((instance.accelerator_time + instance.cpu_time + sent).sum())
 
 

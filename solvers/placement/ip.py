@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 
-from instances.placement import OPTIONS, Instance
+from instances.placement import Instance
 from solvers.placement._ip_cpsat import solve as cpsat
 from solvers.placement._ip_highs import solve as highs
-from solvers.placement._ip_program import Program, chains, units
 from solvers.placement._ip_scip import solve as scip
-from solvers.placement._ip_shapes import Chain, Sets
+from solvers.placement._ip_shapes import Build, programs, require_covered
+from solvers.placement._ip_start import begin
 from solvers.placement._ip_task import Engine, Task
 from solvers.registry import Declined, Run, solver
 
@@ -25,52 +23,46 @@ TOLERANCE = 1e-6
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.3, Figure 7, Lemma A.1", deterministic=False)
 def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> None:
-    """Solve the integer program for contiguous sets, from the split of `dpl`: --set engine=cpsat, highs or scip.
+    """Solve the integer program for contiguous sets, from the best chain of ideals: --set engine=cpsat, highs or scip.
 
     If devices have to follow one another, contiguity "acyclic", columns say in which order they do. If any sets will
     do, "free", the placements are contiguous all the same and the bound is that of the even load.
     """
     solve = _engine(instance, engine)
-    if instance.contiguity == "acyclic":
-        programs: list[Callable[[float], Program]] = [partial(Chain, items) for items in chains(instance)]
-    else:
-        programs = [partial(Sets, units(instance), contiguous=True)]
-    _solve(Task(instance, run, proves=instance.contiguity != "free"), programs, solve)
+    task = Task(instance, run, proves=instance.contiguity != "free")
+    begin(task, chains=True)
+    _solve(task, programs(instance, "acyclic" if instance.contiguity == "acyclic" else "contiguous"), solve)
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.2, Figure 7", deterministic=False)
 def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> None:
-    """Solve the integer program for any sets, from the split of `dpl`: --set engine=cpsat, highs or scip."""
+    """Solve the integer program for any sets, from what annealing finds: --set engine=cpsat, highs or scip."""
     solve = _engine(instance, engine)
     if instance.contiguity != "free":
         raise Declined(
             f"ip-noncontiguous places any sets of nodes, expected contiguity free, not {instance.contiguity}"
         )
-    _solve(Task(instance, run), [partial(Sets, units(instance), contiguous=False)], solve)
+    task = Task(instance, run)
+    begin(task, chains=False)
+    _solve(task, programs(instance, "free"), solve)
 
 
 def _engine(instance: Instance, name: str) -> Engine:
     """The engine of a name; Declined also where the programs do not cover the instance."""
     if name not in ENGINES:
         raise Declined(f"expected engine {', '.join(ENGINES)}, found {name}")
-    if instance.objective != "throughput":
-        raise Declined("the programs for the greatest load are for throughput")
-    for option in ("allreduce", "cluster"):
-        found = getattr(instance, option)
-        if found != OPTIONS[option].default:
-            raise Declined(f"the programs are for {option} none, found {found}")
+    require_covered(instance)
     return ENGINES[name]
 
 
-def _solve(task: Task, programs: list[Callable[[float], Program]], solve: Engine) -> None:
+def _solve(task: Task, builds: list[Build], solve: Engine) -> None:
     """Solve programs that have all placements together, each in its share of the time that is left."""
-    task.begin()
-    task.proved = task.proved * len(programs)
+    task.proved = task.proved * len(builds)
     possible = len(task.device) > 0
-    for part, build in enumerate(programs):
+    for part, build in enumerate(builds):
         if not task.remaining() or task.done:
             return
-        until = time.monotonic() + task.remaining() / (len(programs) - part)
+        until = time.monotonic() + task.remaining() / (len(builds) - part)
         program = build(task.upper())
         if program.entries * BYTES > task.run.memory * 2**20:
             print(f"{program.entries} entries do not fit into {task.run.memory:.0f} MiB: not solved", file=sys.stderr)
