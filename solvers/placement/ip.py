@@ -12,6 +12,7 @@ from solvers.placement._ip_scip import solve as scip
 from solvers.placement._ip_shapes import Build, programs, require_covered
 from solvers.placement._ip_start import begin
 from solvers.placement._ip_task import Engine, Task
+from solvers.placement._latency_ip import solve_several
 from solvers.registry import Declined, Run, solver
 
 ENGINES: dict[str, Engine] = {"cpsat": cpsat, "highs": highs, "scip": scip}
@@ -34,9 +35,15 @@ def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> Non
     _solve(task, programs(instance, "acyclic" if instance.contiguity == "acyclic" else "contiguous"), solve)
 
 
-@solver(track="placement", source="Tarnawski et al. 2020, Section 5.2, Figure 7", deterministic=False)
-def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> None:
-    """Solve the integer program for any sets, from what annealing finds: --set engine=cpsat, highs or scip."""
+@solver(track="placement", source="Tarnawski et al. 2020, Section 5.2, Figures 6 and 7", deterministic=False)
+def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: int = 2) -> None:
+    """Solve the integer program for any sets, from what annealing finds: --set engine=cpsat, highs or scip.
+
+    For latency, by CP-SAT, it is that for at most ``q`` subgraphs an accelerator.
+    """
+    if instance.objective == "latency":
+        solve_several(instance, run, engine, q)
+        return
     solve = _engine(instance, engine)
     if instance.contiguity != "free":
         raise Declined(
