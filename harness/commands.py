@@ -421,7 +421,7 @@ def run_results(options: argparse.Namespace) -> Answer:
         score.write_parquet(frame, options.parquet)
     if options.csv:
         score.write_csv(frame, options.csv)
-    shown = frame.select(score.SHORT) if options.table == "runs" and not options.json else frame
+    shown = score.short_table(frame) if options.table == "runs" and not options.json else frame
     return 0, shown.to_dicts()
 
 
