@@ -24,8 +24,9 @@ from leaderboard.pages import Site
 
 GOLDEN = Path(__file__).with_name("golden.json")
 GOLDEN_PAGES = (
-    *("index.html", "failures.html", "tracks/intraop.html", "tracks/pipeline.html"),
+    *("index.html", "failures.html", "tracks/intraop.html", "tracks/pipeline.html", "tracks/placement.html"),
     *("solvers/pipeline/brkga-100.html", "solvers/pipeline/exact.html", "solvers/intraop/cfn-penalty.html"),
+    *("solvers/placement/dp.html", "solvers/placement/load.html", "instances/placement/bert-half.html"),
     *("instances/intraop/gemma-like.html", "instances/intraop/beyond-64-bits.html", "instances/intraop/free.html"),
     *("instances/intraop/contest-g_7414d05da9cf562b.html", "instances/pipeline/regal-01-k2.html"),
 )
@@ -82,7 +83,7 @@ def test_pages_say_what_they_said(pages: dict[str, ET.Element]) -> None:
 
 
 def test_there_is_a_page_for_everything(pages: dict[str, ET.Element], scored: Tables) -> None:
-    methods = scored.solvers.height + scored.bounds.height
+    methods = scored.runs.select("track", "solver").n_unique()
     assert len(pages) == 4 + len(scored.tracks) + methods + scored.instances.height
     assert all(len(list(page.iter("h1"))) == 1 for page in pages.values())
 
@@ -138,7 +139,10 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 def test_no_code_stands_in_pages(pages: dict[str, ET.Element]) -> None:
     for path, page in pages.items():
         scripts = list(page.iter("script"))
-        assert [(script.text, Path(script.get("src", "")).name) for script in scripts] == [(None, "table.js")], path
+        names = ["table.js", "fold.js"] if path == "tracks/placement.html" else ["table.js"]
+        assert [(script.text, Path(script.get("src", "")).name) for script in scripts] == [(None, x) for x in names], (
+            path
+        )
         for element in page.iter():
             assert element.tag != "style", path
             assert not any(name.startswith("on") or name == "style" for name in element.attrib), path
@@ -158,7 +162,7 @@ def test_hostile_text_is_text(site: Path, pages: dict[str, ET.Element]) -> None:
 def test_every_failure_is_shown_with_reason_and_log(pages: dict[str, ET.Element], scored: Tables) -> None:
     rows = cells(pages["failures.html"])
     failed = [run for run in scored.runs.iter_rows(named=True) if run["status"] != "ok"]
-    assert len(rows) == len(failed) == 15
+    assert len(rows) == len(failed) == 50
     for run in failed:
         [row] = [row for row in rows if row[:4] == [run["track"], run["instance"], run["solver"], str(run["seed"])]]
         assert row[4] == run["status"]
@@ -190,6 +194,51 @@ def test_costs_come_down_to_the_best_and_bounds_up_to_it(pages: dict[str, ET.Ele
             ends.setdefault(title.split(",")[0], []).append(float(heights[-1]))
     assert min(abs(y - zero) for y in ends["cfn-penalty"]) < 0.2
     assert max(ends["random"]) < max(ends["greedy"]) < zero < min(ends["relaxation"])
+
+
+KINDS = ["contiguous", "contiguous, overlap half, clusters", "acyclic", "free"]
+DIVISIONS = [f"throughput, {name}" for name in KINDS] + ["latency, contiguous"]
+
+
+def table_of(page: ET.Element, label: str) -> list[list[str]]:
+    """Cells of the table that a heading with this id names."""
+    [region] = [x for x in page.iter("div") if x.get("aria-labelledby") == label]
+    return cells(region)
+
+
+def test_modes_of_a_track_are_ranked_apart(pages: dict[str, ET.Element]) -> None:
+    page = pages["tracks/placement.html"]
+    overview = table_of(page, "rankings")
+    assert [row[0] for row in overview] == DIVISIONS
+    assert [row[1] for row in overview] == ["dp", "one-accelerator", "dp", "search", "one-accelerator"]
+    assert table_of(pages["index.html"], "track-3") == overview
+    parts = of_class(page, "division")
+    assert [words(part[0]) for part in parts] == [name.capitalize() for name in DIVISIONS]
+    assert [part.get("open") for part in parts] == [""] * 5
+    solvers = [[row[1] for row in table_of(part, f"ranking-{part.get('id')}")] for part in parts]
+    alone = ["one-accelerator"]
+    assert solvers == [["dp", *alone], alone, ["dp", *alone], ["search", *alone], alone]
+    matrix = [[row[0] for row in table_of(part, f"matrix-{part.get('id')}")] for part in parts]
+    assert matrix == [[f"bert-{mode}", f"gnmt-{mode}"] for mode in ("plain", "half", "acyclic", "free", "latency")]
+    assert not of_class(pages["tracks/pipeline.html"], "division")
+
+
+def test_who_declines_a_whole_ranking_is_named_beneath_it(pages: dict[str, ET.Element]) -> None:
+    said = [
+        [words(line).removeprefix("Declined every instance, so not ranked: ") for line in of_class(part, "more")]
+        for part in of_class(pages["tracks/placement.html"], "division")
+    ]
+    assert said[0] == ["picky, search.", "critical-path."]
+    assert said[1] == ["dp, picky, search.", "critical-path."]
+    assert said[-1] == ["dp, picky, search.", "load."]
+    [latency] = table_of(pages["tracks/placement.html"], "ranking-latency-contiguous")
+    assert latency[7] == "1 / 2"  # who declines one instance of two stands there, with a 0 for it
+    dp = pages["solvers/placement/dp.html"]
+    assert [row[:2] for row in table_of(dp, "standing")] == [[DIVISIONS[0], "1 of 2"], [DIVISIONS[2], "1 of 2"]]
+    assert "not ranked in: throughput, contiguous, overlap half, clusters; throughput, free; latency" in words(dp)
+    assert {row[2] for row in table_of(dp, "results") if row[3] == "declined"} == {"0"}
+    assert {tuple(row[4:6]) for row in table_of(dp, "results") if row[3] == "declined"} == {("–", "–")}
+    assert "It declined every instance and has no rank." in words(pages["solvers/placement/picky.html"])
 
 
 def test_tables_can_be_sorted(site: Path, pages: dict[str, ET.Element]) -> None:
@@ -242,7 +291,7 @@ def test_runs_of_the_first_schema_say_what_was_not_recorded(pages: dict[str, ET.
 def test_machines_and_their_disturbances_are_shown(pages: dict[str, ET.Element]) -> None:
     [table] = [table for table in pages["index.html"].iter("table") if "Disturbances" in words(table)]
     first, second = cells(table)
-    assert first[1:3] == ["2.5 h", "221"]
+    assert first[1:3] == ["2.5 h", "281"]
     assert first[4:6] == ["dask, 2 at once, limits by posix and benchexec", "none found"]
     assert second[3].startswith("example-2: Example Processor 3000 <b>, 2 cores")
     assert second[3].endswith("governor performance, turbo off")
