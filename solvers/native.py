@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from instances.graph import Graph, Index
+from instances.graph import Graph, Index, find_cycle
 from instances.pipeline import Instance
 
 try:
@@ -619,40 +619,105 @@ class Cooling:
     squared: bool
 
 
-class Placing:
-    """A placement of any shape that searches change; every call releases the interpreter lock. See ``placing.h``.
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """How times of devices become loads, and whether devices follow one another; see ``placing.h``.
 
-    ``device``  shape (n,), int32: where it is now; accelerators 0, 1, ..., then CPUs
-    ``best``    shape (n,), int32: the best placement so far, and ``cost`` its greatest load, infinite at first
-    ``load``    shape (accelerators + cpus,): of each device, by ``device``, after `anneal`
+    ``overlap``    0, 1 or 2: none, half, full
+    ``cluster``    accelerators of a cluster; 0: all
+    ``slowdown``   what transfers between clusters take longer, at least 1
+    ``maker``      shape (nets,), int32: the node that makes each net; all -1 if it does not matter who does
+    ``passed``     shape (nets,), int32: 1 of the backward pass, else 0; None if loads are of both passes
+    ``backward``   what nodes take for the backward pass on accelerators, and on CPUs, each of shape (n,), float64; None
+                   if loads are of both passes
+    ``order``      nodes with an edge between them are on one device, or on one and a later one; None: no matter
     """
 
-    def __init__(self, devices: Devices, device: Index, seed: int) -> None:
-        """Begin with a placement that supports and memories allow; ``seed``, 0 to 2^64 - 1, is of random numbers."""
+    overlap: int
+    cluster: int
+    slowdown: float
+    maker: Index
+    passed: Index | None = None
+    backward: tuple[Floats, Floats] | None = None
+    order: Graph | None = None
+
+    @property
+    def passes(self) -> int:
+        """Loads of a device."""
+        return 1 if self.backward is None else 2
+
+
+class Placing:
+    """A placement that searches change; every call releases the interpreter lock. See ``placing.h``.
+
+    ``device``  shape (n,), int32: where it is now; accelerators 0, 1, ..., then CPUs
+    ``best``    shape (n,), int32: the best placement so far, and ``cost`` the sum of its greatest loads, infinite at
+                first
+    ``load``    shape (accelerators + cpus, passes): of each device, by ``device``, after `anneal`
+    """
+
+    def __init__(self, devices: Devices, rules: Rules, device: Index, seed: int) -> None:
+        """Begin with a placement that supports, memories and order allow.
+
+        ``seed``, 0 to 2^64 - 1, is of random numbers.
+        """
         count, n = devices.accelerators + devices.cpus, len(devices.size)
         if n and not 0 <= device.min() <= device.max() < count:
             raise ValueError(f"expected devices 0 to {count - 1}")
         self.device, self.best = _shaped(device, (n,)).astype(np.int32), np.zeros(n, dtype=np.int32)
-        self.cost, self.load = math.inf, np.zeros(count)
+        self.cost, self.load = math.inf, np.zeros((count, rules.passes))
         self._struct, self._columns = _struct_of(devices)
+        self._rules, self._more_columns = _struct_of_rules(devices, rules)
+        self._rank = _ranks(count, self.device, rules.order)
         self._random = np.array([seed], dtype=np.uint64)
 
     def anneal(self, cooling: Cooling) -> None:
         """Try so many moves of nodes, alone or together, and swaps."""
         options, cost = ffi.new("struct shard_cooling *", dataclasses.astuple(cooling)), ffi.new("double *", self.cost)
-        columns = _out(self._random), _out(self.device), _out(self.best), cost, _out(self.load)
-        _check(lib.shard_place(self._struct, options, *columns))
+        columns = _out(self._random), _out(self._rank), _out(self.device), _out(self.best), cost, _out(self.load)
+        _check(lib.shard_place(self._struct, self._rules, options, *columns))
         self.cost = cost[0]
+
+    def weigh(self) -> None:
+        """Take the placement for the best one if it is better."""
+        self.anneal(Cooling(moves=0, hot=1.0, cold=1.0, margin=0.0, squared=False))
 
     def descend(self, steps: int) -> bool:
         """Make at most so many of the best moves of a node between accelerators; whether it has made them all.
 
-        The placement is taken for the best one.
+        The placement is taken for the best one. For rules of one pass without clusters and order, else ValueError.
         """
+        if self._rules.passes > 1 or self._rules.cluster or self._rules.ordered:
+            raise ValueError("expected rules of one pass without clusters and order")
         cost, made = ffi.new("double *"), ffi.new("int64_t *")
-        _check(lib.shard_descend(self._struct, steps, _out(self.device), cost, made))
+        _check(lib.shard_descend(self._struct, self._rules, steps, _out(self.device), cost, made))
         self.cost, self.best = cost[0], self.device.copy()
         return bool(made[0] == steps)
+
+
+def _ranks(count: int, device: Index, order: Graph | None) -> Index:
+    """Places of devices that follow one another as edges do, shape (count,), int32; ValueError if none do."""
+    rank = np.arange(count, dtype=np.int32)
+    if order is not None:
+        ends = np.unique(np.column_stack([device[order.tail], device[order.head]]), axis=0)
+        ends = ends[ends[:, 0] != ends[:, 1]]
+        if find_cycle(count, *ends.T):
+            raise ValueError("expected devices that follow one another")
+        rank[Graph(count, *ends.T).topological_order] = np.arange(count)
+    return rank
+
+
+def _struct_of_rules(devices: Devices, rules: Rules) -> tuple[Any, list[Any]]:
+    """Rules as the core sees them, and what has to stay alive as long as that."""
+    n, nets = len(devices.size), len(devices.nets.cost)
+    passed = np.zeros(nets, dtype=np.int32) if rules.passed is None else rules.passed
+    backward = rules.backward or (np.zeros(0), np.zeros(0))
+    order = rules.order or Graph(n, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+    columns = [_shaped(rules.maker, (nets,)), _shaped(passed, (nets,)), *backward, *order.out_csr, *order.in_csr]
+    pointers = [_in(column) for column in columns]
+    loads = rules.overlap, rules.passes, rules.cluster, rules.slowdown
+    ordered = int(rules.order is not None)
+    return ffi.new("struct shard_rules *", (*loads, *pointers[:4], ordered, *pointers[4:])), pointers
 
 
 def _struct_of(devices: Devices) -> tuple[Any, list[Any]]:

@@ -1,4 +1,4 @@
-"""Searching placements of any shape for throughput: the units as items, placements to begin with, annealing."""
+"""Searching placements for throughput: placements to begin with, the best one so far, annealing."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import product
 
 import numpy as np
 
 from instances.columns import Floats, Ints
-from instances.graph import Index, csr
+from instances.graph import Index
 from instances.placement import OPTIONS, Instance
-from solvers.native import Cooling, Devices, Nets, Placing
+from solvers.native import Cooling, Devices, Placing
+from solvers.placement._bounds import load_bound, node_bound
 from solvers.placement._contracted import contractions
 from solvers.placement._ideals import IdealProgram, deadline
+from solvers.placement._spaces import Space, spaces
 from solvers.registry import Declined, Run
 
 #: Loads that differ by less than this, relatively, are equal: the referee's rounding may differ.
@@ -43,51 +46,28 @@ RESERVE = 0.03
 LINEAR_SHARE = 0.25
 
 
-def require_free(instance: Instance, name: str) -> None:
-    """Decline what loads of the nets are not all of, and sets that must have a shape."""
+#: Spaces are searched while the best placement in them costs at most so many times what the best one does, and in the
+#: first rounds.
+NEAR, FIRST_ROUNDS = 1.1, 3
+
+
+def require_single(instance: Instance, name: str) -> None:
+    """Decline latency, and replicas."""
     if instance.objective != "throughput":
         raise Declined(f"{name} is for throughput")
+    if instance.allreduce is not None:
+        raise Declined(f"{name} is for one device a stage, found allreduce {instance.allreduce}")
+
+
+def require_free(instance: Instance, name: str) -> None:
+    """Decline what the paper's local search is not for: other loads, and sets that must have a shape."""
+    require_single(instance, name)
     if instance.contiguity != "free":
         raise Declined(f"{name} places sets of any shape, expected contiguity free, found {instance.contiguity}")
     for option in sorted(OPTIONS.keys() - {"objective", "contiguity"}):
         usual, found = OPTIONS[option].default, getattr(instance, option)
         if found != usual:
             raise Declined(f"{name} is for {option} {usual or 'none'}, found {found}")
-
-
-def unit_devices(instance: Instance) -> Devices:
-    """What the instance's units cost on its devices; more devices than units would stay idle."""
-    units = int(instance.unit.max()) + 1
-    supported = instance.of_units(~instance.supported) == 0
-    return Devices(
-        accelerators=min(instance.accelerators, units),
-        cpus=min(instance.cpus, units),
-        memory=instance.capacity,
-        accelerator_time=np.where(supported, instance.of_units(instance.accelerator_time), np.inf),
-        cpu_time=instance.of_units(instance.cpu_time),
-        size=instance.of_units(instance.size),
-        nets=_nets(instance, units),
-    )
-
-
-def _nets(instance: Instance, units: int) -> Nets:
-    """The units that make and read each tensor that leaves its unit; tensors of the same units are one."""
-    tail, head = instance.graph.tail, instance.graph.head
-    sent = ~instance.artificial & (instance.transfer[tail] > 0) & (instance.unit[tail] != instance.unit[head])
-    tail, head = tail[sent].astype(np.int64), head[sent]
-    ends = np.concatenate([instance.unit[tail], instance.unit[head]])
-    pairs = np.unique(np.concatenate([tail, tail]) * units + ends)
-    made, pin = pairs // units, pairs % units
-    cuts = np.flatnonzero(np.diff(made, prepend=-1))
-    costs: dict[bytes, float] = {}
-    for u, members in zip(made[cuts].tolist(), np.split(pin, cuts[1:]), strict=False):
-        key = members.tobytes()
-        costs[key] = costs.get(key, 0.0) + float(instance.transfer[u])
-    of = [np.frombuffer(key, dtype=np.int64) for key in costs]
-    sizes = np.array([len(members) for members in of], dtype=np.int32)
-    pins = np.concatenate([*of, np.zeros(0, dtype=np.int64)])
-    numbers = np.repeat(np.arange(len(of), dtype=np.int32), sizes)
-    return Nets(*csr(units, pins, numbers), np.array(list(costs.values()), dtype=np.float64), sizes)
 
 
 def fill(devices: Devices, order: Sequence[int], choose: Callable[[Ints, Floats], int]) -> Index | None:
@@ -121,25 +101,44 @@ def first_below(share: float, fitting: Ints, work: Floats) -> int:
     return int(below[0]) if len(below) else least_work(fitting, work)
 
 
+def in_turn(space: Space, share: float) -> Index | None:
+    """A placement, shape (items,), along an order of the items: accelerators in turn, each full or with a share.
+
+    None if the last one cannot take what is left, or if something is not supported.
+    """
+    devices = space.devices
+    assert space.rules.order is not None
+    device, there, work, room = np.zeros(len(devices.size), dtype=np.int32), 0, 0.0, devices.memory
+    for v in space.rules.order.topological_order.tolist():
+        time, size = float(devices.accelerator_time[v]), float(devices.size[v])
+        if room < size or (work > 0 and work + time > share and there + 1 < devices.accelerators):
+            there, work, room = there + 1, 0.0, devices.memory
+        if there >= devices.accelerators or room < size or math.isinf(time):
+            return None
+        device[v], work, room = there, work + time, room - size
+    return device
+
+
 class Search:
     """The best placement so far, reported whenever it is better.
 
-    ``cost``   its greatest load, infinite before the first
-    ``item``   shape (items,), int32: the device of each item
-    ``grain``  mean work of an item, on CPUs where accelerators have none
+    ``spaces``  where to search
+    ``costs``   cost of the best placement in each space, infinite before the first
+    ``items``   and that placement, the device of each of its items, shape (items,), int32
+    ``bound``   no placement costs less
     """
 
     def __init__(self, instance: Instance, run: Run) -> None:
-        self.instance = instance
-        self.devices = unit_devices(instance)
-        self.cost, self.item = math.inf, np.zeros(0, dtype=np.int32)
+        self.instance, self.spaces = instance, spaces(instance)
+        self.costs, self.items = [math.inf] * len(self.spaces), [np.zeros(0, dtype=np.int32)] * len(self.spaces)
         self._run = run
-        self._idle = instance.accelerators - self.devices.accelerators  # accelerators that get nothing
-        self._first = np.unique(instance.unit, return_index=True)[1]  # node of each unit
         self._reserve = RESERVE * run.remaining()
-        self._bound = instance.load_bound()
-        work = np.where(np.isfinite(self.devices.accelerator_time), self.devices.accelerator_time, 0.0)
-        self.grain = float(work.mean() or self.devices.cpu_time.mean() or 1.0)
+        self.bound = max(load_bound(instance), node_bound(instance))
+
+    @property
+    def cost(self) -> float:
+        """Cost of the best placement, infinite before the first."""
+        return min(self.costs)
 
     def over(self) -> bool:
         """Whether the time is, or nothing better exists."""
@@ -151,34 +150,45 @@ class Search:
 
     def is_optimal(self, cost: float) -> bool:
         """Whether no placement has less load."""
-        return cost <= self._bound * (1 + TOLERANCE)
+        return cost <= self.bound * (1 + TOLERANCE)
 
-    def offer(self, item: Index, cost: float) -> None:
-        """Report a placement of the items of this greatest load, if it is better than all before."""
-        if not cost < self.cost * (1 - TOLERANCE):
+    def offer(self, number: int, item: Index, cost: float) -> None:
+        """Keep a placement of the items of a space, if it is better than all there; report it if than all anywhere."""
+        best, space = self.cost, self.spaces[number]
+        if not cost < self.costs[number] * (1 - TOLERANCE):
             return
-        self.cost, self.item = cost, item
-        device = item + np.where(item < self.devices.accelerators, 0, self._idle)
-        self._run.report(device[self.instance.unit])
+        self.costs[number], self.items[number] = cost, item
+        if cost < best * (1 - TOLERANCE):
+            cpu = item >= space.devices.accelerators
+            device = item + np.where(cpu, self.instance.accelerators - space.devices.accelerators, 0)
+            self._run.report(device[space.item])
 
-    def offer_start(self, item: Index | None) -> None:
+    def offer_start(self, number: int, item: Index | None) -> None:
         """Offer a placement whose loads are not known, if there is one."""
         if item is None:
             return
-        placing = Placing(self.devices, item, 0)
-        placing.descend(0)
-        self.offer(item, placing.cost)
+        placing = Placing(self.spaces[number].devices, self.spaces[number].rules, item, 0)
+        placing.weigh()
+        self.offer(number, placing.best, placing.cost)
 
     def begin(self) -> None:
         """Offer placements of even work, and cuts of linear extensions, even and best, which have few transfers."""
+        free = self.instance.contiguity == "free"
+        for number, space in enumerate(self.spaces):
+            if free:
+                largest_first = np.argsort(-space.devices.size, kind="stable").tolist()
+                self.offer_start(number, fill(space.devices, largest_first, least_work))
+            else:
+                self._offer_simple(number)
+        plain = {name: option.default for name, option in OPTIONS.items()}
+        chained = dataclasses.replace(self.instance, **{**plain, "contiguity": "acyclic"})
         with deadline(self._run, LINEAR_SHARE) as stop:
-            largest_first = np.argsort(-self.devices.size, kind="stable").tolist()
-            self.offer_start(fill(self.devices, largest_first, least_work))
-            chained = dataclasses.replace(self.instance, contiguity="acyclic")
-            for contracted in contractions(chained):
-                self._offer_cuts(contracted.item)
+            for way, contracted in enumerate(contractions(chained)):
+                number = 0 if free else way
+                if free:
+                    self._offer_cuts(contracted.item)
                 with suppress(Declined):  # its table is too large, which is no reason not to search
-                    self._offer_chain(IdealProgram(chained, contracted, stop))
+                    self._offer_chain(number, IdealProgram(chained, contracted, stop))
         self.require_any()
 
     def require_any(self) -> None:
@@ -186,30 +196,49 @@ class Search:
         if math.isinf(self.cost):
             raise Declined("found no placement that the memories hold, and there are no CPUs")
 
+    def _offer_simple(self, number: int) -> None:
+        """Offer everything on a CPU, and accelerators that follow one another."""
+        devices = self.spaces[number].devices
+        if devices.cpus:
+            self.offer_start(number, np.full(len(devices.size), devices.accelerators, dtype=np.int32))
+        for share in (self.bound, math.inf):
+            self.offer_start(number, in_turn(self.spaces[number], share))
+
     def _offer_cuts(self, rank: Index) -> None:
         """Offer what even cuts of an order leave, given the place of each node in it: one device full after another."""
-        order = np.argsort(rank[self._first], kind="stable").tolist()
-        self.offer_start(fill(self.devices, order, partial(first_below, self._bound)))
+        order = np.argsort(rank[self.spaces[0].first], kind="stable").tolist()
+        self.offer_start(0, fill(self.spaces[0].devices, order, partial(first_below, self.bound)))
 
-    def _offer_chain(self, program: IdealProgram) -> None:
-        found = program.best(program.prefixes(self._run.memory), math.inf)
+    def _offer_chain(self, number: int, program: IdealProgram) -> None:
+        found, space = program.best(program.prefixes(self._run.memory), math.inf), self.spaces[number]
         if found is not None:
-            device = found.device[self._first]
+            device, idle = found.device[space.first], self.instance.accelerators - space.devices.accelerators
             cpu = device >= self.instance.accelerators
-            self.offer_start((device - np.where(cpu, self._idle, 0)).astype(np.int32))
+            self.offer_start(number, (device - np.where(cpu, idle, 0)).astype(np.int32))
+
+    def near(self) -> list[int]:
+        """The spaces in which something nearly as good as the best placement has been found."""
+        return [number for number, cost in enumerate(self.costs) if cost <= NEAR * self.cost]
+
+    def begun(self) -> list[int]:
+        """The spaces in which there is a placement."""
+        return [number for number, cost in enumerate(self.costs) if math.isfinite(cost)]
 
 
 def anneal(search: Search, run: Run, most: float = math.inf) -> None:
-    """Improve on the best placement in rounds of chains, each twice as long as the one before, of ``most`` moves."""
-    moves = int(min(FIRST, most))
+    """Improve on the best placements in rounds of chains, each twice as long as the one before, of ``most`` moves."""
+    moves, rounds = int(min(FIRST, most)), 0
     with ThreadPoolExecutor(run.cores) as pool:
         while 0 < moves <= most and not search.over():
             began = time.monotonic()
-            seeds = run.rng.integers(2**63, size=max(run.cores, len(CHAINS))).tolist()
-            chains = [_Chain(search, seed, number, moves) for number, seed in enumerate(seeds)]
-            for placing in pool.map(_Chain.run_down, chains):
-                search.offer(placing.best, placing.cost)
-            moves = _next(moves, time.monotonic() - began, search.left())
+            searched = search.begun() if rounds < FIRST_ROUNDS else search.near()
+            kinds = list(product(CHAINS, searched))
+            kinds *= math.ceil(run.cores / len(kinds))
+            seeds = run.rng.integers(2**63, size=len(kinds)).tolist()
+            chains = [_Chain(search, seed, *kind, moves) for seed, kind in zip(seeds, kinds, strict=True)]
+            for chain, placing in zip(chains, pool.map(_Chain.run_down, chains), strict=True):
+                search.offer(chain.number, placing.best, placing.cost)
+            moves, rounds = _next(moves, time.monotonic() - began, search.left()), rounds + 1
 
 
 def _next(moves: int, took: float, left: float) -> int:
@@ -218,12 +247,12 @@ def _next(moves: int, took: float, left: float) -> int:
 
 
 class _Chain:
-    """A chain of moves, from hot to cold, that begins with the best placement."""
+    """A chain of moves in a space, from hot to cold, that begins with the best placement there."""
 
-    def __init__(self, search: Search, seed: int, number: int, moves: int) -> None:
-        self.placing = Placing(search.devices, search.item, seed)
-        self.kind = CHAINS[number % len(CHAINS)]
-        self.moves, self.search = moves, search
+    def __init__(self, search: Search, seed: int, kind: Cooling, number: int, moves: int) -> None:
+        self.space, self.number = search.spaces[number], number
+        self.placing = Placing(self.space.devices, self.space.rules, search.items[number], seed)
+        self.kind, self.moves, self.search = kind, moves, search
 
     def run_down(self) -> Placing:
         """Run it in slices until its end or that of the time."""
@@ -236,6 +265,6 @@ class _Chain:
 
     def _temperatures(self, slices: int) -> list[tuple[float, float]]:
         """The first and the last temperature of each slice; few moves cannot anneal again what they melt."""
-        heat = min(1.0, max(COLDEST, self.moves / (MELTING * len(self.search.item))))
-        falling = self.search.grain * np.geomspace(heat * self.kind.hot, self.kind.cold, slices + 1)
+        heat = min(1.0, max(COLDEST, self.moves / (MELTING * len(self.space.first))))
+        falling = self.space.grain * np.geomspace(heat * self.kind.hot, self.kind.cold, slices + 1)
         return list(zip(falling[:-1].tolist(), falling[1:].tolist(), strict=True))
