@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from solvers.placement._ideals import rounding
 from solvers.placement._ip_program import Program
 from solvers.placement._ip_task import Task
 
@@ -60,7 +61,7 @@ def _model(cp_sat: Any, task: Task, program: Program, unit: float) -> Any:
         whole = [int(min(time / unit, 2 * highest)) for time in times]
         _add(model, [*columns, load], [*whole, -1], -sum(whole) - highest, 0)
     for columns, sizes in program.rooms:
-        whole, room = _sizes(sizes, task.instance.capacity)
+        whole, room = _sizes(sizes, task.instance.capacity, rounding(task.instance))
         _add(model, columns, whole, 0, room)
     model.objective.vars.extend(program.loads)
     model.objective.coeffs.extend([1] * len(program.loads))
@@ -79,12 +80,12 @@ def _add(model: Any, columns: list[int], factors: list[int], least: int, most: i
     linear.domain.extend((least, most))
 
 
-def _sizes(sizes: list[float], capacity: float) -> tuple[list[int], int]:
-    """Whole sizes, and a memory, that every set fits which fits in truth."""
+def _sizes(sizes: list[float], capacity: float, off: float) -> tuple[list[int], int]:
+    """Whole sizes, and a memory, that every set fits which fits in truth; sizes are sums that are rounded this much."""
     if capacity < WHOLE and all(size == int(size) for size in sizes):
         return [int(size) for size in sizes], math.floor(capacity)
     fine = FINE_MEMORY / capacity
-    return [math.floor(size * fine * (1 - 1e-15)) for size in sizes], math.ceil(FINE_MEMORY)
+    return [math.floor(size * fine * (1 - 2 * off)) for size in sizes], math.ceil(FINE_MEMORY)
 
 
 def _listener(cp_sat: Any, found: Any) -> Any:

@@ -9,7 +9,7 @@ stands for what that takes longer. Tensors of the same items are one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -94,20 +94,27 @@ class Place:
     cluster: int | None = None
 
 
+class TooLarge(Exception):
+    """A program has more entries than it may."""
+
+
 @dataclass(eq=False)
 class Program(ABC):
     """Minimise the sum of the ``loads`` columns; all others are 0 or 1.
 
+    ``overfull`` sets of nodes that no accelerator holds, beside what sums of sizes say
     ``whole``    of each column, whether it has to be said that it is whole: the others are where these are
     ``rows``     ``(columns, factors, least, most)``: whole factors, and a sum in this range
     ``busy``     ``(columns, times, load)``: no more than the column ``load``
     ``rooms``    ``(columns, sizes)``: no more than the memory
     ``least``    of a column that follows from others, pairs (a, b): the greatest of a less the sum of all b, or 0
-    ``entries``  in all rows, about
+    ``entries``  in these rows; TooLarge beyond ``most``
     """
 
     items: Items
     upper: float
+    most: int
+    overfull: Sequence[frozenset[int]] = ()
     whole: list[bool] = field(default_factory=list)
     rows: list[tuple[list[int], list[int], int, int]] = field(default_factory=list)
     busy: list[tuple[list[int], list[float], int]] = field(default_factory=list)
@@ -115,23 +122,25 @@ class Program(ABC):
     least: dict[int, Pairs] = field(default_factory=dict)
     places: list[Place] = field(default_factory=list)
     loads: range = range(0)
-
-    @property
-    def entries(self) -> int:
-        """Number of entries of all rows."""
-        parts = [*(row[0] for row in self.rows), *(row[0] for row in self.busy), *(row[0] for row in self.rooms)]
-        return sum(map(len, parts))
+    entries: int = 0
 
     def column(self, whole: bool = False) -> int:
-        """A new column."""
+        """A new column, of which a row is made later."""
+        self._count(1)
         self.whole.append(whole)
         return len(self.whole) - 1
 
     def require(self, terms: Iterable[tuple[int, int | None]], most: int, least: int | None = None) -> None:
         """Add a row: factors and columns."""
         known = [(factor, column) for factor, column in terms if column is not None]
+        self._count(len(known))
         low = sum(min(0, factor) for factor, _ in known) if least is None else least
         self.rows.append(([column for _, column in known], [factor for factor, _ in known], low, most))
+
+    def _count(self, entries: int) -> None:
+        self.entries += entries
+        if self.entries > self.most:
+            raise TooLarge
 
     def greatest(self, pairs: Pairs) -> int:
         """A column that is at least a less the sum of b for every pair."""
@@ -156,6 +165,11 @@ class Program(ABC):
             for column in accelerators:
                 some = [(at, s) for at, s in zip(column, size.tolist(), strict=True) if at is not None and s]
                 self.rooms.append(([at for at, _ in some], [s for _, s in some]))
+        for nodes in self.overfull:
+            items = set(self.items.of[list(nodes)].tolist())
+            for column in accelerators:
+                if all(column[v] is not None for v in items):
+                    self.require([(1, column[v]) for v in items], len(items) - 1)
 
     def add_loads(self) -> None:
         """Every place of every pass takes at most the load of the pass."""
@@ -244,3 +258,8 @@ class Program(ABC):
 
 def _of(value: Sequence[float], column: int | None) -> float:
     return 0 if column is None else value[column]
+
+
+#: Builds a program of all placements of a kind that cost no more than this, with so many entries at most. None has
+#: one of these sets on an accelerator.
+Build = Callable[[float, int, Sequence[frozenset[int]]], Program]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
 
@@ -12,11 +12,8 @@ from instances.columns import Floats, Ints
 from instances.graph import Graph, Index, find_cycle
 from instances.placement import Instance
 from solvers.placement._ip_devices import Kind
-from solvers.placement._ip_program import Columns, Items, Pairs, Place, Program, chains, units
+from solvers.placement._ip_program import Build, Columns, Items, Pairs, Place, Program, chains, units
 from solvers.registry import Declined
-
-#: Builds a program of all placements of a kind that cost no more than this.
-Build = Callable[[float], Program]
 
 #: So many items for each device have rows that break the symmetry of devices.
 RANKED = 3
@@ -44,8 +41,8 @@ class Sets(Program):
     Items that take longest come first.
     """
 
-    def __init__(self, items: Items, upper: float) -> None:
-        super().__init__(items, upper)
+    def __init__(self, items: Items, upper: float, most: int, overfull: Sequence[frozenset[int]] = ()) -> None:
+        super().__init__(items, upper, most, overfull)
         instance = items.instance
         k, count = instance.accelerators, items.count
         self._kinds = Kind(0, k, count, instance.cluster), Kind(k, instance.cpus, count)
@@ -152,8 +149,8 @@ class Ordered(Sets):
 class Chain(Program):
     """A place is a position in the order of the devices while it is an accelerator, or while it is a CPU."""
 
-    def __init__(self, items: Items, upper: float) -> None:
-        super().__init__(items, upper)
+    def __init__(self, items: Items, upper: float, most: int, overfull: Sequence[frozenset[int]] = ()) -> None:
+        super().__init__(items, upper, most, overfull)
         instance = items.instance
         self._counts = [min(count, items.count) for count in (instance.accelerators, instance.cpus)]
         self._length = sum(self._counts)

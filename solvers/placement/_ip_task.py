@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable
 
@@ -13,9 +14,11 @@ from instances.graph import Index
 from instances.placement import Instance
 from instances.placement_file import Flags
 from solvers.placement._ideals import fits
-from solvers.placement._ip_program import Program
+from solvers.placement._ip_program import Build, Program, TooLarge
 from solvers.registry import Run
 
+#: Bytes that an engine takes for an entry of a program, imports included (measured: 2100 to 3600).
+BYTES = 4000
 #: What is kept back at the end: this share of the time, and at least so many seconds.
 SHARE, LEAST = 0.04, 0.3
 #: A placement is better, or a bound, by more than this fraction.
@@ -69,15 +72,18 @@ def _slowdown(instance: Instance, maker: Ints, reader: Ints) -> Floats:
 class Task:
     """The placements of a run and its bounds: several programs may each prove one, the least of which counts.
 
-    Nothing counts that they prove where they do not have all placements, unless ``proves``.
+    Nothing counts that they prove where they do not have all placements, unless ``proves``. Placements are for the
+    programs only, unless it ``reports`` them.
 
     ``best``   the cost of the best placement, infinite while there is none; ``device`` is that placement
+    ``overfull``  sets of nodes that no accelerator holds, of placements that do not fit
     ``until``  value of `time.monotonic` by which the engine is to end
     """
 
-    def __init__(self, instance: Instance, run: Run, *, proves: bool = True) -> None:
-        self.instance, self.run, self._proves = instance, run, proves
+    def __init__(self, instance: Instance, run: Run, *, proves: bool = True, reports: bool = True) -> None:
+        self.instance, self.run, self._proves, self._reports = instance, run, proves, reports
         self.best, self.device = math.inf, np.zeros(0, dtype=np.int64)
+        self.overfull: list[frozenset[int]] = []
         self.proved = [self.lowest]
         self.until = run.deadline - max(LEAST, SHARE * run.remaining())
         if self.lowest:
@@ -93,16 +99,31 @@ class Task:
         """Whether the best placement is an optimum."""
         return self.best <= min(self.proved) * (1 + STEP)
 
+    def build(self, build: Build) -> Program | None:
+        """A program of what costs no more than the best placement; None if it is too large for the memory."""
+        most = int(self.run.memory * 2**20 / BYTES)
+        try:
+            return build(self.upper(), most, self.overfull)
+        except TooLarge:
+            print(f"more than {most} entries, which {self.run.memory:.0f} MiB do not hold: not solved", file=sys.stderr)
+            return None
+
     def remaining(self) -> float:
         """Seconds left."""
         return max(0.0, self.until - time.monotonic())
 
     def offer(self, device: Ints) -> None:
-        """Report a placement if it is better; one that the tolerances of an engine let exceed the memory is not."""
+        """Take a placement if it is better; if the tolerances of an engine let sets exceed the memory, note these."""
         worth = cost(self.instance, device)
+        if math.isinf(worth):
+            held = [np.flatnonzero(device == d) for d in np.unique(device[device < self.instance.accelerators])]
+            sizes = [math.fsum(self.instance.size[nodes].tolist()) for nodes in held]
+            over = [nodes for nodes, size in zip(held, sizes, strict=True) if size > self.instance.capacity]
+            self.overfull += {frozenset(nodes.tolist()) for nodes in over} - set(self.overfull)
         if worth < self.best * (1 - STEP) or (math.isinf(self.best) and worth < self.best):
             self.best, self.device = worth, device
-            self.run.report(device)
+            if self._reports:
+                self.run.report(device)
 
     def prove(self, part: int, bound: float) -> None:
         """Report what holds for one of the programs, if it raises what holds for all."""

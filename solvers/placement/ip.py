@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 from instances.placement import Instance
 from solvers.placement._ip_cpsat import solve as cpsat
 from solvers.placement._ip_highs import solve as highs
+from solvers.placement._ip_program import Build
 from solvers.placement._ip_scip import solve as scip
-from solvers.placement._ip_shapes import Build, programs, require_covered
+from solvers.placement._ip_shapes import programs, require_covered
 from solvers.placement._ip_start import begin
 from solvers.placement._ip_task import Engine, Task
 from solvers.placement._latency_ip import solve_several
 from solvers.registry import Declined, Run, solver
 
 ENGINES: dict[str, Engine] = {"cpsat": cpsat, "highs": highs, "scip": scip}
-#: Bytes that an engine takes for an entry of a program, imports included (measured: 2100 to 3600).
-BYTES = 4000
 #: Engines of floating-point numbers may call a program infeasible that is so within this fraction.
 TOLERANCE = 1e-6
 
@@ -70,13 +68,20 @@ def _solve(task: Task, builds: list[Build], solve: Engine) -> None:
         if not task.remaining() or task.done:
             return
         until = time.monotonic() + task.remaining() / (len(builds) - part)
-        program = build(task.upper())
-        if program.entries * BYTES > task.run.memory * 2**20:
-            print(f"{program.entries} entries do not fit into {task.run.memory:.0f} MiB: not solved", file=sys.stderr)
-            possible = True
-        elif solve(task, program, part, until):
-            possible = True
-        elif len(task.device) and program.values(task.device) is None:
-            task.prove(part, task.best * (1 - TOLERANCE))  # what costs no more was all that the program had
+        possible |= _solve_part(task, build, solve, part, until)
     if not possible:
         raise Declined("no placement fits the memory of the accelerators")
+
+
+def _solve_part(task: Task, build: Build, solve: Engine, part: int, until: float) -> bool:
+    """Solve a program until it has no placements that exceed a memory by a rounding; False if it has none at all."""
+    while True:
+        program, known = task.build(build), len(task.overfull)
+        if program is None:
+            return True
+        if not solve(task, program, part, until):
+            if len(task.device) and program.values(task.device) is None:
+                task.prove(part, task.best * (1 - TOLERANCE))  # what costs no more was all that the program had
+            return False
+        if len(task.overfull) == known or time.monotonic() >= until:
+            return True
