@@ -25,6 +25,7 @@ HEADERS = (
     "ideals.h",
     "ideals_split.h",
     "placing.h",
+    "anchor.h",
 )
 INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
 SOURCES = (
@@ -45,6 +46,7 @@ SOURCES = (
     "ideals.c",
     "ideals_split.c",
     "placing.c",
+    "anchor.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")
 READER_SOURCES = ("scan.c", "digest.c")
