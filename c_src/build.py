@@ -25,6 +25,7 @@ HEADERS = (
     "ideals.h",
     "ideals_split.h",
     "placing.h",
+    "invoking.h",
     "anchor.h",
 )
 INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
@@ -46,6 +47,7 @@ SOURCES = (
     "ideals.c",
     "ideals_split.c",
     "placing.c",
+    "invoking.c",
     "anchor.c",
 )
 READER_HEADERS = ("status.h", "scan.h", "digest.h")

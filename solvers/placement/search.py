@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from instances.placement import Instance
+from solvers.placement._latency_search import search_latency
 from solvers.placement._search import Search, anneal, require_single
 from solvers.registry import Run, solver
 
@@ -17,8 +18,12 @@ def search(instance: Instance, run: Run, most: float = math.inf) -> None:
     to be contiguous devices keep to an order, and classes cross its borders alone or with what is between them and the
     border. A round is a chain of moves a core, two at least, each with its own energy for devices that take longer than
     a target just below the least load; the next round begins with the best placement and is twice as long, until the
-    time ends or after ``most`` moves a chain. Its bound is what `load` or `node` find.
+    time ends or after ``most`` moves a chain. Its bound is what `load` or `node` find. For latency see
+    `search_latency`.
     """
+    if instance.objective == "latency":
+        search_latency(instance, run, most)
+        return
     require_single(instance, "search")
     found = Search(instance, run)
     found.begin()

@@ -288,7 +288,6 @@ def test_more_restarts_end_no_worse() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"objective": "latency", "contiguity": "free"}, "is for throughput"),
         ({"contiguity": "acyclic"}, "expected contiguity free, found acyclic"),
         ({"contiguity": "contiguous"}, "expected contiguity free, found contiguous"),
         ({**FREE, "schedule": "gpipe"}, "is for schedule pipedream, found gpipe"),
