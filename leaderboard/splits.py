@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 from markupsafe import Markup, escape
 
+from harness.report import Split
 from leaderboard import charts
 from leaderboard.charts import COLOURS, NARROW, WIDE, spread, tag, tooltip
 from leaderboard.text import count, printable
@@ -24,40 +22,18 @@ Edges = Sequence[tuple[int, int]]
 Lists = list[list[int]]
 
 
-@dataclass(frozen=True)
-class Device:
-    """What may hold nodes: its name, words for its load, and whether it is a CPU, which is drawn without a colour."""
-
-    name: str
-    load: str = ""
-    cpu: bool = False
+def title(split: Split, i: int) -> str:
+    """What device i holds, in words."""
+    device, held = split.devices[i], sum(other == i for other in split.device)
+    return ", ".join(filter(None, (f"{device.name}: {count(held, 'node')}", device.load)))
 
 
-@dataclass(frozen=True)
-class Split:
-    """An acyclic graph with a device for each node: ``device[v]`` is a place in ``devices``."""
-
-    nodes: Sequence[str]
-    edges: Edges
-    device: Sequence[int]
-    devices: Sequence[Device]
-
-    @cached_property
-    def held(self) -> Counter[int]:
-        """How many nodes each device holds."""
-        return Counter(self.device)
-
-    def title(self, i: int) -> str:
-        """What device i holds, in words."""
-        device = self.devices[i]
-        return ", ".join(filter(None, (f"{device.name}: {count(self.held[i], 'node')}", device.load)))
-
-    def style(self, i: int) -> str:
-        """The classes of device i: a colour of its own, which recur as rings, or none for a CPU."""
-        if self.devices[i].cpu:
-            return "series s0"
-        number = sum(not device.cpu for device in self.devices[:i])
-        return f"series {'mark ring ' if number // COLOURS % 2 else ''}s{number % COLOURS + 1}"
+def style(split: Split, i: int) -> str:
+    """The classes of device i: a colour of its own, which recur as rings, or none for a CPU."""
+    if split.devices[i].cpu:
+        return "series s0"
+    number = sum(not device.cpu for device in split.devices[:i])
+    return f"series {'mark ring ' if number // COLOURS % 2 else ''}s{number % COLOURS + 1}"
 
 
 def draw(split: Split, wide: int = WIDE) -> Markup:
@@ -155,9 +131,9 @@ def _drawing(split: Split, places: Sequence[tuple[int, float]], width: int) -> M
     if downwards:
         at = [(y, x) for x, y in at]
     radius = min(max(0.42 * min(step, apart), 1.2), 5.0)
-    groups = [_edges(split, at, None), *(_device(split, at, i, radius) for i in sorted(split.held))]
+    groups = [_edges(split, at, None), *(_device(split, at, i, radius) for i in sorted(set(split.device)))]
     height = round((along if downwards else aside) + 2 * MARGIN)
-    label = f"{count(len(split.nodes), 'node')} on {count(len(split.held), 'device')}"
+    label = f"{count(len(split.nodes), 'node')} on {count(len(set(split.device)), 'device')}"
     return tag(
         "svg", *groups, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img", aria_label=label
     )
@@ -172,8 +148,8 @@ def _edges(split: Split, at: Sequence[tuple[float, float]], device: int | None) 
     ]
     path = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for (a, b), (c, d) in ends)
     if device is None:
-        return tag("path", d=path, class_="base", fill="none", style="stroke-width:.8;stroke-opacity:.55")
-    return tag("path", d=path, style="stroke-width:1;stroke-opacity:.5")
+        return tag("path", d=path, class_="across")
+    return tag("path", d=path, class_="within")
 
 
 def _device(split: Split, at: Sequence[tuple[float, float]], i: int, radius: float) -> Markup:
@@ -184,7 +160,7 @@ def _device(split: Split, at: Sequence[tuple[float, float]], i: int, radius: flo
         if device == i:
             words = [tooltip(f"{printable(split.nodes[v])} on {split.devices[i].name}")] if named else []
             marks.append(_node(*at[v], radius, split.devices[i].cpu, words))
-    return tag("g", tooltip(split.title(i)), _edges(split, at, i), *marks, class_=split.style(i))
+    return tag("g", tooltip(title(split, i)), _edges(split, at, i), *marks, class_=style(split, i))
 
 
 def _node(x: float, y: float, radius: float, square: bool, words: Sequence[Markup]) -> Markup:
@@ -197,8 +173,8 @@ def _node(x: float, y: float, radius: float, square: bool, words: Sequence[Marku
 def legend(split: Split) -> Markup:
     """The devices that hold nodes: mark, name, number of nodes, load."""
     items = []
-    for i in sorted(split.held):
-        shown = tag("g", _node(8.0, 8.0, 5.0, split.devices[i].cpu, []), class_=split.style(i))
+    for i in sorted(set(split.device)):
+        shown = tag("g", _node(8.0, 8.0, 5.0, split.devices[i].cpu, []), class_=style(split, i))
         sample = tag("svg", shown, viewBox="0 0 16 16", width=16, height=16)
-        items.append(tag("li", sample, escape(printable(split.title(i)))))
+        items.append(tag("li", sample, escape(printable(title(split, i)))))
     return tag("ul", *items, class_="legend always")

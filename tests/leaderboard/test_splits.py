@@ -9,8 +9,9 @@ from itertools import pairwise
 import pytest
 from markupsafe import Markup
 
+from harness.report import Device, Split
 from leaderboard import splits
-from leaderboard.splits import Device, Split, draw, layers, placed
+from leaderboard.splits import draw, layers, placed, style
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 ACCELERATORS = [Device(f"accelerator {i}", f"load {i}.5") for i in range(8)]
@@ -70,7 +71,7 @@ def test_every_node_has_the_mark_of_its_device_at_both_widths() -> None:
 
 def test_colours_recur_as_rings() -> None:
     split = Split(["v"] * 8, [], list(range(8)), ACCELERATORS)
-    assert [split.style(i) for i in (0, 5, 6, 7)] == [
+    assert [style(split, i) for i in (0, 5, 6, 7)] == [
         "series s1",
         "series s6",
         "series mark ring s1",
