@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from instances.graph import Graph, Index, find_cycle
+from instances.graph import Graph, Index, csr, find_cycle
 from instances.pipeline import Instance
 
 try:
