@@ -113,6 +113,7 @@ static int32_t next(const struct anchoring *a, int64_t most) {
 }
 
 static void search(struct anchoring *a, const int32_t *stop, int64_t *most, int64_t *cuts) {
+    *most = *cuts = 0;
     for (int32_t v = 0; v < a->graph->nodes; v++) {
         if (a->graph->work[v] < 0) {
             *most = a->upper[v] > *most ? a->upper[v] : *most;
@@ -133,7 +134,6 @@ int shard_anchor(const struct shard_hypergraph *graph, const int64_t *price, con
                  int64_t *most, int64_t *cuts) {
     struct anchoring a = {.graph = graph};
     int status = build(&a, price);
-    *most = *cuts = 0;
     if (status == SHARD_OK)
         status = keep(&a);
     if (status == SHARD_OK)

@@ -19,6 +19,7 @@ PROGRAMS = {
     "neighbourhoods": (),  # it includes what it tests
     "splits": ("ideals", "ideals_split"),
     "placements": ("placing",),
+    "anchors": ("anchor", "flow"),
 }
 
 
