@@ -260,24 +260,29 @@ def _found(case: Case, settings: Settings, methods: Methods) -> Row:
     return {"instance": case.name, "figures": HERE, **costs} if case.here else {}
 
 
-def picture(cases_: Sequence[Case], settings: Settings, methods: Methods, yardstick: tuple[str, str]) -> list[Strips]:
-    """Costs as distances from that of a method, ours and the paper's; none without any."""
-    rows = [(case.name, _dots(case, settings, methods, yardstick)) for case in cases_]
+def picture(cases_: Sequence[Case], columns: Sequence[tuple[str, str]], yardstick: tuple[str, str]) -> list[Strips]:
+    """Costs of some methods and modes as distances from that of one, ours and the paper's; none without any."""
+    rows = [(_short(case), _dots(case, columns, yardstick)) for case in cases_]
     words = f"Costs beside that of {yardstick[0]}, ours beside ours and the paper's beside the paper's; left is better."
     shown = [(name, dots) for name, dots in rows if dots]
     title = f"How far from {yardstick[0]}"
     return [Strips(title, words, f"cost above that of {yardstick[0]}", yardstick[0], shown)] if shown else []
 
 
-def _dots(case: Case, settings: Settings, methods: Methods, yardstick: tuple[str, str]) -> list[Dot]:
+def _short(case: Case) -> str:
+    """The name of the network, as the heading above tells the rest."""
+    return case.name.partition("-operators-")[0].partition("-layers-")[0]
+
+
+def _dots(case: Case, columns: Sequence[tuple[str, str]], yardstick: tuple[str, str]) -> list[Dot]:
     ours, theirs = case.cost(*yardstick), case.printed(yardstick[0])
-    columns = [(name, mode) for name in settings.solvers for mode in methods[name] if (name, mode) != yardstick]
+    names = [name for name, _ in columns]
     dots = [
-        Dot(heading(name, mode, methods), cost / ours - 1, colour)
+        Dot(name if names.count(name) == 1 else f"{name}, {mode}", cost / ours - 1, colour)
         for colour, (name, mode) in enumerate(columns, 1)
         if ours and (cost := case.cost(name, mode)) is not None
     ]
-    printed = [(name, case.printed(name)) for name in dict.fromkeys(name for name, _ in columns)]
+    printed = [(name, case.printed(name)) for name in dict.fromkeys(names)]
     return dots + [Dot(name, cost / theirs - 1, role="paper") for name, cost in printed if cost and theirs]
 
 

@@ -22,6 +22,8 @@ METHODS = {
     "search": ("contiguous", "free"),
 }
 YARDSTICK = ("ip", "contiguous")
+#: What is drawn beside it, each in a colour of its own.
+DRAWN = ("greedy", "max-load-dp", "scotch", "ip-noncontiguous", "search")
 DEFAULTS = Settings(
     seed=0,
     instances=("placement-latency",),
@@ -79,7 +81,8 @@ def _section(title: str, cases: Sequence[Case], settings: Settings) -> Section:
         ),
     ]
     words = [words for case in cases for words in _exceeding(case)]
-    return Section(title, words, tables, placement.picture(cases, settings, METHODS, YARDSTICK))
+    columns = [(name, mode) for name in DRAWN for mode in METHODS[name]]
+    return Section(title, words, tables, placement.picture(cases, columns, YARDSTICK))
 
 
 def _gap(case: Case) -> Row:

@@ -26,6 +26,8 @@ METHODS = {
     "search": ("free",),
 }
 YARDSTICK = ("dp", "acyclic")
+#: What is drawn beside it, each in a colour of its own.
+DRAWN = ("ip-noncontiguous", "expert", "local-search", "pipedream", "scotch", "search")
 DEFAULTS = Settings(
     seed=0,
     instances=("placement-throughput",),
@@ -99,7 +101,8 @@ def _section(title: str, cases: Sequence[Case], settings: Settings) -> Section:
         coarse=["time, s"],
         note="Bound: the greatest of all methods that holds for the sets of the row. Gap: here / bound − 1.",
     )
-    return Section(title, [], [loads, throughputs, proved], placement.picture(cases, settings, METHODS, YARDSTICK))
+    columns = [(name, mode) for name in DRAWN for mode in METHODS[name]]
+    return Section(title, [], [loads, throughputs, proved], placement.picture(cases, columns, YARDSTICK))
 
 
 def _twice(cases: Sequence[Case]) -> list[Case]:
