@@ -13,6 +13,7 @@ from instances.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
 from instances.placement_file import Flags
+from solvers.placement._bounds import load_bound, node_bound
 from solvers.placement._ideals import fits
 from solvers.placement._ip_program import Build, Program, TooLarge
 from solvers.registry import Run
@@ -92,7 +93,7 @@ class Task:
     @property
     def lowest(self) -> float:
         """What is a bound without any program."""
-        return self.instance.load_bound()
+        return max(load_bound(self.instance), node_bound(self.instance))
 
     @property
     def done(self) -> bool:

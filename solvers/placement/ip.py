@@ -22,20 +22,19 @@ TOLERANCE = 1e-6
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.3, Figure 7, Lemma A.1", deterministic=False)
 def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> None:
-    """Solve the integer program for contiguous sets, from the best chain of ideals: --set engine=cpsat, highs or scip.
+    """Solve the integer program for contiguous sets, from what `dp` and `search` find: --set engine=cpsat, highs, scip.
 
     If devices have to follow one another, contiguity "acyclic", columns say in which order they do. If any sets will
     do, "free", the placements are contiguous all the same and the bound is that of the even load.
     """
     solve = _engine(instance, engine)
-    task = Task(instance, run, proves=instance.contiguity != "free")
-    begin(task, chains=True)
-    _solve(task, programs(instance, "acyclic" if instance.contiguity == "acyclic" else "contiguous"), solve)
+    contiguity = "acyclic" if instance.contiguity == "acyclic" else "contiguous"
+    _solve(Task(instance, run, proves=instance.contiguity != "free"), contiguity, solve)
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.2, Figures 6 and 7", deterministic=False)
 def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: int = 2) -> None:
-    """Solve the integer program for any sets, from what annealing finds: --set engine=cpsat, highs or scip.
+    """Solve the integer program for any sets, from what `search` finds: --set engine=cpsat, highs or scip.
 
     For latency, by CP-SAT, it is that for at most ``q`` subgraphs an accelerator.
     """
@@ -47,9 +46,7 @@ def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: 
         raise Declined(
             f"ip-noncontiguous places any sets of nodes, expected contiguity free, not {instance.contiguity}"
         )
-    task = Task(instance, run)
-    begin(task, chains=False)
-    _solve(task, programs(instance, "free"), solve)
+    _solve(Task(instance, run), "free", solve)
 
 
 def _engine(instance: Instance, name: str) -> Engine:
@@ -60,8 +57,10 @@ def _engine(instance: Instance, name: str) -> Engine:
     return ENGINES[name]
 
 
-def _solve(task: Task, builds: list[Build], solve: Engine) -> None:
-    """Solve programs that have all placements together, each in its share of the time that is left."""
+def _solve(task: Task, contiguity: str, solve: Engine) -> None:
+    """Solve programs that have all placements of a mode together, each in its share of the time that is left."""
+    begin(task, contiguity)
+    builds = programs(task.instance, contiguity)
     task.proved = task.proved * len(builds)
     possible = len(task.device) > 0
     for part, build in enumerate(builds):

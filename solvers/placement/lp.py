@@ -22,9 +22,8 @@ def lp(instance: Instance, run: Run) -> None:
     """
     require_covered(instance)
     task = Task(instance, run, reports=False)
-    anything = instance.contiguity == "free"
-    begin(task, chains=not anything)
-    for build in programs(instance, "free" if anything else "contiguous"):
+    begin(task, instance.contiguity)
+    for build in programs(instance, "free" if instance.contiguity == "free" else "contiguous"):
         program = task.build(build)
         if program is not None and task.remaining():
             floats = FloatProgram(program)

@@ -19,7 +19,7 @@ from instances.placement import Instance
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0"))
 
 
-def small(draw: random.Random, contiguity: str, most: int = 500) -> Instance:
+def small(draw: random.Random, contiguity: str, most: int = 300) -> Instance:
     """An instance with at most so many placements, with options that the programs cover; often one set fills a memory.
 
     Then sizes are such that it depends on the last bits whether the set fits.

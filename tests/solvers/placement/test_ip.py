@@ -15,6 +15,7 @@ from placements import placements
 from harness.verify.placement import verify
 from instances.placement import Instance, parse
 from solvers.placement import ip
+from solvers.placement._bounds import load_bound, node_bound
 from solvers.placement._ip_program import Program
 from solvers.placement._ip_shapes import programs
 from solvers.placement._ip_task import Task, cost
@@ -31,7 +32,7 @@ def solved(instance: Instance, engine: str = "cpsat") -> LocalRun:
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
-@pytest.mark.parametrize(("engine", "count"), [("cpsat", 34), ("highs", 10), ("scip", 10)])
+@pytest.mark.parametrize(("engine", "count"), [("cpsat", 24), ("highs", 10), ("scip", 10)])
 def test_equals_the_best_of_all_placements(
     monkeypatch: pytest.MonkeyPatch, contiguity: str, engine: str, count: int
 ) -> None:
@@ -41,7 +42,7 @@ def test_equals_the_best_of_all_placements(
         best = optimum(instance)
         with monkeypatch.context() as patch:
             if number % 2:  # the engine finds it from nothing
-                patch.setattr(ip, "begin", lambda task, chains: None)
+                patch.setattr(ip, "begin", lambda task, contiguity: None)
             if math.isinf(best):
                 with pytest.raises(Declined, match="no placement fits the memory"):
                     solved(instance, engine)
@@ -75,8 +76,8 @@ def worth(program: Program, place: list[int]) -> float:
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity: str) -> None:
     draw, had, missing = random.Random(contiguity), 0, 0
-    for _ in range(40):
-        instance = small(draw, contiguity, most=250)
+    for _ in range(30):
+        instance = small(draw, contiguity, most=200)
         upper = Task(instance, LocalRun()).upper()
         ways = [build(upper, 10**6) for build in programs(instance, contiguity)]
         for place in placements(instance):
@@ -114,14 +115,14 @@ def fork(**options: Any) -> Instance:
 def test_contiguous_sets_alone_are_no_bound_on_any_sets() -> None:
     run = LocalRun()
     ip_contiguous(fork(contiguity="free"), run)
-    assert verify(fork(), run.solutions[-1].tolist()).feasible
-    assert run.bounds == [fork().load_bound()]
+    assert verify(replace(fork(), cpus=1), run.solutions[-1].tolist()).feasible
+    assert run.bounds == [max(load_bound(fork()), node_bound(fork()))]
 
 
 def test_time_that_ends_early_leaves_the_first_placement_and_a_bound() -> None:
     run = LocalRun(seconds=0.0)
     ip_contiguous(replace(fork(), cpus=1), run)
-    assert len(run.solutions) == 1
+    assert verify(replace(fork(), cpus=1), run.solutions[-1].tolist()).feasible
     assert run.bounds
 
 

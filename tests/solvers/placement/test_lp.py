@@ -13,6 +13,7 @@ from brute_force import DRAWS, optimum, small
 
 from instances.placement import Instance, parse
 from solvers.placement import lp as module
+from solvers.placement._bounds import load_bound, node_bound
 from solvers.placement._ip_dual import proved
 from solvers.placement._ip_floats import FloatProgram
 from solvers.placement._ip_highs import relaxed
@@ -34,14 +35,14 @@ def proves(instance: Instance) -> list[float]:
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_no_placement_is_better(contiguity: str) -> None:
     draw, better, tight = random.Random(contiguity), 0, 0
-    for _ in range(DRAWS or 25):
+    for _ in range(DRAWS or 15):
         instance = small(draw, contiguity)
         bounds, best = proves(instance), optimum(instance)
         assert max(bounds, default=0.0) <= best
-        better += max(bounds, default=0.0) > instance.load_bound() * (1 + 1e-6)
+        better += max(bounds, default=0.0) > max(load_bound(instance), node_bound(instance)) * (1 + 1e-6)
         tight += max(bounds, default=0.0) >= best * (1 - 1e-9)
-    assert better >= 3
-    assert tight >= 5
+    assert better >= 1
+    assert tight >= 3
 
 
 def relaxations(draw: random.Random, count: int) -> Iterator[tuple[Program, FloatProgram, float]]:
@@ -49,7 +50,7 @@ def relaxations(draw: random.Random, count: int) -> Iterator[tuple[Program, Floa
     for _ in range(count):
         instance = small(draw, draw.choice(["contiguous", "free"]))
         task = Task(instance, LocalRun(seconds=20), reports=False)
-        begin(task, chains=True)
+        begin(task, instance.contiguity)
         if len(task.device):
             program = task.build(programs(instance, instance.contiguity)[0])
             assert program is not None
@@ -60,7 +61,7 @@ def test_any_dual_values_prove_what_holds_and_those_of_an_optimum_prove_most() -
     draw = random.Random(7)
     numbers = np.random.default_rng(7)
     positive, much = 0, 0
-    for program, floats, best in relaxations(draw, 20):
+    for program, floats, best in relaxations(draw, 15):
         dual = relaxed(floats, 10.0)
         assert dual is not None
         most = proved(program, floats, dual)
@@ -72,44 +73,43 @@ def test_any_dual_values_prove_what_holds_and_those_of_an_optimum_prove_most() -
         much += most > 0
         assert proved(program, floats, numbers.normal(size=len(dual)) * 10.0 ** numbers.integers(-3, 9)) <= best
         assert proved(program, floats, np.zeros(len(dual))) == 0
-    assert positive > much > 10
+    assert positive > much > 7
 
 
-def pair(**options: Any) -> Instance:
-    """A node and one that reads its tensor, 3 each, 1 to send, on two accelerators."""
+def three(**options: Any) -> Instance:
+    """Nodes of 3 each on the one accelerator, which a CPU takes 10 for: two and a third of one would be best."""
     nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 3, "isBackwardNode": 0, "size": 1}
-        for v in range(2)
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 10, "fpgaLatency": 3, "isBackwardNode": 0, "size": 1}
+        for v in range(3)
     ]
-    edges = [{"sourceId": 0, "destId": 1, "cost": 1}]
-    document = {"maxSizePerFPGA": 9, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
-    return parse(document, "pair", **options)
+    document = {"maxSizePerFPGA": 9, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": []}
+    return parse(document, "three", **options)
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
-def test_a_transfer_counts_once_the_first_node_has_a_place(contiguity: str) -> None:
-    bounds = proves(pair(contiguity=contiguity))
-    assert bounds[0] == pytest.approx(3)
-    assert bounds[-1] == pytest.approx(4)
-    assert bounds[-1] <= 4
+def test_a_node_is_not_where_it_takes_longer_than_a_placement_known(contiguity: str) -> None:
+    first, last = proves(three(contiguity=contiguity))
+    assert first == pytest.approx(90 / 13)
+    assert last == pytest.approx(9)
+    assert last <= 9
 
 
 def test_what_ends_early_or_is_too_large_leaves_the_even_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    load = pair().load_bound()
+    load = max(load_bound(three()), node_bound(three()))
     run = LocalRun(seconds=0.0)
-    lp(pair(), run)
+    lp(three(), run)
     assert run.bounds == [load]
     run = LocalRun(memory=0.01)
-    lp(pair(), run)
+    lp(three(), run)
     assert run.bounds == [load]
     monkeypatch.setattr(module, "relaxed", lambda floats, seconds: None)
-    assert proves(pair()) == [load]
+    assert proves(three()) == [load]
 
 
 def test_latency_and_replicas_are_declined() -> None:
     for options in ({"objective": "latency"}, {"allreduce": 2.0}):
         with pytest.raises(Declined, match=r"for throughput|for allreduce none, found 2\.0"):
-            lp(pair(**options), LocalRun())
+            lp(three(**options), LocalRun())
 
 
 def test_the_least_and_the_greatest_times_are_bounded() -> None:
