@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.published import placement_figures as figures
 from harness.report import HERE, PAPER, Dot, Strips
 from harness.reproduce import Cell, Run, failures, setting
 from harness.run import Problem
@@ -18,7 +18,6 @@ from instances import InputError, catalog
 from instances.catalog import Entry
 from instances.jsonfile import read_json
 
-FILE = Path(__file__).with_name("placement2020.toml")
 #: What devices may hold, the narrowest first, as ends of ids have it: what is found in one is allowed in all after it.
 MODES = {"acyclic": "-acyclic", "contiguous": "", "free": "-free"}
 #: Costs and bounds closer together than this, relatively, are the same.
@@ -41,12 +40,6 @@ class Settings:
     bounds: tuple[str, ...] | None = setting("names", "bounds that run")
     timeout: float = setting("seconds", "seconds that each solver has")
     bound_timeout: float | None = setting("seconds", "seconds that each bound has")
-
-
-@cache
-def figures() -> Mapping[str, Any]:
-    """The published figures: ``papers made throughput layers latency splits``, see the file."""
-    return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
