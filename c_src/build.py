@@ -24,11 +24,12 @@ HEADERS = (
     "blocks.h",
     "ideals.h",
     "ideals_split.h",
+    "ideals_stages.h",
     "placing.h",
     "invoking.h",
     "anchor.h",
 )
-INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
+INTERNAL = ("ideals_walk.h", "partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
 SOURCES = (
     "kahn.c",
     "segment.c",
@@ -46,6 +47,7 @@ SOURCES = (
     "blocks.c",
     "ideals.c",
     "ideals_split.c",
+    "ideals_stages.c",
     "placing.c",
     "invoking.c",
     "anchor.c",
