@@ -20,9 +20,6 @@
 /* Of moves in an order one in so many takes along what is in its way, and one swaps two nodes. */
 #define ORDERED_KINDS 4
 
-/* Edges that a walk to the border of a device follows, at most. */
-#define WALK 16
-
 /* For so many moves a node, one looks at a whole device. */
 #define WHOLE 2
 
@@ -60,7 +57,12 @@ struct placing {
     int64_t *changed_at;        /* count elements: the move in which each did last */
     struct times *times_before; /* count * passes elements: of those, times and loads as they were */
     double *load_before;
-    int64_t now; /* number of the move */
+    int64_t now;        /* number of the move */
+    int32_t *at;        /* if ordered, count elements: the device of each rank */
+    int32_t *crossing;  /* if ordered, nodes elements: edges of the order to and from other devices */
+    int32_t border;     /* number of nodes that have some, which are listed */
+    int32_t *listed;    /* nodes elements */
+    int32_t *listed_at; /* nodes elements: where in the list each is */
 };
 
 static inline bool is_accelerator(const struct placing *placing, int32_t device) {
@@ -148,6 +150,43 @@ static void leave(struct placing *placing, int32_t v) {
     for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
         find_slot(placing, devices->net[i], device)->members--;
     placing->room[device] += is_accelerator(placing, device) ? devices->size[v] : 0.0;
+}
+
+/* An edge of v more crosses to another device, or one less. */
+static inline void cross(struct placing *placing, int32_t v, int32_t more) {
+    const bool was = placing->crossing[v] > 0;
+    placing->crossing[v] += more;
+    const bool is = placing->crossing[v] > 0;
+    if (is && !was) {
+        placing->listed_at[v] = placing->border;
+        placing->listed[placing->border++] = v;
+    } else if (was && !is) {
+        const int32_t last = placing->listed[--placing->border];
+        placing->listed[placing->listed_at[v]] = last;
+        placing->listed_at[last] = placing->listed_at[v];
+    }
+}
+
+static void cross_all(struct placing *placing, int32_t v, const int64_t *start, const int32_t *others,
+                      int32_t from, int32_t to) {
+    for (int64_t i = start[v]; i < start[v + 1]; i++) {
+        const int32_t there = placing->device[others[i]], more = (there == from) - (there == to);
+        if (more != 0) {
+            cross(placing, v, more);
+            cross(placing, others[i], more);
+        }
+    }
+}
+
+/* Count v on another device; times remain. */
+static void relocate(struct placing *placing, int32_t v, int32_t to) {
+    const struct shard_rules *rules = placing->rules;
+    if (rules->ordered) {
+        cross_all(placing, v, rules->out_start, rules->out, placing->device[v], to);
+        cross_all(placing, v, rules->in_start, rules->in, placing->device[v], to);
+    }
+    leave(placing, v);
+    join(placing, v, to);
 }
 
 /* Remember a device as it was before this move. */
@@ -257,8 +296,7 @@ static void move_far(struct placing *placing, int32_t v, int32_t to) {
         pay_all(placing, devices->net[i], -1.0);
     compute(placing, placing->times + from * placing->passes, v, from, -1.0);
     compute(placing, placing->times + to * placing->passes, v, to, 1.0);
-    leave(placing, v);
-    join(placing, v, to);
+    relocate(placing, v, to);
     for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
         pay_all(placing, devices->net[i], 1.0);
     for (int32_t i = 0; i < placing->changed; i++)
@@ -277,8 +315,7 @@ static void move(struct placing *placing, int32_t v, int32_t to) {
     preview(placing, v, to, leaves, joins);
     set_times(placing, from, leaves);
     set_times(placing, to, joins);
-    leave(placing, v);
-    join(placing, v, to);
+    relocate(placing, v, to);
 }
 
 static double greatest_load(const struct placing *placing, int32_t pass) {
@@ -319,7 +356,26 @@ static void count_members(struct placing *placing) {
     placing->changed = 0;
 }
 
+/* List the nodes whose edges cross between devices. */
+static void list_border(struct placing *placing) {
+    const struct shard_rules *rules = placing->rules;
+    for (int32_t d = 0; d < placing->count; d++)
+        placing->at[placing->rank[d]] = d;
+    for (int32_t v = 0; v < placing->devices->nodes; v++) {
+        for (int64_t i = rules->out_start[v]; i < rules->out_start[v + 1]; i++) {
+            if (placing->device[rules->out[i]] != placing->device[v]) {
+                cross(placing, v, 1);
+                cross(placing, rules->out[i], 1);
+            }
+        }
+    }
+}
+
 static void release(struct placing *placing) {
+    free(placing->at);
+    free(placing->crossing);
+    free(placing->listed);
+    free(placing->listed_at);
     free(placing->times);
     free(placing->room);
     free(placing->slot_start);
@@ -330,6 +386,18 @@ static void release(struct placing *placing) {
     free(placing->changed_at);
     free(placing->times_before);
     free(placing->load_before);
+}
+
+static bool begin_border(struct placing *placing) {
+    const size_t n = (size_t)placing->devices->nodes + 1;
+    placing->at = malloc((size_t)placing->count * sizeof *placing->at);
+    placing->crossing = calloc(n, sizeof *placing->crossing);
+    placing->listed = malloc(n * sizeof *placing->listed);
+    placing->listed_at = malloc(n * sizeof *placing->listed_at);
+    if (!placing->at || !placing->crossing || !placing->listed || !placing->listed_at)
+        return false;
+    list_border(placing);
+    return true;
 }
 
 /* A placement with its times; what else the struct has is the caller's and has been set. */
@@ -352,6 +420,8 @@ static int begin(struct placing *placing) {
     if (!placing->times || !placing->room || !placing->slot_start || !placing->slot || !placing->pin_start ||
         !placing->pin || !placing->change || !placing->changed_at || !placing->times_before ||
         !placing->load_before)
+        return SHARD_NO_MEMORY;
+    if (placing->rules->ordered && !begin_border(placing))
         return SHARD_NO_MEMORY;
     placing->now = 1;
     placing->slot_start[0] = 0;
@@ -494,8 +564,7 @@ static void step(struct annealer *annealer, int32_t v, int32_t to) {
     remember(placing, to);
     set_times(placing, from, leaves);
     set_times(placing, to, joins);
-    leave(placing, v);
-    join(placing, v, to);
+    relocate(placing, v, to);
     notice(annealer);
 }
 
@@ -542,8 +611,7 @@ static bool step_group(struct annealer *annealer, int32_t count, int32_t from, i
     }
     for (int32_t i = count - 1; i >= 0; i--) {
         const int32_t v = annealer->group[i], back = placing->device[v] == from ? to : from;
-        leave(placing, v);
-        join(placing, v, back);
+        relocate(placing, v, back);
     }
     restore(placing);
     placing->room[from] = room[0];
@@ -620,20 +688,6 @@ static int32_t draw_beside(struct annealer *annealer, int32_t v, bool ahead) {
     return others[start[v] + random_below(&annealer->random, (int32_t)(start[v + 1] - start[v]))];
 }
 
-/* Walk from v to where its device ends, not far; the last node there. `next` becomes the one behind it, or
- * -1. */
-static int32_t walk(struct annealer *annealer, int32_t v, bool ahead, int32_t *next) {
-    const int32_t *device = annealer->placing.device;
-    for (int32_t i = 0; i < WALK; i++) {
-        *next = draw_beside(annealer, v, ahead);
-        if (*next < 0 || device[*next] != device[v])
-            return v;
-        v = *next;
-    }
-    *next = -1;
-    return v;
-}
-
 /* Gather v and all nodes of its device behind it, at most so many; their number, 0 if they are more. */
 static int32_t close(struct annealer *annealer, int32_t v, int32_t most, bool ahead) {
     const struct placing *placing = &annealer->placing;
@@ -660,23 +714,30 @@ static int32_t close(struct annealer *annealer, int32_t v, int32_t most, bool ah
 /* The device next to one in the order, the same if there is none. */
 static int32_t device_beside(const struct placing *placing, int32_t device, bool ahead) {
     const int32_t rank = placing->rank[device] + (ahead ? 1 : -1);
-    for (int32_t d = 0; d < placing->count; d++) {
-        if (placing->rank[d] == rank)
-            return d;
-    }
-    return device;
+    return 0 <= rank && rank < placing->count ? placing->at[rank] : device;
+}
+
+/* A node with edges to other devices, mostly, or any. */
+static int32_t draw_node(struct annealer *annealer) {
+    const struct placing *placing = &annealer->placing;
+    if (placing->border > 0 && random_bits(&annealer->random) >> 61)
+        return placing->listed[random_below(&annealer->random, placing->border)];
+    return random_below(&annealer->random, placing->devices->nodes);
 }
 
 static void try_ordered(struct annealer *annealer) {
     struct placing *placing = &annealer->placing;
     const bool ahead = random_bits(&annealer->random) >> 63;
-    int32_t next;
-    int32_t v = random_below(&annealer->random, placing->devices->nodes);
-    if (random_bits(&annealer->random) >> 62)
-        v = walk(annealer, v, ahead, &next);
-    else
-        next = draw_beside(annealer, v, ahead);
-    const int32_t from = placing->device[v];
+    const int32_t v = draw_node(annealer), from = placing->device[v];
+    if (placing->now % ORDERED_KINDS == 1) {
+        const int32_t w = draw_node(annealer);
+        annealer->group[0] = v;
+        annealer->group[1] = w;
+        if (placing->device[w] != from)
+            step_group(annealer, 2, from, placing->device[w]);
+        return;
+    }
+    const int32_t next = draw_beside(annealer, v, ahead);
     const bool there = next >= 0 && placing->device[next] != from && random_bits(&annealer->random) >> 62;
     const int32_t to = there ? placing->device[next] : device_beside(placing, from, ahead);
     if (to == from)
@@ -686,12 +747,6 @@ static void try_ordered(struct annealer *annealer) {
         const int32_t count = close(annealer, v, most, ahead);
         if (count > 0)
             step_group(annealer, count, from, to);
-    } else if (placing->now % ORDERED_KINDS == 1) {
-        const int32_t w = random_below(&annealer->random, placing->devices->nodes);
-        annealer->group[0] = v;
-        annealer->group[1] = w;
-        if (placing->device[w] != from && abs(placing->rank[placing->device[w]] - placing->rank[from]) < 3)
-            step_group(annealer, 2, from, placing->device[w]);
     } else {
         step_alone(annealer, v, to);
     }
@@ -710,6 +765,11 @@ static bool is_clear(const struct placing *placing, int32_t v, bool ahead, int32
     return true;
 }
 
+static void set_rank(struct placing *placing, int32_t device, int32_t rank) {
+    placing->rank[device] = rank;
+    placing->at[rank] = device;
+}
+
 /* Put a device elsewhere in the order if no edge is against that; no load changes. */
 static void try_rank(struct annealer *annealer) {
     struct placing *placing = &annealer->placing;
@@ -720,17 +780,17 @@ static void try_rank(struct annealer *annealer) {
         if (placing->device[v] == device && !is_clear(placing, v, from < to, low, high))
             return;
     }
-    for (int32_t d = 0; d < placing->count; d++) {
-        if (low <= placing->rank[d] && placing->rank[d] <= high)
-            placing->rank[d] += from < to ? -1 : 1;
-    }
-    placing->rank[device] = to;
+    for (int32_t rank = from; rank != to; rank += from < to ? 1 : -1)
+        set_rank(placing, placing->at[rank + (from < to ? 1 : -1)], rank);
+    set_rank(placing, device, to);
 }
 
 static void swap_ranks(struct placing *placing, int32_t a, int32_t b) {
     const int32_t rank = placing->rank[a];
-    placing->rank[a] = placing->rank[b];
-    placing->rank[b] = rank;
+    if (!placing->rules->ordered)
+        return;
+    set_rank(placing, a, placing->rank[b]);
+    set_rank(placing, b, rank);
 }
 
 /* Give two devices what the other one has, and its place in the order. */

@@ -39,6 +39,12 @@ MELTING, COLDEST = 2000, 0.1
 #: Moves of a chain of the first round, and of what is done between two looks at the time.
 FIRST, SLICE = 100_000, 50_000
 
+#: As counting the members of nets takes as long as a move or two of each item, so many moves an item are a slice.
+SLICE_SHARE = 10
+
+#: Times that a cut of an order is evened out.
+EVENINGS = 6
+
 #: Share of the time in which the last slices end.
 RESERVE = 0.03
 
@@ -101,21 +107,26 @@ def first_below(share: float, fitting: Ints, work: Floats) -> int:
     return int(below[0]) if len(below) else least_work(fitting, work)
 
 
-def in_turn(space: Space, share: float) -> Index | None:
-    """A placement, shape (items,), along an order of the items: accelerators in turn, each full or with a share.
+def in_turn(space: Space, weight: Floats) -> Index | None:
+    """A placement, shape (items,), along an order of the items: accelerators in turn, each full or with its share.
 
-    None if the last one cannot take what is left, or if something is not supported.
+    ``weight``, shape (items,), at least 0, is what they share out evenly. None if the last one is full before the end,
+    or if something is not supported.
     """
     devices = space.devices
     assert space.rules.order is not None
-    device, there, work, room = np.zeros(len(devices.size), dtype=np.int32), 0, 0.0, devices.memory
+    device, there, room, k = np.zeros(len(devices.size), dtype=np.int32), 0, devices.memory, devices.accelerators
+    work, share = 0.0, float(weight.sum()) / max(k, 1)
+    if not (devices.accelerator_time < np.inf).all():
+        return None
     for v in space.rules.order.topological_order.tolist():
-        time, size = float(devices.accelerator_time[v]), float(devices.size[v])
-        if room < size or (work > 0 and work + time > share and there + 1 < devices.accelerators):
-            there, work, room = there + 1, 0.0, devices.memory
-        if there >= devices.accelerators or room < size or math.isinf(time):
+        size = float(devices.size[v])
+        work += weight[v]
+        if room < size or (work > (there + 1) * share * (1 + TOLERANCE) and there + 1 < k):
+            there, room = there + 1, devices.memory
+        if there >= k or room < size:
             return None
-        device[v], work, room = there, work + time, room - size
+        device[v], room = there, room - size
     return device
 
 
@@ -197,12 +208,21 @@ class Search:
             raise Declined("found no placement that the memories hold, and there are no CPUs")
 
     def _offer_simple(self, number: int) -> None:
-        """Offer everything on a CPU, and accelerators that follow one another."""
-        devices = self.spaces[number].devices
+        """Offer everything on a CPU, and accelerators that follow one another, even in their work, then in loads."""
+        devices, rules = self.spaces[number].devices, self.spaces[number].rules
         if devices.cpus:
             self.offer_start(number, np.full(len(devices.size), devices.accelerators, dtype=np.int32))
-        for share in (self.bound, math.inf):
-            self.offer_start(number, in_turn(self.spaces[number], share))
+        weight = devices.accelerator_time
+        for _ in range(EVENINGS):
+            item = in_turn(self.spaces[number], weight)
+            if item is None:
+                break
+            placing = Placing(devices, rules, item, 0)
+            placing.weigh()
+            self.offer(number, placing.best, placing.cost)
+            work = np.bincount(item, weight, len(placing.load))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                weight = weight * np.nan_to_num(placing.load.sum(axis=1) / work, posinf=0.0)[item]
 
     def _offer_cuts(self, rank: Index) -> None:
         """Offer what even cuts of an order leave, given the place of each node in it: one device full after another."""
@@ -256,7 +276,7 @@ class _Chain:
 
     def run_down(self) -> Placing:
         """Run it in slices until its end or that of the time."""
-        slices = max(1, math.ceil(self.moves / SLICE))
+        slices = max(1, math.ceil(self.moves / max(SLICE, SLICE_SHARE * len(self.space.first))))
         for hot, cold in self._temperatures(slices):
             self.placing.anneal(dataclasses.replace(self.kind, moves=self.moves // slices, hot=hot, cold=cold))
             if not self.search.left() or self.search.is_optimal(self.placing.cost):

@@ -84,7 +84,11 @@ def _colour(draw: random.Random, v: int, nodes: int, mirrored: bool) -> dict[str
 
 def begun(space: Space) -> Index:
     """A placement to begin with."""
-    ordered = in_turn(space, 4.0) if space.rules.order else fill(space.devices, range(len(space.first)), least_work)
+    ordered = (
+        in_turn(space, space.devices.accelerator_time)
+        if space.rules.order
+        else fill(space.devices, range(len(space.first)), least_work)
+    )
     assert ordered is not None
     return ordered
 
@@ -226,7 +230,7 @@ def test_moves_along_an_order_come_within_a_hundredth_of_acyclic_optima(file: st
     instance = load(THROUGHPUT / file, "placement", contiguity="acyclic")
     costs = []
     for space in spaces(instance):
-        start = in_turn(space, instance.load_bound())
+        start = in_turn(space, space.devices.accelerator_time)
         if start is not None:
             placing = Placing(space.devices, space.rules, start, 0)
             placing.anneal(Cooling(moves=400_000, hot=space.grain, cold=0.01 * space.grain, margin=0.35, squared=True))
@@ -288,6 +292,7 @@ def test_more_restarts_end_no_worse() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        ({"objective": "latency", "contiguity": "free"}, "is for throughput"),
         ({"contiguity": "acyclic"}, "expected contiguity free, found acyclic"),
         ({"contiguity": "contiguous"}, "expected contiguity free, found contiguous"),
         ({**FREE, "schedule": "gpipe"}, "is for schedule pipedream, found gpipe"),
