@@ -427,13 +427,14 @@ def run_results(options: argparse.Namespace) -> Answer:
 
 def run_leaderboard(options: argparse.Namespace) -> Answer:
     """The static site."""
-    from harness import score
+    from harness import score, splits
     from leaderboard.build import build
 
     only = None if options.suite is None else {entry.id for entry in catalog.suite(options.suite)}
     with closing(Store.open(options.results)) as store:
         tables = score.tables(store, only)
-    return 0, {"index": str(build(tables, options.output))}
+        pictures = splits.best(store, tables)
+    return 0, {"index": str(build(tables, options.output, pictures))}
 
 
 def run_reproduce(options: argparse.Namespace) -> Answer:

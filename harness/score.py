@@ -3,8 +3,8 @@
 Costs and bounds are compared as exact fractions of their stored decimal text, never as floats; only ratios are floats.
 The words:
 
-score       least known cost of the instance / cost of the run, the contest's score; 0 without a solution, but null for a
-            solver that declined the whole division
+score       least known cost of the instance / cost of the run, the contest's score; 0 without a solution, but null for
+            a solver that declined the whole division
 certified   greatest trusted lower bound of the instance / cost of the run: at least this part of the optimum is reached
 gap         cost / trusted lower bound - 1
 division    of a track: its instances of the same modes, see `instances.options`; whatever is summed, averaged or ranked

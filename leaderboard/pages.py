@@ -14,8 +14,9 @@ import jinja2
 import polars as pl
 from markupsafe import Markup
 
+from harness.report import Split
 from harness.score import FEWEST_RESAMPLED, PROVEN, RESAMPLES, TOLERANCE, Tables
-from leaderboard import charts, others, text
+from leaderboard import charts, others, splits, text
 from leaderboard.charts import Bar, Curve, Rule
 from leaderboard.text import exact, held, page_of, points, printable, seconds
 
@@ -145,10 +146,16 @@ class Track:
 
 class Site:
     """All pages of a set of tables; ``reproductions`` are names and titles of those that the site has pages of, ``asv``
-    says whether there is a folder of that name to link to."""
+    says whether there is a folder of that name to link to; ``pictures`` are of solutions, by checksums of instances."""
 
-    def __init__(self, tables: Tables, reproductions: Mapping[str, str] | None = None, asv: bool = False) -> None:
-        self.tables = tables
+    def __init__(
+        self,
+        tables: Tables,
+        reproductions: Mapping[str, str] | None = None,
+        pictures: Mapping[str, Split] | None = None,
+        asv: bool = False,
+    ) -> None:
+        self.tables, self.pictures = tables, pictures or {}
         self.reproductions = reproductions or {}
         self.templates = environment()
         best_first = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
@@ -408,8 +415,11 @@ class Site:
 
     def _instance(self, division: Division, instance: Row, runs: Sequence[Row]) -> Row:
         published = json.loads(instance["published"])
+        picture = self.pictures.get(instance["checksum"])
         return {
             "division": division,
+            "picture": picture,
+            "drawing": None if picture is None else splits.draw(picture),
             "instance": instance,
             "summary": {k: v for k, v in json.loads(instance["summary"]).items() if k not in ("track", "name")},
             "published": {k: v for k, v in published.items() if v not in (None, "")},

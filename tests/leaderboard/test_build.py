@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from harness.report import Device, Split
 from harness.score import InputError, Tables, tables
 from harness.store import Store
 from leaderboard import build as building
@@ -299,6 +300,20 @@ def test_machines_and_their_disturbances_are_shown(pages: dict[str, ET.Element])
     [notes] = of_class(pages["tracks/pipeline.html"], "notes")
     assert "The machine was disturbed in a campaign with 10 of its runs: The processor slowed down" in words(notes)
     assert "disturbed" not in words(pages["tracks/intraop.html"])
+
+
+def test_a_drawing_stands_on_the_page_of_its_instance(scored: Tables, tmp_path: Path) -> None:
+    checksum = "placement-bert-free"
+    devices = [Device("accelerator 0", "load 12.5"), Device("CPU 2", "load 7", cpu=True)]
+    picture = Split(["a", "b", "c"], [(0, 1), (1, 2)], [0, 0, 1], devices, caption="Found by search, cost 12.5.")
+    folder = build(scored, tmp_path / "site", {checksum: picture}).parent / "instances" / "placement"
+    page = ET.parse(folder / "bert-free.html").getroot()
+    [section] = [x for x in page.iter("section") if x.get("aria-labelledby") == "split"]
+    assert len(list(section.iter("svg"))) == 4  # wide, narrow, and the legend's
+    assert "accelerator 0: 2 nodes, load 12.5" in words(section)
+    assert "Found by search, cost 12.5. A colour is a device" in words(section)
+    assert not any("style" in element.attrib for element in page.iter())
+    assert 'id="split"' not in (folder / "bert-plain.html").read_text(encoding="utf-8")
 
 
 def test_an_empty_database_gives_a_site(tmp_path: Path) -> None:
