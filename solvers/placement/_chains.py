@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from instances.graph import Index
 from instances.placement import Instance
-from solvers.native import Ideals
 from solvers.placement._contracted import contractions
 from solvers.placement._ideals import IdealProgram, Placement
 
@@ -18,19 +17,20 @@ class Chains:
     def __init__(self, instance: Instance, stop: Index) -> None:
         self._programs = [IdealProgram(instance, contracted, stop) for contracted in contractions(instance)]
 
-    def best_cut(self, memory: float) -> Placement | None:
-        """The best way to cut a linear extension into devices, within so many MiB; None if none fits, or if stopped."""
-        return self._best(lambda program: program.prefixes(memory), None)
+    def cuts(self, memory: float) -> Iterator[Placement]:
+        """Cuts of linear extensions into devices, within so many MiB, each better than the one before."""
+        limit = math.inf
+        for program in self._programs:
+            for found in program.cuts(memory, limit):
+                limit = found.cost
+                yield found
 
     def best(self, memory: float) -> Placement | None:
         """The best split along ideals, within so many MiB; Declined if these are too many.
 
         None if nothing fits, or if stopped before it is known to be the best one.
         """
-        found = self._best(lambda program: program.ideals(memory), self.best_cut(memory))
-        return None if any(program.stop[0] for program in self._programs) else found
-
-    def _best(self, ideals: Callable[[IdealProgram], Ideals], best: Placement | None) -> Placement | None:
+        best = min(self.cuts(memory), key=lambda found: found.cost, default=None)
         for program in self._programs:
-            best = program.best(ideals(program), best.cost if best else math.inf) or best
-        return best
+            best = program.best(program.ideals(memory), best.cost if best else math.inf) or best
+        return None if any(program.stop[0] for program in self._programs) else best

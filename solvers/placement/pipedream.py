@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from instances.placement import Instance
 from solvers.placement._branchings import contract_branchings
 from solvers.placement._chains import Chains
@@ -17,8 +19,10 @@ def pipedream(instance: Instance, run: Run, *, light: float = 0.1) -> None:
     ``light`` share of the median one, such as masks that every layer reads, make no branching.
     """
     require_plain(instance, "pipedream")
+    limit = math.inf
     with deadline(run) as stop:
-        found = Chains(contract_branchings(instance, light), stop).best_cut(run.memory)
-    if found is None:
-        raise Declined("found no way to cut the path of contracted branchings that fits the devices")
-    run.report(found.device)
+        for found in Chains(contract_branchings(instance, light), stop).cuts(run.memory):
+            limit = found.cost
+            run.report(found.solution)
+        if math.isinf(limit) and not stop[0]:
+            raise Declined("no way to cut the path of contracted branchings fits the devices")
