@@ -21,7 +21,7 @@ from harness.score import InputError, Tables, tables
 from harness.store import Store
 from leaderboard import build as building
 from leaderboard.build import build
-from leaderboard.pages import Site
+from leaderboard.pages import Site, _colours
 
 GOLDEN = Path(__file__).with_name("golden.json")
 GOLDEN_PAGES = (
@@ -222,6 +222,16 @@ def test_modes_of_a_track_are_ranked_apart(pages: dict[str, ET.Element]) -> None
     matrix = [[row[0] for row in table_of(part, f"matrix-{part.get('id')}")] for part in parts]
     assert matrix == [[f"bert-{mode}", f"gnmt-{mode}"] for mode in ("plain", "half", "acyclic", "free", "latency")]
     assert not of_class(pages["tracks/pipeline.html"], "division")
+
+
+def test_solvers_keep_their_colours_from_ranking_to_ranking() -> None:
+    rankings = [list("abcdefgh"), list("hcxa"), list("gfedcb"), []]
+    first, second, third, none = _colours([[{"solver": name} for name in ranking] for ranking in rankings])
+    assert list(first.values()) == ["s1", "s2", "s3", "s4", "s5", "s6", "s0", "s0"]
+    assert second == {"h": "s2", "c": "s3", "x": "s4", "a": "s1"}
+    assert {name: third[name] for name in "bcdef"} == {name: first[name] for name in "bcdef"}
+    assert third["g"] == "s1"
+    assert none == {}
 
 
 def test_who_declines_a_whole_ranking_is_named_beneath_it(pages: dict[str, ET.Element]) -> None:
