@@ -127,12 +127,12 @@ class Task:
                 self.run.report(device)
 
     def prove(self, part: int, bound: float) -> None:
-        """Report what holds for one of the programs, if it raises what holds for all."""
+        """Report what holds for one of the programs, infinite if it has nothing, if it raises what holds for all."""
         before = min(self.proved)
         if not self._proves:
             return
         self.proved[part] = max(self.proved[part], bound)
-        if min(self.proved) > before * (1 + STEP):
+        if before * (1 + STEP) < min(self.proved) < math.inf:
             self.run.bound(min(self.proved))
 
     def upper(self) -> float:

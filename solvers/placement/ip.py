@@ -79,7 +79,7 @@ def _solve_part(task: Task, build: Build, solve: Engine, part: int, until: float
         if program is None:
             return True
         if not solve(task, program, part, until):
-            if len(task.device) and program.values(task.device) is None:
+            if not len(task.device) or program.values(task.device) is None:
                 task.prove(part, task.best * (1 - TOLERANCE))  # what costs no more was all that the program had
             return False
         if len(task.overfull) == known or time.monotonic() >= until:
