@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from instances.columns import Floats, Ints
-from instances.graph import Index
+from instances.graph import Graph, Index
 from instances.placement import OPTIONS, Instance
 from solvers.native import Cooling, Devices, Placing
 from solvers.placement._bounds import load_bound, node_bound
@@ -39,11 +39,14 @@ MELTING, COLDEST = 2000, 0.1
 #: Moves of a chain of the first round, and of what is done between two looks at the time.
 FIRST, SLICE = 100_000, 50_000
 
-#: As counting the members of nets takes as long as a move or two of each item, so many moves an item are a slice.
-SLICE_SHARE = 10
+#: As counting the members of nets takes as long as a move of each item, so many moves an item are a slice at least.
+SLICE_SHARE = 3
 
 #: Times that a cut of an order is evened out.
 EVENINGS = 6
+
+#: Random orders to fill memories in, where nothing else has been found.
+PACKINGS = 1000
 
 #: Share of the time in which the last slices end.
 RESERVE = 0.03
@@ -107,19 +110,17 @@ def first_below(share: float, fitting: Ints, work: Floats) -> int:
     return int(below[0]) if len(below) else least_work(fitting, work)
 
 
-def in_turn(space: Space, weight: Floats) -> Index | None:
-    """A placement, shape (items,), along an order of the items: accelerators in turn, each full or with its share.
+def in_turn(devices: Devices, order: Sequence[int], weight: Floats) -> Index | None:
+    """A placement, shape (items,), of items in an order: accelerators in turn, each full or with its share.
 
     ``weight``, shape (items,), at least 0, is what they share out evenly. None if the last one is full before the end,
     or if something is not supported.
     """
-    devices = space.devices
-    assert space.rules.order is not None
     device, there, room, k = np.zeros(len(devices.size), dtype=np.int32), 0, devices.memory, devices.accelerators
     work, share = 0.0, float(weight.sum()) / max(k, 1)
     if not (devices.accelerator_time < np.inf).all():
         return None
-    for v in space.rules.order.topological_order.tolist():
+    for v in order:
         size = float(devices.size[v])
         work += weight[v]
         if room < size or (work > (there + 1) * share * (1 + TOLERANCE) and there + 1 < k):
@@ -128,6 +129,16 @@ def in_turn(space: Space, weight: Floats) -> Index | None:
             return None
         device[v], room = there, room - size
     return device
+
+
+def random_order(space: Space, rng: np.random.Generator) -> list[int]:
+    """The items in a random order, a topological one where devices have an order."""
+    key = rng.random(len(space.first))
+    if space.rules.order is None:
+        return np.argsort(key).tolist()
+    rank = np.argsort(np.argsort(key))
+    order = Graph(len(key), rank[space.rules.order.tail], rank[space.rules.order.head]).topological_order
+    return np.argsort(rank)[order].tolist()
 
 
 class Search:
@@ -200,6 +211,7 @@ class Search:
                     self._offer_cuts(contracted.item)
                 with suppress(Declined):  # its table is too large, which is no reason not to search
                     self._offer_chain(number, IdealProgram(chained, contracted, stop))
+        self._pack()
         self.require_any()
 
     def require_any(self) -> None:
@@ -212,9 +224,10 @@ class Search:
         devices, rules = self.spaces[number].devices, self.spaces[number].rules
         if devices.cpus:
             self.offer_start(number, np.full(len(devices.size), devices.accelerators, dtype=np.int32))
-        weight = devices.accelerator_time
+        assert rules.order is not None
+        order, weight = rules.order.topological_order.tolist(), devices.accelerator_time
         for _ in range(EVENINGS):
-            item = in_turn(self.spaces[number], weight)
+            item = in_turn(devices, order, weight)
             if item is None:
                 break
             placing = Placing(devices, rules, item, 0)
@@ -223,6 +236,15 @@ class Search:
             work = np.bincount(item, weight, len(placing.load))
             with np.errstate(divide="ignore", invalid="ignore"):
                 weight = weight * np.nan_to_num(placing.load.sum(axis=1) / work, posinf=0.0)[item]
+
+    def _pack(self) -> None:
+        """As long as there is none, offer placements of items in random orders, each device full after another."""
+        for _ in range(PACKINGS):
+            for number, space in enumerate(self.spaces):
+                if math.isfinite(self.cost) or not self.left():
+                    return
+                order = random_order(space, self._run.rng)
+                self.offer_start(number, in_turn(space.devices, order, np.zeros(len(order))))
 
     def _offer_cuts(self, rank: Index) -> None:
         """Offer what even cuts of an order leave, given the place of each node in it: one device full after another."""

@@ -82,15 +82,11 @@ def _colour(draw: random.Random, v: int, nodes: int, mirrored: bool) -> dict[str
     return {"colorClass": draw.randrange(nodes // 3)} if draw.random() < 0.4 else {}
 
 
-def begun(space: Space) -> Index:
-    """A placement to begin with."""
-    ordered = (
-        in_turn(space, space.devices.accelerator_time)
-        if space.rules.order
-        else fill(space.devices, range(len(space.first)), least_work)
-    )
-    assert ordered is not None
-    return ordered
+def begun(space: Space) -> Index | None:
+    """A placement to begin with, if one is found."""
+    if space.rules.order is None:
+        return fill(space.devices, range(len(space.first)), least_work)
+    return in_turn(space.devices, space.rules.order.topological_order.tolist(), space.devices.accelerator_time)
 
 
 def cost_of(instance: Instance, device: Any) -> float:
@@ -122,7 +118,9 @@ def loads_of(instance: Instance, device: np.ndarray) -> list[float]:
 def test_loads_are_those_of_the_definition_after_many_moves(accelerators: int, seed: int) -> None:
     instance = workload(seed, accelerators=accelerators)
     (space,) = spaces(instance)
-    placing = Placing(space.devices, space.rules, begun(space), seed)
+    start = begun(space)
+    assert start is not None
+    placing = Placing(space.devices, space.rules, start, seed)
     for hot in (1.0, 0.1, 0.01):
         before = placing.device.copy()
         placing.anneal(Cooling(moves=5000, hot=hot, cold=hot / 2, margin=0.3, squared=bool(seed % 2)))
@@ -151,7 +149,9 @@ def test_moves_keep_the_costs_and_the_order_with_every_option(options: dict[str,
     for seed in range(4):
         instance = workload(seed, supported=1, mirrored=True, accelerators=5, contiguity=contiguity, **options)
         for space in spaces(instance):
-            placing = Placing(space.devices, space.rules, begun(space), seed)
+            start = begun(space)
+            assert start is not None
+            placing = Placing(space.devices, space.rules, start, seed)
             changed = 0
             for hot in (3.0, 1.0, 0.3, 0.1, 0.03):
                 before = placing.device.copy()
@@ -230,7 +230,7 @@ def test_moves_along_an_order_come_within_a_hundredth_of_acyclic_optima(file: st
     instance = load(THROUGHPUT / file, "placement", contiguity="acyclic")
     costs = []
     for space in spaces(instance):
-        start = in_turn(space, space.devices.accelerator_time)
+        start = begun(space)
         if start is not None:
             placing = Placing(space.devices, space.rules, start, 0)
             placing.anneal(Cooling(moves=400_000, hot=space.grain, cold=0.01 * space.grain, margin=0.35, squared=True))
@@ -319,6 +319,15 @@ def test_what_no_accelerator_has_room_for_is_declined_without_cpus() -> None:
     for method in (search, local_search):
         with pytest.raises(Declined, match="found no placement that the memories hold"):
             method(instance, LocalRun())
+
+
+def test_memories_that_no_order_at_hand_fills_are_filled_along_others() -> None:
+    node = {"supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0}
+    sizes = [{"id": v, "size": size, **node} for v, size in enumerate([3, 3, 1, 2, 2, 1])]
+    document = {"maxSizePerFPGA": 4, "maxFPGAs": 3, "maxCPUs": 0, "nodes": sizes, "edges": []}
+    run = LocalRun()
+    search(parse(document, "six", contiguity="acyclic"), run)
+    assert cost_of(parse(document, "six", contiguity="acyclic"), run.solutions[-1]) == 2
 
 
 def test_a_node_that_no_accelerator_supports_is_on_a_cpu() -> None:
