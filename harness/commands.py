@@ -421,7 +421,7 @@ def run_results(options: argparse.Namespace) -> Answer:
         score.write_parquet(frame, options.parquet)
     if options.csv:
         score.write_csv(frame, options.csv)
-    shown = score.short_table(frame) if options.table == "runs" and not options.json else frame
+    shown = frame if options.json else score.shown_table(frame, options.table)
     return 0, shown.to_dicts()
 
 

@@ -43,7 +43,7 @@ __all__ = [
     "Tables",
     "export_table",
     "run_table",
-    "short_table",
+    "shown_table",
     "tables",
     "write_csv",
     "write_parquet",
@@ -72,6 +72,9 @@ _JSON: Mapping[str, type] = {
     **dict.fromkeys(["command", "disturbances"], list),
 }
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?")
+#: The columns of `run_table` that fit a terminal.
+SHORT = ["track", "division", "instance", "solver", "seed", "status", "cost", "score", "lower_bound", "certified"]
+SHORT += ["gap", "wall_s"]
 _METHOD = ["track", "solver"]
 _RANKING = ["track", "division"]
 _ENTRY = [*_RANKING, "solver"]
@@ -209,11 +212,11 @@ def run_table(scored: Tables) -> pl.DataFrame:
     return scored.runs.select(*first, *bound, *then, *limits, *last).sort(order)
 
 
-def short_table(runs: pl.DataFrame) -> pl.DataFrame:
-    """The columns of `run_table` that fit a terminal; the division if a track has several."""
-    divided = runs.select(pl.col("division").n_unique().over("track").max()).item()
-    first = ["track", *(["division"] if (divided or 0) > 1 else []), "instance", "solver", "seed", "status"]
-    return runs.select(*first, "cost", "score", "lower_bound", "certified", "gap", "wall_s")
+def shown_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """An exported table as a terminal shows it: of runs what fits, and divisions only where a track has several."""
+    columns = SHORT if name == "runs" else frame.columns
+    divided = "division" in columns and frame.select(_RANKING).unique()["track"].is_duplicated().any()
+    return frame.select(column for column in columns if divided or column != "division")
 
 
 def write_parquet(frame: pl.DataFrame, path: str | Path) -> None:

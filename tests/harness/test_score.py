@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from harness.score import Tables, export_table, run_table, short_table, tables, write_csv, write_parquet
+from harness.score import Tables, export_table, run_table, shown_table, tables, write_csv, write_parquet
 from harness.store import Bound, Incumbent, Record, Store
 from instances import InputError
 
@@ -289,13 +289,15 @@ def test_the_terminal_names_divisions_where_there_are_several(book: Book) -> Non
     book.run("dp", "x", 1.5, track="placement")
     book.instance("i")
     book.run("greedy", "i", 3)
-    assert "division" not in short_table(run_table(book.tables())).columns
+    assert "division" not in shown_table(run_table(book.tables()), "runs").columns
     book.instance("y", "placement", options=FREE)
     book.run("dp", "y", 1.5, track="placement")
-    shown = short_table(run_table(book.tables()))
+    shown = shown_table(run_table(book.tables()), "runs")
     assert shown.columns[:3] == ["track", "division", "instance"]
     assert shown["division"].to_list() == ["", "throughput, contiguous", "throughput, free"]
-    assert short_table(shown.clear()).height == 0
+    assert shown_table(run_table(book.tables()).clear(), "runs").height == 0
+    bounds = export_table(book.tables(), "bounds")
+    assert shown_table(bounds, "bounds").columns == bounds.columns
 
 
 def test_integers_are_compared_exactly_beyond_64_bits(book: Book) -> None:
