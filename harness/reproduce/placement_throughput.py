@@ -32,7 +32,7 @@ DEFAULTS = Settings(
     seed=0,
     instances=("placement-throughput",),
     solvers=tuple(METHODS),
-    bounds=("load", "node", "anchored"),
+    bounds=("load", "node", "anchored", "lp"),
     timeout=60.0,
     bound_timeout=20.0,
 )
