@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from instances.placement import Instance
+from solvers.placement._ideals import deadline
 from solvers.placement._latency_ip_cpsat import solve
 from solvers.placement._latency_ip_program import LatencyProgram
 from solvers.placement._latency_ip_task import LatencyTask
 from solvers.registry import Declined, Run
 
+#: Share of the time that is left for bounds from chains of ideals.
+CHAINS = 0.4
 #: Bytes that CP-SAT takes for an entry of a program, presolving included.
 BYTES = 4000
 
@@ -33,8 +37,10 @@ def solve_several(instance: Instance, run: Run, engine: str, q: int) -> None:
 
 
 def _solve(instance: Instance, run: Run, slots: int, *, proves: bool, passes: bool = False) -> None:
-    task = LatencyTask(instance, run, proves=proves)
+    task = LatencyTask(instance, run, slots, proves=proves)
     task.begin()
+    with suppress(Declined), deadline(run, CHAINS) as stop:  # too many ideals are no reason not to go on
+        task.follow_chains(stop, one=instance.contiguity == "contiguous")
     if task.done or not task.remaining():
         return
     program = LatencyProgram(instance, task.upper(), min(task.proved), slots)

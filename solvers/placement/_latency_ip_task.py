@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from instances.columns import Ints
-from instances.graph import Graph, find_cycle
+from instances.graph import Graph, Index, find_cycle
 from instances.placement import Instance
 from solvers.placement._ideals import fits
 from solvers.placement._ip_task import STEP, Task
-from solvers.placement.greedy import greedy
-from solvers.placement.memory_path import memory_path
-from solvers.placement.one_accelerator import one_accelerator
+from solvers.placement._latency_ideals import Chains
+from solvers.placement._latency_search import search_latency
+from solvers.placement._memory_path import path_bounds
 from solvers.registry import Declined, LocalRun, Run
 
-#: Share of the time for each method that placements, or bounds, to begin with come from.
-STARTING = 0.1
+#: Share of the time that is left, at most, for a search for a placement to begin with, and its moves for each node.
+STARTING, MOVES = 0.2, 1000
 
 
 class Schedule(NamedTuple):
@@ -82,10 +81,10 @@ def _spent(instance: Instance, task: Ints, subgraphs: int) -> list[float]:
 
 
 class LatencyTask(Task):
-    """The placements of a run for latency; ``slot`` goes with ``device``."""
+    """The placements of a run for latency, of so many ``slots`` an accelerator; ``slot`` goes with ``device``."""
 
-    def __init__(self, instance: Instance, run: Run, *, proves: bool) -> None:
-        self.slot = np.zeros(0, dtype=np.int64)
+    def __init__(self, instance: Instance, run: Run, slots: int, *, proves: bool = True) -> None:
+        self.slots, self.slot = slots, np.zeros(0, dtype=np.int64)
         super().__init__(instance, run, proves=proves)
 
     @property
@@ -97,27 +96,50 @@ class LatencyTask(Task):
         """Report a placement if it is better; without slots backward nodes come after forward nodes."""
         slot = self.instance.backward.astype(np.int64) if slot is None else slot
         end, device, slot = schedule(self.instance, device, slot)
+        if slot.max(initial=0) >= self.slots:
+            return
         if end < self.best * (1 - STEP) or (math.isinf(self.best) and end < self.best):
             self.best, self.device, self.slot = end, device, slot
             self.run.report({"device": device, "slot": slot})
 
     def begin(self) -> None:
-        """Take the placements and the bound of the simple methods."""
+        """Take the bounds of paths, and all nodes on CPUs, and what a short search finds from there."""
+        for bound in path_bounds(self.instance, LocalRun(seconds=STARTING * self.remaining())):
+            self.raise_all(bound)
         if self.instance.cpus:
             self.offer(np.full(self.instance.nodes, self.instance.accelerators))
-        for method in (greedy, one_accelerator, memory_path):
-            self._learn(method)
-
-    def _learn(self, method: Callable[[Instance, Run], None]) -> None:
-        trial = LocalRun(seconds=STARTING * self.remaining())
+        if self.done:
+            return
+        limits = {"cores": self.run.cores, "memory": self.run.memory, "seconds": STARTING * self.remaining()}
+        trial = LocalRun(seed=self.run.seed, **limits)
         with suppress(Declined):
-            method(self.instance, trial)
+            search_latency(self.instance, trial, most=MOVES * self.instance.nodes)
         for found in trial.solutions:
-            if isinstance(found, dict):
-                self.offer(np.array(found["device"]), np.array(found["slot"]))
-            else:
-                self.offer(np.asarray(found, dtype=np.int64))
-        for bound in trial.bounds:  # of all placements, whatever a program has
-            if bound > min(self.proved) * (1 + STEP):
-                self.proved = [max(bound, known) for known in self.proved]
-                self.run.bound(bound)
+            self.offer(found["device"], found["slot"])
+
+    def follow_chains(self, stop: Index, *, one: bool) -> None:
+        """Take the bounds of chains of ideals, and their schedules where they can be had; Declined if too many.
+
+        If ``one``, also those of one subgraph an accelerator: bounds only where no more are allowed.
+        """
+        for way in (False, True) if one and not self.instance.training else (False,):
+            if self.done:
+                return
+            chains = Chains(self.instance, stop, way)
+            for bound, chosen in chains.bounds(self.run.memory, min(self.proved), self.upper()):
+                if not way or self.instance.contiguity == "contiguous":
+                    self.raise_all(bound)
+                if chosen is not None:
+                    self._offer_sets(chosen)
+
+    def raise_all(self, bound: float) -> None:
+        """Report a bound that holds for all placements, whichever a program has."""
+        if bound > min(self.proved) * (1 + STEP):
+            self.proved = [max(bound, known) for known in self.proved]
+            self.run.bound(bound)
+
+    def _offer_sets(self, chosen: Ints) -> None:
+        """Offer a schedule of the set of each node, -1 on CPUs, if each accelerator can take one."""
+        unit = np.unique(np.column_stack([self.instance.unit, chosen]), axis=0)[:, 0]
+        if chosen.max(initial=-1) < self.instance.accelerators and len(np.unique(unit)) == len(unit):
+            self.offer(np.where(chosen < 0, self.instance.accelerators, chosen), np.zeros_like(chosen))
