@@ -37,7 +37,8 @@ PARTS = {"operators-latency": "Operators", "layers-latency": "Layers", "": "Othe
 DIFFERENCES = (
     "greedy depends on which topological order is filled in, and max-load-dp on which of several best splits is taken; "
     "the paper tells neither. Its Scotch runs subgraphs of one accelerator at once; here they wait for each other.",
-    "expert gives each accelerator as many operators; the paper's own splits need more accelerators or memory.",
+    "expert gives each accelerator as many operators. The paper's split of BERT-24, in the repository of its inputs, "
+    "takes six accelerators, of which the file for latency has five: on six it has the printed 111.94.",
 )
 
 

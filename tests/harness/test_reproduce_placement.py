@@ -14,7 +14,9 @@ from harness.report import HERE, PAPER, Report, Table
 from harness.reproduce import Cell, Run, _placement, placement_granularity, reproductions
 from harness.reproduce._placement_ideals import count_ideals
 from harness.show import report as on_screen
+from harness.verify import verify
 from instances import InputError, catalog, load
+from instances.jsonfile import read_json
 from leaderboard.reproduction import render
 from tests.harness.test_reproduce import carried_out, shardmark
 
@@ -242,6 +244,21 @@ def test_splits_of_experts_are_judged(mirror: Path, monkeypatch: pytest.MonkeyPa
     rows = table(THROUGHPUT.report(asked, carried_out(cells, lambda _: {})), "Row by row").rows
     assert rows[1]["method"] == "expert, the paper's split"
     assert (rows[1]["ended"], rows[1]["here"]) == ("ok", pytest.approx(rows[1]["paper"], abs=0.01))
+
+
+def test_the_experts_latency_of_bert_24_is_that_of_six_accelerators(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "at_hand", AT_HAND)
+    monkeypatch.setenv("SHARDMARK_MIRROR", str(mirror))
+    entry, split = catalog.find("bert-24-layers-latency"), _placement.split_of_expert("bert-24-layers-inference")
+    path = catalog.at_hand(entry)
+    if path is None or split is None:
+        pytest.skip("BERT-24 is not in the mirror")
+    instance = load(path, "placement", **entry.options)
+    assert not verify(instance, read_json(split)).feasible
+    cost = verify(replace(instance, accelerators=6), read_json(split)).cost
+    assert cost == pytest.approx(float(_placement.figures()["latency"][entry.id]["cost"]["expert"]), abs=0.005)
 
 
 # ---------------------------------------------------------------- from end to end
