@@ -19,8 +19,9 @@ from solvers.registry import Declined, Run
 #: Share of the time for the best chains of ideals, and for annealing.
 IDEALS_SHARE, SEARCH_SHARE = 0.15, 0.25
 
-#: Moves of a chain of annealing for every pair of units: few units need no more, and many take all of their time.
-MOVES = 1000
+#: Moves of a chain of annealing for every pair of units: few units need no more, and many take all of their time. Where
+#: sets have a shape the best chain of ideals leaves little to gain.
+MOVES = {"free": 1000, "acyclic": 100, "contiguous": 100}
 
 
 def begin(task: Task, contiguity: str) -> None:
@@ -37,7 +38,7 @@ def begin(task: Task, contiguity: str) -> None:
     except Declined as reason:
         print(f"no search to begin with: {reason}", file=sys.stderr)
         return
-    anneal(search, run, MOVES * (int(instance.unit.max()) + 1) ** 2)
+    anneal(search, run, MOVES[contiguity] * (int(instance.unit.max()) + 1) ** 2)
 
 
 def _split(task: Task, instance: Instance) -> None:

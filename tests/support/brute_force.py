@@ -19,22 +19,24 @@ from instances.placement import Instance
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0"))
 
 
-def small(draw: random.Random, contiguity: str, most: int = 300) -> Instance:
-    """An instance with at most so many placements, with options that the programs cover; often one set fills a memory.
+def small(draw: random.Random, contiguity: str, most: int = 300, filling: float = 0.5) -> Instance:
+    """An instance with at most so many placements, with options that the programs cover.
 
-    Then sizes are such that it depends on the last bits whether the set fits.
+    As often as ``filling`` says some set of nodes fills a memory such that the last bits decide whether it fits.
     """
     while True:
         options = {
             "contiguity": contiguity,
             "schedule": draw.choice(["pipedream", "gpipe"]),
             "overlap": draw.choice(["none", "none", "half", "full"]),
-            **draw.choice([{}, {"cluster": draw.randint(1, 2), "slowdown": draw.choice([1.5, 3.0])}]),
+            **draw.choice([{}, {"cluster": draw.randint(1, 3), "slowdown": draw.choice([1.5, 3.0])}]),
         }
         instance = draw_instance(draw, 8, **options)
+        if instance.accelerators and draw.random() < 0.2:
+            instance = replace(instance, accelerators=draw.randint(4, 7))
         if (instance.accelerators + instance.cpus) ** (int(instance.unit.max()) + 1) <= most:
             with suppress(InputError):  # too large for the accelerators, and there are no CPUs
-                return instance if draw.random() < 0.5 else filled(draw, instance)
+                return instance if draw.random() >= filling else filled(draw, instance)
 
 
 def filled(draw: random.Random, instance: Instance) -> Instance:
