@@ -202,15 +202,13 @@ class Search:
                 self.offer_start(number, fill(space.devices, largest_first, least_work))
             else:
                 self._offer_simple(number)
-        plain = {name: option.default for name, option in OPTIONS.items()}
-        chained = dataclasses.replace(self.instance, **{**plain, "contiguity": "acyclic"})
+        chained = dataclasses.replace(self.instance, contiguity="acyclic", schedule="pipedream", allreduce=None)
         with deadline(self._run, LINEAR_SHARE) as stop:
             for way, contracted in enumerate(contractions(chained)):
-                number = 0 if free else way
                 if free:
                     self._offer_cuts(contracted.item)
                 with suppress(Declined):  # its table is too large, which is no reason not to search
-                    self._offer_chain(number, IdealProgram(chained, contracted, stop))
+                    self._offer_chains(0 if free else way, IdealProgram(chained, contracted, stop))
         self._pack()
         self.require_any()
 
@@ -251,12 +249,14 @@ class Search:
         order = np.argsort(rank[self.spaces[0].first], kind="stable").tolist()
         self.offer_start(0, fill(self.spaces[0].devices, order, partial(first_below, self.bound)))
 
-    def _offer_chain(self, number: int, program: IdealProgram) -> None:
-        found, space = program.best(program.prefixes(self._run.memory), math.inf), self.spaces[number]
-        if found is not None:
-            device, idle = found.device[space.first], self.instance.accelerators - space.devices.accelerators
-            cpu = device >= self.instance.accelerators
-            self.offer_start(number, (device - np.where(cpu, idle, 0)).astype(np.int32))
+    def _offer_chains(self, number: int, program: IdealProgram) -> None:
+        """Offer ever better cuts of a linear extension, but for those with accelerators that the space has not."""
+        devices, most, space = self.spaces[number].devices, self.instance.accelerators, self.spaces[number]
+        for found in program.cuts(self._run.memory, math.inf):
+            device = found.device[space.first]
+            cpu = device >= most
+            if not ((device >= devices.accelerators) & ~cpu).any():
+                self.offer_start(number, (device - np.where(cpu, most - devices.accelerators, 0)).astype(np.int32))
 
     def near(self) -> list[int]:
         """The spaces in which something nearly as good as the best placement has been found."""
