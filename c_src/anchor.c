@@ -12,7 +12,7 @@ struct anchoring {
     struct flow flow;
     int64_t *left;   /* arcs: capacities */
     int64_t *excess; /* vertices: less what goes to the sink */
-    int64_t *upper;  /* nodes: what the cheapest set costs at most, or the price, whichever is less */
+    int64_t *upper;  /* nodes: what the cheapest set costs at most; 0 where that is known, or there is none */
     bool *side;      /* vertices */
 };
 
@@ -43,7 +43,15 @@ static int32_t vertices(const struct shard_hypergraph *graph) {
     return count;
 }
 
-static int build(struct anchoring *a, const int64_t *price) {
+/* What a set costs that is the node alone; 0 if there is no such set. */
+static int64_t alone(const struct shard_hypergraph *graph, int32_t v) {
+    int64_t cost = graph->work[v];
+    for (int64_t at = graph->start[v]; at < graph->start[v + 1]; at++)
+        cost += graph->cost[graph->of[at]];
+    return graph->work[v] < 0 ? 0 : cost;
+}
+
+static int build(struct anchoring *a) {
     const struct shard_hypergraph *graph = a->graph;
     const size_t n = (size_t)graph->nodes + 1;
     const int32_t count = vertices(graph);
@@ -55,7 +63,7 @@ static int build(struct anchoring *a, const int64_t *price) {
         int32_t vertex = graph->nodes;
         memset(other, -1, ((size_t)graph->nets + 1) * sizeof *other);
         for (int32_t v = 0; v < graph->nodes; v++) {
-            a->upper[v] = price[v];
+            a->upper[v] = alone(graph, v);
             a->flow.excess[v] = graph->work[v] < 0 ? -FLOW_INFINITE : -graph->work[v];
             for (int64_t at = graph->start[v]; at < graph->start[v + 1]; at++)
                 join(a, v, graph->of[at], &vertex, other);
@@ -80,14 +88,6 @@ static int keep(struct anchoring *a) {
     return SHARD_OK;
 }
 
-/* What a set costs that is the node alone. */
-static int64_t alone(const struct shard_hypergraph *graph, int32_t v) {
-    int64_t cost = graph->work[v];
-    for (int64_t at = graph->start[v]; at < graph->start[v + 1]; at++)
-        cost += graph->cost[graph->of[at]];
-    return cost;
-}
-
 /* The cost of the cheapest set that holds the node; all nodes of that set know it from then on. */
 static int64_t cheapest(struct anchoring *a, int32_t v) {
     struct flow *flow = &a->flow;
@@ -103,41 +103,35 @@ static int64_t cheapest(struct anchoring *a, int32_t v) {
     return cost;
 }
 
-/* The node whose cheapest set may cost most, of those that are not done. */
-static int32_t next(const struct anchoring *a, int64_t most) {
+/* The node whose cheapest set may cost most, and more than the floor, of those that are not done; -1 for
+ * none. */
+static int32_t next(const struct anchoring *a, int64_t floor) {
     int32_t best = -1;
     for (int32_t v = 0; v < a->graph->nodes; v++)
-        if (a->upper[v] > most && (best < 0 || a->upper[v] > a->upper[best]))
+        if (a->upper[v] > (best < 0 ? floor : a->upper[best]))
             best = v;
     return best;
 }
 
-static void search(struct anchoring *a, const int32_t *stop, int64_t *most, int64_t *cuts) {
-    *most = *cuts = 0;
-    for (int32_t v = 0; v < a->graph->nodes; v++) {
-        if (a->graph->work[v] < 0) {
-            *most = a->upper[v] > *most ? a->upper[v] : *most;
-        } else if (alone(a->graph, v) < a->upper[v]) {
-            a->upper[v] = alone(a->graph, v);
-        }
-    }
-    for (int32_t v = next(a, *most); v >= 0 && !__atomic_load_n(stop, __ATOMIC_RELAXED); v = next(a, *most)) {
-        const int64_t price = a->upper[v];
+static void search(struct anchoring *a, int64_t floor, const int32_t *stop, int64_t *least, int64_t *cuts) {
+    *cuts = 0;
+    memset(least, 0, (size_t)a->graph->nodes * sizeof *least);
+    for (int32_t v = next(a, floor); v >= 0 && !__atomic_load_n(stop, __ATOMIC_RELAXED); v = next(a, floor)) {
         const int64_t cost = cheapest(a, v);
-        const int64_t value = price < cost ? price : cost;
-        *most = value > *most ? value : *most;
+        least[v] = cost > floor ? cost : 0;
+        a->upper[v] = 0;
         ++*cuts;
     }
 }
 
-int shard_anchor(const struct shard_hypergraph *graph, const int64_t *price, const int32_t *stop,
-                 int64_t *most, int64_t *cuts) {
+int shard_anchor(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
+                 int64_t *cuts) {
     struct anchoring a = {.graph = graph};
-    int status = build(&a, price);
+    int status = build(&a);
     if (status == SHARD_OK)
         status = keep(&a);
     if (status == SHARD_OK)
-        search(&a, stop, most, cuts);
+        search(&a, floor, stop, least, cuts);
     flow_free(&a.flow);
     free(a.left);
     free(a.excess);

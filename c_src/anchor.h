@@ -1,4 +1,4 @@
-/* For each node the cheapest set of nodes that holds it, and the node where that costs most: minimum cuts. */
+/* For each node the cheapest set of nodes that holds it: minimum cuts. */
 #ifndef SHARD_ANCHOR_H
 #define SHARD_ANCHOR_H
 
@@ -28,19 +28,18 @@ struct shard_hypergraph {
     const int64_t *work;
 };
 
-/* Find the greatest, over the nodes, of what the cheapest set with the node costs, or another price of the
- * node if that is less. Nodes whose price may be greatest come first; the rest is left out as soon as it
- * cannot be.
+/* Find, for each node, what the cheapest set with it costs, where that is more than `floor`.
  *
  *   graph  in
- *   price  in,  nodes elements, 0 to 2^51: what a node costs in another way
+ *   floor  in
  *   stop   in,  1 element: made 1 by another thread, it ends the search soon
- *   most   out, 1 element: the greatest so far; without the end of the search a lower bound on it
+ *   least  out, nodes elements: the cost; 0 where it is at most `floor`, where no set may have the node, and,
+ * if stopped, where it is not known. Nodes come in the order of what they cost alone or in a set found so far
  *   cuts   out, 1 element: minimum cuts computed
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_anchor(const struct shard_hypergraph *graph, const int64_t *price, const int32_t *stop,
-                 int64_t *most, int64_t *cuts);
+int shard_anchor(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
+                 int64_t *cuts);
 /* cffi: end */
 
 #endif

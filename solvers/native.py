@@ -847,20 +847,20 @@ def _struct_of(devices: Devices) -> tuple[Any, list[Any]]:
     return ffi.new("struct shard_devices *", (*sizes, devices.memory, *pointers)), pointers
 
 
-def anchor(nets: Nets, cost: Longs, work: Longs, price: Longs, stop: Index) -> int:
-    """The greatest, over the nodes, of what the cheapest set with the node costs, or the node's price if that is less.
+def anchor(nets: Nets, cost: Longs, work: Longs, floor: int, stop: Index) -> Longs:
+    """What the cheapest set with each node costs, shape (n,), where that is more than ``floor``; else 0.
 
     A set costs the ``work`` of its nodes, shape (n,), int64, -1 where no set may have the node, and the ``cost``, shape
     (nets,), int64, of each net of which it has some nodes and not all, instead of ``nets.cost``; all together at most
-    2^50. ``price``: shape (n,), int64, at most 2^51. ``stop``, shape (1,), int32, ends the search soon after another
-    thread makes it 1: the result is less then. A net has 2 nodes or more. See ``anchor.h``.
+    2^50. ``stop``, shape (1,), int32, ends the search soon after another thread makes it 1: what is not known then is
+    0. See ``anchor.h``.
     """
     n, columns = len(work), (nets.start, nets.of, nets.members, _shaped(cost, (len(nets.cost),)), work)
     pointers = [_in(column) for column in columns]
-    graph = ffi.new("struct shard_hypergraph *", (n, len(nets.cost), *pointers))
-    most, cuts = ffi.new("int64_t *"), ffi.new("int64_t *")
-    _check(lib.shard_anchor(graph, _in(_shaped(price, (n,))), _in(_shaped(stop, (1,))), most, cuts))
-    return most[0]
+    graph, cuts = ffi.new("struct shard_hypergraph *", (n, len(nets.cost), *pointers)), ffi.new("int64_t *")
+    least = np.zeros(n, dtype=np.int64)
+    _check(lib.shard_anchor(graph, floor, _in(_shaped(stop, (1,))), _out(least), cuts))
+    return least
 
 
 @dataclass(frozen=True)

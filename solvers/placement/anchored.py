@@ -1,25 +1,31 @@
-"""Lower bound on throughput: the cheapest set that a device can hold with a colocation class, where that is most."""
+"""Lower bound on throughput: where a class costs an accelerator too much, with whatever it has beside it."""
 
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from instances.columns import Floats
+from instances.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
-from solvers.native import Longs, anchor
+from solvers.native import anchor
+from solvers.placement._bounds import load_bound
 from solvers.placement._ideals import deadline, rounding
 from solvers.placement._spaces import Space, spaces
 from solvers.registry import Declined, Run, bound
 
-#: All work and transfers together become less than 2 to this power, as integers; the price of what cannot be.
-BITS, NEVER = 49, 2**51
+#: All work and transfers together become less than 2 to this power, as integers.
+BITS = 49
 
-#: Share of the time after which the last cut begins.
-SHARE = 0.9
+#: Shares of the time after which the last cut begins, and in which no work is spread any more.
+SHARE, RESERVE = 0.6, 0.2
+
+#: What rounding may add to a bound, relatively, and more.
+ROUNDING = 1e-12
 
 #: Weights of computation, and of transfers each way, that no load is less than the sum with: the larger of two or three
 #: times is no less than any mean of them.
@@ -32,18 +38,25 @@ WEIGHTS = {
 
 @bound(track="placement", source="our own: minimum cuts, as loads of accelerators are submodular")
 def anchored(instance: Instance, run: Run) -> None:
-    """Bound the device of each class by its time on a CPU, or the load of the best set with it on an accelerator.
+    """Spread the work as `load` does, but put a class on CPUs where any set with it is too much for an accelerator.
 
-    An accelerator with the class has some set of nodes; the one with the least load, of any shape and size, is a
-    minimum cut. Classes come in the order of the most that their bound can be, until no other can be greater.
+    An accelerator that holds a class has some set of nodes with it; of all these sets, of any shape and size, the one
+    with the least load is a minimum cut. If that load is above a bound, then the class is on a CPU or the bound is not
+    met; the least bound where what is left can be spread holds. Without time for all cuts it is a lesser one.
     """
     if instance.objective != "throughput":
         raise Declined("a device is not the bottleneck of a single sample")
     if instance.allreduce is not None and instance.overlap != "none":
         raise Declined("anchored bounds replicated stages for overlap none only")
+    end = run.deadline - RESERVE * run.remaining()
+    spread = load_bound(instance)
+    run.bound(spread)
+    found = []
     with deadline(run, SHARE) as stop:
-        for weights in WEIGHTS[instance.overlap]:
-            run.bound(min(_anchored(instance, space, *weights, stop) for space in _spaces(instance)) * (1 - 1e-12))
+        for space in _spaces(instance):
+            least = _cheapest(instance, space, spread, stop)
+            found.append(_settled(instance, space, least, spread, end))
+    run.bound(min(found))
 
 
 def _spaces(instance: Instance) -> list[Space]:
@@ -51,34 +64,61 @@ def _spaces(instance: Instance) -> list[Space]:
     return spaces(instance if instance.contiguity == "acyclic" else replace(instance, contiguity="free"))
 
 
-def _anchored(instance: Instance, space: Space, computing: float, moving: float, stop: Index) -> float:
-    """The bound for the items of a space, from weights of their time on accelerators and of their transfers."""
-    accelerator, cpu = _times(instance, space)
-    work, cost = computing * accelerator, moving * space.devices.nets.cost
-    if instance.allreduce is not None:
-        cost /= max(instance.accelerators, 1)
-    scale = _scale(float(work[np.isfinite(work)].sum() + cost.sum()))
-    whole = _whole(cost, scale, 0), _whole(work, scale, -1), _whole(cpu, scale, NEVER)
-    return anchor(space.devices.nets, *whole, stop) / scale
+def _cheapest(instance: Instance, space: Space, floor: float, stop: Index) -> Floats:
+    """What no accelerator with an item has less load than, shape (items,); 0 where that is unknown or not above."""
+    nets, work = space.devices.nets, _work(instance, space)
+    least = np.zeros(len(work))
+    for computing, moving in WEIGHTS[instance.overlap]:
+        times, cost = computing * work, moving * nets.cost / _replicas(instance)
+        scale = _scale(float(times[np.isfinite(times)].sum() + cost.sum()))
+        whole = (cost * scale).astype(np.int64), _whole(times, scale), int(floor * scale)
+        least = np.maximum(least, anchor(nets, *whole, stop) / scale * (1 - ROUNDING))
+    return least
 
 
-def _times(instance: Instance, space: Space) -> tuple[Floats, Floats]:
-    """Time of each item on an accelerator and on a CPU, infinite where it cannot be; of its stage, with replicas.
+def _settled(instance: Instance, space: Space, least: Floats, spread: float, end: float) -> float:
+    """The bound of a space: any placement costs no less than the loads of the items that it has on accelerators.
+
+    Of the items in the order of these loads, those before some place are on CPUs, and the next is not: then the cost is
+    at least the load of that one, and what spreading takes. One of both falls along the order, the other one rises. By
+    ``end``, on `time.monotonic`, places that have not been looked at count as their ends do.
+    """
+    order = np.argsort(-least, kind="stable")[: np.count_nonzero(least)]
+    falling = np.append(least[order], 0.0)
+    low, high, rising, best = 0, len(order), spread, math.inf
+    while low <= high and time.monotonic() < end:
+        count = (low + high) // 2
+        value = _spread(instance, np.isin(space.item, order[:count])) if count else spread
+        best = min(best, max(value, float(falling[count])))
+        if value >= falling[count]:
+            high = count - 1
+        else:
+            low, rising = count + 1, value
+    return min(best, max(rising, float(falling[high]))) if low <= high else best
+
+
+def _spread(instance: Instance, on_cpu: NDArray[np.bool_]) -> float:
+    """The bound by work if these nodes, shape (n,), bool, are on CPUs."""
+    return load_bound(replace(instance, supported=instance.supported & ~on_cpu)) if instance.cpus else math.inf
+
+
+def _work(instance: Instance, space: Space) -> Floats:
+    """Time of each item on an accelerator, infinite where it cannot be; with replicas, its share of a stage.
 
     A stage of r devices takes L / r + (1 - 1 / r) Z, for a load L and Z to synchronise it with any number of replicas:
     no less than for the most devices, with the lesser of L and Z in the place of Z, and each item's share of that.
     """
-    devices = space.devices
+    devices, count = space.devices, _replicas(instance)
     unfit = (devices.size > instance.capacity * (1 + rounding(instance))) | (instance.accelerators == 0)
-    times = np.where(unfit, np.inf, devices.accelerator_time), devices.cpu_time + (0.0 if instance.cpus else np.inf)
+    alone = np.where(unfit, np.inf, devices.accelerator_time)
     if instance.allreduce is None:
-        return times
-    whole = devices.size / instance.allreduce
-    shares = (1 / max(count, 1) for count in (instance.accelerators, instance.cpus))
-    on_accelerator, on_cpu = (
-        time * share + (1 - share) * np.minimum(time, whole) for time, share in zip(times, shares, strict=True)
-    )
-    return on_accelerator, on_cpu
+        return alone
+    return alone / count + (1 - 1 / count) * np.minimum(alone, devices.size / instance.allreduce)
+
+
+def _replicas(instance: Instance) -> int:
+    """The most devices of a stage of accelerators."""
+    return 1 if instance.allreduce is None else max(instance.accelerators, 1)
 
 
 def _scale(total: float) -> float:
@@ -86,8 +126,7 @@ def _scale(total: float) -> float:
     return 2.0 ** min(BITS - math.frexp(total)[1], 1000) if total else 1.0
 
 
-def _whole(value: Floats, scale: float, otherwise: int) -> Longs:
-    """Values as integers, rounded down, none above NEVER; ``otherwise`` where they are infinite."""
-    with np.errstate(over="ignore"):
-        whole = np.minimum(value * scale, NEVER).astype(np.int64)
-    return np.where(np.isfinite(value), whole, otherwise)
+def _whole(times: Floats, scale: float) -> Ints:
+    """Times as integers, rounded down; -1 where they are infinite."""
+    finite = np.isfinite(times)
+    return np.where(finite, np.where(finite, times, 0.0) * scale, -1).astype(np.int64)
