@@ -154,17 +154,12 @@ def _proofs(pairs: Sequence[Pair]) -> list[Table]:
 
 
 def _proof(pair: Pair, granularity: str) -> Row:
-    run, printed = pair.run(granularity), _printed_cost(pair.case, granularity)
-    cost, bound = pair.cost(granularity), pair.bound(granularity)
+    run = pair.run(granularity)
     return {
         "instance": pair.case.name,
         "nodes": granularity,
         "solver": pair.solver,
-        "paper": printed,
-        "here": cost,
-        "here / paper": ratio(cost, printed),
-        "bound": bound,
-        "gap, %": placement.percent_above(cost, bound),
+        **placement.proof(_printed_cost(pair.case, granularity), pair.cost(granularity), pair.bound(granularity)),
         "time, s": None if run is None else run.wall_s,
         "ended": None if run is None else run.status,
     }

@@ -142,17 +142,12 @@ def _expert(case: Case) -> list[Row]:
     verdict = case.expert
     if verdict is None:
         return []
-    cost, bound, printed = verdict.cost, case.bound("free"), case.printed("expert")
     return [
         {
             "instance": case.name,
             "method": "expert, the paper's split",
             "sets": "free",
-            "paper": printed,
-            "here": cost,
-            "here / paper": ratio(cost, printed),
-            "bound": bound,
-            "gap, %": placement.percent_above(cost, bound),
+            **placement.proof(case.printed("expert"), verdict.cost, case.bound("free")),
             "paper's time": None,
             "time, s": None,
             "ended": "ok" if verdict.feasible else "infeasible",
