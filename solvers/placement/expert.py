@@ -14,7 +14,10 @@ from solvers.registry import Declined, Run, solver
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 6, hand-crafted placements")
 def expert(instance: Instance, run: Run, *, split: str = "") -> None:
-    """Give each accelerator as many operators in a row, or hand in a given split, --set split=JSON."""
+    """Give each accelerator as many operators in a row, or hand in a given split, --set split=JSON.
+
+    In a shell, --set split="$(cat FILE)" takes it from a file, such as those of the paper's experts: solvers read none.
+    """
     if not split:
         run.report(_equal_parts(instance))
         return

@@ -162,7 +162,7 @@ def test_an_end_before_all_places_are_looked_at_gives_a_lesser_bound(
     monkeypatch: pytest.MonkeyPatch, looks: int
 ) -> None:
     draw, lesser = random.Random(looks), 0
-    for _ in range(60):
+    for _ in range(12):
         instance = draw_instance(draw, most_nodes=9, contiguity="free")
         (space,) = spaces(instance)
         rng = np.random.default_rng(draw.randrange(99))

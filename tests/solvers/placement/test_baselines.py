@@ -20,6 +20,8 @@ from instances import catalog, load
 from instances.placement import Instance, parse
 from solvers.placement._branchings import biconnected_components, contract_branchings
 from solvers.placement._parts import graph_of, slots
+from solvers.placement.expert import expert
+from solvers.placement.greedy import greedy
 from solvers.placement.max_load_dp import max_load_dp
 from solvers.placement.metis import metis
 from solvers.placement.pipedream import pipedream
@@ -340,3 +342,27 @@ def test_the_max_load_split_is_for_latency_and_in_time() -> None:
 def test_the_max_load_split_of_bert_24_is_that_of_the_paper() -> None:
     path = PUBLISHED / "latency-inputs" / "LayerGraphs" / "bert24_inference.json"
     assert cost(max_load_dp, load(path, objective="latency")) == pytest.approx(108.03, abs=0.005)
+
+
+# ---------------------------------------------------------------- placements by hand
+
+
+@pytest.mark.skipif(not MIRROR, reason="needs SHARDMARK_MIRROR")
+@pytest.mark.parametrize(
+    ("name", "split", "printed"),
+    [
+        ("bert24_inference", "bert24_inference", 20.08),
+        ("bert24_training", "bert24_training", 49.40),
+        ("resnet50_training", "resnet50_inference", 112.11),
+    ],
+)
+def test_the_experts_of_the_paper_place_as_it_prints(name: str, split: str, printed: float) -> None:
+    instance = load(PUBLISHED / "throughput-inputs" / "LayerGraphs" / f"{name}.json")
+    text = (PUBLISHED / "human-experts" / f"{split}_expert.json").read_text()
+    assert cost(expert, instance, split=text) == pytest.approx(printed, abs=0.005)
+
+
+@pytest.mark.skipif(not MIRROR, reason="needs SHARDMARK_MIRROR")
+def test_greedy_places_bert_24_as_the_paper_does() -> None:
+    instance = load(PUBLISHED / "latency-inputs" / "LayerGraphs" / "bert24_inference.json", objective="latency")
+    assert cost(greedy, instance) == pytest.approx(100.22, abs=0.005)
