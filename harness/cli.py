@@ -178,8 +178,8 @@ def _of_campaigns(add: Add) -> None:
     _results(sub)
     sub.add_argument("--parquet", type=Path, metavar="FILE")
     sub.add_argument("--csv", type=Path, metavar="FILE")
-    tables = ("runs", "incumbents", "bounds", "published", "campaigns", "hosts")
-    sub.add_argument("--table", choices=tables, default="runs", help="default: runs, with their scores")
+    tables = ("runs", "solvers", "incumbents", "bounds", "published", "campaigns", "hosts")
+    sub.add_argument("--table", choices=tables, default="runs", help="solvers: the rankings; default: runs, and scores")
 
     sub = add("leaderboard", commands.run_leaderboard, "--output site")
     _results(sub)

@@ -72,9 +72,17 @@ _JSON: Mapping[str, type] = {
     **dict.fromkeys(["command", "disturbances"], list),
 }
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?")
-#: The columns of `run_table` that fit a terminal.
-SHORT = ["track", "division", "instance", "solver", "seed", "status", "cost", "score", "lower_bound", "certified"]
-SHORT += ["gap", "wall_s"]
+#: The columns of exported tables that fit a terminal, of those that have more.
+_SHORT = {
+    "runs": [
+        *("track", "division", "instance", "solver", "seed", "status"),
+        *("cost", "score", "lower_bound", "certified", "gap", "wall_s"),
+    ],
+    "solvers": [
+        *("track", "division", "rank", "solver", "score_sum", "certified_sum"),
+        *("instances", "solved", "expected", "best", "proven"),
+    ],
+}
 _METHOD = ["track", "solver"]
 _RANKING = ["track", "division"]
 _ENTRY = [*_RANKING, "solver"]
@@ -197,6 +205,8 @@ def export_table(scored: Tables, name: str) -> pl.DataFrame:
     """A table that ``shardmark results`` prints and exports, flat columns, by its name there."""
     if name == "runs":
         return run_table(scored)
+    if name == "solvers":
+        return scored.solvers.drop("kind", "missing")
     exported = {"incumbents": scored.incumbents, "bounds": scored.reported, "published": scored.published}
     return {**exported, "campaigns": scored.campaigns, "hosts": scored.hosts}[name]
 
@@ -213,8 +223,8 @@ def run_table(scored: Tables) -> pl.DataFrame:
 
 
 def shown_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """An exported table as a terminal shows it: of runs what fits, and divisions only where a track has several."""
-    columns = SHORT if name == "runs" else frame.columns
+    """An exported table as a terminal shows it: what fits, and divisions only where a track has several."""
+    columns = _SHORT.get(name, frame.columns)
     divided = "division" in columns and frame.select(_RANKING).unique()["track"].is_duplicated().any()
     return frame.select(column for column in columns if divided or column != "division")
 

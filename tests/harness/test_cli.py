@@ -299,6 +299,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
     [incumbent] = answer("results", "--results", results, "--table", "incumbents")
     assert (incumbent["run"], incumbent["cost"]) == (run["id"], run["cost"])
     assert answer("results", "--results", results, "--table", "bounds") == []
+    assert [row["rank"] for row in answer("results", "--results", results, "--table", "solvers")] == [1]
     [campaign] = answer("results", "--results", results, "--table", "campaigns")
     assert (campaign["executor"], campaign["jobs"], campaign["runs"]) == ("local", 1, 1)
     assert campaign["ended"] >= campaign["started"]

@@ -296,6 +296,8 @@ def test_the_terminal_names_divisions_where_there_are_several(book: Book) -> Non
     assert shown.columns[:3] == ["track", "division", "instance"]
     assert shown["division"].to_list() == ["", "throughput, contiguous", "throughput, free"]
     assert shown_table(run_table(book.tables()).clear(), "runs").height == 0
+    ranks = shown_table(export_table(book.tables(), "solvers"), "solvers").select("division", "rank", "solver")
+    assert ranks.rows() == [("", 1, "greedy"), ("throughput, contiguous", 1, "dp"), ("throughput, free", 1, "dp")]
     bounds = export_table(book.tables(), "bounds")
     assert shown_table(bounds, "bounds").columns == bounds.columns
 
