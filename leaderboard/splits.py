@@ -124,7 +124,7 @@ def _drawing(split: Split, places: Sequence[tuple[int, float]], width: int) -> M
     deepest, widest = max((a for a, _ in places), default=0), max((b for _, b in places), default=0.0)
     downwards = width == NARROW
     along = min(max(11 * deepest, 100), 1600) if downwards else width - 2 * MARGIN
-    aside = width - 2 * MARGIN if downwards else min(max(14 * widest, 160), 420)
+    aside = width - 2 * MARGIN if downwards else min(max(14 * widest, 160), 40 * max(widest, 1), 420)
     step, apart = along / max(deepest, 1), min(aside / max(widest, 1.0), 40.0)
     margin = MARGIN + (aside - apart * widest) / 2
     at = [(MARGIN + step * a, margin + apart * b) for a, b in places]
