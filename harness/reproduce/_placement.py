@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.published import placement_figures as figures
-from harness.report import HERE, PAPER, Dot, Strips
+from harness.report import HERE, PAPER, Dot, Report, Section, Strips
 from harness.reproduce import Cell, Run, failures, setting
 from harness.run import Problem
 from harness.verify import Verdict, verify
@@ -99,11 +99,15 @@ def workloads(names: Iterable[str], objective: str) -> list[Workload]:
 
 @dataclass(frozen=True)
 class Case:
-    """A workload with what came of runs on it, by method and mode, and what was published of it."""
+    """A workload with what came of runs on it, by method and mode, and what was published of it.
+
+    ``table`` is what the figures call the part that has it; ``order`` has the modes, the narrowest first.
+    """
 
     work: Workload
     runs: Mapping[tuple[str, str], Run]
     table: str
+    order: Sequence[str] = tuple(MODES)
 
     @property
     def name(self) -> str:
@@ -137,25 +141,25 @@ class Case:
 
     def bound(self, mode: str) -> float | None:
         """The greatest bound of all methods that holds in a mode, refuted ones left out."""
-        bounds = [run.bound for (_, other), run in self.runs.items() if run.bound is not None and other in wider(mode)]
-        best = self.best(*narrower(mode))
+        bounds = [
+            run.bound for (_, other), run in self.runs.items() if run.bound is not None and other in self.wider(mode)
+        ]
+        best = self.best(*self.narrower(mode))
         return max((x for x in bounds if best is None or x <= best * (1 + SAME)), default=None)
+
+    def wider(self, mode: str) -> Sequence[str]:
+        """The modes that allow all that a mode allows, itself among them."""
+        return self.order[self.order.index(mode) :]
+
+    def narrower(self, mode: str) -> Sequence[str]:
+        """The modes whose placements a mode allows, itself among them."""
+        return self.order[: self.order.index(mode) + 1]
 
     @cached_property
     def expert(self) -> Verdict | None:
         """What the published split of an expert is worth; None without one, or if its file is not at hand."""
         path, problem = split_of_expert(self.name), self.work.problem("free")
         return verify(problem.instance, read_json(path)) if path and problem else None
-
-
-def wider(mode: str) -> list[str]:
-    """The modes that allow all that a mode allows, itself among them."""
-    return list(MODES)[list(MODES).index(mode) :]
-
-
-def narrower(mode: str) -> list[str]:
-    """The modes whose placements a mode allows, itself among them."""
-    return list(MODES)[: list(MODES).index(mode) + 1]
 
 
 def split_of_expert(name: str) -> Path | None:
@@ -190,16 +194,40 @@ def cells(settings: Settings, objective: str, methods: Methods, of_bounds: str =
     ]
 
 
-def cases(settings: Settings, objective: str, runs: Iterable[Run]) -> list[Case]:
+def cases(settings: Settings, objective: str, runs: Iterable[Run], order: Sequence[str] = tuple(MODES)) -> list[Case]:
     """The files that are asked for, each with what came of its runs."""
     found: dict[str, dict[tuple[str, str], Run]] = {}
     for run in runs:
         name, mode = run.cell.about
         found.setdefault(name, {})[run.cell.method, mode] = run
-    return [Case(work, found.get(work.name, {}), objective) for work in workloads(settings.instances or (), objective)]
+    every = workloads(settings.instances or (), objective)
+    return [Case(work, found.get(work.name, {}), objective, order) for work in every]
 
 
 # ---------------------------------------------------------------- what is said
+
+
+def report(
+    every: Sequence[Case], settings: Settings, sections: Sequence[Section], remarks: Sequence[str] = (), **words: str
+) -> Report:
+    """A report with what all of this paper have in common; ``words`` are its name, its title and what it is about."""
+    return Report(
+        facts=facts(settings, every),
+        sections=sections,
+        notes=[*notes(every), *remarks],
+        sources=tuple((words, address) for words, address in figures()["papers"]),
+        contradictions=contradictions(every),
+        empty=not any(case.here for case in every),
+        **words,
+    )
+
+
+def parts(every: Sequence[Case], titles: Mapping[str, str]) -> list[tuple[str, list[Case]]]:
+    """Cases by how their names end, under the titles of the ends that there are, the first that fits."""
+    found: dict[str, list[Case]] = {title: [] for title in titles.values()}
+    for case in every:
+        found[next(title for end, title in titles.items() if case.name.endswith(end))].append(case)
+    return [(title, cases) for title, cases in found.items() if cases]
 
 
 def certified(case: Case, settings: Settings, methods: Methods) -> list[Row]:
@@ -327,7 +355,7 @@ def _above_ours(case: Case) -> list[str]:
         f"{case.name}: the bound of {name} for {mode} sets, {run.exact[1]}, is above a cost verified here, {best!r}."
         for (name, mode), run in case.runs.items()
         if run.exact[1] is not None
-        and (best := case.best(*narrower(mode))) is not None
+        and (best := case.best(*case.narrower(mode))) is not None
         and float(run.exact[1]) > best * (1 + SAME)
     ]
 
@@ -344,11 +372,6 @@ def _above_printed(case: Case) -> list[str]:
                 f"{case.name}: the published cost of {name}, {text}, is below a bound proved here, {min(bounds)!r}."
             )
     return found
-
-
-def sources() -> tuple[tuple[str, str], ...]:
-    """Where the figures were published: words and address."""
-    return tuple((words, address) for words, address in figures()["papers"])
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:

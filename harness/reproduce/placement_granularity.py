@@ -29,7 +29,8 @@ OPERATORS = (
     "resnet-50-operators-training",
 )
 DEFAULTS = Settings(seed=0, instances=OPERATORS, solvers=("dp",), timeout=120.0)
-ON_OPERATORS, ON_LAYERS, UNTANGLED = GRANULARITIES = ("operators", "layers", "layers, untangled")
+#: What stays together, the least first: a placement of one is a placement of all before it.
+ON_OPERATORS, UNTANGLED, ON_LAYERS = GRANULARITIES = ("operators", "layers, untangled", "layers")
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
@@ -48,10 +49,10 @@ def _problems(work: Workload, folder: Path) -> list[tuple[str, Problem]]:
     problem = work.problem("acyclic")
     if problem is None or not (problem.instance.layer >= 0).any():
         return [(ON_OPERATORS, problem)] if problem else []
-    instances = {ON_LAYERS: by_layers(problem.instance), UNTANGLED: by_layers(untangled(problem.instance))}
+    instances = {UNTANGLED: by_layers(untangled(problem.instance)), ON_LAYERS: by_layers(problem.instance)}
     found = [
         (granularity, Problem(f"{work.name}-{name}-acyclic", written(instance, folder), "placement", problem.options))
-        for (granularity, instance), name in zip(instances.items(), ("by-layers", "by-layers-untangled"), strict=True)
+        for (granularity, instance), name in zip(instances.items(), ("by-layers-untangled", "by-layers"), strict=True)
     ]
     return [(ON_OPERATORS, problem), *found]
 
@@ -80,9 +81,13 @@ class Pair:
 
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Loads of both, and how much greater the one of layers is."""
-    every = placement.cases(settings, "throughput", runs)
+    every = placement.cases(settings, "throughput", runs, GRANULARITIES[::-1])
     pairs = [Pair(case, solver) for case in every for solver in settings.solvers]
-    return Report(
+    return placement.report(
+        every,
+        settings,
+        [Section("Operators and layers", [], [_loads(pairs), *_proofs(pairs)])],
+        _without_layers(every),
         name="placement-granularity",
         title="What are operators worth over layers?",
         about="The largest load of a device where operators can be placed one by one, and where those of a layer stay "
@@ -90,11 +95,6 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         "follow one another (acyclic), as with the paper's dynamic program. Untangled: without operators that put "
         "layers on cycles with each other, such as weights that the first and the last layer share. With them layers "
         "on a cycle are one, as in the published program.",
-        facts=placement.facts(settings, every),
-        sections=[Section("Operators and layers", [], [_loads(pairs), *_proofs(pairs)])],
-        notes=[*placement.notes(every), *_without_layers(every)],
-        sources=placement.sources(),
-        empty=not runs,
     )
 
 

@@ -50,24 +50,17 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Latencies, how far they are from what is proved, and from what the paper proves."""
     every = placement.cases(settings, "latency", runs)
-    parts = {title: [case for case in every if _part(case) == end] for end, title in PARTS.items()}
-    return Report(
+    return placement.report(
+        every,
+        settings,
+        [_section(title, cases, settings) for title, cases in placement.parts(every, PARTS)],
+        DIFFERENCES,
         name="placement-latency",
         title="Which split answers first?",
         about="The time that one sample takes on accelerators none of which has the memory for the whole network: the "
         "paper's eight workloads, as published, and found here under the referee. An accelerator runs one contiguous "
         "subgraph (contiguous), or any number of them one after another (free), as it does with ip-noncontiguous.",
-        facts=placement.facts(settings, every),
-        sections=[_section(title, cases, settings) for title, cases in parts.items() if cases],
-        notes=[*placement.notes(every), *DIFFERENCES],
-        sources=placement.sources(),
-        contradictions=placement.contradictions(every),
-        empty=not runs,
     )
-
-
-def _part(case: Case) -> str:
-    return next(end for end in PARTS if case.name.endswith(end))
 
 
 def _section(title: str, cases: Sequence[Case], settings: Settings) -> Section:

@@ -63,24 +63,17 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Loads, throughputs beside the dynamic program's, and what is proved of every one of them."""
     every = placement.cases(settings, "throughput", runs)
-    parts = {title: [case for case in every if _part(case) == end] for end, title in PARTS.items()}
-    return Report(
+    return placement.report(
+        every,
+        settings,
+        [_section(title, cases, settings) for title, cases in placement.parts(every, PARTS)],
+        DIFFERENCES,
         name="placement-throughput",
         title="Which split has the highest throughput?",
         about="The largest load of a device, the time per sample of a pipeline, on the paper's sixteen workloads: as "
         "published, and found here under the referee. Devices hold contiguous sets that follow one another (acyclic), "
         "contiguous sets, or any (free); a bound for wider sets holds for narrower ones.",
-        facts=placement.facts(settings, every),
-        sections=[_section(title, cases, settings) for title, cases in parts.items() if cases],
-        notes=[*placement.notes(every), *DIFFERENCES],
-        sources=placement.sources(),
-        contradictions=placement.contradictions(every),
-        empty=not runs,
     )
-
-
-def _part(case: Case) -> str:
-    return next(end for end in PARTS if case.name.endswith(end))
 
 
 def _section(title: str, cases: Sequence[Case], settings: Settings) -> Section:
