@@ -1,4 +1,4 @@
-"""What dual values of an integer program's relaxation prove, however they were rounded."""
+"""What the relaxation of an integer program proves, however its dual values are rounded."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ import numpy as np
 from instances.columns import Floats
 from solvers.placement._ideals import rounding
 from solvers.placement._ip_floats import FloatProgram
+from solvers.placement._ip_highs import relaxed
 from solvers.placement._ip_program import Program
+from solvers.placement._ip_task import Task
 
 #: A sum of products of m numbers is off by at most m + 4 times this, relative to the sum of their magnitudes.
 EPSILON = 2.0**-52
+
+
+def relax(task: Task, program: Program, part: int, seconds: float) -> None:
+    """Report what the relaxation of a program, if it is solved within some seconds, proves for its part."""
+    floats = FloatProgram(program)
+    dual = relaxed(floats, seconds) if seconds else None
+    if dual is not None:
+        task.prove(part, proved(program, floats, dual))
 
 
 def proved(program: Program, floats: FloatProgram, dual: Floats) -> float:

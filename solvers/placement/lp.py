@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from instances.placement import Instance
-from solvers.placement._ip_dual import proved
-from solvers.placement._ip_floats import FloatProgram
-from solvers.placement._ip_highs import relaxed
+from solvers.placement._ip_dual import relax
 from solvers.placement._ip_shapes import programs, require_covered
 from solvers.placement._ip_start import begin
 from solvers.placement._ip_task import Task
@@ -25,8 +23,5 @@ def lp(instance: Instance, run: Run) -> None:
     begin(task, instance.contiguity)
     for build in programs(instance, "free" if instance.contiguity == "free" else "contiguous"):
         program = task.build(build)
-        if program is not None and task.remaining():
-            floats = FloatProgram(program)
-            dual = relaxed(floats, task.remaining())
-            if dual is not None:
-                task.prove(0, proved(program, floats, dual))
+        if program is not None:
+            relax(task, program, 0, task.remaining())

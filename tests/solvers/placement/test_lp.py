@@ -12,7 +12,7 @@ import pytest
 from brute_force import DRAWS, optimum, small
 
 from instances.placement import Instance, parse
-from solvers.placement import lp as module
+from solvers.placement import _ip_dual
 from solvers.placement._bounds import load_bound, node_bound
 from solvers.placement._ip_dual import proved
 from solvers.placement._ip_floats import FloatProgram
@@ -102,7 +102,7 @@ def test_what_ends_early_or_is_too_large_leaves_the_even_load(monkeypatch: pytes
     run = LocalRun(memory=0.01)
     lp(three(), run)
     assert run.bounds == [load]
-    monkeypatch.setattr(module, "relaxed", lambda floats, seconds: None)
+    monkeypatch.setattr(_ip_dual, "relaxed", lambda floats, seconds: None)
     assert proves(three()) == [load]
 
 
