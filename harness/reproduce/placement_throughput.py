@@ -51,7 +51,8 @@ DIFFERENCES = (
     "dpl depends on which topological order is cut, which the paper does not tell. local-search begins at random "
     "splits, and keeps to memory and support here. scotch and metis minimise all transfers, and know no CPUs.",
     "expert gives each accelerator as many operators here; the paper's own splits, where they are at hand, are judged "
-    "in rows of their own. pipedream contracts every branching; the published program cuts some edges by number.",
+    "in rows of their own. pipedream contracts every branching; the published program cuts some edges by number. "
+    "Of one-accelerator the paper has figures also where the memory does not suffice.",
 )
 
 
