@@ -38,37 +38,61 @@ class Weighted:
 
 
 def place_parts(instance: Instance, run: Run, name: str, partition: Callable[[Weighted, int], Ints]) -> None:
-    """Report accelerators as a partitioner divides the blocks among them; CPUs get nothing.
+    """Report accelerators as a partitioner divides the blocks among them; CPUs get what no accelerator can hold.
 
     ``partition`` gets a graph and a number of parts and returns the part of each vertex. It knows neither memories nor
     which sets are contiguous. Declined where that matters, or if the parts do not fit the memory.
     """
     if instance.contiguity != "free":
         raise Declined(f"parts that {name} finds need not be contiguous, expected contiguity free")
-    if not instance.accelerators or not instance.supported.all():
-        raise Declined(f"accelerators do not support every node, and {name} knows no other devices")
-    block = blocks(instance)
-    parts = min(instance.accelerators, int(block.max(initial=0)) + 1)
-    part = partition(graph_of(instance, block), parts) if parts > 1 else np.zeros(instance.nodes, dtype=np.int64)
-    device = part[block]
+    if not instance.accelerators:
+        raise Declined("there are no accelerators")
+    device, vertex = _on_cpus(instance)
+    vertices = int(vertex.max(initial=-1)) + 1
+    parts = min(instance.accelerators, vertices)
+    part = partition(graph_of(instance, vertex), parts) if parts > 1 else np.zeros(vertices, dtype=np.int64)
+    device[vertex >= 0] = part[vertex[vertex >= 0]]
     if not fits(instance, device):
-        most = np.bincount(device, weights=instance.size).max()
+        most = np.bincount(part, weights=np.bincount(vertex[vertex >= 0], instance.size[vertex >= 0])).max()
         raise Declined(f"{name} knows no memories: a part takes {most:.6g} of the {instance.memory:.6g} there are")
     run.report(device if instance.objective == "throughput" else {"device": device, "slot": slots(instance, device)})
 
 
-def graph_of(instance: Instance, block: Ints) -> Weighted:
-    """What the paper's authors give to Scotch: tensors count once for each two blocks that share them."""
-    count = int(block.max(initial=-1)) + 1
+def _on_cpus(instance: Instance) -> tuple[Ints, Ints]:
+    """CPUs for what no accelerator can hold, the longest first, each the CPU that has least to do; and the other nodes.
+
+    Both of shape (n,): a device, for nodes on CPUs; the number of the block of a node among the other ones, else -1.
+    """
+    block = blocks(instance)
+    unfit = np.bincount(block, ~instance.supported) > 0
+    unfit |= np.bincount(block, instance.size) > instance.capacity
+    if unfit.any() and not instance.cpus:
+        raise Declined("classes on a cycle together fit no accelerator, and there are no CPUs")
+    time, load = np.bincount(block, instance.cpu_time), np.zeros(instance.cpus)
+    place = np.full(len(unfit), -1)
+    for b in sorted(np.flatnonzero(unfit).tolist(), key=lambda b: -time[b]):
+        place[b] = np.argmin(load)
+        load[place[b]] += time[b]
+    number = np.where(unfit, -1, np.cumsum(~unfit) - 1)
+    return instance.accelerators + place[block], number[block]
+
+
+def graph_of(instance: Instance, vertex: Ints) -> Weighted:
+    """What the paper's authors give to Scotch: tensors count once for each two vertices that share them.
+
+    ``vertex`` has shape (n,): 0, 1, ..., or -1 for nodes that are left out.
+    """
+    count = int(vertex.max(initial=-1)) + 1
     tail, head = (ends[~instance.artificial].astype(np.int64) for ends in (instance.graph.tail, instance.graph.head))
-    once = np.unique(np.column_stack([tail, block[head]])[block[tail] != block[head]], axis=0)
-    pairs, which = np.unique(np.sort(np.column_stack([block[once[:, 0]], once[:, 1]])), axis=0, return_inverse=True)
+    inside = (vertex[tail] >= 0) & (vertex[head] >= 0) & (vertex[tail] != vertex[head])
+    once = np.unique(np.column_stack([tail, vertex[head]])[inside], axis=0)
+    pairs, which = np.unique(np.sort(np.column_stack([vertex[once[:, 0]], once[:, 1]])), axis=0, return_inverse=True)
     sent = np.bincount(which.reshape(-1), weights=instance.transfer[once[:, 0]], minlength=len(pairs))
     pairs, sent = pairs[sent > 0], sent[sent > 0]
     weight = np.maximum(_whole(sent), 1)
     start, edge = csr(count, pairs.T.reshape(-1), np.tile(np.arange(len(pairs), dtype=np.int32), 2))
     own = np.repeat(np.arange(count), np.diff(start))
-    work = _whole(np.bincount(block, weights=instance.accelerator_time, minlength=count))
+    work = _whole(np.bincount(vertex[vertex >= 0], instance.accelerator_time[vertex >= 0], count))
     return Weighted(start.astype(np.int64), pairs[edge].sum(axis=1) - own, weight[edge], work)
 
 

@@ -15,7 +15,7 @@ def metis(instance: Instance, run: Run) -> None:
     """Divide the blocks into parts of even work and few transfers by METIS, which knows no memories.
 
     For contiguity free: in any other mode parts would not be allowed. For latency a part is cut into contiguous
-    subgraphs. Declined if the package pymetis is not installed.
+    subgraphs. CPUs get what no accelerator can hold. Declined if the package pymetis is not installed.
     """
     place_parts(instance, run, "METIS", lambda graph, parts: _partition(graph, parts, run.seed))
 

@@ -23,7 +23,7 @@ def scotch(instance: Instance, run: Run) -> None:
     """Divide the blocks into parts of even work and few transfers by Scotch's gpart, which knows no memories.
 
     For contiguity free: in any other mode parts would not be allowed. For latency a part is cut into contiguous
-    subgraphs. Declined if Scotch is not installed.
+    subgraphs. CPUs get what no accelerator can hold. Declined if Scotch is not installed.
     """
     program = _program(run)
     place_parts(instance, run, "Scotch", lambda graph, parts: _partition(program, graph, parts, run))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -258,12 +259,35 @@ def test_parts_are_declined_where_they_would_not_do(path: Path, solver: Any) -> 
     for other, reason in (
         (replace(instance, contiguity="contiguous"), "need not be contiguous, expected contiguity free"),
         (replace(instance, contiguity="acyclic"), "need not be contiguous"),
-        (replace(instance, supported=np.array([True, True, False])), "do not support every node"),
-        (replace(instance, accelerators=0), "do not support every node"),
+        (replace(instance, accelerators=0), "no accelerators"),
+        (replace(instance, memory=2.0, cpus=0, colour=np.array([0, -1, 0])), "classes on a cycle together fit no"),
         (replace(instance, accelerators=1, memory=2.0), "a part takes 3 of the 2 there are"),
     ):
         with pytest.raises(Declined, match=reason):
             solver(other, LocalRun())
+
+
+def test_what_no_accelerator_can_hold_is_on_cpus(path: Path) -> None:
+    """Nodes 1, 3 and 4 are, the longest on a CPU of its own; the others are two vertices without an edge."""
+    install(path)
+    instance = replace(graph([(0, 1), (1, 2), (3, 4)], 5), contiguity="free", accelerators=2, cpus=2)
+    unfit = {"supported": np.array([True, False, True, False, True]), "size": np.array([1.0, 1, 1, 1, 100])}
+    longest = replace(instance, **unfit, cpu_time=np.array([9.0, 9, 9, 5, 5]))
+    assert solved(scotch, longest) == [0, 2, 1, 3, 3]
+    everything = replace(instance, supported=np.zeros(5, dtype=bool))
+    assert solved(metis, everything) == [2, 3, 2, 3, 2]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parts_are_feasible_or_declined(path: Path, seed: int) -> None:
+    install(path)
+    draw, found = random.Random(seed), 0
+    for _ in range(6):
+        instance = draw_instance(draw, objective=draw.choice(["throughput", "latency"]), contiguity="free")
+        with contextlib.suppress(Declined):
+            assert cost(scotch, instance) >= 0
+            found += 1
+    assert found > 0
 
 
 def test_metis_divides_where_little_is_sent() -> None:
