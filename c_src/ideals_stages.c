@@ -427,7 +427,8 @@ static bool is_promising(const struct hierarchy *hierarchy, int32_t ideal) {
     const int32_t size = split->devices->accelerators, cpus = split->devices->cpus;
     const double all = split->work[split->ideals - 1];
     for (size_t i = 0; i < hierarchy->length; i++) {
-        const size_t a = i % ((size_t)cpus + 1), p = i / ((size_t)cpus + 1) % 2, f = i / ((size_t)cpus + 1) / 2;
+        const size_t a = i % ((size_t)cpus + 1), p = i / ((size_t)cpus + 1) % 2,
+                     f = i / ((size_t)cpus + 1) / 2;
         const double left = (double)((size_t)hierarchy->clusters->equal - f) * size +
                             (p ? 0.0 : (double)hierarchy->clusters->rest);
         const double after = all - split->work[ideal] - split->relief[(size_t)cpus - a] - SLACK * all;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
+from itertools import islice
 
 from instances.graph import Index
 from instances.placement import Instance
@@ -28,10 +29,14 @@ def dp(instance: Instance, run: Run) -> None:
     require_plain(instance, "dp")
     with deadline(run) as stop:
         programs = _programs(instance, stop)
-        limit = _report_cuts(programs, run)
+        limit = _report_cuts(programs, run, math.inf, None if instance.cluster is None else 1)
         try:
-            _report_best(programs, limit, run)
+            if not _report_relaxed(programs, limit, run):
+                limit = _report_cuts(programs, run, limit)
+                _report_splits(programs, limit, run)
         except Declined as reason:
+            if instance.cluster is not None:
+                limit = _report_cuts(programs, run, limit)
             if math.isinf(limit):
                 raise
             print(f"only the split of a linear extension: {reason}", file=sys.stderr)
@@ -46,45 +51,47 @@ def dpl(instance: Instance, run: Run) -> None:
     """
     require_plain(instance, "dpl")
     with deadline(run) as stop:
-        _report_cuts(_programs(instance, stop), run)
+        _report_cuts(_programs(instance, stop), run, math.inf)
 
 
 def _programs(instance: Instance, stop: Index) -> list[IdealProgram]:
     return [IdealProgram(instance, contracted, stop) for contracted in contractions(instance)]
 
 
-def _report_cuts(programs: Iterable[IdealProgram], run: Run) -> float:
-    """Report ever better splits of linear extensions; the load of the last one, infinite if there is none."""
-    limit = math.inf
+def _report_cuts(programs: Iterable[IdealProgram], run: Run, limit: float, most: int | None = None) -> float:
+    """Report ever better splits of linear extensions, ``most`` of each; the load of the last one, or the limit."""
     for program in programs:
-        for found in program.cuts(run.memory, limit):
+        for found in islice(program.cuts(run.memory, limit), most):
             limit = found.cost
             run.report(found.solution)
     return limit
 
 
-def _report_best(programs: list[IdealProgram], limit: float, run: Run) -> None:
-    """Report the best splits with loads below a limit, and what no split goes below, in the mode where that holds.
+def _report_relaxed(programs: list[IdealProgram], limit: float, run: Run) -> bool:
+    """Report what no split goes below, in the mode where that holds; whether nothing is left to be looked for.
 
-    These differ if rounding decides whether the best one fits the memory, or if there are clusters.
+    Then the best split is reported too, unless rounding decides whether it fits the memory, or there are clusters.
     """
-    least, instance = limit, programs[0].instance
+    least, whole, instance = limit, True, programs[0].instance
     for program in programs:
         found = program.relaxation.best(program.ideals(run.memory), least)
         if found is not None:
-            least = found.cost
-            if instance.cluster is None and fits(instance, found.device):
-                limit = least
+            least, whole = found.cost, instance.cluster is None and fits(instance, found.device)
+            if whole:
                 run.report(found.solution)
     if programs[0].stop[0]:
-        return
+        return True
     _report_bound(instance, least, max(program.rounding for program in programs), run)
-    if least < limit:
-        for program in programs:
-            found = program.best(program.ideals(run.memory), limit)
-            if found is not None:
-                limit = found.cost
-                run.report(found.solution)
+    return whole
+
+
+def _report_splits(programs: list[IdealProgram], limit: float, run: Run) -> None:
+    """Report ever better splits along ideals with loads below a limit."""
+    for program in programs:
+        found = program.best(program.ideals(run.memory), limit)
+        if found is not None:
+            limit = found.cost
+            run.report(found.solution)
 
 
 def _report_bound(instance: Instance, least: float, rounding: float, run: Run) -> None:

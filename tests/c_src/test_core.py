@@ -17,7 +17,7 @@ PROGRAMS = {
     "kernels": ("kahn", "segment", "slice", "decode", "partition", "anneal", "flow", "cheapest", "hunt"),
     "networks": ("messages", "soften", "dominate", "contract"),
     "neighbourhoods": (),  # it includes what it tests
-    "splits": ("ideals", "ideals_split"),
+    "splits": ("ideals", "ideals_split", "ideals_stages"),
     "placements": ("placing",),
     "anchors": ("anchor", "flow"),
 }
