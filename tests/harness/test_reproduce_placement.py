@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.discover import discover
 from harness.report import HERE, PAPER, Report, Table
 from harness.reproduce import Cell, Run, _placement, placement_granularity, reproductions
 from harness.reproduce._placement_ideals import count_ideals
@@ -135,6 +136,13 @@ def test_every_method_runs_with_its_sets_on_what_is_at_hand() -> None:
     )
     assert {cell.problem.id for cell in cells} == {f"{BERT}{end}" for end in ("", "-acyclic", "-free")}
     assert next(cell for cell in cells if cell.method == "dp").problem.published["best_cost"] == "27.925"
+
+
+def test_every_method_and_bound_is_there() -> None:
+    known = {(info.kind, info.name) for info in discover() if info.track == "placement" and not info.error}
+    for module in (THROUGHPUT, LATENCY, GRANULARITY):
+        asked = {("solver", name) for name in module.DEFAULTS.solvers}
+        assert asked | {("bound", name) for name in module.DEFAULTS.bounds or ()} <= known
 
 
 def test_latency_has_problems_of_its_own() -> None:
