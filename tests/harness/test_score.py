@@ -211,6 +211,7 @@ def test_instances_of_different_modes_are_ranked_apart(book: Book) -> None:
     for name in "abc":
         book.run("picky", name, track="placement", status="declined", reason="no")
     book.run("picky", "d", 10.5, track="placement")
+    book.run("shy", "c", track="placement", status="declined", reason="no")
     book.run("search", "e", 7.5, track="placement")
     book.run("load", "a", track="placement", kind="bound", bound=5.25)
     book.run("load", "e", track="placement", kind="bound", status="declined", reason="no")
@@ -228,6 +229,7 @@ def test_instances_of_different_modes_are_ranked_apart(book: Book) -> None:
     assert scored.declined.select("division", "solver", "kind", "runs").rows() == [
         ("latency, contiguous", "load", "bound", 1),
         ("throughput, contiguous", "picky", "solver", 2),
+        ("throughput, free", "shy", "solver", 1),
     ]
     declines = scored.runs.filter(pl.col("status") == "declined", pl.col("solver") == "picky").sort("instance")
     assert declines["score"].to_list() == [None, None, 0.0]

@@ -43,9 +43,9 @@ def test_tracks_without_modes_have_one_ranking() -> None:
 
 
 def test_what_is_stored_of_an_older_or_newer_version_is_told_apart() -> None:
-    options = {"rule": Option(str, "", "old", ("old", "new"), "{}")}
-    places = [division(options, {"rule": value}) for value in ("old", "new", "newer", None)]
-    assert places == [((0,), "old"), ((1,), "new"), ((1,), "newer"), ((1,), "None")]
+    options = {"rule": Option(str, "", "old", ("old", "new", "best"), "{}")}
+    places = [division(options, {"rule": value}) for value in ("old", "new", "best", "newer", None)]
+    assert places == [((0,), "old"), ((1,), "new"), ((2,), "best"), ((1,), "newer"), ((1,), "None")]
 
 
 def test_instances_share_a_ranking_if_and_only_if_they_share_their_modes() -> None:

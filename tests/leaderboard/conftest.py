@@ -287,14 +287,20 @@ def fill(store: Store) -> None:
 
 
 @pytest.fixture(scope="session")
-def scored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
-    """Tables of the made-up database; what tracks are is worded here, so that pages stay the same when it changes."""
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The made-up database."""
     store = Store.open(tmp_path_factory.mktemp("results"), create=True)
     fill(store)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def scored(stored: Store) -> Tables:
+    """Tables of the made-up database; what tracks are is worded here, so that pages stay the same when it changes."""
     about = {
         "intraop": "one strategy per operator.",
         "pipeline": "at most k stages.",
         "placement": "a device per operator.",
     }
-    yield dataclasses.replace(tables(store), tracks=about)
-    store.close()
+    return dataclasses.replace(tables(stored), tracks=about)

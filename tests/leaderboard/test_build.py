@@ -224,6 +224,15 @@ def test_modes_of_a_track_are_ranked_apart(pages: dict[str, ET.Element]) -> None
     assert not of_class(pages["tracks/pipeline.html"], "division")
 
 
+def test_a_ranking_is_shown_as_if_there_were_no_other(
+    stored: Store, pages: dict[str, ET.Element], tmp_path: Path
+) -> None:
+    alone = build(tables(stored, {"bert-plain", "gnmt-plain"}), tmp_path / "site").parent / "tracks" / "placement.html"
+    [part] = of_class(ET.parse(alone).getroot(), "division")
+    together = of_class(pages["tracks/placement.html"], "division")[0]
+    assert ET.tostring(part).strip() == ET.tostring(together).strip()
+
+
 def test_solvers_keep_their_colours_from_ranking_to_ranking() -> None:
     rankings = [list("abcdefgh"), list("hcxa"), list("gfedcb"), []]
     first, second, third, none = _colours([[{"solver": name} for name in ranking] for ranking in rankings])
