@@ -50,7 +50,7 @@ class Workload:
     objective: str
     path: Path | None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """What the figures call it."""
         return self.known("contiguous")[0]
