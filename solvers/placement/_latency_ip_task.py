@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from solvers.placement._latency_search import search_latency
 from solvers.placement._memory_path import path_bounds
 from solvers.registry import Declined, LocalRun, Run
 
-#: Share of the time that is left, at most, for a search for a placement to begin with, and its moves for each node.
+#: Share of the time that is left, at most, for a search for placements to begin with, and its moves for each node.
 STARTING, MOVES = 0.2, 1000
 
 
@@ -103,17 +104,22 @@ class LatencyTask(Task):
             self.run.report({"device": device, "slot": slot})
 
     def begin(self) -> None:
-        """Take the bounds of paths, and all nodes on CPUs, and what a short search finds from there."""
+        """Take the bounds of paths, and all nodes on CPUs, and what short searches find from there."""
         for bound in path_bounds(self.instance, LocalRun(seconds=STARTING * self.remaining())):
             self.raise_all(bound)
         if self.instance.cpus:
             self.offer(np.full(self.instance.nodes, self.instance.accelerators))
         if self.done:
             return
+        self._search(self.instance)
+        if self.instance.contiguity == "free":  # it may well have used more slots
+            self._search(replace(self.instance, contiguity="contiguous"))
+
+    def _search(self, instance: Instance) -> None:
         limits = {"cores": self.run.cores, "memory": self.run.memory, "seconds": STARTING * self.remaining()}
         trial = LocalRun(seed=self.run.seed, **limits)
         with suppress(Declined):
-            search_latency(self.instance, trial, most=MOVES * self.instance.nodes)
+            search_latency(instance, trial, most=MOVES * instance.nodes)
         for found in trial.solutions:
             self.offer(found["device"], found["slot"])
 
