@@ -1,6 +1,6 @@
-/* For each ideal all schedules of its nodes are kept of which none is better than another in each respect: how
- * many accelerators it uses, and when those of its nodes end that others wait for. The last task of a schedule
- * is found by walking down from the ideal, nodes in descending order. */
+/* For each ideal all schedules of its nodes are kept of which none is better than another in each respect:
+ * how many accelerators it uses, and when those of its nodes end that others wait for. The last task of a
+ * schedule is found by walking down from the ideal, nodes in descending order. */
 #include "ideals_schedule.h"
 
 #include <math.h>
@@ -46,14 +46,14 @@ struct chain {
     double limit;
     const int32_t *stop;
     struct store store;
-    int64_t *first;     /* ideals + 1 elements: labels of each ideal */
-    int64_t *edge;      /* ideals + 1 elements: what is at the edge of each ideal is border[edge[i]] .. */
-    int32_t *border;    /* nodes of an ideal before others that are not in it */
+    int64_t *first;  /* ideals + 1 elements: labels of each ideal */
+    int64_t *edge;   /* ideals + 1 elements: what is at the edge of each ideal is border[edge[i]] .. */
+    int32_t *border; /* nodes of an ideal before others that are not in it */
     int64_t border_room;
     /* Of the ideal walked down from: */
-    uint8_t *inside;    /* nodes elements */
-    int32_t *missing;   /* units elements: nodes that are not in it */
-    double *ahead;      /* nodes elements: time from the end of a node at its edge to the end of all, at least */
+    uint8_t *inside;  /* nodes elements */
+    int32_t *missing; /* units elements: nodes that are not in it */
+    double *ahead; /* nodes elements: time from the end of a node at its edge to the end of all, at least */
     /* Of the set: */
     uint8_t *taken;     /* nodes elements */
     int32_t *waits;     /* nodes elements: edges from each node into it */
@@ -114,7 +114,8 @@ static bool reserve(void **array, int64_t *room, int64_t used, int64_t more, siz
     if (used + more <= *room)
         return true;
     const int64_t wanted = 2 * *room + more + 1024;
-    void *moved = (double)wanted * (double)size <= (double)most ? realloc(*array, (size_t)wanted * size) : NULL;
+    void *moved =
+        (double)wanted * (double)size <= (double)most ? realloc(*array, (size_t)wanted * size) : NULL;
     if (!moved)
         return false;
     *array = moved;
@@ -171,7 +172,8 @@ static bool keep(struct chain *chain, int32_t ideal, int32_t width, struct label
             return true;
         if (no_better) { /* it goes, and the last one takes its place */
             const struct label last = store->label[--store->labels];
-            memmove(store->time + known->times, store->time + last.times, (size_t)width * sizeof *store->time);
+            memmove(store->time + known->times, store->time + last.times,
+                    (size_t)width * sizeof *store->time);
             const int64_t times = known->times;
             *known = last;
             known->times = times;
@@ -180,7 +182,8 @@ static bool keep(struct chain *chain, int32_t ideal, int32_t width, struct label
         }
     }
     void *label = store->label, *time = store->time;
-    const bool fits = reserve(&label, &store->label_room, store->labels, 1, sizeof *store->label, store->most);
+    const bool fits =
+        reserve(&label, &store->label_room, store->labels, 1, sizeof *store->label, store->most);
     store->label = label;
     const bool fit = reserve(&time, &store->time_room, store->times, width, sizeof *store->time, store->most);
     store->time = time;
@@ -198,7 +201,8 @@ static bool extend(struct chain *chain, int32_t ideal, const struct step *step, 
     const struct store *store = &chain->store;
     const int32_t below = step->ideal;
     const int64_t low = chain->edge[below], high = chain->edge[ideal];
-    const int32_t old = (int32_t)(chain->edge[below + 1] - low), width = (int32_t)(chain->edge[ideal + 1] - high);
+    const int32_t old = (int32_t)(chain->edge[below + 1] - low),
+                  width = (int32_t)(chain->edge[ideal + 1] - high);
     int32_t waits = 0;
     double after = 0.0;
     for (int32_t j = 0; j < old; j++) {
@@ -349,7 +353,8 @@ static void trace(const struct chain *chain, int64_t label, int32_t *set) {
     while (chain->store.label[label].ideal) {
         const struct label *last = &chain->store.label[label];
         const int32_t number = last->on_cpu ? -1 : sets++;
-        for (int32_t i = last->ideal; i; i = chain->link_ideal[chain->link_start[i + 1] - 1]) /* others follow */
+        for (int32_t i = last->ideal; i;
+             i = chain->link_ideal[chain->link_start[i + 1] - 1]) /* others follow */
             set[chain->link_node[chain->link_start[i + 1] - 1]] = number;
         label = last->before;
     }

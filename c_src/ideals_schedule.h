@@ -25,7 +25,8 @@ struct shard_tasks {
     const int64_t *made_start;      /* nodes + 1 elements: node v makes tensors made_start[v] .. */
     const int64_t *read_start;      /* nodes + 1 elements: node v reads tensors read[read_start[v]] .. */
     const int32_t *read;
-    const int64_t *reader_start; /* tensors + 1 elements: nodes that read a tensor, not its maker, none twice */
+    const int64_t
+        *reader_start; /* tensors + 1 elements: nodes that read a tensor, not its maker, none twice */
     const int32_t *reader;
 };
 
@@ -41,7 +42,8 @@ struct shard_tasks {
  *   most         in,  bytes for what is known of schedules
  *   stop         in,  NULL, or not 0 once another thread wants an end
  *   end          out, 1 element: when it ends; infinite if none ends before the limit, NaN if stopped
- *   set          out, nodes elements: number of the set of each node, -1 on CPUs; not written if end is not finite
+ *   set          out, nodes elements: number of the set of each node, -1 on CPUs; not written if end is not
+ * finite
  *
  * Returns SHARD_OK, or SHARD_NO_MEMORY also if that is more than `most`. */
 int shard_schedule_ideals(const struct shard_order *order, const struct shard_tasks *tasks, int64_t ideals,

@@ -18,6 +18,7 @@ PROGRAMS = {
     "networks": ("messages", "soften", "dominate", "contract"),
     "neighbourhoods": (),  # it includes what it tests
     "splits": ("ideals", "ideals_split", "ideals_stages"),
+    "schedules": ("ideals", "ideals_schedule"),
     "placements": ("placing",),
     "anchors": ("anchor", "flow"),
 }
