@@ -17,6 +17,7 @@ from instances.columns import Floats, Ints
 from instances.graph import Graph, Index
 from instances.placement import OPTIONS, Instance
 from solvers.native import Cooling, Devices, Placing
+from solvers.placement._anchored import anchored_bound
 from solvers.placement._bounds import load_bound, node_bound
 from solvers.placement._contracted import contractions
 from solvers.placement._ideals import IdealProgram, deadline
@@ -51,8 +52,8 @@ PACKINGS = 1000
 #: Share of the time in which the last slices end.
 RESERVE = 0.03
 
-#: Share of the time that the split of a linear extension may take.
-LINEAR_SHARE = 0.25
+#: Share of the time that the split of a linear extension may take, and that minimum cuts for a bound may.
+LINEAR_SHARE, PROOF_SHARE = 0.25, 0.05
 
 
 #: Spaces are searched while the best placement in them costs at most so many times what the best one does, and in the
@@ -155,7 +156,8 @@ class Search:
         self.costs, self.items = [math.inf] * len(self.spaces), [np.zeros(0, dtype=np.int32)] * len(self.spaces)
         self._run = run
         self._reserve = RESERVE * run.remaining()
-        self.bound = max(load_bound(instance), node_bound(instance))
+        self._spread = load_bound(instance)
+        self.bound = max(self._spread, node_bound(instance))
 
     @property
     def cost(self) -> float:
@@ -211,6 +213,14 @@ class Search:
                     self._offer_chains(0 if free else way, IdealProgram(chained, contracted, stop))
         self._pack()
         self.require_any()
+
+    def prove(self) -> None:
+        """Report the bound, then a better one from minimum cuts, as many as a share of the time suffices for."""
+        self._run.bound(self.bound)
+        end = time.monotonic() + 2 * PROOF_SHARE * self._run.remaining()
+        with deadline(self._run, PROOF_SHARE) as stop:
+            self.bound = max(self.bound, anchored_bound(self.instance, self._spread, end, stop))
+        self._run.bound(self.bound)
 
     def require_any(self) -> None:
         """Declined if there has been no placement."""

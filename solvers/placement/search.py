@@ -18,7 +18,7 @@ def search(instance: Instance, run: Run, most: float = math.inf) -> None:
     to be contiguous devices keep to an order, and classes cross its borders alone or with what is between them and the
     border. A round is a chain of moves a core, two at least, each with its own energy for devices that take longer than
     a target just below the least load; the next round begins with the best placement and is twice as long, until the
-    time ends or after ``most`` moves a chain. Its bound is what `load` or `node` find. For latency see
+    time ends or after ``most`` moves a chain. Its bound is the best of `load`, `node` and `anchored`. For latency see
     `search_latency`.
     """
     if instance.objective == "latency":
@@ -27,5 +27,5 @@ def search(instance: Instance, run: Run, most: float = math.inf) -> None:
     require_single(instance, "search")
     found = Search(instance, run)
     found.begin()
-    run.bound(found.bound)
+    found.prove()
     anneal(found, run, most)
