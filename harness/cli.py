@@ -250,7 +250,7 @@ def _settings(sub: argparse.ArgumentParser) -> None:
         type=_setting,
         default=[],
         metavar="NAME=VALUE",
-        help="a parameter of the solvers named, which makes them variants; may be repeated",
+        help="a parameter of the solvers named, which makes them variants; @FILE: its text; may be repeated",
     )
 
 
