@@ -485,7 +485,7 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
         status, counts = run_jobs(options, jobs, store)
         if status:
             return status, counts
-        return 0, finished(asked, score.tables(store, {cell.problem.id for cell in cells}))
+        return 0, finished(asked, score.tables(store, {cell.problem.id for cell in cells}), store.solution)
 
 
 def run_fetch(options: argparse.Namespace) -> Answer:
