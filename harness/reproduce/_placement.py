@@ -35,7 +35,6 @@ class Settings:
     instances: tuple[str, ...] | None = setting(
         "names", "ids or suites; those that are not at hand have published figures only"
     )
-    instance: str | None = setting("text", "an id from `shardmark list instances`")
     solvers: tuple[str, ...] = setting("names", "solvers that run, in the order of columns")
     bounds: tuple[str, ...] | None = setting("names", "bounds that run")
     timeout: float = setting("seconds", "seconds that each solver has")
@@ -178,15 +177,18 @@ def _beside(entry: Entry, path: str, blob: str) -> Entry:
 # ---------------------------------------------------------------- what runs
 
 
-def cells(settings: Settings, objective: str, methods: Methods, of_bounds: str = "free") -> list[Cell]:
-    """Every solver in its modes and every bound, on every file at hand; InputError for a solver without a mode."""
+def cells(settings: Settings, objective: str, methods: Methods, *, keep: bool = False) -> list[Cell]:
+    """Every solver in its modes and every bound, on every file at hand; InputError for a solver without a mode.
+
+    Bounds are those of any sets, which hold for all others; ``keep`` says whether solutions are needed.
+    """
     for name in settings.solvers:
         if name not in methods:
             raise InputError("reproduce", "--solvers", f"expected some of {', '.join(methods)}, found {name!r}")
     runs = [("solver", name, mode, settings.timeout) for name in settings.solvers for mode in methods[name]]
-    runs += [("bound", name, of_bounds, settings.bound_timeout or 0.0) for name in settings.bounds or ()]
+    runs += [("bound", name, "free", settings.bound_timeout or 0.0) for name in settings.bounds or ()]
     return [
-        Cell(problem, kind, name, limit, settings.seed, (work.name, mode))
+        Cell(problem, kind, name, limit, settings.seed, (work.name, mode), keep)
         for work in workloads(settings.instances or (), objective)
         for problems in [{mode: work.problem(mode) for mode in MODES}]
         for kind, name, mode, limit in runs

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.discover import discover
-from harness.report import HERE, PAPER, Report, Table
+from harness.report import HERE, PAPER, Report, Split, Table
 from harness.reproduce import Cell, Run, _placement, placement_granularity, reproductions
 from harness.reproduce._placement_ideals import count_ideals
 from harness.show import report as on_screen
@@ -21,8 +21,8 @@ from instances.jsonfile import read_json
 from leaderboard.reproduction import render
 from tests.harness.test_reproduce import carried_out, shardmark
 
-THROUGHPUT, LATENCY, GRANULARITY = (
-    reproductions()[f"placement-{name}"] for name in ("throughput", "latency", "granularity")
+THROUGHPUT, LATENCY, GRANULARITY, SPLITS = (
+    reproductions()[f"placement-{name}"] for name in ("throughput", "latency", "granularity", "splits")
 )
 AT_HAND = catalog.at_hand
 OPERATORS_24 = catalog.locate(catalog.find("operators-24"))
@@ -140,7 +140,7 @@ def test_every_method_runs_with_its_sets_on_what_is_at_hand() -> None:
 
 def test_every_method_and_bound_is_there() -> None:
     known = {(info.kind, info.name) for info in discover() if info.track == "placement" and not info.error}
-    for module in (THROUGHPUT, LATENCY, GRANULARITY):
+    for module in (THROUGHPUT, LATENCY, GRANULARITY, SPLITS):
         asked = {("solver", name) for name in module.DEFAULTS.solvers}
         assert asked | {("bound", name) for name in module.DEFAULTS.bounds or ()} <= known
 
@@ -207,13 +207,13 @@ def test_what_is_not_at_hand_has_the_papers_figures_and_says_so() -> None:
     assert [len(x.tables[0].rows) for x in report.sections] == [5, 4, 4, 4]
 
 
-@pytest.mark.parametrize("module", [THROUGHPUT, LATENCY, GRANULARITY])
+@pytest.mark.parametrize("module", [THROUGHPUT, LATENCY, GRANULARITY, SPLITS])
 def test_without_any_file_there_are_published_figures_only(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "at_hand", lambda entry: None)
     report: Report = module.report(module.DEFAULTS, [])
     assert report.empty
     assert "Nothing was run here: all figures are published ones." in report.notes
-    assert {x["figures"] for section in report.sections for x in section.tables[0].rows} == {PAPER}
+    assert all(x.get("figures", PAPER) == PAPER for section in report.sections for x in section.tables[0].rows)
     assert render(report, leaderboard=False)
 
 
@@ -324,6 +324,39 @@ def test_granularities_from_end_to_end(tmp_path: Path, mirror: Path, monkeypatch
     assert ours["layers"] > ours["layers, untangled"]
     assert all(x["gap, %"] < 1e-6 for x in proved["rows"])
     assert f"No layers in the file, so by operators only: {BERT}." in said["notes"]
+
+
+def test_the_best_split_of_each_kind_is_drawn() -> None:
+    def placed(cell: Cell) -> dict[str, Any]:
+        everything = {"dp": (30.0, 25), "ip-contiguous": (30.0, 0), "search": (24.0, 1)}.get(cell.method)
+        if everything is None:
+            return {"cost": 20.0}  # without a solution
+        cost, device = everything
+        return {"cost": cost, "solution": [device % 3] * 24}
+
+    cells = SPLITS.plan(SPLITS.DEFAULTS, Path())
+    assert {cell.keep for cell in cells} == {True}
+    report = SPLITS.report(SPLITS.DEFAULTS, carried_out(cells, placed))
+    assert report.sections[0].words == ["Gain of any sets: 50.0 % here, 27.4 % in the paper."]
+    drawn = [x for section in report.sections for x in section.pictures if isinstance(x, Split)]
+    assert [(x.title, x.caption.split(",")[0], x.device[0]) for x in drawn] == [
+        ("Contiguous sets", "Found by dp", 0),
+        ("Any sets", "Found by search", 0),
+    ]
+    assert report.sections[1].tables[0].rows[0]["nodes"] == 24
+    assert render(report, leaderboard=False).count('class="series s1"') == 2 * 3  # at two widths, and in the legend
+
+
+@pytest.mark.usefixtures("posix_for_auto")
+def test_splits_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "at_hand", AT_HAND)
+    asked = ("--instances", "crossing", "--solvers", "dp", "--timeout", 5)
+    said = ran("placement-splits", *asked, folder=tmp_path)
+    _, contiguous = said["sections"]
+    [picture] = contiguous["pictures"]
+    assert picture["edges"] == [[0, 1], [2, 3]]
+    assert max(float(x["load"]) for x in contiguous["tables"][0]["rows"]) == 7.0
+    assert {picture["devices"][i]["name"] for i in picture["device"]} == {"accelerator 0", "accelerator 1"}
 
 
 def test_a_run_that_ended_is_told_as_it_did() -> None:
