@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,7 +157,13 @@ class IdealProgram:
         """
         for count in self._pieces():
             pieces = self if count is None else replace(self, contracted=in_pieces(self.contracted, count))
-            found = pieces.best(pieces.prefixes(memory), limit)
+            try:
+                found = pieces.best(pieces.prefixes(memory), limit)
+            except Declined as reason:
+                if math.isinf(limit):
+                    raise
+                print(f"cut between pieces only: {reason}", file=sys.stderr)
+                return
             if found is not None:
                 limit = found.cost
                 yield found

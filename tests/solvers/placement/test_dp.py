@@ -20,7 +20,7 @@ from instances import InputError, load
 from instances.generate import families
 from instances.placement import Instance, parse
 from solvers.native import Ideals, IdealsCore
-from solvers.placement._contracted import contractions
+from solvers.placement._contracted import _Items, contractions
 from solvers.placement._ideals import IdealProgram
 from solvers.placement.dp import dp, dpl
 from solvers.registry import Declined, LocalRun
@@ -200,6 +200,15 @@ def test_more_devices_than_a_table_has_room_for_are_refused() -> None:
         dpl(wide, LocalRun(memory=64.0))
 
 
+def test_pieces_are_cut_where_a_table_of_all_has_no_room(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("solvers.placement._ideals.CHAINED", (100, 4))
+    dpl(line(4000), run := LocalRun(memory=0.3))
+    assert np.bincount(run.solutions[-1]).max() < 1050
+    assert re.search(r"between pieces only: a table of \d,\d\d\d prefixes for 4", capsys.readouterr().err)
+
+
 def test_modules_of_branches_have_as_many_ideals_as_there_are_ways_to_stop_in_them() -> None:
     instance = families()["inception"].build(1)
     (contracted,) = contractions(instance)
@@ -319,3 +328,28 @@ def test_items_of_no_time_are_merged_where_that_costs_nothing() -> None:
     nodes[0]["supportedOnFpga"] = 0  # which only a CPU takes
     (contracted,) = contractions(parse(document, "unsupported"))
     assert contracted.graph.nodes == 3
+
+
+def test_many_items_are_merged_around_one_without_looking_at_all_of_it_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pairs whose second node goes into the first, and all of whose tensors one node reads."""
+    looked, takes = [0], _Items._takes
+
+    def counted(items: _Items, u: int, v: int) -> bool:
+        looked[0] += len(items.nets[v])
+        return takes(items, u, v)
+
+    monkeypatch.setattr(_Items, "_takes", counted)
+    pairs, reader = 500, 1000
+    ends = [(v, v + 1) for v in range(0, reader, 2)] + [(v, reader) for v in range(reader)] + [(reader, reader + 1)]
+    times = [3, 0] * pairs + [0, 7]
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": time, "fpgaLatency": time, "isBackwardNode": 0, "size": 0}
+        for v, time in enumerate(times)
+    ]
+    edges = [{"sourceId": u, "destId": v, "cost": 1} for u, v in ends]
+    document = {"maxSizePerFPGA": 9, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": edges}
+    (contracted,) = contractions(parse(document, "fan"))
+    assert contracted.graph.nodes == pairs + 2
+    assert looked[0] < 10 * pairs * 2
