@@ -102,14 +102,14 @@ def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
     made = [("regal", graph) for graph in _random_graphs(settings)] + [("models", g) for g in _model_graphs(settings)]
     cases = []
     for group, graph in made:
-        path = _written(graph, folder)
+        path = written(graph, folder)
         for k in settings.stages:
             problem = Problem(f"{graph.name}-k{k}", path, graph.track, {"stages": k})
             cases.append((Case(group, graph.name, graph.nodes, k), problem))
     return cases
 
 
-def _written(graph: Any, folder: Path) -> Path:
+def written(graph: Any, folder: Path) -> Path:
     """The file of a graph, written unless it is there."""
     content = encode(track_module(graph.track).to_document(graph))
     path = folder / f"{graph.name}-{sha256(content)[:12]}.json"
