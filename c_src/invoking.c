@@ -54,7 +54,9 @@ struct invoking {
     int32_t *queue, *heap;
     double *key; /* calls elements: by which the heap is ordered */
     int32_t heaped, queued;
-    double *finish; /* nodes elements or NULL: where to write when each node ends, and turns beside it */
+    double last, sum; /* when all has ended, fees added; when each has, summed */
+    double calm;      /* weight of the mean end beside the last one */
+    double *finish;   /* nodes elements or NULL: where to write when each node ends, and turns beside it */
     int32_t *turn;
     /* of one move */
     struct change *change;
@@ -64,6 +66,9 @@ struct invoking {
     double *before;          /* calls elements: duration of each dirty call before the move */
     int64_t *net_mark, *node_mark, stamp;
     int32_t *group, grouped;
+    int64_t *group_mark;        /* nodes elements: of those in the group */
+    int32_t *frontier, waiting; /* ranks of the nodes that a group may grow by, as a heap */
+    int32_t *rank, *order;      /* the place of each node in a topological order, and the node of each */
     struct random random;
     void *block[32]; /* what is to be freed */
     int32_t blocks;
@@ -218,6 +223,7 @@ static void begin_schedule(struct invoking *at) {
     memset(at->ready, 0, n * sizeof *at->ready);
     memset(at->free_at, 0, (size_t)at->load->accelerators * sizeof *at->free_at);
     at->heaped = at->queued = 0;
+    at->last = at->sum = 0.0;
     for (int32_t i = 0; i < at->sources; i++) {
         if (at->now->call[at->source[i]] < 0)
             at->queue[at->queued++] = at->source[i];
@@ -251,32 +257,39 @@ static double run_call(struct invoking *at, int32_t call, double limit, int32_t 
     return end;
 }
 
-/* Latency and fees; infinite if it is above a limit, or if calls wait for one another. */
-static double latency(struct invoking *at, double limit) {
+static void end_all(struct invoking *at, double end, int32_t nodes) {
+    at->last = end > at->last ? end : at->last;
+    at->sum += end * nodes;
+}
+
+/* Latency, fees and what the mean end counts; infinite if that is above a limit, or if calls wait for one
+ * another. */
+static double energy(struct invoking *at, double limit) {
     const struct shard_workload *load = at->load;
-    const double fees = load->fee * at->pooled;
-    double last = 0.0;
+    const double fees = load->fee * at->pooled, each = load->nodes > 0 ? at->calm / load->nodes : 0.0;
     int32_t head = 0, done = 0;
     begin_schedule(at);
     for (int32_t turn = 0;; turn++) {
         for (; head < at->queued; head++, done++) {
             const int32_t v = at->queue[head];
             const double end = at->ready[v] + load->cpu_time[v];
-            last = end > last ? end : last;
+            end_all(at, end, 1);
             note(at, v, end, -1);
-            if (!release(at, v, end, limit - fees))
+            if (!release(at, v, end, limit - fees - each * at->sum))
                 return (double)INFINITY;
         }
         if (at->heaped == 0)
             break;
         const int32_t call = pop(at);
-        const double end = run_call(at, call, limit - fees, turn);
-        last = end > last ? end : last;
-        if (isinf(last))
-            return last;
+        const double end = run_call(at, call, limit - fees - each * at->sum, turn);
+        if (isinf(end))
+            return end;
+        end_all(at, end, at->count[call]);
         done += at->count[call];
     }
-    return done == load->nodes && last + fees <= limit ? last + fees : (double)INFINITY;
+    at->last += fees;
+    const double found = at->last + each * at->sum;
+    return done == load->nodes && found <= limit ? found : (double)INFINITY;
 }
 
 /* ---------------------------------------------------------------- moves, and undoing them */
@@ -409,7 +422,8 @@ static void gather(struct invoking *at, int32_t v, int32_t direction, int32_t mo
             if (direction == (way ? -1 : 1))
                 continue;
             for (int64_t j = start[u]; j < start[u + 1] && at->grouped < most; j++) {
-                if (call[ends[j]] == own && at->node_mark[ends[j]] != mark) {
+                const bool fits = own >= 0 || !isinf(load->accelerator_time[ends[j]]);
+                if (call[ends[j]] == own && fits && at->node_mark[ends[j]] != mark) {
                     at->node_mark[ends[j]] = mark;
                     at->group[at->grouped++] = ends[j];
                 }
@@ -515,6 +529,109 @@ static bool move_nodes(struct invoking *at) {
     return carry_group(at, to) && (at->over == 0 || evict(at, full, own));
 }
 
+static inline bool can_join(const struct invoking *at, int32_t v, int32_t own, double room) {
+    const struct shard_workload *load = at->load;
+    return at->now->call[v] == own && load->size[load->unit[v]] <= room && !isinf(load->accelerator_time[v]);
+}
+
+static void await(struct invoking *at, int32_t rank) {
+    int32_t i = at->waiting++;
+    for (; i > 0 && rank < at->frontier[(i - 1) / 2]; i = (i - 1) / 2)
+        at->frontier[i] = at->frontier[(i - 1) / 2];
+    at->frontier[i] = rank;
+}
+
+static int32_t take_next(struct invoking *at) {
+    const int32_t top = at->frontier[0], last = at->frontier[--at->waiting];
+    int32_t i = 0;
+    for (int32_t child = 1; child < at->waiting; child = 2 * i + 1) {
+        child += child + 1 < at->waiting && at->frontier[child + 1] < at->frontier[child];
+        if (at->frontier[child] >= last)
+            break;
+        at->frontier[i] = at->frontier[child];
+        i = child;
+    }
+    at->frontier[i] = last;
+    return top;
+}
+
+/* Whether all that have been seen of the nodes on one side are in the group, or if `all`, all that there are.
+ */
+static bool follows(const struct invoking *at, int32_t v, bool outwards, bool all, int64_t mark) {
+    const struct shard_workload *load = at->load;
+    const int64_t *start = outwards ? load->out_start : load->in_start;
+    const int32_t *ends = outwards ? load->out : load->in;
+    for (int64_t i = start[v]; i < start[v + 1]; i++) {
+        if (at->group_mark[ends[i]] != mark && (all || at->node_mark[ends[i]] == mark))
+            return false;
+    }
+    return true;
+}
+
+static void gather_node(struct invoking *at, int32_t v, int64_t mark, double *room) {
+    at->group_mark[v] = mark;
+    at->group[at->grouped++] = v;
+    *room -= at->load->size[at->load->unit[v]];
+}
+
+/* Gather nodes of the call of v, from v on along the edges or against them, that no path leaves and comes
+ * back to, as far as room and a number allow; then those that only they read, or that only read them. */
+static void sweep(struct invoking *at, int32_t v, bool forwards, int32_t most, double room) {
+    const struct shard_workload *load = at->load;
+    const int64_t *start = forwards ? load->out_start : load->in_start, mark = ++at->stamp;
+    const int32_t *ends = forwards ? load->out : load->in, own = at->now->call[v], n = load->nodes;
+    at->grouped = at->waiting = 0;
+    at->node_mark[v] = mark;
+    await(at, forwards ? at->rank[v] : n - 1 - at->rank[v]);
+    for (int64_t seen = 0; at->waiting > 0 && at->grouped < most && seen < 64 + 4 * (int64_t)most; seen++) {
+        const int32_t next = take_next(at), u = at->order[forwards ? next : n - 1 - next];
+        if (can_join(at, u, own, room) && follows(at, u, !forwards, false, mark))
+            gather_node(at, u, mark, &room);
+        for (int64_t i = start[u]; i < start[u + 1]; i++) {
+            if (at->node_mark[ends[i]] != mark) {
+                at->node_mark[ends[i]] = mark;
+                await(at, forwards ? at->rank[ends[i]] : n - 1 - at->rank[ends[i]]);
+            }
+        }
+    }
+    start = forwards ? load->in_start : load->out_start;
+    ends = forwards ? load->in : load->out;
+    for (int32_t i = 0; i < at->grouped; i++) {
+        for (int64_t j = start[at->group[i]]; j < start[at->group[i] + 1]; j++) {
+            const int32_t u = ends[j];
+            if (at->group_mark[u] != mark && can_join(at, u, own, room) &&
+                follows(at, u, forwards, true, mark))
+                gather_node(at, u, mark, &room);
+        }
+    }
+}
+
+static bool dissolve(struct invoking *at, int32_t call) {
+    gather_call(at, call);
+    return carry_group(at, POOL);
+}
+
+/* Make a call of nodes of the pool, on an accelerator that has other calls no more, or as well. */
+static bool move_call(struct invoking *at) {
+    const struct shard_workload *load = at->load;
+    int32_t v = -1, a = draw(at, load->accelerators);
+    if (draw(at, 4) && load->many && at->active > 0) {
+        const int32_t call = at->listed[draw(at, at->active)];
+        a = at->now->owner[call];
+        dissolve(at, call);
+    } else if (draw(at, 4) && !load->many) {
+        dissolve(at, 2 * a);
+        dissolve(at, 2 * a + 1);
+    }
+    for (int32_t i = 0; i < TRIES && (v < 0 || !can_join(at, v, POOL, at->room[a])); i++)
+        v = draw(at, load->nodes);
+    if (!can_join(at, v, POOL, at->room[a]))
+        return false;
+    sweep(at, v, draw(at, 2), draw(at, 2) ? load->nodes : 1 << draw(at, LARGEST_GROUP), at->room[a]);
+    const int32_t to = load->many ? open_call(at, a) : 2 * a;
+    return carry_group(at, to) && (at->over == 0 || evict(at, a, POOL));
+}
+
 /* Let a call go before or after others, or let it wait for nobody. */
 static bool move_turn(struct invoking *at, double scale) {
     if (at->active == 0)
@@ -547,6 +664,8 @@ static bool move(struct invoking *at, double scale) {
         return move_turn(at, scale);
     if (kind == 1 && !many && at->passes && at->load->accelerators > 0)
         return move_passes(at);
+    if (kind < 6 && at->load->accelerators > 0)
+        return move_call(at);
     return move_nodes(at);
 }
 
@@ -565,8 +684,8 @@ static void drop(struct invoking *at) {
 
 static bool allocate(struct invoking *at) {
     const int64_t n = at->load->nodes, calls = at->load->calls, k = at->load->accelerators;
-    int32_t **const of_nodes[] = {&at->next,   &at->previous, &at->degree, &at->left,
-                                  &at->source, &at->queue,    &at->group};
+    int32_t **const of_nodes[] = {&at->next,  &at->previous, &at->degree,   &at->left, &at->source,
+                                  &at->queue, &at->group,    &at->frontier, &at->rank, &at->order};
     int32_t **const of_calls[] = {&at->first, &at->count,     &at->waits, &at->listed,
                                   &at->place, &at->call_left, &at->heap,  &at->dirty};
     double **const times[] = {&at->duration, &at->call_ready, &at->key, &at->before};
@@ -583,9 +702,25 @@ static bool allocate(struct invoking *at) {
     at->dirty_mark = grab(at, calls, sizeof *at->dirty_mark);
     at->net_mark = grab(at, at->load->nets, sizeof *at->net_mark);
     at->node_mark = grab(at, n, sizeof *at->node_mark);
-    at->change = grab(at, 4 * (n + 1) * (1 + EVICTIONS) + 4,
-                      sizeof *at->change); /* four of a node and group at most */
+    at->group_mark = grab(at, n, sizeof *at->group_mark);
+    /* four of a node and group at most, and of those are two, and what is evicted */
+    at->change = grab(at, 4 * (n + 1) * (3 + EVICTIONS), sizeof *at->change);
     return !at->lacks;
+}
+
+static void rank_nodes(struct invoking *at) {
+    const struct shard_workload *load = at->load;
+    int32_t found = at->sources;
+    memcpy(at->order, at->source, (size_t)found * sizeof *at->order);
+    memcpy(at->left, at->degree, (size_t)load->nodes * sizeof *at->left);
+    for (int32_t i = 0; i < found; i++) {
+        const int32_t v = at->order[i];
+        at->rank[v] = i;
+        for (int64_t j = load->out_start[v]; j < load->out_start[v + 1]; j++) {
+            if (--at->left[load->out[j]] == 0)
+                at->order[found++] = load->out[j];
+        }
+    }
 }
 
 static int begin(struct invoking *at, const struct shard_workload *load, struct shard_invocation *now) {
@@ -614,6 +749,7 @@ static int begin(struct invoking *at, const struct shard_workload *load, struct 
     }
     for (int32_t i = 0; i < at->active; i++)
         at->duration[at->listed[i]] = duration_of(at, at->listed[i]);
+    rank_nodes(at);
     return SHARD_OK;
 }
 
@@ -625,51 +761,52 @@ static void keep(const struct invoking *at, struct shard_invocation *best) {
     memcpy(best->mixed, at->now->mixed, (size_t)at->load->accelerators * sizeof *best->mixed);
 }
 
-/* Try a move, and keep it if what it leaves takes no longer than a limit; otherwise undo it. */
-static double step(struct invoking *at, double cost, double limit) {
-    if (move(at, cost)) {
+/* Try a move, and keep it if the energy that it leaves is below a limit; otherwise undo it. */
+static bool step(struct invoking *at, double *now, double limit) {
+    if (move(at, *now)) {
         for (int32_t i = 0; i < at->dirtied; i++) {
             if (at->count[at->dirty[i]] > 0)
                 at->duration[at->dirty[i]] = duration_of(at, at->dirty[i]);
         }
-        const double found = latency(at, limit);
-        if (found <= limit)
-            return found;
+        const double found = energy(at, limit);
+        if (found <= limit) {
+            *now = found;
+            return true;
+        }
     }
     undo(at);
-    return cost;
+    return false;
 }
 
-static void anneal(struct invoking *at, int64_t moves, double hot, double cold, struct shard_invocation *best,
-                   double *cost) {
-    double temperature = hot;
-    for (int64_t i = 0; i < moves; i++) {
+static void anneal(struct invoking *at, const struct shard_chill *chill, struct shard_invocation *best,
+                   double *cost, double now) {
+    double temperature = chill->hot;
+    for (int64_t i = 0; i < chill->moves; i++) {
         if (i % BREATH == 0)
-            temperature = hot * pow(cold / hot, (double)i / (double)moves);
-        cost[0] = step(at, cost[0], cost[0] - temperature * log(1.0 - random_share(&at->random)));
-        if (cost[0] < cost[1] * (1.0 - TOLERANCE)) {
-            cost[1] = cost[0];
+            temperature = chill->hot * pow(chill->cold / chill->hot, (double)i / (double)chill->moves);
+        const double limit = now - temperature * log(1.0 - random_share(&at->random));
+        if (step(at, &now, limit) && at->last < *cost * (1.0 - TOLERANCE)) {
+            *cost = at->last;
             keep(at, best);
         }
     }
 }
 
-int shard_invoke(const struct shard_workload *workload, int64_t moves, double hot, double cold,
-                 uint64_t *random, struct shard_invocation *now, struct shard_invocation *best,
-                 double *cost) {
-    struct invoking at = {.random = {*random}};
+int shard_invoke(const struct shard_workload *workload, const struct shard_chill *chill, uint64_t *random,
+                 struct shard_invocation *now, struct shard_invocation *best, double *cost) {
+    struct invoking at = {.random = {*random}, .calm = chill->calm};
     int status = begin(&at, workload, now);
     if (status == SHARD_OK) {
-        cost[0] = latency(&at, (double)INFINITY);
-        if (isinf(cost[0]))
+        const double begun = energy(&at, (double)INFINITY);
+        if (isinf(begun)) {
             status = SHARD_CYCLE;
-        else {
-            if (cost[0] < cost[1]) {
-                cost[1] = cost[0];
+        } else {
+            if (at.last < *cost) {
+                *cost = at.last;
                 keep(&at, best);
             }
             if (workload->nodes > 0)
-                anneal(&at, moves, hot, cold, best, cost);
+                anneal(&at, chill, best, cost, begun);
             *random = at.random.state;
         }
     }
@@ -682,8 +819,8 @@ int shard_schedule(const struct shard_workload *workload, struct shard_invocatio
     struct invoking at = {.finish = finish, .turn = turn};
     int status = begin(&at, workload, now);
     if (status == SHARD_OK) {
-        *cost = latency(&at, (double)INFINITY);
-        status = isinf(*cost) ? SHARD_CYCLE : SHARD_OK;
+        status = isinf(energy(&at, (double)INFINITY)) ? SHARD_CYCLE : SHARD_OK;
+        *cost = at.last;
     }
     drop(&at);
     return status;

@@ -51,20 +51,28 @@ struct shard_invocation {
     int32_t *mixed; /* accelerators elements: not 0: backward nodes are in the call 2a as well; 0 if `many` */
 };
 
-/* Anneal a placement by moves of nodes, groups of nodes and calls. The temperature falls geometrically.
+/* How to anneal. The energy is the latency, fees, and the mean end of the nodes with a weight. The
+ * temperature falls geometrically. */
+struct shard_chill {
+    int64_t moves; /* moves to try */
+    double hot;    /* temperature at the first move, in the unit of times, > 0 */
+    double cold;   /* temperature at the last one, > 0 */
+    double calm;   /* weight of the mean end, at least 0: what it rewards shows where many paths take the
+                      longest */
+};
+
+/* Anneal a placement by moves of nodes, groups of nodes and calls.
  *
- *   workload   in
- *   moves      in,  moves to try
- *   hot, cold  in,  temperatures at the first and at the last move, in the unit of times, > 0
- *   random     in and out, 1 element: state of the random numbers, any value to begin with
- *   now        in and out: an allowed placement
- *   best       in and out: the best placement so far
- *   cost       in and out, 2 elements: latency and fees of `now`, out only; of `best`, infinite if there is
- * none yet
+ *   workload  in
+ *   chill     in
+ *   random    in and out, 1 element: state of the random numbers, any value to begin with
+ *   now       in and out: an allowed placement
+ *   best      in and out: the placement of least latency so far
+ *   cost      in and out, 1 element: its latency and fees, infinite if there is none yet
  *
  * Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if calls of `now` wait for one another. */
-int shard_invoke(const struct shard_workload *workload, int64_t moves, double hot, double cold,
-                 uint64_t *random, struct shard_invocation *now, struct shard_invocation *best, double *cost);
+int shard_invoke(const struct shard_workload *workload, const struct shard_chill *chill, uint64_t *random,
+                 struct shard_invocation *now, struct shard_invocation *best, double *cost);
 
 /* The schedule of a placement.
  *

@@ -966,6 +966,21 @@ class Schedule:
     turn: Index
 
 
+@dataclass(frozen=True)
+class Chill:
+    """How to anneal a placement for latency; the energy is the latency, and the mean end of the nodes with a weight.
+
+    ``moves``      moves to try
+    ``hot, cold``  temperatures at the first and at the last move, in the unit of times, > 0
+    ``calm``       weight of the mean end, at least 0
+    """
+
+    moves: int
+    hot: float
+    cold: float
+    calm: float
+
+
 class Invoking:
     """A placement whose latency moves lessen; every call releases the interpreter lock. See ``invoking.h``.
 
@@ -978,12 +993,12 @@ class Invoking:
         self.now, self.best, self.cost = now.copy(), now.copy(), math.inf
         self._tasks, self._random = tasks, np.array([seed], dtype=np.uint64)
 
-    def anneal(self, moves: int, hot: float, cold: float) -> None:
-        """Try so many moves at temperatures that fall from ``hot`` to ``cold``, > 0, in the unit of times."""
-        cost = np.array([math.inf, self.cost])
+    def anneal(self, chill: Chill) -> None:
+        """Try so many moves of nodes, alone or together, and of calls."""
+        options, cost = ffi.new("struct shard_chill *", dataclasses.astuple(chill)), ffi.new("double *", self.cost)
         placements = _invocation_of(self.now), _invocation_of(self.best)
-        _check(lib.shard_invoke(self._tasks.core[0], moves, hot, cold, _out(self._random), *placements, _out(cost)))
-        self.cost = float(cost[1])
+        _check(lib.shard_invoke(self._tasks.core[0], options, _out(self._random), *placements, cost))
+        self.cost = cost[0]
 
 
 def schedule(tasks: Tasks, placement: Invocation) -> Schedule | None:

@@ -6,28 +6,38 @@ import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
 from instances.placement import Instance
-from solvers.native import Invocation, Invoking, schedule
+from solvers.native import Chill, Invocation, Invoking, schedule
 from solvers.placement._latency_tasks import Blocks, Contraction
 from solvers.registry import Declined, Run
 
 #: Latencies that differ by less than this, relatively, are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9
 
-#: First and last temperature of the chains of a round, as shares of the best latency.
-CHAINS = ((0.1, 1e-4), (0.02, 1e-5))
+#: First and last temperature of the chains of a round, as shares of the latency that they begin with, and their calm.
+CHAINS = ((0.02, 1e-5, 0.0), (0.002, 1e-5, 0.1))
+
+#: Nodes for which that is so; of more each has less of the latency.
+MELTING = 500
 
 #: Nodes that are moved at once; of larger graphs parts are moved first.
 FEW = 2000
+
+#: Those are at most this share of an accelerator's memory, so that accelerators can be filled well.
+GRAIN = 0.1
 
 #: How many times as many parts there are after every step from coarse to fine.
 FINER = 5
 
 #: Nodes and edges looked at in a chain of the first round, and between two looks at the time.
 FIRST, SLICE = 2e8, 4e7
+
+#: Nodes and edges that a schedule takes the time of at least.
+LEAST = 500
 
 #: Share of the time in which the last slices end.
 RESERVE = 0.03
@@ -65,8 +75,9 @@ class LatencySearch:
         self.cost = math.inf
         self._reserve = RESERVE * run.remaining()
         self._bound = instance.path_bound()
-        self.best = self.whole.pooled()
-        self.offer(self.whole, self.best)
+        self._least = math.inf  # of the best, with fees where there are no CPUs
+        self.offer(self.whole, self.whole.pooled())
+        self._fill()
 
     def over(self) -> bool:
         """Whether the time is, or nothing better exists."""
@@ -80,9 +91,9 @@ class LatencySearch:
         """Report a placement of parts if it is better than all before."""
         placement = contraction.expand(placement)
         found = schedule(self.whole.tasks, placement)
-        if found is None or not found.cost < self.cost * (1 - TOLERANCE):
+        if found is None or not found.cost < self._least * (1 - TOLERANCE):
             return
-        self.best = placement
+        self.best, self._least = placement, found.cost
         pooled = placement.call < 0
         if pooled.any() and not self.instance.cpus:
             return
@@ -90,11 +101,18 @@ class LatencySearch:
         owner = np.append(placement.owner, self.instance.accelerators)[placement.call]
         self.run.report({"device": owner, "slot": np.where(pooled, 0, found.turn)})
 
+    def _fill(self) -> None:
+        """Offer placements of long runs of nodes on accelerators."""
+        for count in (1, 2 * self.instance.accelerators, FEW):
+            node, item = self._blocks.parts(self.whole.pooled().call, max(1, count), 1.0, self.run.rng)
+            contraction = Contraction(self.instance, node, item)
+            self.offer(contraction, contraction.filled())
+
     def round(self, pool: ThreadPoolExecutor, effort: float, most: float) -> bool:
         """Anneal from coarse to fine; whether a longer round may follow."""
         may_grow = False
         for contraction in self._levels():
-            moves = effort / contraction.work
+            moves = effort / max(contraction.work, LEAST)
             may_grow |= moves < most
             seeds = self.run.rng.integers(2**63, size=max(self.run.cores, len(CHAINS))).tolist()
             chains = [_Chain(self, contraction, seed, i, min(moves, most)) for i, seed in enumerate(seeds)]
@@ -107,26 +125,34 @@ class LatencySearch:
     def _levels(self) -> Iterator[Contraction]:
         count = FEW
         while count * FINER < self.instance.nodes:
-            yield Contraction(self.instance, *self._blocks.parts(self.best.call, count, self.run.rng))
+            yield Contraction(self.instance, *self._blocks.parts(self.best.call, count, GRAIN, self.run.rng))
             count *= FINER
         yield self.whole
 
 
 class _Chain:
-    """A chain of moves, from hot to cold, that begins with the best placement."""
+    """A chain of moves, from hot to cold, that begins with the best placement, or with everything in the pool."""
 
     def __init__(self, search: LatencySearch, contraction: Contraction, seed: int, number: int, moves: float) -> None:
-        self.search, self.moves = search, math.ceil(moves)
-        self.slices = max(1, math.ceil(moves * contraction.work / SLICE))
-        self.invoking = Invoking(contraction.tasks, contraction.restrict(search.best), seed)
-        begun = schedule(contraction.tasks, self.invoking.now)
+        self.search, slices = search, max(1, math.ceil(moves * contraction.work / SLICE))
+        hot, cold, calm = CHAINS[number % len(CHAINS)]
+        anew = number % len(CHAINS) == 1 and contraction is search.whole and search.instance.nodes <= FEW
+        start = contraction.pooled() if anew else contraction.restrict(search.best)
+        self.invoking = Invoking(contraction.tasks, start, seed)
+        begun = schedule(contraction.tasks, start)
         assert begun
-        self.heat = begun.cost * np.geomspace(*CHAINS[number % len(CHAINS)], self.slices + 1)
+        heat = (
+            (begun.cost or 1.0)
+            * min(1.0, MELTING / contraction.tasks.graph.nodes)
+            * np.geomspace(hot, cold, slices + 1)
+        )
+        each = math.ceil(moves / slices)
+        self.slices = [Chill(each, *ends, calm) for ends in pairwise(heat.tolist())]
 
     def run_down(self) -> Invoking:
         """Run it in slices until its end or that of the time."""
-        for hot, cold in zip(self.heat[:-1].tolist(), self.heat[1:].tolist(), strict=True):
-            self.invoking.anneal(math.ceil(self.moves / self.slices), hot or 1.0, cold or 1.0)
+        for chill in self.slices:
+            self.invoking.anneal(chill)
             if self.search.over():
                 break
         return self.invoking

@@ -14,9 +14,6 @@ from instances.placement import Instance
 from solvers.native import Invocation, Tasks
 from solvers.placement._blocks import blocks
 
-#: A part is at most this share of an accelerator's memory, so that accelerators can be filled well.
-GRAIN = 0.1
-
 
 class Contraction:
     """An instance whose nodes are put together.
@@ -66,6 +63,44 @@ class Contraction:
         nobody = np.full(tasks.graph.nodes, -1, dtype=np.int32)
         owner = np.zeros_like(calls) if tasks.many else calls // 2
         return Invocation(nobody, owner, np.zeros(tasks.calls), np.zeros(tasks.accelerators, dtype=np.int32))
+
+    def filled(self) -> Invocation:
+        """A placement of what gains most on accelerators: an item on each; or many, next to each other, in any order.
+
+        What an item gains is the time in the pool less that on an accelerator and for all its tensors.
+        """
+        tasks, placement = self.tasks, self.pooled()
+        sent = np.bincount(tasks.maker, weights=tasks.transfer, minlength=len(tasks.unit))
+        read = np.bincount(tasks.reader, weights=tasks.transfer[tasks.net], minlength=len(tasks.unit))
+        gain = np.bincount(tasks.unit, weights=tasks.cpu_time - tasks.accelerator_time - sent - read)
+        chosen = np.argsort(-gain / np.maximum(tasks.size, 1e-300) if tasks.many else -gain, kind="stable")
+        chosen = chosen[(gain > 0)[chosen]]
+        device = np.full(len(tasks.size), -1)
+        if tasks.many:
+            device[:] = self._next_fit(chosen)
+        else:
+            device[chosen[: tasks.accelerators]] = np.arange(min(len(chosen), tasks.accelerators))
+        there = device[tasks.unit]
+        calls = np.arange(len(there)) if tasks.many else 2 * there + tasks.backward
+        placement.call[:] = np.where(there < 0, -1, calls)
+        if tasks.many:
+            placement.owner[:-1] = np.maximum(there, 0)
+        return placement
+
+    def _next_fit(self, chosen: Ints) -> Ints:
+        """The accelerator of each item: of those chosen as many as there is memory for, in topological order; or -1."""
+        tasks = self.tasks
+        taken = np.zeros(len(tasks.size), dtype=bool)
+        taken[chosen[np.cumsum(tasks.size[chosen]) <= tasks.accelerators * tasks.memory]] = True
+        items = tasks.unit[tasks.graph.topological_order]
+        used, room, device = 0, tasks.memory, np.full(len(tasks.size), -1)
+        for item in items[np.sort(np.unique(items, return_index=True)[1])].tolist():
+            if taken[item] and tasks.size[item] > room:
+                used, room = used + 1, tasks.memory
+            if taken[item] and used < tasks.accelerators:
+                room -= float(tasks.size[item])
+                device[item] = used
+        return device
 
     def expand(self, placement: Invocation) -> Invocation:
         """A placement of the parts as one of the instance's nodes, which may have more calls."""
@@ -135,14 +170,18 @@ class Blocks:
         self.nodes = np.bincount(self.of)
         self.supported = np.bincount(self.of, weights=~instance.supported) == 0
 
-    def parts(self, call: Index, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """The part of each node, and its item: runs of blocks of an order, about as many as ``count``.
+    def parts(self, call: Index, count: int, share: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """The part of each node, and its item: runs of blocks of an order, ``count`` or more.
+
+        A run takes at most a ``share`` of the memory of an accelerator.
 
         A run has nodes of one call, or of one for each pass, as ``call`` has them, shape (n,). Blocks of which that
         is not so fall apart into nodes.
         """
         label, whole = self._labels(call)
-        run = np.array(self._runs(label, whole, count, rng))[self.of]
+        run = np.array(self._runs(label, whole, (self.instance.nodes / count, share * self.instance.capacity), rng))[
+            self.of
+        ]
         unit, backward = self.instance.unit, self.instance.backward
         apart = ~whole[self.of]
         item = np.unique(np.where(apart, unit, len(unit) + run), return_inverse=True)[1].reshape(-1)
@@ -159,10 +198,12 @@ class Blocks:
             whole[self.of[mine][label[self.of[mine], int(part)] != call[mine]]] = False
         return label, whole
 
-    def _runs(self, label: Ints, whole: NDArray[np.bool_], count: int, rng: np.random.Generator) -> list[int]:
-        """The run of each block: the blocks of an order, cut where needed."""
+    def _runs(
+        self, label: Ints, whole: NDArray[np.bool_], limits: tuple[float, float], rng: np.random.Generator
+    ) -> list[int]:
+        """The run of each block: the blocks of an order, cut where needed, or where limits of nodes and size are."""
         start, head = (column.tolist() for column in self.graph.out_csr)
-        most, room = self.instance.nodes / count, GRAIN * self.instance.capacity
+        most, room = limits
         labels, nodes, sizes = label.tolist(), self.nodes.tolist(), self.size.tolist()
         kinds = np.where(whole, self.supported, -1).tolist()
         run, number = [-1] * self.graph.nodes, -1
