@@ -166,6 +166,37 @@ def test_clusters_of_different_sizes_take_what_suits_them() -> None:
     assert cost == 9
 
 
+def graph(times: list[float], edges: list[tuple[int, int, float]], backward: int, **options: Any) -> Instance:
+    """Nodes on three accelerators that have room for all, those from one on backward; options of nodes by name."""
+    colours = options.pop("colours", range(len(times)))
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 99, "fpgaLatency": time, "isBackwardNode": v >= backward}
+        for v, time in enumerate(times)
+    ]
+    nodes = [{**node, "colorClass": colour} for node, colour in zip(nodes, colours, strict=True)]
+    ends = [{"sourceId": u, "destId": v, "cost": cost} for u, v, cost in edges]
+    document = {"maxSizePerFPGA": 99, "maxFPGAs": 3, "maxCPUs": 0, "nodes": nodes, "edges": ends}
+    return parse(document, "graph", contiguity="acyclic", **options)
+
+
+def test_what_saves_a_transfer_out_is_not_merged_for_it_where_transfers_in_are_apart() -> None:
+    """The last node takes no time, but two transfers in are too many beside the one before it."""
+    edges = [(0, 3, 3.0), (1, 2, 4.0), (2, 3, 5.0)]
+    assert solved(graph([5, 5, 5, 0], edges, backward=2, overlap="full"))[0] == 5
+
+
+def test_tensors_both_ways_between_two_devices_are_not_one_where_directions_are_apart() -> None:
+    edges = [(0, 1, 6.0), (2, 3, 6.0)]
+    instance = graph([2, 3, 3, 2], edges, backward=2, overlap="full", colours=[0, 1, 1, 0])
+    assert solved(instance)[0] == 6
+    assert solved(replace(instance, overlap="half"))[0] == 10
+
+
+def test_what_has_a_size_is_not_merged_where_replicas_synchronise() -> None:
+    instance = replace(row([0, 8], 0, 3, allreduce=1.0), size=np.array([100.0, 0.0]))
+    assert solved(instance)[0] == 4
+
+
 @pytest.mark.parametrize("options", [{}, {"overlap": "full"}, {"allreduce": 5.0}, {"cluster": 2, "slowdown": 2.0}])
 def test_long_rows_are_first_cut_between_pieces(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solvers.placement._ideals.CHAINED", (20, 4))
