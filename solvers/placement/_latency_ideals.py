@@ -106,10 +106,12 @@ class Chains:
         most, most_links = int(min(room / IDEAL_BYTES, 2**31 - 1)), int(room / LINK_BYTES)
         count, links = core.count(most, most_links)
         if count > most or IDEAL_BYTES * count + LINK_BYTES * links > room:
-            raise Declined(f"the graph has more than {count:,} ideals, too many for {memory:,.0f} MiB")
+            raise Declined(
+                f"the graph has more than {count:,} ideals, too many for {memory:,.0f} MiB; search takes any graph"
+            )
         ideals = None if self.stop[0] else core.list(count, links)
         if ideals is None or len(ideals) < count:
-            raise Declined(f"the graph has {count:,} ideals or more, too many for the time")
+            raise Declined(f"the graph has {count:,} ideals or more, too many for the time; search takes any graph")
         return ideals
 
     def bounds(self, memory: float, lowest: float, upper: float) -> Iterator[tuple[float, Ints | None]]:

@@ -55,6 +55,13 @@ class Columns:
         self.rows.append(Row([(factor, at) for factor, at in terms if at is not None], least, most, when))
 
 
+def entries(instance: Instance, slots: int) -> int:
+    """Number of entries that the rows have at most, about."""
+    n, m = instance.nodes, instance.edges
+    k = min(instance.accelerators, int(instance.unit.max(initial=-1)) + 1)
+    return k * slots * (7 * n + 9 * m) + m * k * (k + slots**2)
+
+
 class LatencyProgram(Columns):
     """Every placement that takes at most ``upper``, with at most ``slots`` subgraphs an accelerator.
 

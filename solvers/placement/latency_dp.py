@@ -10,6 +10,9 @@ from solvers.placement._latency_ideals import Chains
 from solvers.placement._latency_ip_task import LatencyTask
 from solvers.registry import Declined, Run, bound, solver
 
+#: Share of the time after which it ends.
+SHARE = 0.95
+
 
 @solver(track="placement", source="this project; Tarnawski et al. 2020, Definition 5.1, Appendix A")
 def latency_dp(instance: Instance, run: Run) -> None:
@@ -22,9 +25,10 @@ def latency_dp(instance: Instance, run: Run) -> None:
         raise Declined("latency-dp is for latency")
     if instance.training:
         raise Declined("latency-dp is for inference graphs, as accelerators have a subgraph of either pass in training")
-    task = LatencyTask(instance, run, 1)
-    task.begin()
-    with deadline(run) as stop:
+    with deadline(run, SHARE) as stop:
+        Chains(instance, stop, one=True).ideals(run.memory)  # Declined before anything else if they are too many
+        task = LatencyTask(instance, run, 1)
+        task.begin()
         task.follow_chains(stop, one=True)
     if not len(task.device):
         raise Declined("no placement fits the memory of the accelerators, or there was no time to find one")
@@ -38,6 +42,6 @@ def chains(instance: Instance, run: Run) -> None:
     lowest = instance.path_bound()
     run.bound(lowest)
     upper = float(instance.cpu_time.sum()) if instance.cpus else np.inf
-    with deadline(run) as stop:
+    with deadline(run, SHARE) as stop:
         for value, _ in Chains(instance, stop, one=False).bounds(run.memory, lowest, upper):
             run.bound(value)

@@ -103,8 +103,11 @@ def independent(count: int) -> Instance:
 
 
 def test_too_many_ideals_are_declined_with_their_number() -> None:
-    with pytest.raises(Declined, match=r"more than [0-9,]+ ideals, too many for 1 MiB"):
-        chains(independent(20), LocalRun(memory=1.0))
+    for method in (chains, latency_dp):
+        run = LocalRun(memory=1.0)
+        with pytest.raises(Declined, match=r"more than [0-9,]+ ideals, too many for 1 MiB; search takes any graph"):
+            method(independent(20), run)
+        assert not run.solutions
 
 
 def test_times_that_do_not_fit_the_memory_leave_the_bounds_before(monkeypatch: pytest.MonkeyPatch) -> None:
