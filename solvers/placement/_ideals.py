@@ -182,7 +182,7 @@ class IdealProgram:
 
     @property
     def _ideal_bytes(self) -> int:
-        """Of one with one link, and none but the empty one has fewer."""
+        """Of an ideal with one link, and none but the empty one has fewer."""
         rows = self.devices.row_bytes
         if self.instance.allreduce:
             rows += SHARE_BYTES * (self.devices.accelerators + 1) * (self.devices.cpus + 1)
