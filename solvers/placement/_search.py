@@ -28,11 +28,11 @@ from solvers.registry import Declined, Run
 TOLERANCE = 1e-9
 
 #: The chains of a round, for energy that evens out all devices, and for energy of the worst. Temperatures are in units
-#: of the mean work of an item.
-CHAINS = (
-    Cooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True),
-    Cooling(moves=0, hot=1.0, cold=0.01, margin=0.01, squared=False),
-)
+#: of the mean work of an item. Along an order devices only even out if that counts for more than what is sent: the
+#: smaller the excess is, the less its square grows by a transfer, while differences between devices count the same.
+WORST = Cooling(moves=0, hot=1.0, cold=0.01, margin=0.01, squared=False)
+CHAINS = (Cooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True), WORST)
+ORDERED_CHAINS = (Cooling(moves=0, hot=0.2, cold=0.002, margin=0.05, squared=True), WORST)
 
 #: Moves for each item that the first temperature is for, and the least share of it that fewer moves begin with.
 MELTING, COLDEST = 2000, 0.1
@@ -268,6 +268,11 @@ class Search:
             if not ((device >= devices.accelerators) & ~cpu).any():
                 self.offer_start(number, (device - np.where(cpu, most - devices.accelerators, 0)).astype(np.int32))
 
+    @property
+    def chains(self) -> tuple[Cooling, ...]:
+        """The kinds of chains of a round."""
+        return CHAINS if self.instance.contiguity == "free" else ORDERED_CHAINS
+
     def near(self) -> list[int]:
         """The spaces in which something nearly as good as the best placement has been found."""
         return [number for number, cost in enumerate(self.costs) if cost <= NEAR * self.cost]
@@ -284,7 +289,7 @@ def anneal(search: Search, run: Run, most: float = math.inf) -> None:
         while 0 < moves <= most and not search.over():
             began = time.monotonic()
             searched = search.begun() if rounds < FIRST_ROUNDS else search.near()
-            kinds = list(product(CHAINS, searched))
+            kinds = list(product(search.chains, searched))
             kinds *= math.ceil(run.cores / len(kinds))
             seeds = run.rng.integers(2**63, size=len(kinds)).tolist()
             chains = [_Chain(search, seed, *kind, moves) for seed, kind in zip(seeds, kinds, strict=True)]
