@@ -19,7 +19,7 @@ from solvers.registry import Declined, Run
 TOLERANCE = 1e-9
 
 #: First and last temperature of the chains of a round, as shares of the latency that they begin with, and their calm.
-CHAINS = ((0.02, 1e-5, 0.0), (0.002, 1e-5, 0.1))
+CHAINS = ((0.02, 1e-6, 0.0), (0.002, 1e-6, 0.1))
 
 #: Nodes for which that is so; of more each has less of the latency.
 MELTING = 500
@@ -44,8 +44,15 @@ RESERVE = 0.03
 
 
 def search_latency(instance: Instance, run: Run, most: float = math.inf) -> None:
-    """Anneal in rounds, each twice as long as the one before, of ``most`` moves a chain, until the time ends."""
+    """Anneal placements for latency, from everything in the pool or from long runs of nodes on accelerators.
+
+    Nodes move between subgraphs, alone, with what is behind or before them, or with what they are coloured with;
+    subgraphs are taken apart and others made; every move is judged by the whole schedule. Large graphs are first
+    contracted, within the best placement, to runs of an order. A round is a chain of moves a core, two at least; the
+    next one is twice as long, until the time ends or after ``most`` moves a chain.
+    """
     search = LatencySearch(instance, run)
+    run.bound(instance.path_bound())
     effort = FIRST
     with ThreadPoolExecutor(run.cores) as pool:
         while effort > 0 and not search.over():
