@@ -18,6 +18,8 @@ from solvers.registry import Declined
 
 #: Limits on the latency are above a bound by this fraction, at first; for each one after it that doubles.
 FIRST = 0.002
+#: So many times that fraction is near enough for the last limit, which takes not much longer.
+NEAR = 4
 #: Shares of the memory for ideals, for times while they grow, and bytes of an ideal and of a link.
 IDEALS_SHARE, TIMES_SHARE, IDEAL_BYTES, LINK_BYTES = 0.2, 0.2, 40, 24
 #: What sums of times may be off by, relative to them.
@@ -123,7 +125,7 @@ class Chains:
         ideals, share = self.ideals(memory), FIRST
         most = int(TIMES_SHARE * memory * 2**20)
         while not self.stop[0]:
-            limit = min(upper, lowest * (1 + share) if lowest else upper)
+            limit = lowest * (1 + share) if upper > lowest * (1 + NEAR * share) > 0 else upper
             try:
                 end, chosen = schedule_ideals(self.graph, self.tasks, ideals, limit, most, self.stop)
             except MemoryError:

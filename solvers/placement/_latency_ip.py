@@ -13,7 +13,7 @@ from solvers.placement._latency_ip_task import LatencyTask
 from solvers.registry import Declined, Run
 
 #: Share of the time that is left for bounds from chains of ideals.
-CHAINS = 0.4
+CHAINS = 0.6
 #: Bytes that CP-SAT takes for an entry of a program (measured: 5900).
 BYTES = 6500
 

@@ -54,18 +54,24 @@ def schedule(instance: Instance, device: Ints, slot: Ints) -> Schedule:
     if find_cycle(len(spent), waits[:, 0], waits[:, 1]):
         return never
     graph = Graph(len(spent), waits[:, 0], waits[:, 1])
-    begin, end = [0.0] * len(spent), [0.0] * len(spent)
-    for t in graph.topological_order.tolist():
+    order, begin, end = graph.topological_order.tolist(), [0.0] * len(spent), [0.0] * len(spent)
+    for t in order:
         begin[t] = max((end[before] for before in graph.predecessors(t).tolist()), default=0.0)
         end[t] = begin[t] + spent[t]
+    turns = sorted((t for t in order if t < len(subgraphs)), key=begin.__getitem__)
+    return Schedule(max(end, default=0.0), *_numbered(instance, task, subgraphs[:, 0].tolist(), turns))
+
+
+def _numbered(instance: Instance, task: Ints, owner: list[int], turns: list[int]) -> tuple[Ints, Ints]:
+    """Device and slot of each node, numbered in the order in which the subgraphs, each with its owner, begin."""
     device, slot = np.full(instance.nodes, instance.accelerators), np.zeros(instance.nodes, dtype=np.int64)
-    used: dict[int, list[int]] = {}
-    for t in sorted((t for t in graph.topological_order.tolist() if t < len(subgraphs)), key=begin.__getitem__):
-        used.setdefault(int(subgraphs[t, 0]), []).append(t)
-    for number, turns in enumerate(used.values()):
-        for place, t in enumerate(turns):
-            device[task == t], slot[task == t] = number, place
-    return Schedule(max(end, default=0.0), device, slot)
+    number: dict[int, int] = {}
+    used = [0] * len(owner)
+    for t in turns:
+        d = number.setdefault(owner[t], len(number))
+        device[task == t], slot[task == t] = d, used[d]
+        used[d] += 1
+    return device, slot
 
 
 def _spent(instance: Instance, task: Ints, subgraphs: int) -> list[float]:
