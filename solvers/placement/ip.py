@@ -16,8 +16,8 @@ from solvers.placement._latency_ip import solve_several
 from solvers.registry import Declined, Run, solver
 
 ENGINES: dict[str, Engine] = {"cpsat": cpsat, "highs": highs, "scip": scip}
-#: Engines of floating-point numbers may call a program infeasible that is so within this fraction.
-TOLERANCE = 1e-6
+#: Engines of floating-point numbers may call a program infeasible that is so within this fraction; sums are rounded.
+TOLERANCE, ROUNDING = 1e-6, 1e-12
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.3, Figure 7, Lemma A.1", deterministic=False)
@@ -80,7 +80,8 @@ def _solve_part(task: Task, build: Build, solve: Engine, part: int, until: float
             return True
         if not solve(task, program, part, until):
             if not len(task.device) or program.values(task.device) is None:
-                task.prove(part, task.best * (1 - TOLERANCE))  # what costs no more was all that the program had
+                owed = ROUNDING if solve is cpsat else TOLERANCE
+                task.prove(part, task.best * (1 - owed))  # what costs no more was all that the program had
             return False
         if len(task.overfull) == known or time.monotonic() >= until:
             return True
