@@ -118,8 +118,6 @@ def run_solve(options: argparse.Namespace) -> Answer:
     row = run_one(options, problem, solver)
     if options.output and row.solution is not None:
         write_json(options.output, row.solution)
-    if row.log:
-        print(printable(row.log, keep="\n\t"), end="", file=sys.stderr)
     bound, whose = known_bound(problem, row)
     return int(row.cost is None), {
         "instance": problem.id,
@@ -145,7 +143,10 @@ def run_one(options: argparse.Namespace, problem: Problem, solver: SolverInfo) -
     """One run outside a campaign."""
     (cpus,) = core_sets(1, options.cores)
     with choose(options.limits, options.isolation).warden() as warden:
-        return perform(Job(solver, problem, options.seed, limits_of(options, problem)), warden, cpus)
+        row = perform(Job(solver, problem, options.seed, limits_of(options, problem)), warden, cpus)
+    if row.log:
+        print(printable(row.log, keep="\n\t"), end="", file=sys.stderr)
+    return row
 
 
 def known_bound(problem: Problem, row: Record | None = None) -> tuple[int | float, str]:
@@ -292,7 +293,8 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
         "runs": len(jobs),
         "started": len(todo),
         "ok": statuses.count("ok"),
-        "not_ok": len(statuses) - statuses.count("ok"),
+        "declined": statuses.count("declined"),
+        "failed": sum(status not in ("ok", "declined") for status in statuses),
     }
 
 
