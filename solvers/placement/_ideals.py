@@ -38,7 +38,7 @@ PIECES, CHAINED, PARTED = 4, (1000, 8), (32, 2)
 GROWTH, ROUNDING = 1.5, 1e-9
 
 
-def require_plain(instance: Instance, name: str) -> None:
+def require_chains(instance: Instance, name: str) -> None:
     """Decline what chains of ideals are not good for."""
     if instance.objective != "throughput":
         raise Declined(f"{name} is for throughput")

@@ -10,7 +10,7 @@ from itertools import islice
 from instances.graph import Index
 from instances.placement import Instance
 from solvers.placement._contracted import contractions
-from solvers.placement._ideals import IdealProgram, deadline, fits, require_plain
+from solvers.placement._ideals import IdealProgram, deadline, fits, require_chains
 from solvers.registry import Declined, Run, solver
 
 
@@ -26,7 +26,7 @@ def dp(instance: Instance, run: Run) -> None:
     slow: the best of such splits if there are no CPUs. Other splits may be better, such as those whose devices take
     turns between two clusters; the bound is the optimum of one cluster for all.
     """
-    require_plain(instance, "dp")
+    require_chains(instance, "dp")
     with deadline(run) as stop:
         programs = _programs(instance, stop)
         limit = _report_cuts(programs, run, math.inf, None if instance.cluster is None else 1)
@@ -49,7 +49,7 @@ def dpl(instance: Instance, run: Run) -> None:
     The order takes the item that has become ready last; see `solvers.placement._contracted.depth_first_order`. Long
     orders are first cut between pieces of them. Loads as for `dp`.
     """
-    require_plain(instance, "dpl")
+    require_chains(instance, "dpl")
     with deadline(run) as stop:
         _report_cuts(_programs(instance, stop), run, math.inf)
 

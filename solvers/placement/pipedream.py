@@ -7,7 +7,7 @@ import math
 from instances.placement import Instance
 from solvers.placement._branchings import contract_branchings
 from solvers.placement._chains import Chains
-from solvers.placement._ideals import deadline, require_plain
+from solvers.placement._ideals import deadline, require_chains
 from solvers.registry import Declined, Run, solver
 
 
@@ -18,7 +18,7 @@ def pipedream(instance: Instance, run: Run, *, light: float = 0.1) -> None:
     Loads are those of this track, as in the paper's comparison. Nodes that take no time, with tensors of at most a
     ``light`` share of the median one, such as masks that every layer reads, make no branching.
     """
-    require_plain(instance, "pipedream")
+    require_chains(instance, "pipedream")
     limit = math.inf
     with deadline(run) as stop:
         for found in Chains(contract_branchings(instance, light), stop).cuts(run.memory):
