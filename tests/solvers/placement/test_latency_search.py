@@ -183,6 +183,19 @@ def test_every_report_is_feasible_and_better_than_the_one_before(
     assert costs[-1] < 0.7 * verdict.cost
 
 
+@pytest.mark.parametrize("training", [0, 1])
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+def test_fills_all_accelerators_where_there_are_no_cpus(contiguity: str, training: int) -> None:
+    document = {**generated(nodes=100, training=training, unsupported=0.0, room=1.3), "maxCPUs": 0}
+    instance = parse(document, "generated", **LATENCY, contiguity=contiguity)
+    run = LocalRun(cores=2, seconds=60.0)
+    search(instance, run, most=20_000)
+    verdict = verify(instance, {key: column.tolist() for key, column in run.solutions[-1].items()})
+    assert verdict.feasible, verdict.violations
+    assert verdict.cost is not None
+    assert verdict.cost <= 1.5 * instance.path_bound()
+
+
 def test_the_same_seed_gives_the_same_placements() -> None:
     instance, found = parse(generated(nodes=60), "generated", **LATENCY), []
     for seed in (1, 1, 2):
