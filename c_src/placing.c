@@ -94,9 +94,9 @@ static inline bool supports(const struct placing *placing, int32_t v, int32_t de
 /* Whether no edge of v is against the order of devices if v is on this one. */
 static bool in_order(const struct placing *placing, int32_t v, int32_t device) {
     const struct shard_rules *rules = placing->rules;
-    const int32_t rank = placing->rank[device];
     if (!rules->ordered)
         return true;
+    const int32_t rank = placing->rank[device];
     for (int64_t i = rules->out_start[v]; i < rules->out_start[v + 1]; i++) {
         if (placing->rank[placing->device[rules->out[i]]] < rank)
             return false;
