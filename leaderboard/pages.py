@@ -22,6 +22,7 @@ from leaderboard.text import exact, held, page_of, points, printable, seconds
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 FEW_ROWS, MOST_ROWS = 8, 40  # of a ranking chart, on the overview and elsewhere
+DECLINED = "declined"  # the status of a run that says the instance is not for it
 PROFILE_LIMIT = 99.0  # performance profiles end at 100 times the best cost
 
 Row = dict[str, Any]
@@ -92,6 +93,18 @@ class Division:
         """Number of instances whose best known cost is proven optimal."""
         return sum(row["proven"] for row in self.instances)
 
+    def refusals(self) -> list[Row]:
+        """Who declined instances, and why: a row a method and reason, with the numbers of instances and of runs."""
+        groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for run in self.runs:
+            if run["status"] == DECLINED:
+                groups[run["solver"], run["reason"]].append(run["checksum"])
+        own = {"track": self.track, "division": self}
+        return [
+            own | {"solver": solver, "reason": reason, "instances": len(set(declined)), "runs": len(declined)}
+            for (solver, reason), declined in sorted(groups.items())
+        ]
+
     def places(self, method: str) -> list[Row]:
         """The row of a solver or bound method, if it is ranked here."""
         return [row for row in (*self.ranking, *self.methods) if row["solver"] == method]
@@ -130,8 +143,13 @@ class Track:
 
     @property
     def failed(self) -> list[Row]:
-        """Runs that did not end well."""
-        return [run for run in self.runs if run["status"] != "ok"]
+        """Runs that did not end well; to decline is no failure."""
+        return [run for run in self.runs if run["status"] not in ("ok", DECLINED)]
+
+    @property
+    def refused(self) -> int:
+        """Number of runs whose solver or bound method declined the instance."""
+        return sum(run["status"] == DECLINED for run in self.runs)
 
     @property
     def size(self) -> int:
@@ -202,7 +220,9 @@ class Site:
         """Path from the root of the site, and content, of every page."""
         yield self._page("index.html", "index.html", **self._overview())
         yield self._page("reproduce/index.html", "reproductions.html", titles=self.reproductions, leaderboard=True)
-        yield self._page("failures.html", "failures.html", runs=[run for t in self.tracks for run in t.failed])
+        failed = [run for t in self.tracks for run in t.failed]
+        refusals = [row for t in self.tracks for division in t.divisions for row in division.refusals()]
+        yield self._page("failures.html", "failures.html", runs=failed, refusals=refusals)
         limits = {
             "resamples": RESAMPLES,
             "fewest": FEWEST_RESAMPLED,

@@ -22,6 +22,7 @@ from harness.store import Store
 from leaderboard import build as building
 from leaderboard.build import build
 from leaderboard.pages import Site, _colours
+from tests.leaderboard.conftest import HOST, Filler
 
 GOLDEN = Path(__file__).with_name("golden.json")
 GOLDEN_PAGES = (
@@ -161,15 +162,55 @@ def test_hostile_text_is_text(site: Path, pages: dict[str, ET.Element]) -> None:
 
 
 def test_every_failure_is_shown_with_reason_and_log(pages: dict[str, ET.Element], scored: Tables) -> None:
-    rows = cells(pages["failures.html"])
-    failed = [run for run in scored.runs.iter_rows(named=True) if run["status"] != "ok"]
-    assert len(rows) == len(failed) == 50
+    rows = table_of(pages["failures.html"], "failures")
+    failed = [run for run in scored.runs.iter_rows(named=True) if run["status"] not in ("ok", "declined")]
+    assert len(rows) == len(failed) == 14
     for run in failed:
         [row] = [row for row in rows if row[:4] == [run["track"], run["instance"], run["solver"], str(run["seed"])]]
         assert row[4] == run["status"]
         assert row[-1].startswith(run["reason"])
         assert row[-1].endswith("the end")
         assert "the beginning" not in row[-1]
+
+
+def test_declines_are_listed_apart_and_counted(pages: dict[str, ET.Element], scored: Tables) -> None:
+    page = pages["failures.html"]
+    rows = table_of(page, "declined")
+    assert rows[0] == ["pipeline", "–", "moves", "1 instance", "takes graphs of at most 10 nodes"]
+    assert ["placement", DIVISIONS[0], "search", "2 instances", "is for free sets"] in rows
+    assert [row[1] for row in rows[1:]] == sorted((row[1] for row in rows[1:]), key=DIVISIONS.index)
+    declined = scored.runs.filter(scored.runs["status"] == "declined").height
+    assert sum(int(row[3].split()[0]) for row in rows) == declined == 36
+    assert "36 runs whose solver or bound method says that it does not take the instance." in words(page)
+    [fold] = [x for x in page.iter("details") if of_class(x, "cards")]
+    assert fold.get("open") is None
+    totals = {row[0]: row[5:8] for row in table_of(pages["index.html"], "totals")}
+    assert totals == {"intraop": ["64", "8", "0"], "pipeline": ["167", "6", "1"], "placement": ["60", "0", "35"]}
+    assert "Of 60 runs none failed, but 35 were declined." in words(pages["tracks/placement.html"])
+    assert "misclaim 1, output 1, processes 1, timeout 1) and 1 was declined." in words(pages["tracks/pipeline.html"])
+    load = pages["solvers/placement/load.html"]
+    assert "Declined Is for throughput: bert-latency, gnmt-latency All that was declined" in words(load)
+    assert "Failures" not in [words(heading) for heading in load.iter("h2")]
+
+
+def test_seeds_that_declined_an_instance_are_told_from_instances(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "results", create=True)
+    filler = Filler(
+        store, store.add_campaign("2025-11-21T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST), "pipeline"
+    )
+    filler.declare("shy", "solver")
+    for name in "ab":
+        store.add_instance(f"pipeline-{name}", name, "pipeline", {"track": "pipeline", "name": name}, {})
+        for seed in range(3):
+            filler.add("shy", "solver", seed, name, "declined", "no", None, [], [])
+    page = ET.parse(build(tables(store), tmp_path / "site").parent / "failures.html").getroot()
+    store.close()
+    assert "There are none." in words(page)
+    assert table_of(page, "declined") == [["pipeline", "shy", "2 instances", "no"]]
+    [cell] = [cell for cell in page.iter("td") if cell.get("data-sort")]
+    assert (cell.get("data-sort"), cell.get("title")) == ("2", "6 runs")
+    [fold] = page.iter("details")
+    assert fold.get("open") == ""
 
 
 def test_exact_costs_are_shown_and_told(pages: dict[str, ET.Element]) -> None:
