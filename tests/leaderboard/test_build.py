@@ -189,7 +189,7 @@ def test_declines_are_listed_apart_and_counted(pages: dict[str, ET.Element], sco
     assert "Of 60 runs none failed, but 35 were declined." in words(pages["tracks/placement.html"])
     assert "misclaim 1, output 1, processes 1, timeout 1) and 1 was declined." in words(pages["tracks/pipeline.html"])
     load = pages["solvers/placement/load.html"]
-    assert "Declined Is for throughput: bert-latency, gnmt-latency All that was declined" in words(load)
+    assert "Declined is for throughput: bert-latency, gnmt-latency All that was declined" in words(load)
     assert "Failures" not in [words(heading) for heading in load.iter("h2")]
 
 
