@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,29 @@ def require_chains(instance: Instance, name: str) -> None:
         raise Declined(f"{name} finds splits of contiguous sets, expected contiguity acyclic")
     if instance.schedule != "pipedream":
         raise Declined(f"{name} is for the schedule pipedream, found {instance.schedule}")
+
+
+class Room(NamedTuple):
+    """What ideals may take: a share of so many MiB, bytes of an ideal with its first link and of each other link."""
+
+    memory: float
+    share: float
+    ideal: int
+    link: int
+
+
+def listed(core: IdealsCore, stop: Index, room: Room, other: str) -> Ideals:
+    """All ideals; Declined where they do not fit or are not done, with the number reached and what to use instead."""
+    free = room.share * room.memory * 2**20
+    most = min(LARGEST, int(free / room.ideal))
+    count, links = core.count(most, int(free / room.link))
+    if count > most or room.ideal * count + room.link * (links - count) > free:
+        found = f"the graph has more than {count:,} ideals, too many for {room.memory:,.0f} MiB"
+        raise Declined(f"{found}; {other} takes any graph")
+    ideals = None if stop[0] else core.list(count, links)
+    if ideals is None or len(ideals) < count:
+        raise Declined(f"the graph has {count:,} ideals or more, too many for the time; {other} takes any graph")
+    return ideals
 
 
 def fits(instance: Instance, device: Ints) -> bool:
@@ -192,17 +215,8 @@ class IdealProgram:
 
     def ideals(self, memory: float) -> Ideals:
         """The ideals of the items' graph, within so many MiB; else Declined, with the number reached."""
-        room, core = MEMORY_SHARE * memory * 2**20, IdealsCore(self.contracted.graph, self.stop)
-        most = min(LARGEST, int(room / self._ideal_bytes))
-        count, links = core.count(most, int(room / LINK_BYTES))
-        if count > most or self._ideal_bytes * count + LINK_BYTES * (links - count) > room:
-            raise Declined(
-                f"the graph has more than {count:,} ideals, too many for {memory:,.0f} MiB; dpl takes any graph"
-            )
-        ideals = None if self.stop[0] else core.list(count, links)
-        if ideals is None or len(ideals) < count:
-            raise Declined(f"the graph has {count:,} ideals or more, too many for the time; dpl takes any graph")
-        return ideals
+        room = Room(memory, MEMORY_SHARE, self._ideal_bytes, LINK_BYTES)
+        return listed(IdealsCore(self.contracted.graph, self.stop), self.stop, room, "dpl")
 
     def best(self, ideals: Ideals, limit: float) -> Placement | None:
         """The best split into a chain of the ideals, if it costs less than ``limit``; None also if stopped."""

@@ -13,8 +13,7 @@ from instances.columns import Floats, Ints
 from instances.graph import Graph, Index
 from instances.placement import Instance
 from solvers.native import Ideals, IdealsCore, IdealTasks, schedule_ideals
-from solvers.placement._ideals import rounding
-from solvers.registry import Declined
+from solvers.placement._ideals import Room, listed, rounding
 
 #: Limits on the latency are above a bound by this fraction, at first; for each one after it that doubles.
 FIRST = 0.002
@@ -104,17 +103,8 @@ class Chains:
 
     def ideals(self, memory: float) -> Ideals:
         """The ideals of the items, within so many MiB; else Declined."""
-        room, core = IDEALS_SHARE * memory * 2**20, IdealsCore(self.graph, self.stop)
-        most, most_links = int(min(room / IDEAL_BYTES, 2**31 - 1)), int(room / LINK_BYTES)
-        count, links = core.count(most, most_links)
-        if count > most or IDEAL_BYTES * count + LINK_BYTES * links > room:
-            raise Declined(
-                f"the graph has more than {count:,} ideals, too many for {memory:,.0f} MiB; search takes any graph"
-            )
-        ideals = None if self.stop[0] else core.list(count, links)
-        if ideals is None or len(ideals) < count:
-            raise Declined(f"the graph has {count:,} ideals or more, too many for the time; search takes any graph")
-        return ideals
+        room = Room(memory, IDEALS_SHARE, IDEAL_BYTES + LINK_BYTES, LINK_BYTES)
+        return listed(IdealsCore(self.graph, self.stop), self.stop, room, "search")
 
     def bounds(self, memory: float, lowest: float, upper: float) -> Iterator[tuple[float, Ints | None]]:
         """Bounds on the latency, each greater than the one before, until the time ends or one is the least latency.
