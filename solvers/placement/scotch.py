@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -32,15 +33,18 @@ def scotch(instance: Instance, run: Run) -> None:
 def _program(run: Run) -> str:
     """The path of gpart."""
     for path in filter(None, map(shutil.which, NAMES)):
-        said = _called([path, "-V"], "", run)
-        if "gmap/gpart" in said.stdout + said.stderr:
-            return path
+        with suppress(OSError):  # of what is no program of this machine
+            if "gmap/gpart" in _written(_called([path, "-V"], "", run)):
+                return path
     raise Declined("no gpart of Scotch on the path: install Scotch, for instance Debian's package scotch")
 
 
 def _partition(program: str, graph: Weighted, parts: int, run: Run) -> Ints:
     """The part of each vertex."""
-    numbers = np.array(_called([program, str(parts)], written(graph), run).stdout.split(), dtype=np.int64)
+    ended = _called([program, str(parts)], written(graph), run)
+    if ended.returncode:
+        raise RuntimeError(f"{program} ended with {ended.returncode}: {_written(ended).strip() or 'it wrote nothing'}")
+    numbers = np.array(ended.stdout.split(), dtype=np.int64)
     vertices = len(graph.work)
     part = np.full(vertices, -1, dtype=np.int64)
     if len(numbers) == 2 * vertices + 1:
@@ -60,7 +64,7 @@ def written(graph: Weighted) -> str:
 
 
 def _called(command: list[str], text: str, run: Run) -> subprocess.CompletedProcess[str]:
-    """What a program writes; it ends with the time of the run, and Scotch takes as many threads as the run has."""
+    """How a program ended; it does with the time of the run, and Scotch takes as many threads as the run has."""
     threads = {"SCOTCH_PTHREAD_NUMBER": str(run.cores), "SCOTCH_DETERMINISTIC": "1"}
     try:
         return subprocess.run(
@@ -68,11 +72,14 @@ def _called(command: list[str], text: str, run: Run) -> subprocess.CompletedProc
             input=text,
             capture_output=True,
             text=True,
-            check=True,
+            errors="replace",
+            check=False,
             timeout=run.remaining(),
             env=os.environ | threads,
         )
     except subprocess.TimeoutExpired:
         raise Declined(f"{command[0]} takes longer than there is time") from None
-    except subprocess.CalledProcessError as error:
-        raise RuntimeError(f"{command[0]} ended with {error.returncode}: {error.stderr.strip()}") from None
+
+
+def _written(ended: subprocess.CompletedProcess[str]) -> str:
+    return ended.stderr + ended.stdout

@@ -240,6 +240,23 @@ def test_scotch_that_is_not_there_is_no_other_program(path: Path) -> None:
         scotch(instance, LocalRun())
 
 
+@pytest.mark.parametrize("text", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\nprintf '\\377'\n", "\0"])
+def test_what_is_called_as_scotch_and_is_something_else_is_passed_over(path: Path, text: str) -> None:
+    instance = replace(graph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)], 6), contiguity="free")
+    write(path / "scotch_gpart", text)
+    with pytest.raises(Declined, match="no gpart of Scotch"):
+        scotch(instance, LocalRun())
+    install(path)
+    assert solved(scotch, instance) == [0, 0, 1, 1, 2, 2]
+
+
+def test_what_scotch_writes_before_it_fails_is_told(path: Path) -> None:
+    instance = replace(graph([(0, 1)], 2), contiguity="free")
+    write(path / "gpart", "#!/bin/sh\necho gmap/gpart\n[ $1 = -V ] && exit\necho 'ran out of memory'\nexit 3\n")
+    with pytest.raises(RuntimeError, match=r"(?s)gpart ended with 3: .*ran out of memory"):
+        scotch(instance, LocalRun())
+
+
 def test_scotch_answers_in_time_and_with_parts(path: Path) -> None:
     instance = replace(graph([(0, 1)], 2), contiguity="free")
     install(path, part="5")
