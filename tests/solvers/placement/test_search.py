@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -262,9 +263,10 @@ def test_the_same_seed_gives_the_same_placements(method: Any) -> None:
 
 
 def test_the_time_ends_the_search() -> None:
-    run = LocalRun(cores=2, seconds=0.2)
+    run = LocalRun(cores=2, seconds=1.0)
     search(workload(1), run)
     assert run.solutions
+    assert time.monotonic() < run.deadline + 10
 
 
 @pytest.mark.parametrize("seed", range(5))
