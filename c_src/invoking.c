@@ -24,6 +24,9 @@
 
 #define POOL (-1)
 
+/* Most arrays that a search has. */
+#define BLOCKS 40
+
 /* What a move has changed, and what it was before: the call of a node, the owner and the delay of a call, the
  * device of a unit, or whether the passes of an accelerator are mixed. */
 enum kind { CALL, OWNER, DEVICE, PASSES };
@@ -70,7 +73,7 @@ struct invoking {
     int32_t *frontier, waiting; /* ranks of the nodes that a group may grow by, as a heap */
     int32_t *rank, *order;      /* the place of each node in a topological order, and the node of each */
     struct random random;
-    void *block[32]; /* what is to be freed */
+    void *block[BLOCKS]; /* what is to be freed */
     int32_t blocks;
     bool lacks; /* memory */
 };
@@ -541,6 +544,7 @@ static void await(struct invoking *at, int32_t rank) {
     at->frontier[i] = rank;
 }
 
+/* The least rank that waits, taken off the heap. Each waits once: `sweep` gives a node its mark when it does. */
 static int32_t take_next(struct invoking *at) {
     const int32_t top = at->frontier[0], last = at->frontier[--at->waiting];
     int32_t i = 0;
@@ -556,7 +560,8 @@ static int32_t take_next(struct invoking *at) {
 }
 
 /* Whether all that have been seen of the nodes on one side are in the group, or if `all`, all that there are.
- */
+ * Nodes have been seen whose `node_mark` is `mark`, and are in the group whose `group_mark` is: a number of one
+ * sweep alone, so that marks of earlier ones need not be cleared. */
 static bool follows(const struct invoking *at, int32_t v, bool outwards, bool all, int64_t mark) {
     const struct shard_workload *load = at->load;
     const int64_t *start = outwards ? load->out_start : load->in_start;
@@ -672,9 +677,11 @@ static bool move(struct invoking *at, double scale) {
 /* ---------------------------------------------------------------- beginning and annealing */
 
 static void *grab(struct invoking *at, int64_t count, size_t size) {
-    void *block = calloc((size_t)count + 1, size);
+    void *block = at->blocks < BLOCKS ? calloc((size_t)count + 1, size) : NULL;
     at->lacks |= !block;
-    return at->block[at->blocks++] = block;
+    if (block)
+        at->block[at->blocks++] = block;
+    return block;
 }
 
 static void drop(struct invoking *at) {
