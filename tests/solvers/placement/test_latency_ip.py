@@ -17,10 +17,10 @@ from harness.verify.placement import verify
 from instances.placement import Instance, parse
 from solvers.placement._latency_ip_task import LatencyTask, schedule
 from solvers.placement.critical_path import critical_path
-from solvers.placement.ip import ip_noncontiguous
 from solvers.placement.latency_dp import chains
 from solvers.placement.latency_ip import ip
 from solvers.placement.memory_path import memory_path
+from solvers.placement.throughput_ip import ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 
 

@@ -14,13 +14,13 @@ from placements import placements
 
 from harness.verify.placement import verify
 from instances.placement import Instance, parse
-from solvers.placement import ip
+from solvers.placement import throughput_ip
 from solvers.placement._bounds import load_bound, node_bound
 from solvers.placement._ip_program import Program
 from solvers.placement._ip_shapes import programs
 from solvers.placement._ip_task import Task, cost
 from solvers.placement.dp import dpl
-from solvers.placement.ip import ip_contiguous, ip_noncontiguous
+from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 
 
@@ -32,7 +32,7 @@ def solved(instance: Instance, engine: str = "cpsat") -> LocalRun:
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
-@pytest.mark.parametrize(("engine", "count"), [("cpsat", 24), ("highs", 10), ("scip", 10)])
+@pytest.mark.parametrize(("engine", "count"), [("cpsat", 15), ("highs", 10), ("scip", 10)])
 def test_equals_the_best_of_all_placements(
     monkeypatch: pytest.MonkeyPatch, contiguity: str, engine: str, count: int
 ) -> None:
@@ -42,7 +42,7 @@ def test_equals_the_best_of_all_placements(
         best = optimum(instance)
         with monkeypatch.context() as patch:
             if number % 2:  # the engine finds it from nothing
-                patch.setattr(ip, "begin", lambda task, contiguity: None)
+                patch.setattr(throughput_ip, "begin", lambda task, contiguity: None)
             if math.isinf(best):
                 with pytest.raises(Declined, match="no placement fits the memory"):
                     solved(instance, engine)
@@ -76,7 +76,7 @@ def worth(program: Program, place: list[int]) -> float:
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity: str) -> None:
     draw, had, missing = random.Random(contiguity), 0, 0
-    for _ in range(30):
+    for _ in range(DRAWS or 20):
         instance = small(draw, contiguity, most=200, filling=0.0)
         upper = Task(instance, LocalRun()).upper()
         ways = [build(upper, 10**6) for build in programs(instance, contiguity)]
@@ -85,7 +85,7 @@ def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity
             found = min(worth(program, place) for program in ways)
             assert found == pytest.approx(verdict.cost if verdict.feasible else math.inf, rel=1e-9, abs=1e-12)
             had, missing = had + verdict.feasible, missing + (not verdict.feasible)
-    assert min(had, missing) > 80
+    assert min(had, missing) > 50
 
 
 def test_the_cost_of_a_placement_is_that_of_the_verifier() -> None:
@@ -213,7 +213,7 @@ def test_a_way_to_order_devices_that_nothing_fits_does_not_lower_the_bound(monke
     document = {"maxSizePerFPGA": 4, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
     run = solved(parse(document, "alike", contiguity="acyclic"))
     assert run.bounds[-1] == pytest.approx(4, rel=1e-9)
-    monkeypatch.setattr(ip, "begin", lambda task, contiguity: None)
+    monkeypatch.setattr(throughput_ip, "begin", lambda task, contiguity: None)
     run = solved(parse(document, "alike", contiguity="acyclic"))
     assert run.bounds[0] == pytest.approx(3)
     assert run.bounds[-1] == pytest.approx(4, rel=1e-9)
