@@ -24,13 +24,17 @@ HEADERS = (
     "blocks.h",
     "ideals.h",
     "ideals_split.h",
+    "ideals_stages.h",
+    "ideals_schedule.h",
     "placing.h",
+    "invoking.h",
+    "anchor.h",
     "simulate.h",
     "heft.h",
     "earliest.h",
     "rearrange.h",
 )
-INTERNAL = ("partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
+INTERNAL = ("ideals_walk.h", "partition.h", "random.h", "flow.h", "wide.h")  # nothing in them is for Python
 SOURCES = (
     "kahn.c",
     "segment.c",
@@ -48,7 +52,11 @@ SOURCES = (
     "blocks.c",
     "ideals.c",
     "ideals_split.c",
+    "ideals_stages.c",
+    "ideals_schedule.c",
     "placing.c",
+    "invoking.c",
+    "anchor.c",
     "simulate.c",
     "heft.c",
     "earliest.c",

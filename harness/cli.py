@@ -178,8 +178,8 @@ def _of_campaigns(add: Add) -> None:
     _results(sub)
     sub.add_argument("--parquet", type=Path, metavar="FILE")
     sub.add_argument("--csv", type=Path, metavar="FILE")
-    tables = ("runs", "incumbents", "bounds", "published", "campaigns", "hosts")
-    sub.add_argument("--table", choices=tables, default="runs", help="default: runs, with their scores")
+    tables = ("runs", "solvers", "incumbents", "bounds", "published", "campaigns", "hosts")
+    sub.add_argument("--table", choices=tables, default="runs", help="solvers: the rankings; default: runs, and scores")
 
     sub = add("leaderboard", commands.run_leaderboard, "--output site")
     _results(sub)
@@ -250,7 +250,7 @@ def _settings(sub: argparse.ArgumentParser) -> None:
         type=_setting,
         default=[],
         metavar="NAME=VALUE",
-        help="a parameter of the solvers named, which makes them variants; may be repeated",
+        help="a parameter of the solvers named, which makes them variants; @FILE: its text; may be repeated",
     )
 
 

@@ -118,8 +118,6 @@ def run_solve(options: argparse.Namespace) -> Answer:
     row = run_one(options, problem, solver)
     if options.output and row.solution is not None:
         write_json(options.output, row.solution)
-    if row.log:
-        print(printable(row.log, keep="\n\t"), end="", file=sys.stderr)
     bound, whose = known_bound(problem, row)
     return int(row.cost is None), {
         "instance": problem.id,
@@ -145,7 +143,10 @@ def run_one(options: argparse.Namespace, problem: Problem, solver: SolverInfo) -
     """One run outside a campaign."""
     (cpus,) = core_sets(1, options.cores)
     with choose(options.limits, options.isolation).warden() as warden:
-        return perform(Job(solver, problem, options.seed, limits_of(options, problem)), warden, cpus)
+        row = perform(Job(solver, problem, options.seed, limits_of(options, problem)), warden, cpus)
+    if row.log:
+        print(printable(row.log, keep="\n\t"), end="", file=sys.stderr)
+    return row
 
 
 def known_bound(problem: Problem, row: Record | None = None) -> tuple[int | float, str]:
@@ -292,7 +293,8 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
         "runs": len(jobs),
         "started": len(todo),
         "ok": statuses.count("ok"),
-        "not_ok": len(statuses) - statuses.count("ok"),
+        "declined": statuses.count("declined"),
+        "failed": sum(status not in ("ok", "declined") for status in statuses),
     }
 
 
@@ -421,19 +423,20 @@ def run_results(options: argparse.Namespace) -> Answer:
         score.write_parquet(frame, options.parquet)
     if options.csv:
         score.write_csv(frame, options.csv)
-    shown = frame.select(score.SHORT) if options.table == "runs" and not options.json else frame
+    shown = frame if options.json else score.shown_table(frame, options.table)
     return 0, shown.to_dicts()
 
 
 def run_leaderboard(options: argparse.Namespace) -> Answer:
     """The static site."""
-    from harness import score
+    from harness import score, splits
     from leaderboard.build import build
 
     only = None if options.suite is None else {entry.id for entry in catalog.suite(options.suite)}
     with closing(Store.open(options.results)) as store:
         tables = score.tables(store, only)
-    return 0, {"index": str(build(tables, options.output))}
+        pictures = splits.best(store, tables)
+    return 0, {"index": str(build(tables, options.output, pictures))}
 
 
 def run_reproduce(options: argparse.Namespace) -> Answer:
@@ -484,7 +487,7 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
         status, counts = run_jobs(options, jobs, store)
         if status:
             return status, counts
-        return 0, finished(asked, score.tables(store, {cell.problem.id for cell in cells}))
+        return 0, finished(asked, score.tables(store, {cell.problem.id for cell in cells}), store.solution)
 
 
 def run_fetch(options: argparse.Namespace) -> Answer:

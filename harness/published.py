@@ -5,11 +5,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).parent / "reproduce" / "contest2025.toml"
+#: Of the paper on placement.
+PLACEMENT = FILE.with_name("placement2020.toml")
 #: Whose a published lower bound is.
 BOUND = "lower bound"
 
@@ -18,7 +21,7 @@ BOUND = "lower bound"
 class Author:
     """Whose results: a name, what that is, and on what machine, for how long, they were made.
 
-    ``role`` is "winner", "team", "compiler", "later" for costs, and "bound" for lower bounds.
+    ``role`` is "winner", "team", "compiler", "later", "paper" for costs, and "bound" for lower bounds.
     """
 
     name: str
@@ -95,4 +98,57 @@ def lower_bound(instance: str) -> Result | None:
 def results(instance: str) -> list[tuple[str, Result]]:
     """Everything that was published of an instance: "cost" or "bound", and the result."""
     bound = lower_bound(instance)
-    return [("cost", result) for result in costs(instance)] + ([("bound", bound)] if bound else [])
+    found = [*costs(instance), *placements(instance)]
+    return [("cost", result) for result in found] + ([("bound", bound)] if bound else [])
+
+
+# ---------------------------------------------------------------- placement
+
+
+#: What the paper calls its methods whose splits an id's end allows, and that it has figures of on every instance.
+METHODS = {
+    "throughput": {
+        "": {"dp": "DP", "ip-contiguous": "IP (contiguous)", "dpl": "DPL"},
+        "-acyclic": {"dp": "DP", "dpl": "DPL"},
+        "-free": {"ip-noncontiguous": "IP (non-contiguous)", "local-search": "local search", "scotch": "Scotch"},
+    },
+    "latency": {
+        "": {"greedy": "greedy", "max-load-dp": "max-load DP", "ip": "IP"},
+        "-free": {"scotch": "Scotch"},
+    },
+}
+
+
+@cache
+def placement_figures() -> Mapping[str, Any]:
+    """The file of the placement paper as it stands: ``papers made throughput layers latency splits``."""
+    return tomllib.loads(PLACEMENT.read_text(encoding="utf-8"))
+
+
+def placements(instance: str) -> list[Result]:
+    """What the placement paper has of an instance, of each method whose splits are allowed there.
+
+    Printed costs have two digits after the point, and are rounded up by half of the last one, so that no bound is above
+    one for its rounding. None for a split that exceeds the memory.
+    """
+    for part, ends in METHODS.items():
+        for end, methods in ends.items():
+            known = placement_figures()[part].get(instance.removesuffix(end))
+            if instance.endswith(end) and known:
+                return [
+                    Result(_method(name, part), _rounded_up(known["cost"].get(key))) for key, name in methods.items()
+                ]
+    return []
+
+
+def _method(name: str, part: str) -> Author:
+    table = {"throughput": "Table 1", "latency": "Table 4"}[part]
+    return Author(name, "paper", f"Tarnawski et al. 2020, {table}, rounded up", placement_figures()["made"])
+
+
+def _rounded_up(text: str | None) -> str | None:
+    if text is None:
+        return None
+    printed = Decimal(text)
+    exponent = printed.as_tuple().exponent
+    return str(printed + Decimal((0, (5,), int(exponent) - 1)))

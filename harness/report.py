@@ -139,8 +139,29 @@ class Bars:
     rows: Sequence[Length]
 
 
+@dataclass(frozen=True)
+class Device:
+    """What may hold nodes: its name, words for its load, and whether it is a CPU, which is drawn without a colour."""
+
+    name: str
+    load: str = ""
+    cpu: bool = False
+
+
+@dataclass(frozen=True)
+class Split:
+    """An acyclic graph with a device for each node: ``device[v]`` is a place in ``devices``; edges are (tail, head)."""
+
+    nodes: Sequence[str]
+    edges: Sequence[tuple[int, int]]
+    device: Sequence[int]
+    devices: Sequence[Device]
+    title: str = ""
+    caption: str = ""
+
+
 #: What a page can draw.
-Picture = Plot | Ladder | Strips | Bars
+Picture = Plot | Ladder | Strips | Bars | Split
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,12 @@
 Costs and bounds are compared as exact fractions of their stored decimal text, never as floats; only ratios are floats.
 The words:
 
-score       least known cost of the instance / cost of the run, the contest's score; 0 without a solution
+score       least known cost of the instance / cost of the run, the contest's score; 0 without a solution, but null for
+            a solver that declined the whole division
 certified   greatest trusted lower bound of the instance / cost of the run: at least this part of the optimum is reached
 gap         cost / trusted lower bound - 1
+division    of a track: its instances of the same modes, see `instances.options`; whatever is summed, averaged or ranked
+            is so within one division
 known cost  the least of the verified costs of all current runs, bound methods included, and of the published best
 trusted     of a bound: not above the known cost, see `harness.compare`
 current     of a run: what the newest campaign that names its solver, instance content and seed asked for
@@ -31,6 +34,7 @@ from harness.compare import PROVEN, TOLERANCE, contradicts, proves
 from harness.store import Store
 from instances import TRACKS, InputError, track_module, tracks
 from instances.jsonfile import write_bytes
+from instances.options import division
 
 __all__ = [
     "PROVEN",
@@ -39,6 +43,7 @@ __all__ = [
     "Tables",
     "export_table",
     "run_table",
+    "shown_table",
     "tables",
     "write_csv",
     "write_parquet",
@@ -67,9 +72,20 @@ _JSON: Mapping[str, type] = {
     **dict.fromkeys(["command", "disturbances"], list),
 }
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?")
-#: The columns of `run_table` that fit a terminal.
-SHORT = ["track", "instance", "solver", "seed", "status", "cost", "score", "lower_bound", "certified", "gap", "wall_s"]
+#: The columns of exported tables that fit a terminal, of those that have more.
+_SHORT = {
+    "runs": [
+        *("track", "division", "instance", "solver", "seed", "status"),
+        *("cost", "score", "lower_bound", "certified", "gap", "wall_s"),
+    ],
+    "solvers": [
+        *("track", "division", "rank", "solver", "score_sum", "certified_sum"),
+        *("instances", "solved", "expected", "best", "proven"),
+    ],
+}
 _METHOD = ["track", "solver"]
+_RANKING = ["track", "division"]
+_ENTRY = [*_RANKING, "solver"]
 _CELL = ["track", "solver", "checksum"]
 
 
@@ -78,30 +94,37 @@ class Tables:
     """Everything that pages show. Costs and bounds are decimal text, ``..._float`` is their float; times in seconds.
 
     ``tracks``          track -> what it is, one sentence; the tracks that have runs, in the order of the project
+    ``divisions``       track -> the names of its divisions that have runs, in the order of their modes; one without a
+                        name, "", where the track has no modes. All tables of instances, runs and methods have the
+                        column ``division``
     ``runs``            a row a current run: the columns of the store, ``checksum`` and ``instance`` (unique in its
-                        track), and ``score certified gap best proven time_to_best_s bound_trusted bound_score
-                        bound_best bound_proves time_to_bound_s``
-    ``instances``       a row an instance: ``track instance checksum summary published`` (both JSON), ``best_cost
-                        best_cost_float best_by lower_bound lower_bound_float bound_by`` (lists of names, "published"
-                        among them), ``gap proven runs solved``
+                        track), ``division``, and ``score certified gap best proven time_to_best_s bound_trusted
+                        bound_score bound_best bound_proves time_to_bound_s``
+    ``instances``       a row an instance: ``track division instance checksum summary published`` (both JSON),
+                        ``best_cost best_cost_float best_by lower_bound lower_bound_float bound_by`` (lists of names,
+                        "published" among them), ``gap proven runs solved``
     ``results``         a row a solver or bound and instance, seeds averaged: ``kind runs solved score certified best
                         proven time_to_best_s bounded bound_score bound_best bound_proves time_to_bound_s``
-    ``solvers``         the ranking, a row a solver: ``rank``, its facts (``hash source description params``),
-                        ``score_sum score_low score_high first_share score_geomean certified_sum certified_geomean
-                        certified_instances instances covered coverage runs solved expected best proven
-                        time_to_best_s``
+    ``solvers``         the rankings, a row a division and solver: ``rank``, its facts (``kind hash source description
+                        params``), ``score_sum score_low score_high first_share score_geomean certified_sum
+                        certified_geomean certified_instances instances covered coverage runs solved expected best
+                        proven time_to_best_s``
     ``bounds``          the same for bound methods: ``bound_sum bound_geomean bound_best bound_proves contradictions
                         instances covered coverage runs bounded expected time_to_bound_s``
-    ``profiles``        ``track solver ratio share``: share of the instances solved at a cost of at most
-                        ``ratio`` x the known cost; one step a row
-    ``anytime``         ``track solver time_s score``: mean score over the instances of the track reached by then
+    ``declined``        a row a division and a solver or bound method that declined every run there, and is not ranked
+                        in it: its facts, ``runs``
+    ``profiles``        ``track division solver ratio share``: share of the division's instances solved at a cost of at
+                        most ``ratio`` x the known cost; one step a row
+    ``anytime``         ``track division solver time_s score``: mean score over the division's instances reached by then
     ``incumbents``      ``run time_s feasible cost cost_float``, in the order of arrival
     ``reported``        ``run time_s value value_float``: lower bounds, in the order of arrival
     ``published``       a row a published result on an instance that stands beside ours and counts nowhere: ``track
-                        instance checksum who role about made kind`` ("cost" or "bound"), ``value value_float`` (null if
-                        nobody found anything feasible), ``of_cost of_bound`` (the value over the least cost and over
-                        the greatest bound of the runs here), ``better`` (than all runs here), ``contradicted`` (by one)
-    ``contradictions``  a row a bound above a known cost: ``track instance checksum solver seed run bound cost against``
+                        division instance checksum who role about made kind`` ("cost" or "bound"), ``value
+                        value_float`` (null if nobody found anything feasible), ``of_cost of_bound`` (the value over
+                        the least cost and over the greatest bound of the runs here), ``better`` (than all runs here),
+                        ``contradicted`` (by one)
+    ``contradictions``  a row a bound above a known cost: ``track division instance checksum solver seed run bound cost
+                        against``
     ``campaigns``       ``id started ended command version executor jobs`` and ``runs``, current ones
     ``hosts``           a row a machine of a campaign: ``campaign name facts disturbances`` (JSON, disturbances null if
                         nobody looked) and ``runs``, current ones
@@ -109,11 +132,13 @@ class Tables:
     """
 
     tracks: Mapping[str, str]
+    divisions: Mapping[str, Sequence[str]]
     runs: pl.DataFrame
     instances: pl.DataFrame
     results: pl.DataFrame
     solvers: pl.DataFrame
     bounds: pl.DataFrame
+    declined: pl.DataFrame
     profiles: pl.DataFrame
     anytime: pl.DataFrame
     incumbents: pl.DataFrame
@@ -139,24 +164,31 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
     everything = everything.drop("instance", "cost_float", "lower_bound_float")
     runs = _current(everything, _load(store, "matrix"))
     instances = _named(_load(store, "instances").join(runs, on="checksum", how="semi"))
-    runs = runs.join(instances.select("checksum", "instance"), on="checksum", how="left", maintain_order="left")
+    instances, divisions = _divide(instances)
+    named = instances.select("checksum", "instance", "division")
+    runs = runs.join(named, on="checksum", how="left", maintain_order="left")
     incumbents = _reports(store, "incumbents", runs)
     reported = _reports(store, "bounds", runs)
     cases = _cases(instances, runs)
     runs = _score_runs(runs, cases, incumbents, reported)
     instances = _score_instances(instances, runs, cases)
+    declined = _declined(runs)
+    runs = _without_zeros(runs, declined)
     results = _results(runs)
     facts = _load(store, "solvers")
     hosts = _count_runs(_load(store, "hosts"), runs, {"campaign": "campaign", "host": "name"})
-    expected = _expected(runs, instances)
+    taken = results.join(declined, on=_ENTRY, how="anti")
+    expected = _expected(runs, instances).join(declined, on=_ENTRY, how="anti")
     contradictions = _contradictions(instances, cases)
     return Tables(
         tracks=_tracks(runs),
+        divisions=divisions,
         runs=runs,
         instances=instances,
         results=results,
-        solvers=_with_facts(_rank(_solvers(results, expected), results), runs, facts),
-        bounds=_with_facts(_bound_methods(results, expected, contradictions), runs, facts),
+        solvers=_with_facts(_rank(_solvers(taken, expected), taken), runs, facts),
+        bounds=_with_facts(_bound_methods(taken, expected, contradictions), runs, facts),
+        declined=_with_facts(declined, runs, facts),
         profiles=_profiles(runs, instances),
         anytime=_anytime(runs, instances, incumbents),
         incumbents=incumbents,
@@ -165,7 +197,7 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
         contradictions=contradictions,
         campaigns=_count_runs(_load(store, "campaigns", id=pl.Int64), runs, {"campaign": "id"}),
         hosts=hosts,
-        notes=_notes(everything, runs, instances, hosts),
+        notes=_notes(everything, runs, instances, hosts, expected),
     )
 
 
@@ -173,17 +205,28 @@ def export_table(scored: Tables, name: str) -> pl.DataFrame:
     """A table that ``shardmark results`` prints and exports, flat columns, by its name there."""
     if name == "runs":
         return run_table(scored)
+    if name == "solvers":
+        return scored.solvers.drop("kind", "missing")
     exported = {"incumbents": scored.incumbents, "bounds": scored.reported, "published": scored.published}
     return {**exported, "campaigns": scored.campaigns, "hosts": scored.hosts}[name]
 
 
 def run_table(scored: Tables) -> pl.DataFrame:
     """The current runs with their scores, a row each, flat columns."""
-    first = ["track", "instance", "solver", "kind", "seed", "status", "cost", "score", "lower_bound", "certified"]
+    first = ["track", "division", "instance", "solver", "kind", "seed", "status", "cost", "score"]
+    bound = ["lower_bound", "certified"]
     then = ["gap", "best", "proven", "time_to_best_s", "wall_s", "cpu_s", "peak_mib", "timeout_s", "memory_mib"]
     limits = ["cores", "cpu_limit_s", "processes", "output_mib", "backend", "enforced", "co_runners", "host"]
     last = ["stop", "claimed", "verified", "started", "reason", "solver_hash", "checksum", "id"]
-    return scored.runs.select(*first, *then, *limits, *last).sort("track", "instance", "kind", "solver", "seed")
+    order = ["track", "instance", "kind", "solver", "seed"]
+    return scored.runs.select(*first, *bound, *then, *limits, *last).sort(order)
+
+
+def shown_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """An exported table as a terminal shows it: what fits, and divisions only where a track has several."""
+    columns = _SHORT.get(name, frame.columns)
+    divided = "division" in columns and frame.select(_RANKING).unique()["track"].is_duplicated().any()
+    return frame.select(column for column in columns if divided or column != "division")
 
 
 def write_parquet(frame: pl.DataFrame, path: str | Path) -> None:
@@ -270,6 +313,20 @@ def _named(instances: pl.DataFrame) -> pl.DataFrame:
     shared = pl.len().over("track", "id") > 1
     name = pl.when(shared).then(pl.concat_str("id", pl.lit("@"), pl.col("checksum").str.head(8))).otherwise("id")
     return instances.with_columns(instance=name).sort("track", "instance")
+
+
+def _divide(instances: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]]:
+    """Add to instances their division; and the names of the divisions of each track, in their order."""
+    found = [_division(*row) for row in instances.select("track", "summary").iter_rows()]
+    divided = instances.with_columns(pl.Series("division", [name for _, name in found], pl.String))
+    names: dict[str, list[str]] = defaultdict(list)
+    for track, (_, name) in sorted(set(zip(instances["track"], found, strict=True))):
+        names[track].append(name)
+    return divided, names
+
+
+def _division(track: str, summary: str) -> tuple[tuple[int, ...], str]:
+    return division(track_module(track).OPTIONS if track in tracks() else {}, json.loads(summary))
 
 
 def _tracks(runs: pl.DataFrame) -> dict[str, str]:
@@ -397,18 +454,18 @@ def _published(value: Any, place: str) -> list[_Claim]:
 
 def _contradictions(instances: pl.DataFrame, cases: Mapping[str, _Case]) -> pl.DataFrame:
     rows = [
-        (track, name, checksum, claim.by, claim.seed, claim.run, claim.text, case.best.text, case.best.by)
-        for track, name, checksum in instances.select("track", "instance", "checksum").iter_rows()
+        (*place, checksum, claim.by, claim.seed, claim.run, claim.text, case.best.text, case.best.by)
+        for *place, checksum in instances.select(*_RANKING, "instance", "checksum").iter_rows()
         if (case := cases[checksum]).best
         for claim in case.contradictions
     ]
-    columns = ("track", "instance", "checksum", "solver", "seed", "run", "bound", "cost", "against")
+    columns = (*_RANKING, "instance", "checksum", "solver", "seed", "run", "bound", "cost", "against")
     return _frame(columns, rows).sort("track", "instance", "solver", "seed")
 
 
 def _results_of_others(instances: pl.DataFrame, cases: Mapping[str, _Case]) -> pl.DataFrame:
     """What was published of instances of the catalog, beside the best of our runs on them."""
-    where = ("track", "instance", "checksum")
+    where = (*_RANKING, "instance", "checksum")
     rows = [
         (*place, *astuple(result.author), kind, result.value, *_beside(kind, result.value, *ours))
         for *place, name, facts in instances.select(*where, "id", "published").iter_rows()
@@ -491,7 +548,7 @@ def _results(runs: pl.DataFrame) -> pl.DataFrame:
     """A row a method and instance. Seeds are averaged: a score is the mean over seeds, 0 for one without a solution."""
     trusted = pl.col("bound_trusted").fill_null(False)
     return (
-        runs.group_by(*_CELL, "instance")
+        runs.group_by(*_CELL, "division", "instance")
         .agg(
             pl.col("kind").last(),
             pl.col("score", "certified", "time_to_best_s").mean(),
@@ -509,13 +566,30 @@ def _results(runs: pl.DataFrame) -> pl.DataFrame:
 # ---------------------------------------------------------------- solvers and bound methods
 
 
+def _declined(runs: pl.DataFrame) -> pl.DataFrame:
+    """Methods that declined a whole division: each of their runs in it, and without a cost or a bound."""
+    nothing = (pl.col("status") == "declined") & pl.col("cost").is_null() & pl.col("lower_bound").is_null()
+    counted = runs.group_by(_ENTRY).agg(nothing.all().alias("declined"), runs=pl.len())
+    return counted.filter("declined").drop("declined").sort(_ENTRY)
+
+
+def _without_zeros(runs: pl.DataFrame, declined: pl.DataFrame) -> pl.DataFrame:
+    """Leave what was declined as a whole without a score."""
+    kept = declined.select(*_ENTRY, pl.lit(False).alias("scored"))
+    score = pl.when(pl.col("scored").fill_null(True)).then(pl.col("score", "certified"))
+    return runs.join(kept, on=_ENTRY, how="left", maintain_order="left").with_columns(score).drop("scored")
+
+
 def _expected(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
-    """How many runs each method should have: those it has, and one for every instance of its track it never ran on."""
-    size = instances.group_by("track").agg(instances=pl.len())
-    seen = runs.group_by(_METHOD).agg(runs=pl.len(), attempted=pl.col("checksum").n_unique())
+    """How many runs each method should have: those it has, and one for every instance of a division it never ran on.
+
+    Of the divisions that it was run in at all.
+    """
+    size = instances.group_by(_RANKING).agg(instances=pl.len())
+    seen = runs.group_by(_ENTRY).agg(runs=pl.len(), attempted=pl.col("checksum").n_unique())
     missing = pl.col("instances") - pl.col("attempted")
-    return seen.join(size, on="track").select(
-        *_METHOD, "runs", "instances", missing=missing, expected=pl.col("runs") + missing
+    return seen.join(size, on=_RANKING).select(
+        *_ENTRY, "runs", "instances", missing=missing, expected=pl.col("runs") + missing
     )
 
 
@@ -529,7 +603,7 @@ def _solvers(results: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:
     certified = covered & (pl.col("certified") > 0)
     totals = (
         results.filter(pl.col("kind") == "solver")
-        .group_by(_METHOD)
+        .group_by(_ENTRY)
         .agg(
             pl.col("solved", "best", "proven").sum(),
             pl.col("time_to_best_s").median(),
@@ -541,14 +615,14 @@ def _solvers(results: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame:
             covered=covered.sum(),
         )
     )
-    return totals.join(expected, on=_METHOD).with_columns(coverage=pl.col("solved") / pl.col("expected"))
+    return totals.join(expected, on=_ENTRY).with_columns(coverage=pl.col("solved") / pl.col("expected"))
 
 
 def _bound_methods(results: pl.DataFrame, expected: pl.DataFrame, contradictions: pl.DataFrame) -> pl.DataFrame:
     covered = pl.col("bounded") > 0
     totals = (
         results.filter(pl.col("kind") == "bound")
-        .group_by(_METHOD)
+        .group_by(_ENTRY)
         .agg(
             pl.col("bounded", "bound_best", "bound_proves").sum(),
             pl.col("time_to_bound_s").median(),
@@ -557,36 +631,37 @@ def _bound_methods(results: pl.DataFrame, expected: pl.DataFrame, contradictions
             covered=covered.sum(),
         )
     )
-    wrong = contradictions.group_by(_METHOD).agg(contradictions=pl.len())
+    wrong = contradictions.group_by(_ENTRY).agg(contradictions=pl.len())
+    order = [*_RANKING, pl.col("bound_sum").round(9), "bound_geomean", "solver"]
     return (
-        totals.join(expected, on=_METHOD)
-        .join(wrong, on=_METHOD, how="left")
+        totals.join(expected, on=_ENTRY)
+        .join(wrong, on=_ENTRY, how="left")
         .with_columns(pl.col("contradictions").fill_null(0), coverage=pl.col("bounded") / pl.col("expected"))
-        .sort("track", pl.col("bound_sum").round(9), "bound_geomean", "solver", descending=[False, True, True, False])
+        .sort(order, descending=[False, False, True, True, False])
     )
 
 
 def _with_facts(methods: pl.DataFrame, runs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """Add what the newest version of each method says of itself: hash, source, description, params."""
+    """Add what the newest version of each method says of itself: kind, hash, source, description, params."""
     newest = runs.group_by(_METHOD).agg(hash=pl.col("solver_hash").last())
-    facts = facts.rename({"name": "solver"}).drop("kind")
+    facts = facts.rename({"name": "solver"})
     return methods.join(newest, on=_METHOD, maintain_order="left").join(
         facts, on=[*_METHOD, "hash"], how="left", maintain_order="left"
     )
 
 
 def _rank(solvers: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
-    """Add ranks by the sum of scores, equal for equal sums, and how firm they are; best first."""
+    """Add ranks in a division by the sum of scores, equal for equal sums, and how firm they are; best first."""
     total = pl.col("score_sum").round(9)
-    ranked = solvers.with_columns(rank=total.rank("min", descending=True).over("track").cast(pl.Int64))
-    firm = [_firmness(cells) for cells in results.filter(pl.col("kind") == "solver").partition_by("track")]
-    firmness = _frame((*_METHOD, "score_low", "score_high", "first_share"), [row for rows in firm for row in rows])
-    order = ["track", "rank", "score_geomean", "solver"]
-    return ranked.join(firmness, on=_METHOD, how="left").sort(order, descending=[False, False, True, False])
+    ranked = solvers.with_columns(rank=total.rank("min", descending=True).over(_RANKING).cast(pl.Int64))
+    firm = [_firmness(cells) for cells in results.filter(pl.col("kind") == "solver").partition_by(_RANKING)]
+    firmness = _frame((*_ENTRY, "score_low", "score_high", "first_share"), [row for rows in firm for row in rows])
+    order = [*_RANKING, "rank", "score_geomean", "solver"]
+    return ranked.join(firmness, on=_ENTRY, how="left").sort(order, descending=[False, False, False, True, False])
 
 
 def _firmness(cells: pl.DataFrame) -> list[tuple[Any, ...]]:
-    """``track, solver, score_low, score_high, first_share`` of a track's solvers.
+    """``track, division, solver, score_low, score_high, first_share`` of a division's solvers.
 
     The instances are drawn anew `RESAMPLES` times, with replacement, from a fixed seed. Low and high enclose the
     middle 95 % of the sums of scores; the share counts how often a sum is the greatest. Null for few instances.
@@ -594,30 +669,32 @@ def _firmness(cells: pl.DataFrame) -> list[tuple[Any, ...]]:
     table = cells.pivot("checksum", index="solver", values="score").sort("solver").fill_null(0.0)
     scores = table.drop("solver").to_numpy()
     count = scores.shape[1]
-    track = cells["track"][0]
+    where = cells.select(_RANKING).row(0)
     if count < FEWEST_RESAMPLED:
-        return [(track, solver, None, None, None) for solver in table["solver"]]
+        return [(*where, solver, None, None, None) for solver in table["solver"]]
     drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=RESAMPLES)
     sums = drawn @ scores.T
     low, high = np.percentile(sums, [2.5, 97.5], axis=0)
     first = (sums >= sums.max(axis=1, keepdims=True) - 1e-9).mean(axis=0)
-    return [(track, solver, *map(float, firm)) for solver, *firm in zip(table["solver"], low, high, first, strict=True)]
+    return [
+        (*where, solver, *map(float, firm)) for solver, *firm in zip(table["solver"], low, high, first, strict=True)
+    ]
 
 
 # ---------------------------------------------------------------- curves
 
 
 def _weighted(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
-    """Solver runs with the weight of each in its track: the instances weigh alike, and so do the seeds of one."""
-    size = instances.group_by("track").agg(instances=pl.len())
+    """Solver runs with the weight of each in its division: the instances weigh alike, and so do the seeds of one."""
+    size = instances.group_by(_RANKING).agg(instances=pl.len())
     weight = 1 / (pl.col("instances") * pl.len().over(_CELL))
-    return runs.filter(pl.col("kind") == "solver").join(size, on="track").with_columns(weight=weight)
+    return runs.filter(pl.col("kind") == "solver").join(size, on=_RANKING).with_columns(weight=weight)
 
 
 def _steps(rows: pl.DataFrame, at: str, gain: pl.Expr, total: str) -> pl.DataFrame:
-    """Sum gains over all rows up to each value of ``at``, a curve a solver."""
-    steps = rows.group_by(*_METHOD, at).agg(gain.sum().alias(total)).sort(*_METHOD, at)
-    return steps.with_columns(pl.col(total).cum_sum().over(_METHOD))
+    """Sum gains over all rows up to each value of ``at``, a curve a division and solver."""
+    steps = rows.group_by(*_ENTRY, at).agg(gain.sum().alias(total)).sort(*_ENTRY, at)
+    return steps.with_columns(pl.col(total).cum_sum().over(_ENTRY))
 
 
 def _profiles(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
@@ -626,7 +703,7 @@ def _profiles(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
 
 
 def _anytime(runs: pl.DataFrame, instances: pl.DataFrame, incumbents: pl.DataFrame) -> pl.DataFrame:
-    weighted = _weighted(runs, instances).select(*_METHOD, "checksum", "weight", run="id")
+    weighted = _weighted(runs, instances).select(*_ENTRY, "checksum", "weight", run="id")
     known = instances.select("checksum", "best_cost_float")
     cost, best = pl.col("cost_float"), pl.col("best_cost_float")
     score = pl.when(cost <= best).then(1.0).otherwise(best / cost)
@@ -654,13 +731,15 @@ def _count_runs(rows: pl.DataFrame, runs: pl.DataFrame, key: Mapping[str, str]) 
 _Note = tuple[str, str | None, str]
 
 
-def _notes(everything: pl.DataFrame, runs: pl.DataFrame, instances: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
+def _notes(
+    everything: pl.DataFrame, runs: pl.DataFrame, instances: pl.DataFrame, hosts: pl.DataFrame, expected: pl.DataFrame
+) -> pl.DataFrame:
     notes = [
         *_limit_notes(runs),
         *_backend_notes(runs),
         *_host_notes(runs, hosts),
         *_disturbance_notes(runs, hosts),
-        *_missing_notes(_expected(runs, instances)),
+        *_missing_notes(expected),
         *_dropped_notes(everything, runs),
         *_name_notes(instances),
     ]
@@ -734,10 +813,11 @@ def _machine(host: Mapping[str, Any]) -> str:
 
 
 def _missing_notes(expected: pl.DataFrame) -> list[_Note]:
-    missing = expected.filter(pl.col("missing") > 0).sort("solver").group_by("track", maintain_order=True)
+    missing = expected.filter(pl.col("missing") > 0).sort("solver").group_by(_RANKING, maintain_order=True)
     return [
-        (track, None, f"Not run on every instance, scored 0 where they were not: {', '.join(names)}.")
-        for track, names in missing.agg("solver").iter_rows()
+        (track, None, f"Not run on every instance{of}, scored 0 where they were not: {', '.join(names)}.")
+        for track, division, names in missing.agg("solver").iter_rows()
+        for of in [f" of {division}" if division else ""]
     ]
 
 

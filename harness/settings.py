@@ -9,9 +9,13 @@ from typing import Any
 
 from harness.discover import SolverInfo
 from instances import InputError, catalog
+from instances.jsonfile import decode, read_bytes, sha256
 
 #: What a value is called, by the type of the one that the solver declares.
 WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+#: Characters of a text that names show.
+LONGEST = 40
 
 
 def by_name(words: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -26,7 +30,8 @@ def by_name(words: Sequence[tuple[str, str]]) -> dict[str, str]:
 def with_settings(info: SolverInfo, given: Mapping[str, str]) -> SolverInfo:
     """The solver with texts read as values of its parameters; itself where they are what it declares.
 
-    InputError for a parameter that it does not have, and for a value of another type than the declared one's.
+    A text that begins with @ names a file that holds the value. InputError for a parameter that it does not have, and
+    for a value of another type than the declared one's.
     """
     values = {name: _value(info, name, text) for name, text in given.items()}
     changed = {name: values[name] for name in sorted(values) if values[name] != info.params[name]}
@@ -47,6 +52,8 @@ def _value(info: SolverInfo, name: str, text: str) -> Any:
     kind = type(info.params[name])
     if kind not in WORDS:
         raise InputError("--set", repr(name), f"expected a parameter of {info.name} that is a number or a text")
+    if kind is str and text.startswith("@"):
+        text = " ".join(decode(read_bytes(text[1:]), text[1:]).split())
     try:
         return _read(kind, text)
     except (ValueError, KeyError):
@@ -66,5 +73,7 @@ def _read(kind: type, text: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as it stands in the name of a variant."""
+    """A value as it stands in the name of a variant: a long text by the beginning of its digest."""
+    if isinstance(value, str) and len(value) > LONGEST:
+        return sha256(value.encode())[:12]
     return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")

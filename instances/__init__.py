@@ -7,7 +7,8 @@ A track is a module of this folder that offers five names, and nothing outside h
 ``recognises(doc)``     whether a parsed JSON document looks like this track's format
 ``parse(doc, source, **options)``   the instance of a document, or InputError
 ``to_document(inst)``   the document of an instance; ``parse`` reads it back unchanged
-``OPTIONS``             the options that ``parse`` takes, by name, each an `options.Option` (``pipeline``: ``stages``)
+``OPTIONS``             the options that ``parse`` takes, by name, each an `options.Option` (``pipeline``: ``stages``);
+                        those with a ``mode`` divide the track's ranking
 ``RAGGED``              optional, True: ``parse`` takes `columns.Ragged` for a list of lists of integers
 """
 

@@ -1,16 +1,36 @@
-"""Options: what else a track's instances can be read with, and an importer's files."""
+"""Options: what else a track's instances can be read with, and an importer's files; which of them divide a track."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Option:
-    """Values of ``kind``, one of ``choices`` if there are any; ``default`` where none is given."""
+    """Values of ``kind``, one of ``choices`` if there are any; ``default`` where none is given.
+
+    Where ``mode`` is set, values are modes, and instances of different modes are never ranked together. It is what a
+    value adds to the name of the ranking, ``{}`` stands for the value; a default is named by a plain ``{}`` only.
+    """
 
     kind: type
     meaning: str
     default: Any = None
     choices: tuple[str, ...] = ()
+    mode: str = ""
+
+    def place(self, value: Any) -> int:
+        """Where a value stands among the modes: in the order of the choices, or after the default."""
+        return self.choices.index(value) if value in self.choices else int(value != self.default)
+
+
+def division(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[tuple[int, ...], str]:
+    """Place among its track's rankings, and name, of the one that instances with these values are in.
+
+    Other keys of ``values`` are ignored. The name is empty, and there is but one, in a track without modes.
+    """
+    chosen = [(option, values.get(name, option.default)) for name, option in options.items() if option.mode]
+    named = [option.mode.format(value) for option, value in chosen if option.mode == "{}" or value != option.default]
+    return tuple(option.place(value) for option, value in chosen), ", ".join(named)

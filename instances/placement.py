@@ -19,23 +19,36 @@ __all__ = ["OPTIONS", "Instance", "greatest", "parse", "recognises", "to_documen
 
 OPTIONS: Mapping[str, Option] = {
     "objective": Option(
-        str, "largest load of a device, or time of one sample", "throughput", ("throughput", "latency")
+        str, "largest load of a device, or time of one sample", "throughput", ("throughput", "latency"), "{}"
     ),
     "contiguity": Option(
         str,
         "what a device may hold: a contiguous set, one in an acyclic quotient graph, or any",
         "contiguous",
         ("contiguous", "acyclic", "free"),
+        "{}",
     ),
     "schedule": Option(
-        str, "of training: forward and backward in turn, or one after the other", "pipedream", ("pipedream", "gpipe")
+        str,
+        "of training: forward and backward in turn, or one after the other",
+        "pipedream",
+        ("pipedream", "gpipe"),
+        "schedule {}",
     ),
     "overlap": Option(
-        str, "of communication with computation: none, one channel, or one each way", "none", ("none", "half", "full")
+        str,
+        "of communication with computation: none, one channel, or one each way",
+        "none",
+        ("none", "half", "full"),
+        "overlap {}",
     ),
-    "cluster": Option(int, "accelerators of a cluster, next to each other in their numbers (default: all)"),
+    "cluster": Option(
+        int, "accelerators of a cluster, next to each other in their numbers (default: all)", mode="clusters"
+    ),
     "slowdown": Option(float, "times that transfers between clusters take", 1.0),
-    "allreduce": Option(float, "bandwidth that replicas of a stage synchronise with (default: no replication)"),
+    "allreduce": Option(
+        float, "bandwidth that replicas of a stage synchronise with (default: no replication)", mode="replication"
+    ),
 }
 
 

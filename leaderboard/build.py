@@ -7,9 +7,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from harness.report import Split
 from harness.score import InputError, Tables
 from leaderboard.pages import Site
 
@@ -19,8 +20,10 @@ ASV = "asv"  # a folder of the site that somebody else writes: kept, and linked 
 REPRODUCE = "reproduce"  # a folder of the site whose pages `leaderboard.reproduction` writes: kept, and listed
 
 
-def build(tables: Tables, output: Path) -> Path:
+def build(tables: Tables, output: Path, pictures: Mapping[str, Split] | None = None) -> Path:
     """Write the site into the folder ``output`` and return the path of its first page.
+
+    ``pictures`` are drawings of solutions, by the checksums of instances.
 
     The folder is replaced as a whole once everything is written, so a build that fails leaves the old site; its
     ``asv`` folder and its reproductions are kept. Raises InputError for a folder that holds anything else, or cannot
@@ -32,7 +35,7 @@ def build(tables: Tables, output: Path) -> Path:
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as holder:
             new = Path(holder) / "new"
-            site = Site(tables, reproductions(output), asv=(output / ASV / "index.html").is_file())
+            site = Site(tables, reproductions(output), pictures, asv=(output / ASV / "index.html").is_file())
             _write(new, site.pages())
             _swap(new, output, Path(holder) / "old")
     except OSError as error:

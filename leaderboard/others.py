@@ -14,7 +14,7 @@ from leaderboard.charts import Mark, Strip
 from leaderboard.text import page_of, times
 
 if TYPE_CHECKING:
-    from leaderboard.pages import Track
+    from leaderboard.pages import Division
 
 Row = dict[str, Any]
 LABEL = "published, not run here"
@@ -65,7 +65,7 @@ class Beside:
 def beside(
     instances: Iterable[Row], published: Mapping[str, Sequence[Row]], runs: Mapping[str, Sequence[Row]]
 ) -> list[Beside]:
-    """The instances of a track with anything published; what is published, and runs, by instance."""
+    """Of the instances those with anything published; what is published, and runs, by instance."""
     found = []
     for instance in instances:
         rows = published[instance["instance"]]
@@ -77,9 +77,9 @@ def beside(
     return found
 
 
-def chart(track: Track, rows: Iterable[Beside]) -> Markup | None:
+def chart(division: Division, rows: Iterable[Beside]) -> Markup | None:
     """Costs of the contest and ours above the greatest lower bound of each instance; None without any."""
-    found = [_strip(track, row) for row in rows if row.instance["lower_bound_float"]]
+    found = [_strip(division, row) for row in rows if row.instance["lower_bound_float"]]
     shown = [strip for strip in found if strip.marks]
     return draw(shown, "cost above the best lower bound", BOUND) if shown else None
 
@@ -92,17 +92,17 @@ def draw(found: Sequence[Strip], axis: str, zero: str, wide: int = charts.WIDE) 
     return charts.responsive(lambda width: charts.strips(found, scale, width, axis), wide) + charts.key(found)
 
 
-def _strip(track: Track, row: Beside) -> Strip:
+def _strip(division: Division, row: Beside) -> Strip:
     """Ours with a colour of their own, each by its best seed, and the contest's."""
     name, bound = row.instance["instance"], row.instance["lower_bound_float"]
     marks = []
-    for solver, style in track.colours.items():
+    for solver, style in division.colours.items():
         costs = [run["cost_float"] for run in row.runs if run["solver"] == solver]
         if costs and style != "s0":
             marks.append(mark(solver, min(costs) / bound - 1, "", style, name, BOUND))
     shown = [x for x in row.costs if x["value"] is not None and x["role"] != "later"]
     marks += [mark(x["who"], x["value_float"] / bound - 1, x["role"], "s0", name, BOUND) for x in shown]
-    return Strip(name, "../" + page_of("instances", track.name, name), marks)
+    return Strip(name, "../" + page_of("instances", division.track, name), marks)
 
 
 def mark(name: str, distance: float, role: str, style: str, where: str, zero: str) -> Mark:

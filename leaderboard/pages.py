@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,15 @@ import jinja2
 import polars as pl
 from markupsafe import Markup
 
+from harness.report import Split
 from harness.score import FEWEST_RESAMPLED, PROVEN, RESAMPLES, TOLERANCE, Tables
-from leaderboard import charts, others, text
+from leaderboard import charts, others, splits, text
 from leaderboard.charts import Bar, Curve, Rule
 from leaderboard.text import exact, held, page_of, points, printable, seconds
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 FEW_ROWS, MOST_ROWS = 8, 40  # of a ranking chart, on the overview and elsewhere
+DECLINED = "declined"  # the status of a run that says the instance is not for it
 PROFILE_LIMIT = 99.0  # performance profiles end at 100 times the best cost
 
 Row = dict[str, Any]
@@ -54,24 +57,31 @@ def grouped(rows: Iterable[Row], key: str) -> dict[Any, list[Row]]:
 
 
 @dataclass(frozen=True)
-class Track:
-    """What the pages of one track share; the lists hold rows of the tables of the same names."""
+class Division:
+    """What is ranked together of a track; the lists hold rows of the tables of the same names.
 
+    ``name`` is empty in a track that has no modes. ``ranking`` has the solvers, ``methods`` the bound methods.
+    """
+
+    track: str
     name: str
-    about: str
     ranking: Sequence[Row]
     methods: Sequence[Row]
+    declined: Sequence[Row]
     instances: Sequence[Row]
     runs: Sequence[Row]
-    notes: Sequence[Row]
-    contradictions: Sequence[Row]
     published: Sequence[Row]
     colours: Mapping[str, str]
 
     @property
-    def failed(self) -> list[Row]:
-        """Runs that did not end well."""
-        return [run for run in self.runs if run["status"] != "ok"]
+    def anchor(self) -> str:
+        """Where its part of the track's page begins."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower())
+
+    @property
+    def end(self) -> str:
+        """What ends the names of places in its part of the page."""
+        return f"-{self.anchor}" if self.name else ""
 
     @property
     def size(self) -> int:
@@ -83,13 +93,87 @@ class Track:
         """Number of instances whose best known cost is proven optimal."""
         return sum(row["proven"] for row in self.instances)
 
+    def refusals(self) -> list[Row]:
+        """Who declined instances, and why: a row a method and reason, with the numbers of instances and of runs."""
+        groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for run in self.runs:
+            if run["status"] == DECLINED:
+                groups[run["solver"], run["reason"]].append(run["checksum"])
+        own = {"track": self.track, "division": self}
+        return [
+            own | {"solver": solver, "reason": reason, "instances": len(set(declined)), "runs": len(declined)}
+            for (solver, reason), declined in sorted(groups.items())
+        ]
+
+    def places(self, method: str) -> list[Row]:
+        """The row of a solver or bound method, if it is ranked here."""
+        return [row for row in (*self.ranking, *self.methods) if row["solver"] == method]
+
+
+@dataclass(frozen=True)
+class Track:
+    """What the pages of one track share: its divisions, one or more, and rows of the tables of the same names."""
+
+    name: str
+    about: str
+    divisions: Sequence[Division]
+    instances: Sequence[Row]
+    runs: Sequence[Row]
+    notes: Sequence[Row]
+    contradictions: Sequence[Row]
+
+    @property
+    def named(self) -> bool:
+        """Whether it has modes."""
+        return any(division.name for division in self.divisions)
+
+    @property
+    def solvers(self) -> dict[str, Row]:
+        """What is said of each solver, by its name."""
+        return self._methods("solver")
+
+    @property
+    def methods(self) -> dict[str, Row]:
+        """What is said of each bound method, by its name."""
+        return self._methods("bound")
+
+    def _methods(self, kind: str) -> dict[str, Row]:
+        rows = (row for d in self.divisions for row in (*d.ranking, *d.methods, *d.declined) if row["kind"] == kind)
+        return {row["solver"]: row for row in rows}
+
+    @property
+    def failed(self) -> list[Row]:
+        """Runs that did not end well; to decline is no failure."""
+        return [run for run in self.runs if run["status"] not in ("ok", DECLINED)]
+
+    @property
+    def refused(self) -> int:
+        """Number of runs whose solver or bound method declined the instance."""
+        return sum(run["status"] == DECLINED for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """Number of instances."""
+        return len(self.instances)
+
+    @property
+    def proven(self) -> int:
+        """Number of instances whose best known cost is proven optimal."""
+        return sum(division.proven for division in self.divisions)
+
 
 class Site:
     """All pages of a set of tables; ``reproductions`` are names and titles of those that the site has pages of, ``asv``
-    says whether there is a folder of that name to link to."""
+    says whether there is a folder of that name to link to; ``pictures`` are of solutions, by checksums of instances."""
 
-    def __init__(self, tables: Tables, reproductions: Mapping[str, str] | None = None, asv: bool = False) -> None:
-        self.tables = tables
+    def __init__(
+        self,
+        tables: Tables,
+        reproductions: Mapping[str, str] | None = None,
+        pictures: Mapping[str, Split] | None = None,
+        asv: bool = False,
+    ) -> None:
+        self.tables, self.pictures = tables, pictures or {}
         self.reproductions = reproductions or {}
         self.templates = environment()
         best_first = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
@@ -100,24 +184,45 @@ class Site:
         self.found, self.proved = tables.costs_over_time(), tables.bounds_over_time()
         self.tracks = list(self._tracks())
         self.templates.globals.update(
-            tracks=self.tracks, asv=asv, solver_count=sum(len(track.ranking) for track in self.tracks)
+            tracks=self.tracks, asv=asv, solver_count=sum(len(track.solvers) for track in self.tracks)
         )
 
     def _tracks(self) -> Iterator[Track]:
         tables = self.tables
-        columns = ("solvers", "bounds", "instances", "notes", "contradictions", "published")
-        parts = {name: grouped(getattr(tables, name).iter_rows(named=True), "track") for name in columns}
-        runs = grouped(self.runs, "track")
+        names = ("solvers", "bounds", "declined", "instances", "published", "notes", "contradictions")
+        parts = {name: grouped(getattr(tables, name).iter_rows(named=True), "track") for name in names}
+        parts["runs"] = grouped(self.runs, "track")
         for name, about in tables.tracks.items():
-            solvers, bounds, instances, notes, wrong, published = (parts[column][name] for column in columns)
-            colours = {row["solver"]: f"s{i if i <= charts.COLOURS else 0}" for i, row in enumerate(solvers, 1)}
-            yield Track(name, about, solvers, bounds, instances, runs[name], notes, wrong, published, colours)
+            own = {part: rows[name] for part, rows in parts.items()}
+            of_all = (own[part] for part in ("instances", "runs", "notes", "contradictions"))
+            yield Track(name, about, self._divisions(name, own), *of_all)
+
+    def _divisions(self, track: str, rows: Mapping[str, Sequence[Row]]) -> list[Division]:
+        names = self.tables.divisions[track]
+        of = {part: grouped(rows[part], "division") for part in ("solvers", "bounds", "declined", "instances", "runs")}
+        published = grouped(rows["published"], "division")
+        return [
+            Division(
+                track,
+                name,
+                ranking=of["solvers"][name],
+                methods=of["bounds"][name],
+                declined=of["declined"][name],
+                instances=of["instances"][name],
+                runs=of["runs"][name],
+                published=published[name],
+                colours=colours,
+            )
+            for name, colours in zip(names, _colours([of["solvers"][name] for name in names]), strict=True)
+        ]
 
     def pages(self) -> Iterator[tuple[str, str]]:
         """Path from the root of the site, and content, of every page."""
         yield self._page("index.html", "index.html", **self._overview())
         yield self._page("reproduce/index.html", "reproductions.html", titles=self.reproductions, leaderboard=True)
-        yield self._page("failures.html", "failures.html", runs=[run for t in self.tracks for run in t.failed])
+        failed = [run for t in self.tracks for run in t.failed]
+        refusals = [row for t in self.tracks for division in t.divisions for row in division.refusals()]
+        yield self._page("failures.html", "failures.html", runs=failed, refusals=refusals)
         limits = {
             "resamples": RESAMPLES,
             "fewest": FEWEST_RESAMPLED,
@@ -129,16 +234,20 @@ class Site:
         for track in self.tracks:
             yield self._page(page_of("tracks", track.name), "track.html", **self._track(track))
             by_solver = grouped(track.runs, "solver")
-            for method in (*track.ranking, *track.methods):
-                path = page_of("solvers", track.name, method["solver"])
-                yield self._page(path, "solver.html", **self._solver(track, method, by_solver[method["solver"]]))
-            of_track = (track.runs, track.notes, track.contradictions, track.published)
-            runs, notes, wrong, elsewhere = (grouped(x, "instance") for x in of_track)
-            for instance in track.instances:
-                name = instance["instance"]
-                content = self._instance(track, instance, runs[name])
-                remarks = {"notes": notes[name], "contradictions": wrong[name], "others": elsewhere[name]}
-                yield self._page(page_of("instances", track.name, name), "instance.html", **content, **remarks)
+            for name, method in (track.solvers | track.methods).items():
+                path = page_of("solvers", track.name, name)
+                yield self._page(path, "solver.html", **self._solver(track, method, by_solver[name]))
+            for division in track.divisions:
+                yield from self._instances(track, division)
+
+    def _instances(self, track: Track, division: Division) -> Iterator[tuple[str, str]]:
+        parts = (division.runs, track.notes, track.contradictions, division.published)
+        runs, notes, wrong, elsewhere = (grouped(x, "instance") for x in parts)
+        for instance in division.instances:
+            name = instance["instance"]
+            content = self._instance(division, instance, runs[name]) | {"track": track}
+            remarks = {"notes": notes[name], "contradictions": wrong[name], "others": elsewhere[name]}
+            yield self._page(page_of("instances", track.name, name), "instance.html", **content, **remarks)
 
     def _page(self, path: str, template: str, **content: Any) -> tuple[str, str]:
         root = "../" * path.count("/")
@@ -149,7 +258,7 @@ class Site:
     def _overview(self) -> Row:
         return {
             "panels": [
-                (track, self._verdict(track), self._ranking_chart(track, "", FEW_ROWS, charts.HALF))
+                (track, [self._front(division, "", FEW_ROWS, charts.HALF) for division in track.divisions])
                 for track in self.tracks
             ],
             "machines": self._machines(),
@@ -181,13 +290,22 @@ class Site:
         )
         return {row["track"]: row for row in of_track.iter_rows(named=True)}
 
+    def _front(self, division: Division, root: str, most: int, wide: int) -> Row:
+        """What is said of a division first."""
+        return {
+            "division": division,
+            "verdict": self._verdict(division),
+            "ranking_chart": self._ranking_chart(division, root, most, wide),
+        }
+
     @staticmethod
-    def _verdict(track: Track) -> Row | None:
+    def _verdict(division: Division) -> Row | None:
         """Who leads, by how much, and how sure that is; None without a solver that scored."""
-        if not track.ranking or track.ranking[0]["score_sum"] == 0:
+        ranking = division.ranking
+        if not ranking or ranking[0]["score_sum"] == 0:
             return None
-        leaders = [row for row in track.ranking if row["rank"] == 1]
-        second = next(iter(track.ranking[len(leaders) :]), None)
+        leaders = [row for row in ranking if row["rank"] == 1]
+        second = next(iter(ranking[len(leaders) :]), None)
         return {
             "leaders": [row["solver"] for row in leaders],
             "first": leaders[0],
@@ -196,19 +314,19 @@ class Site:
         }
 
     @staticmethod
-    def _ranking_chart(track: Track, root: str, most: int, wide: int) -> Markup:
+    def _ranking_chart(division: Division, root: str, most: int, wide: int) -> Markup:
         bars = [
             Bar(
                 name=row["solver"],
-                href=root + page_of("solvers", track.name, row["solver"]),
+                href=root + page_of("solvers", division.track, row["solver"]),
                 value=row["score_sum"] / row["instances"],
                 floor=row["certified_sum"] / row["instances"] if row["certified_instances"] else None,
                 words=points(row["score_sum"], 2),
                 title=f"{row['solver']}: {points(row['score_sum'], 2)} of {row['instances']} points, "
                 f"{points(row['certified_sum'], 2)} of them certified",
-                style=track.colours[row["solver"]],
+                style=division.colours[row["solver"]],
             )
-            for row in track.ranking[:most]
+            for row in division.ranking[:most]
         ]
         axis = "mean score: best known cost / cost"
         return charts.responsive(lambda width: charts.ranking(bars, width, axis), wide)
@@ -216,28 +334,35 @@ class Site:
     # ------------------------------------------------------------ pages of a track
 
     def _track(self, track: Track) -> Row:
+        parts = [self._division(division) for division in track.divisions]
+        return {"track": track, "parts_of_track": parts, "failures": _counts(track.failed)}
+
+    def _division(self, division: Division) -> Row:
         cells = self.by_cell
         matrix = [
-            (instance, [cells.get((track.name, s["solver"], instance["checksum"])) for s in track.ranking])
-            for instance in track.instances
+            (instance, [cells.get((division.track, s["solver"], instance["checksum"])) for s in division.ranking])
+            for instance in division.instances
         ]
-        beside = others.beside(track.instances, grouped(track.published, "instance"), grouped(track.runs, "instance"))
-        return {
-            "track": track,
-            "verdict": self._verdict(track),
-            "ranking_chart": self._ranking_chart(track, "../", MOST_ROWS, charts.WIDE),
-            "profile": self._profile(track),
-            "anytime": self._anytime(track),
+        of_each = grouped(division.published, "instance"), grouped(division.runs, "instance")
+        beside = others.beside(division.instances, *of_each)
+        return self._front(division, "../", MOST_ROWS, charts.WIDE) | {
+            "profile": self._profile(division),
+            "anytime": self._anytime(division),
             "matrix": matrix,
-            "others": others.summary(track.published),
+            "others": others.summary(division.published),
             "others_matrix": beside,
-            "others_chart": others.chart(track, beside),
-            "failures": _counts(track.failed),
+            "others_chart": others.chart(division, beside),
         }
 
-    def _curves(self, track: Track, frame: pl.DataFrame, x: str, y: str, until: float, words: str) -> list[Curve]:
+    @staticmethod
+    def _of(frame: pl.DataFrame, division: Division) -> pl.DataFrame:
+        """The rows of a division."""
+        return frame.filter((pl.col("track") == division.track) & (pl.col("division") == division.name))
+
+    @staticmethod
+    def _curves(division: Division, frame: pl.DataFrame, x: str, y: str, until: float, words: str) -> list[Curve]:
         """A curve a solver, in the order of the ranking."""
-        rows = grouped(frame.filter(pl.col("track") == track.name).iter_rows(named=True), "solver")
+        rows = grouped(frame.iter_rows(named=True), "solver")
         return [
             Curve(
                 title=words.format(solver=name),
@@ -246,29 +371,28 @@ class Site:
                 style=style,
                 label=name if style != "s0" else "",
             )
-            for name, style in track.colours.items()
+            for name, style in division.colours.items()
             if name in rows
         ]
 
-    def _profile(self, track: Track) -> Markup | None:
-        frame = self.tables.profiles.with_columns(gap=pl.col("ratio") - 1)
-        reached = frame.filter(pl.col("track") == track.name)["gap"]
-        if reached.is_empty():
+    def _profile(self, division: Division) -> Markup | None:
+        frame = self._of(self.tables.profiles, division).with_columns(gap=pl.col("ratio") - 1)
+        if frame.is_empty():
             return None
-        far = min(max(float(reached.max() or 0) * 1.2, 0.01), PROFILE_LIMIT)  # type: ignore[arg-type]
+        far = min(max(float(frame["gap"].max() or 0) * 1.2, 0.01), PROFILE_LIMIT)  # type: ignore[arg-type]
         near = frame.filter(pl.col("gap") <= far)
-        lines = self._curves(track, near, "gap", "share", far, "{solver}: share of instances within a cost")
+        lines = self._curves(division, near, "gap", "share", far, "{solver}: share of instances within a cost")
         x = charts.gaps(0.0, far)
         return charts.figure(
             lines, x, _fractions(), ("cost above the best known", "share of instances"), wide=charts.HALF
         )
 
-    def _anytime(self, track: Track) -> Markup | None:
-        frame = self.tables.anytime.filter(pl.col("track") == track.name)
+    def _anytime(self, division: Division) -> Markup | None:
+        frame = self._of(self.tables.anytime, division)
         if frame.is_empty():
             return None
-        times = _times(frame["time_s"].to_list(), max(run["timeout_s"] for run in track.runs))
-        lines = self._curves(track, frame, "time_s", "score", times.high, "{solver}: mean score over time")
+        times = _times(frame["time_s"].to_list(), max(run["timeout_s"] for run in division.runs))
+        lines = self._curves(division, frame, "time_s", "score", times.high, "{solver}: mean score over time")
         return charts.figure(
             lines, times, _fractions(), ("time since the start", "mean score so far"), wide=charts.HALF
         )
@@ -276,50 +400,56 @@ class Site:
     # ------------------------------------------------------------ pages of a solver and of an instance
 
     def _solver(self, track: Track, method: Row, runs: Sequence[Row]) -> Row:
-        cells = [self.by_cell.get((track.name, method["solver"], i["checksum"])) for i in track.instances]
-        bars = [self._cell_bar(track, method, cell) for cell in cells if cell is not None]
-        few = len(bars) <= MOST_ROWS  # the table below says it all
-        score = "bound_score" if "bound_sum" in method else "score"
-        axis = "lower bound / best known cost" if score == "bound_score" else "best known cost / cost"
+        name = method["solver"]
+        cells = [
+            (d, i, self.by_cell.get((track.name, name, i["checksum"]))) for d in track.divisions for i in d.instances
+        ]
+        bars = [self._cell_bar(d, cell) for d, _, cell in cells if cell is not None and d.places(name)]
+        few = 0 < len(bars) <= MOST_ROWS  # the table below says it all
+        axis = "lower bound / best known cost" if method["kind"] == "bound" else "best known cost / cost"
         return {
             "track": track,
             "method": method,
-            "kind": "bound" if score == "bound_score" else "solver",
+            "places": [(division, row) for division in track.divisions for row in division.places(name)],
+            "declined": [d for d in track.divisions if any(row["solver"] == name for row in d.declined)],
             "runs": sorted(runs, key=lambda run: (run["instance"], run["seed"])),
             "ways": _ways(runs),
             "chart": charts.responsive(lambda width: charts.ranking(bars, width, axis)) if few else None,
-            "contradictions": [c for c in track.contradictions if c["solver"] == method["solver"]],
-            "absent": [i["instance"] for i, cell in zip(track.instances, cells, strict=True) if cell is None],
+            "contradictions": [c for c in track.contradictions if c["solver"] == name],
+            "absent": [instance["instance"] for _, instance, cell in cells if cell is None],
         }
 
     @staticmethod
-    def _cell_bar(track: Track, method: Row, cell: Row) -> Bar:
-        bound = "bound_sum" in method
+    def _cell_bar(division: Division, cell: Row) -> Bar:
+        bound = cell["kind"] == "bound"
         value, floor = (cell["bound_score"], None) if bound else (cell["score"], cell["certified"])
         return Bar(
             name=cell["instance"],
-            href="../../" + page_of("instances", track.name, cell["instance"]),
+            href="../../" + page_of("instances", division.track, cell["instance"]),
             value=value,
             floor=floor,
             words=points(value),
             title=f"{cell['instance']}: {points(value)}" + (f", certified {points(floor)}" if floor else ""),
-            style=track.colours.get(method["solver"], "s0"),
+            style=division.colours.get(cell["solver"], "s0"),
         )
 
-    def _instance(self, track: Track, instance: Row, runs: Sequence[Row]) -> Row:
+    def _instance(self, division: Division, instance: Row, runs: Sequence[Row]) -> Row:
         published = json.loads(instance["published"])
+        picture = self.pictures.get(instance["checksum"])
         return {
-            "track": track,
+            "division": division,
+            "picture": picture,
+            "drawing": None if picture is None else splits.draw(picture),
             "instance": instance,
             "summary": {k: v for k, v in json.loads(instance["summary"]).items() if k not in ("track", "name")},
             "published": {k: v for k, v in published.items() if v not in (None, "")},
             "solvers": [run for run in runs if run["kind"] == "solver"],
             "bounds": [run for run in runs if run["lower_bound"] is not None],
             "silent": [r for r in runs if r["kind"] == "bound" and r["lower_bound"] is None],
-            "chart": self._convergence(track, instance, published, runs),
+            "chart": self._convergence(division, instance, published, runs),
         }
 
-    def _convergence(self, track: Track, instance: Row, published: Row, runs: Sequence[Row]) -> Markup | None:
+    def _convergence(self, division: Division, instance: Row, published: Row, runs: Sequence[Row]) -> Markup | None:
         """Incumbents from above and trusted bounds from below over time, relative to the best cost if there is one."""
         best = instance["best_cost_float"]
         relative = best is not None and best > 0
@@ -333,8 +463,8 @@ class Site:
         if not times:
             return None
         x = _times(times, max(run["timeout_s"] for run in runs))
-        lines = _run_curves(track, runs, self.found, place, x.high, bounds=False)
-        lines += _run_curves(track, trusted, self.proved, place, x.high, bounds=True)
+        lines = _run_curves(division, runs, self.found, place, x.high, bounds=False)
+        lines += _run_curves(division, trusted, self.proved, place, x.high, bounds=True)
         rules = [
             Rule(place(float(published[key])), f"published {words}", f"published {words}: {exact(str(published[key]))}")
             for key, words in (("best_cost", "best"), ("lower_bound", "bound"))
@@ -349,6 +479,23 @@ class Site:
 
 
 # ---------------------------------------------------------------- parts of charts
+
+
+def _colours(rankings: Iterable[Sequence[Row]]) -> list[dict[str, str]]:
+    """Colours of the solvers of each ranking, for its first ones; what a solver had before it keeps if it is free."""
+    known: dict[str, int] = {}
+    colours = []
+    for ranking in rankings:
+        first = [row["solver"] for row in ranking[: charts.COLOURS]]
+        own: dict[str, int] = {}
+        for name in first:
+            if name in known and known[name] not in own.values():
+                own[name] = known[name]
+        free = iter([colour for colour in range(1, charts.COLOURS + 1) if colour not in own.values()])
+        own |= {name: next(free) for name in first if name not in own}
+        known = own | known
+        colours.append({row["solver"]: f"s{own.get(row['solver'], 0)}" for row in ranking})
+    return colours
 
 
 def _counts(failed: Iterable[Row]) -> list[tuple[str, int]]:
@@ -386,7 +533,7 @@ def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool) -> c
 
 
 def _run_curves(
-    track: Track, runs: Sequence[Row], reports: Mapping[str, Any], place: Any, until: float, *, bounds: bool
+    division: Division, runs: Sequence[Row], reports: Mapping[str, Any], place: Any, until: float, *, bounds: bool
 ) -> list[Curve]:
     """A curve a run, best first as the runs are; the first of each method carries its name."""
     lines: list[Curve] = []
@@ -395,7 +542,7 @@ def _run_curves(
         reported = reports[run["id"]]
         if not reported:
             continue
-        solver, style = run["solver"], track.colours.get(run["solver"], "s0")
+        solver, style = run["solver"], division.colours.get(run["solver"], "s0")
         last = exact(run["lower_bound"] if bounds else run["cost"])
         what = "lower bound" if bounds else "cost"
         name = f"{solver} bound" if bounds and run["kind"] == "solver" else solver

@@ -12,8 +12,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Strips, Table
-from leaderboard import charts, others
+from harness.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Split, Strips, Table
+from leaderboard import charts, others, splits
 from leaderboard.build import MARKER, REPRODUCE, InputError, check, furnish, reproductions, unwritable
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
 from leaderboard.pages import environment
@@ -123,6 +123,8 @@ def figures(pictures: Sequence[Picture]) -> list[tuple[Picture, Markup]]:
 
 
 def _drawing(picture: Picture, wide: int) -> Markup:
+    if isinstance(picture, Split):
+        return splits.draw(picture, wide)
     if isinstance(picture, Ladder):
         return ladder(picture, wide)
     if isinstance(picture, Bars):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from instances.graph import Graph, Index
+from instances.graph import Graph, Index, csr, find_cycle
 from instances.pipeline import Instance
 from instances.scheduling import Instance as System
 
@@ -569,38 +570,154 @@ class Devices:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that `split_ideals` takes for an ideal, beside those for its links."""
+        """Bytes that `IdealSplitter.plain` takes for an ideal, beside those for its links."""
         return 12 * (self.accelerators + 1) * (self.cpus + 1) + 16
 
 
 @dataclass(frozen=True)
-class IdealSplit:
-    """A chain of ideals, each one's nodes without those of the next one on a device of their own.
+class Sharing:
+    """What loads are made of beyond their sums (Tarnawski et al. 2020, Appendix H).
 
-    ``cost``    the greatest load of a device
-    ``device``  shape (n,), int32: accelerators 0, 1, ..., then CPUs
-    ``pairs``   pairs of ideals that were looked at
+    ``maker``      shape (nets,), int32: the node that makes each net's tensor
+    ``overlap``    "none", "half" or "full"
+    ``bandwidth``  size per time at which the devices of a stage synchronise; 0 if a stage has one
+    """
+
+    maker: Index
+    overlap: str
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """So many clusters of as many accelerators as `Devices` has, and one of ``rest``, if that is not 0."""
+
+    equal: int
+    rest: int
+    slowdown: float
+
+
+@dataclass(frozen=True)
+class IdealSplit:
+    """A chain of ideals, each one's nodes without those of the next one on a stage of their own.
+
+    ``cost``      the greatest load
+    ``device``    shape (n,), int32: accelerators 0, 1, ..., then CPUs; the first one of a node's stage
+    ``replicas``  shape (n,), int32: devices of a node's stage
+    ``pairs``     pairs of ideals that were looked at
     """
 
     cost: float
     device: Index
+    replicas: Index
     pairs: int
 
 
-def split_ideals(devices: Devices, ideals: Ideals, limit: float, relief: Floats, stop: Index) -> IdealSplit | None:
-    """The best split whose loads are below ``limit``; None if there is none, or if stopped.
+class IdealSplitter:
+    """The best splits of a graph along chains of its ideals; see ``ideals_split.h`` and ``ideals_stages.h``.
 
-    ``relief``  shape (cpus + 1,): the accelerator time of all supported nodes that 0, 1, ... CPUs can take over at
-                most with loads below the limit
-    ``stop``    shape (1,), int32: ends the search soon after another thread makes it 1
+    ``stop``    shape (1,), int32: ends a search soon after another thread makes it 1
     """
-    n, rows = len(devices.size), (devices.accelerators + 1) * (devices.cpus + 1)
-    struct, _columns = _struct_of(devices)  # which have to stay alive
-    best, cost, device, pairs = np.empty(rows * len(ideals)), np.empty(1), np.empty(n, np.int32), ffi.new("int64_t *")
+
+    def __init__(self, devices: Devices, ideals: Ideals, stop: Index) -> None:
+        self._struct, self._columns = _struct_of(devices)  # of which the latter have to stay alive
+        self._devices, self._ideals, self._stop = devices, ideals, _shaped(stop, (1,))
+        self._rows = (devices.accelerators + 1) * (devices.cpus + 1) * len(ideals)
+
+    def plain(self, limit: float, relief: Floats) -> IdealSplit | None:
+        """The best split whose loads are below ``limit``; None if there is none, or if stopped.
+
+        ``relief``  shape (cpus + 1,): the accelerator time of all supported nodes that 0, 1, ... CPUs can take over at
+                    most with loads below the limit
+        """
+        return self._split(lib.shard_split_ideals, (), limit, relief, (), ())
+
+    def shared(self, sharing: Sharing, limit: float, relief: Floats) -> IdealSplit | None:
+        """The same with loads as ``sharing`` has them."""
+        replicas = np.ones(len(self._devices.size), dtype=np.int32)
+        share = np.empty(self._rows if sharing.bandwidth else 0, dtype=np.int32)
+        struct, _maker = self._sharing(sharing)
+        found = self._split(lib.shard_split_stages, (struct,), limit, relief, (_out(share),), (_out(replicas),))
+        return None if found is None else dataclasses.replace(found, replicas=replicas)
+
+    def clustered(self, sharing: Sharing, clusters: Clusters, limit: float, relief: Floats) -> IdealSplit | None:
+        """The same with each cluster on a part of the chain, its devices numbered one after the other."""
+        outer = np.empty(len(self._ideals) * (self._devices.cpus + 1) * (clusters.equal + 1) * 2)
+        struct, _maker = self._sharing(sharing)
+        given = struct, ffi.new("struct shard_clusters *", dataclasses.astuple(clusters))
+        return self._split(lib.shard_split_clusters, given, limit, relief, (_out(outer),), ())
+
+    def _sharing(self, sharing: Sharing) -> tuple[Any, Any]:
+        overlap = getattr(lib, f"SHARD_OVERLAP_{sharing.overlap.upper()}")
+        maker = _in(_shaped(sharing.maker, (len(self._devices.nets.cost),)))
+        return ffi.new("struct shard_sharing *", (maker, overlap, sharing.bandwidth)), maker
+
+    def _split(
+        self, kernel: Any, given: tuple[Any, ...], limit: float, relief: Floats, scratch: Any, more: Any
+    ) -> IdealSplit | None:
+        devices, ideals = self._devices, self._ideals
+        best, cost, device = np.empty(self._rows), np.empty(1), np.empty(len(devices.size), np.int32)
+        pairs, relief = ffi.new("int64_t *"), _floats(relief, (devices.cpus + 1,))
+        links = len(ideals), _in(ideals.start), _in(ideals.node), _in(ideals.less)
+        found = _out(cost), _out(device), *more, pairs
+        _check(kernel(self._struct, *given, *links, limit, _in(relief), _in(self._stop), _out(best), *scratch, *found))
+        if not math.isfinite(cost[0]):
+            return None
+        return IdealSplit(float(cost[0]), device, np.ones_like(device), pairs[0])
+
+
+@dataclass(frozen=True, eq=False)
+class IdealTasks:
+    """What is scheduled along chains of ideals: nodes on CPUs and sets of nodes on accelerators.
+
+    ``accelerators``      each takes one set of whole units; -1: any number of sets, of any nodes
+    ``memory``            that the units of the nodes of a set fit
+    ``accelerator_time``  shape (n,): infinite where not supported; ``cpu_time``: infinite where there are no CPUs
+    ``tail``              shape (n,): from when a node begins to when all end, at least
+    ``unit``              shape (n,), int32: the unit of each node; ``size``: shape (units,)
+    ``transfer``          shape (tensors,): time to move each
+    ``made``              shape (n + 1,), int64: node v makes the tensors ``made[v]`` to ``made[v + 1] - 1``
+    ``reader_start``      shape (tensors + 1,), int64: the nodes ``reader[reader_start[t]:reader_start[t + 1]]``, int32,
+                          read tensor t, none twice, nor its maker
+    """
+
+    accelerators: int
+    memory: float
+    accelerator_time: Floats
+    cpu_time: Floats
+    tail: Floats
+    unit: Index
+    size: Floats
+    transfer: Floats
+    made: Longs
+    reader_start: Longs
+    reader: Index
+
+
+def schedule_ideals(
+    graph: Graph, tasks: IdealTasks, ideals: Ideals, limit: float, most: int, stop: Index
+) -> tuple[float, Index]:
+    """When the first schedule along a chain of ideals ends, and the set of each node, shape (n,), -1 on CPUs.
+
+    Infinite if none ends before ``limit``, NaN if ``stop``, shape (1,), int32, has ended it; MemoryError beyond
+    ``most`` bytes. See ``ideals_schedule.h``.
+    """
+    owner = np.repeat(np.arange(len(tasks.transfer), dtype=np.int32), np.diff(tasks.reader_start))
+    columns: list[NDArray[Any]] = [
+        *(tasks.accelerator_time, tasks.cpu_time, tasks.tail, tasks.unit),
+        np.bincount(tasks.unit, minlength=len(tasks.size)).astype(np.int32),
+        *(tasks.size, tasks.transfer, tasks.made, *csr(graph.nodes, tasks.reader, owner)),
+        *(tasks.reader_start, tasks.reader),
+    ]
+    edges = [_in(column) for column in (*graph.out_csr, *graph.in_csr)]
+    order = ffi.new("struct shard_order *", (graph.nodes, *edges))
+    scalars = len(tasks.transfer), len(tasks.size), tasks.accelerators, tasks.memory
+    struct = ffi.new("struct shard_tasks *", (*scalars, *[_in(column) for column in columns]))
+    end, chosen = np.empty(1), np.full(graph.nodes, -1, dtype=np.int32)
     links = len(ideals), _in(ideals.start), _in(ideals.node), _in(ideals.less)
-    given = limit, _in(_floats(relief, (devices.cpus + 1,))), _in(_shaped(stop, (1,)))
-    _check(lib.shard_split_ideals(struct, *links, *given, _out(best), _out(cost), _out(device), pairs))
-    return IdealSplit(float(cost[0]), device, pairs[0]) if math.isfinite(cost[0]) else None
+    found = _out(end), _out(chosen)
+    _check(lib.shard_schedule_ideals(order, struct, *links, limit, most, _in(_shaped(stop, (1,))), *found))
+    return float(end[0]), chosen
 
 
 @dataclass(frozen=True)
@@ -620,40 +737,105 @@ class Cooling:
     squared: bool
 
 
-class Placing:
-    """A placement of any shape that searches change; every call releases the interpreter lock. See ``placing.h``.
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """How times of devices become loads, and whether devices follow one another; see ``placing.h``.
 
-    ``device``  shape (n,), int32: where it is now; accelerators 0, 1, ..., then CPUs
-    ``best``    shape (n,), int32: the best placement so far, and ``cost`` its greatest load, infinite at first
-    ``load``    shape (accelerators + cpus,): of each device, by ``device``, after `anneal`
+    ``overlap``    0, 1 or 2: none, half, full
+    ``cluster``    accelerators of a cluster; 0: all
+    ``slowdown``   what transfers between clusters take longer, at least 1
+    ``maker``      shape (nets,), int32: the node that makes each net; all -1 if it does not matter who does
+    ``passed``     shape (nets,), int32: 1 of the backward pass, else 0; None if loads are of both passes
+    ``backward``   what nodes take for the backward pass on accelerators, and on CPUs, each of shape (n,), float64; None
+                   if loads are of both passes
+    ``order``      nodes with an edge between them are on one device, or on one and a later one; None: no matter
     """
 
-    def __init__(self, devices: Devices, device: Index, seed: int) -> None:
-        """Begin with a placement that supports and memories allow; ``seed``, 0 to 2^64 - 1, is of random numbers."""
+    overlap: int
+    cluster: int
+    slowdown: float
+    maker: Index
+    passed: Index | None = None
+    backward: tuple[Floats, Floats] | None = None
+    order: Graph | None = None
+
+    @property
+    def passes(self) -> int:
+        """Loads of a device."""
+        return 1 if self.backward is None else 2
+
+
+class Placing:
+    """A placement that searches change; every call releases the interpreter lock. See ``placing.h``.
+
+    ``device``  shape (n,), int32: where it is now; accelerators 0, 1, ..., then CPUs
+    ``best``    shape (n,), int32: the best placement so far, and ``cost`` the sum of its greatest loads, infinite at
+                first
+    ``load``    shape (accelerators + cpus, passes): of each device, by ``device``, after `anneal`
+    """
+
+    def __init__(self, devices: Devices, rules: Rules, device: Index, seed: int) -> None:
+        """Begin with a placement that supports, memories and order allow.
+
+        ``seed``, 0 to 2^64 - 1, is of random numbers.
+        """
         count, n = devices.accelerators + devices.cpus, len(devices.size)
         if n and not 0 <= device.min() <= device.max() < count:
             raise ValueError(f"expected devices 0 to {count - 1}")
         self.device, self.best = _shaped(device, (n,)).astype(np.int32), np.zeros(n, dtype=np.int32)
-        self.cost, self.load = math.inf, np.zeros(count)
+        self.cost, self.load = math.inf, np.zeros((count, rules.passes))
         self._struct, self._columns = _struct_of(devices)
+        self._rules, self._more_columns = _struct_of_rules(devices, rules)
+        self._rank = _ranks(count, self.device, rules.order)
         self._random = np.array([seed], dtype=np.uint64)
 
     def anneal(self, cooling: Cooling) -> None:
         """Try so many moves of nodes, alone or together, and swaps."""
         options, cost = ffi.new("struct shard_cooling *", dataclasses.astuple(cooling)), ffi.new("double *", self.cost)
-        columns = _out(self._random), _out(self.device), _out(self.best), cost, _out(self.load)
-        _check(lib.shard_place(self._struct, options, *columns))
+        columns = _out(self._random), _out(self._rank), _out(self.device), _out(self.best), cost, _out(self.load)
+        _check(lib.shard_place(self._struct, self._rules, options, *columns))
         self.cost = cost[0]
+
+    def weigh(self) -> None:
+        """Take the placement for the best one if it is better."""
+        self.anneal(Cooling(moves=0, hot=1.0, cold=1.0, margin=0.0, squared=False))
 
     def descend(self, steps: int) -> bool:
         """Make at most so many of the best moves of a node between accelerators; whether it has made them all.
 
-        The placement is taken for the best one.
+        The placement is taken for the best one. For rules of one pass without clusters and order, else ValueError.
         """
+        if self._rules.passes > 1 or self._rules.cluster or self._rules.ordered:
+            raise ValueError("expected rules of one pass without clusters and order")
         cost, made = ffi.new("double *"), ffi.new("int64_t *")
-        _check(lib.shard_descend(self._struct, steps, _out(self.device), cost, made))
+        _check(lib.shard_descend(self._struct, self._rules, steps, _out(self.device), cost, made))
         self.cost, self.best = cost[0], self.device.copy()
         return bool(made[0] == steps)
+
+
+def _ranks(count: int, device: Index, order: Graph | None) -> Index:
+    """Places of devices that follow one another as edges do, shape (count,), int32; ValueError if none do."""
+    rank = np.arange(count, dtype=np.int32)
+    if order is not None:
+        ends = np.unique(np.column_stack([device[order.tail], device[order.head]]), axis=0)
+        ends = ends[ends[:, 0] != ends[:, 1]]
+        if find_cycle(count, *ends.T):
+            raise ValueError("expected devices that follow one another")
+        rank[Graph(count, *ends.T).topological_order] = np.arange(count)
+    return rank
+
+
+def _struct_of_rules(devices: Devices, rules: Rules) -> tuple[Any, list[Any]]:
+    """Rules as the core sees them, and what has to stay alive as long as that."""
+    n, nets = len(devices.size), len(devices.nets.cost)
+    passed = np.zeros(nets, dtype=np.int32) if rules.passed is None else rules.passed
+    backward = rules.backward or (np.zeros(0), np.zeros(0))
+    order = rules.order or Graph(n, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+    columns = [_shaped(rules.maker, (nets,)), _shaped(passed, (nets,)), *backward, *order.out_csr, *order.in_csr]
+    pointers = [_in(column) for column in columns]
+    loads = rules.overlap, rules.passes, rules.cluster, rules.slowdown
+    ordered = int(rules.order is not None)
+    return ffi.new("struct shard_rules *", (*loads, *pointers[:4], ordered, *pointers[4:])), pointers
 
 
 @dataclass(frozen=True)
@@ -806,6 +988,175 @@ def _struct_of(devices: Devices) -> tuple[Any, list[Any]]:
     pointers = [_in(column) for column in columns]
     sizes = (n, len(nets.cost), devices.accelerators, devices.cpus)
     return ffi.new("struct shard_devices *", (*sizes, devices.memory, *pointers)), pointers
+
+
+def anchor(nets: Nets, cost: Longs, work: Longs, floor: int, stop: Index) -> Longs:
+    """What the cheapest set with each node costs, shape (n,), where that is more than ``floor``; else 0.
+
+    A set costs the ``work`` of its nodes, shape (n,), int64, -1 where no set may have the node, and the ``cost``, shape
+    (nets,), int64, of each net of which it has some nodes and not all, instead of ``nets.cost``; all together at most
+    2^50. ``stop``, shape (1,), int32, ends the search soon after another thread makes it 1: what is not known then is
+    0. See ``anchor.h``.
+    """
+    n, columns = len(work), (nets.start, nets.of, nets.members, _shaped(cost, (len(nets.cost),)), work)
+    pointers = [_in(column) for column in columns]
+    graph, cuts = ffi.new("struct shard_hypergraph *", (n, len(nets.cost), *pointers)), ffi.new("int64_t *")
+    least = np.zeros(n, dtype=np.int64)
+    _check(lib.shard_anchor(graph, floor, _in(_shaped(stop, (1,))), _out(least), cuts))
+    return least
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What calls of accelerators and a pool of CPUs are to do; see ``struct shard_workload`` in ``invoking.h``.
+
+    ``many``              whether an accelerator has any number of calls, or one, or one of either pass
+    ``memory``            of each of the ``accelerators``
+    ``fee``               added to the latency for every node of the pool
+    ``graph``             n nodes, each waits for those before it
+    ``unit``              shape (n,): nodes of a number, 0 to u - 1, share a device
+    ``backward``          shape (n,), bool
+    ``accelerator_time``  shape (n,); infinite for all nodes of a unit that must be in the pool
+    ``cpu_time``          shape (n,)
+    ``size``              shape (u,)
+    ``maker``             shape (nets,), ascending: the node that makes each net
+    ``transfer``          shape (nets,): time to move each
+    ``net, reader``       shape (pins,): a node that reads a net, by nets
+    """
+
+    many: bool
+    accelerators: int
+    memory: float
+    fee: float
+    graph: Graph
+    unit: Longs
+    backward: NDArray[np.bool_]
+    accelerator_time: Floats
+    cpu_time: Floats
+    size: Floats
+    maker: Longs
+    transfer: Floats
+    net: Longs
+    reader: Index
+
+    @property
+    def calls(self) -> int:
+        """Most calls at a time."""
+        return self.graph.nodes + 1 if self.many else 2 * self.accelerators
+
+    @cached_property
+    def ahead(self) -> Floats:
+        """Shape (n,): least time from when each node can begin to the end of all."""
+        start, head = (column.tolist() for column in self.graph.out_csr)
+        least = np.minimum(self.accelerator_time, self.cpu_time).tolist()
+        for v in self.graph.topological_order[::-1].tolist():
+            least[v] += max((least[w] for w in head[start[v] : start[v + 1]]), default=0.0)
+        return np.array(least) * (1 - 1e-12)  # sums of another order may be less
+
+    @cached_property
+    def core(self) -> tuple[Any, list[Any]]:
+        """These tasks as the core sees them, and what has to stay alive as long as that."""
+        n, units, nets = self.graph.nodes, len(self.size), len(self.transfer)
+        columns: list[NDArray[Any]] = [
+            self.unit.astype(np.int32),
+            self.backward.astype(np.int32),
+            *(_floats(column, (n,)) for column in (self.accelerator_time, self.cpu_time, self.ahead)),
+            *self.graph.in_csr,
+            *self.graph.out_csr,
+            csr(n, self.maker, self.maker)[0],
+            _floats(self.transfer, (nets,)),
+            *csr(nets, self.net, self.reader),
+            *csr(n, self.reader, self.net.astype(np.int32)),
+            _floats(self.size, (units,)),
+            *csr(units, self.unit, np.arange(n, dtype=np.int32)),
+        ]
+        pointers = [_in(column) for column in columns]
+        sizes = n, units, nets, self.accelerators, self.calls, self.many, self.memory, self.fee
+        return ffi.new("struct shard_workload *", (*sizes, *pointers)), pointers
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """A placement for `Tasks`; see ``struct shard_invocation`` in ``invoking.h``.
+
+    ``call``   shape (n,), int32: the call of each node, -1 in the pool
+    ``owner``  shape (calls,), int32: the accelerator of each call
+    ``delay``  shape (calls,): of calls that wait for an accelerator that goes first which is ready soonest, this added
+    ``mixed``  shape (accelerators,), int32: whether both passes are in one call, where there are not many
+    """
+
+    call: Index
+    owner: Index
+    delay: Floats
+    mixed: Index
+
+    def copy(self) -> Invocation:
+        """The same in other arrays."""
+        return Invocation(*(column.copy() for column in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When what a placement has ends.
+
+    ``cost``    latency and fees
+    ``finish``  shape (n,)
+    ``turn``    shape (n,), int32: the place of each node's call in the order in which calls begin, -1 in the pool
+    """
+
+    cost: float
+    finish: Floats
+    turn: Index
+
+
+@dataclass(frozen=True)
+class Chill:
+    """How to anneal a placement for latency; the energy is the latency, and the mean end of the nodes with a weight.
+
+    ``moves``      moves to try
+    ``hot, cold``  temperatures at the first and at the last move, in the unit of times, > 0
+    ``calm``       weight of the mean end, at least 0
+    """
+
+    moves: int
+    hot: float
+    cold: float
+    calm: float
+
+
+class Invoking:
+    """A placement whose latency moves lessen; every call releases the interpreter lock. See ``invoking.h``.
+
+    ``now``   where it is now
+    ``best``  the best placement so far, and ``cost`` its latency and fees, infinite at first
+    """
+
+    def __init__(self, tasks: Tasks, now: Invocation, seed: int) -> None:
+        """Begin with a placement that memories allow; ``seed``, 0 to 2^64 - 1, is of random numbers."""
+        self.now, self.best, self.cost = now.copy(), now.copy(), math.inf
+        self._tasks, self._random = tasks, np.array([seed], dtype=np.uint64)
+
+    def anneal(self, chill: Chill) -> None:
+        """Try so many moves of nodes, alone or together, and of calls."""
+        options, cost = ffi.new("struct shard_chill *", dataclasses.astuple(chill)), ffi.new("double *", self.cost)
+        placements = _invocation_of(self.now), _invocation_of(self.best)
+        _check(lib.shard_invoke(self._tasks.core[0], options, _out(self._random), *placements, cost))
+        self.cost = cost[0]
+
+
+def schedule(tasks: Tasks, placement: Invocation) -> Schedule | None:
+    """When everything ends; None if calls wait for one another."""
+    n = tasks.graph.nodes
+    finish, turn, cost = np.zeros(n), np.zeros(n, dtype=np.int32), np.zeros(1)
+    status = lib.shard_schedule(tasks.core[0], _invocation_of(placement), _out(finish), _out(turn), _out(cost))
+    if status == lib.SHARD_CYCLE:
+        return None
+    _check(status)
+    return Schedule(float(cost[0]), finish, turn)
+
+
+def _invocation_of(placement: Invocation) -> Any:
+    return ffi.new("struct shard_invocation *", [_out(column) for column in vars(placement).values()])
 
 
 def _filled(count: Longs) -> Longs:

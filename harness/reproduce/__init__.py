@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -58,7 +58,10 @@ def options(defaults: Any) -> dict[str, Option]:
 
 @dataclass(frozen=True)
 class Cell:
-    """A run that a reproduction needs, of a ``kind`` that is "solver" or "bound"; it knows it by ``about``."""
+    """A run that a reproduction needs, of a ``kind`` that is "solver" or "bound"; it knows it by ``about``.
+
+    ``keep``  whether it needs the solution as well
+    """
 
     problem: Problem
     kind: str
@@ -66,16 +69,18 @@ class Cell:
     timeout_s: float
     seed: int
     about: Any = None
+    keep: bool = False
 
 
 @dataclass(frozen=True)
 class Run:
     """What came of a cell; None for what was not found.
 
-    ``cost``    least verified cost, found ``cost_s`` seconds after the start
-    ``bound``   greatest lower bound, found ``bound_s`` seconds after the start; None if a cost contradicts it
-    ``costs``   when each better solution came, in seconds, and its verified cost
-    ``exact``   cost and bound as they were verified and stated, exact decimal text; the bound also if contradicted
+    ``cost``      least verified cost, found ``cost_s`` seconds after the start
+    ``bound``     greatest lower bound, found ``bound_s`` seconds after the start; None if a cost contradicts it
+    ``costs``     when each better solution came, in seconds, and its verified cost
+    ``exact``     cost and bound as they were verified and stated, exact decimal text; the bound also if contradicted
+    ``solution``  the best one, plain JSON, if the cell keeps it
     """
 
     cell: Cell
@@ -89,6 +94,7 @@ class Run:
     contradicted: bool
     costs: tuple[tuple[float, float], ...] = ()
     exact: tuple[str | None, str | None] = (None, None)
+    solution: Any = None
 
 
 class Reproduction(Protocol):
@@ -114,8 +120,11 @@ def _module(name: str) -> Reproduction:
     return found
 
 
-def finished(cells: Mapping[str, Cell], tables: Tables) -> list[Run]:
-    """What came of cells, by the ids of their runs; one that is not in the tables is left out."""
+def finished(cells: Mapping[str, Cell], tables: Tables, solution: Callable[[str], Any] | None = None) -> list[Run]:
+    """What came of cells, by the ids of their runs; one that is not in the tables is left out.
+
+    ``solution`` has the best solution of a run by its id, None if no cell keeps one.
+    """
     costs = tables.costs_over_time()
     return [
         Run(
@@ -130,6 +139,7 @@ def finished(cells: Mapping[str, Cell], tables: Tables) -> list[Run]:
             contradicted=row["lower_bound"] is not None and not row["bound_trusted"],
             costs=tuple(costs[row["id"]]),
             exact=(row["cost"], row["lower_bound"]),
+            solution=solution(row["id"]) if solution and cells[row["id"]].keep else None,
         )
         for row in tables.runs.iter_rows(named=True)
         if row["id"] in cells

@@ -1,6 +1,7 @@
 """Verdicts on solutions, from the definitions, in NumPy; imports nothing from solvers.
 
-One module a track, each with one function ``verify(instance, solution) -> Verdict``.
+One module a track, each with one function ``verify(instance, solution) -> Verdict``; one of a track whose solutions
+split the nodes can also have ``parts(instance, solution) -> Parts | None``.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from instances.columns import describe
@@ -26,6 +28,19 @@ class Verdict:
     cost: int | float | None
     violations: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How a solution splits the nodes: the part of each, 0, 1, ...; and of each part a name, and whether it is on CPUs.
+
+    ``loads`` has the load of each part, if parts have one.
+    """
+
+    of: Sequence[int]
+    names: Sequence[str]
+    on_cpus: Sequence[bool]
+    loads: Sequence[float] = ()
 
 
 def malformed(*reasons: str) -> Verdict:
@@ -47,4 +62,18 @@ def misplaced(values: Any, choices: Sequence[int], meaning: str, place: str = "s
 
 def verify(instance: Any, solution: Any) -> Verdict:
     """Judge a solution (plain JSON) of any track against its instance."""
-    return importlib.import_module(f"harness.verify.{instance.track}").verify(instance, solution)
+    return _module(instance.track).verify(instance, solution)
+
+
+def has_parts(track: str) -> bool:
+    """Whether solutions of a track have parts to show."""
+    return hasattr(_module(track), "parts")
+
+
+def parts(instance: Any, solution: Any) -> Parts | None:
+    """The parts of a solution, of a track that `has_parts`; None if it is malformed."""
+    return _module(instance.track).parts(instance, solution)
+
+
+def _module(track: str) -> ModuleType:
+    return importlib.import_module(f"harness.verify.{track}")

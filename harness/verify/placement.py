@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.verify import Verdict, malformed, misplaced
+from harness.verify import Parts, Verdict, malformed, misplaced
 from instances.columns import Floats, Ints, describe
 from instances.graph import Graph, find_cycle
 from instances.placement import Instance
@@ -34,30 +34,29 @@ def verify(instance: Instance, solution: Any) -> Verdict:
     ``{"fpgas": [{"nodes": [...]}], "cpus"}``   what the paper's program writes: ids on each device; a node that is
                                                 missing is where others of its colour are
     """
-    latency = instance.objective == "latency"
-    if isinstance(solution, dict) and "fpgas" in solution:
-        solution = _from_published(instance, solution)
-        if isinstance(solution, str):
-            return malformed(solution)
-    if not isinstance(solution, dict):
-        solution = {"device": solution}
-    if not latency and solution.keys() == {"stage", "replicas"}:
-        groups = _stages(instance, solution["stage"], solution["replicas"])
-    elif {"device"} <= solution.keys() <= ({"device", "slot"} if latency else {"device"}):
-        groups = _devices(instance, solution["device"])
-    else:
-        ours = "device and maybe slot" if latency else "device, with stage and replicas"
-        expected = f"expected a list of devices, or an object with {ours}, or with fpgas and cpus"
-        return malformed(f"solution: {expected}, found {', '.join(map(repr, solution)) or 'no keys'}")
+    groups = _groups(instance, solution)
     if isinstance(groups, str):
         return malformed(groups)
-    if not latency:
+    if instance.objective == "throughput":
         return _throughput(instance, groups)
-    slot = solution.get("slot")
+    slot = solution.get("slot") if isinstance(solution, dict) and "fpgas" not in solution else None
     reason = "" if slot is None else misplaced(slot, [instance.nodes] * instance.nodes, "a slot", "slot")
     if reason:
         return malformed(reason)
     return _latency(instance, groups, instance.backward.astype(np.int64) if slot is None else np.array(slot))
+
+
+def parts(instance: Instance, solution: Any) -> Parts | None:
+    """The devices, or stages, of a placement that hold nodes; loads for throughput, forward and backward in one."""
+    groups = _groups(instance, solution)
+    if isinstance(groups, str):
+        return None
+    loads = []
+    if instance.objective == "throughput":
+        loads = [
+            math.fsum(both) for both in zip(*(_loads(instance, groups, x) for x in _passes(instance)), strict=True)
+        ]
+    return Parts(groups.of.tolist(), groups.names, (~groups.accelerator).tolist(), loads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +88,24 @@ class Groups:
 
 
 # ---------------------------------------------------------------- forms of solutions
+
+
+def _groups(instance: Instance, solution: Any) -> Groups | str:
+    """The groups of a solution in any form, or why it has none."""
+    latency = instance.objective == "latency"
+    if isinstance(solution, dict) and "fpgas" in solution:
+        solution = _from_published(instance, solution)
+        if isinstance(solution, str):
+            return solution
+    if not isinstance(solution, dict):
+        return _devices(instance, solution)
+    if not latency and solution.keys() == {"stage", "replicas"}:
+        return _stages(instance, solution["stage"], solution["replicas"])
+    if {"device"} <= solution.keys() <= ({"device", "slot"} if latency else {"device"}):
+        return _devices(instance, solution["device"])
+    ours = "device and maybe slot" if latency else "device, with stage and replicas"
+    expected = f"expected a list of devices, or an object with {ours}, or with fpgas and cpus"
+    return f"solution: {expected}, found {', '.join(map(repr, solution)) or 'no keys'}"
 
 
 def _from_published(instance: Instance, solution: dict[str, Any]) -> list[int] | str:
@@ -251,11 +268,15 @@ def _throughput(instance: Instance, groups: Groups) -> Verdict:
         violations.append(f"device: expected an acyclic quotient graph, found {cycle}")
     if cycle and instance.contiguity == "contiguous":  # without a cycle no path leaves and comes back
         violations += _torn(instance, groups)
-    passes = [~instance.backward, instance.backward]
-    if instance.schedule == "pipedream":
-        passes = [np.ones(instance.nodes, dtype=bool)]
-    cost = sum(max(_loads(instance, groups, nodes), default=0.0) for nodes in passes)
+    cost = sum(max(_loads(instance, groups, nodes), default=0.0) for nodes in _passes(instance))
     return Verdict(not violations, cost, tuple(violations), {"acyclic": not cycle})
+
+
+def _passes(instance: Instance) -> list[NDArray[np.bool_]]:
+    """The nodes whose loads are apart."""
+    if instance.schedule == "gpipe":
+        return [~instance.backward, instance.backward]
+    return [np.ones(instance.nodes, dtype=bool)]
 
 
 def _loads(instance: Instance, groups: Groups, nodes: NDArray[np.bool_]) -> list[float]:

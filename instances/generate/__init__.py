@@ -42,6 +42,7 @@ class Family:
     """A way to make instances of one track from a seed and parameters.
 
     ``parameters`` maps names to defaults, whose types the values have to share; None stands for an optional float.
+    ``most`` maps some of them to greatest values that are its own.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Family:
     parameters: Mapping[str, Parameter]
     function: Callable[..., Any] = field(repr=False)
     source: str = ""
+    most: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def description(self) -> str:
@@ -64,7 +66,7 @@ class Family:
             if key not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
                 raise InputError(place, key, f"expected only the parameters {known}")
-            expected = _misfit(value, self.parameters[key], MOST.get(key))
+            expected = _misfit(value, self.parameters[key], {**MOST, **self.most}.get(key))
             if expected:
                 raise InputError(place, key, f"{expected}, found {describe(value)}")
         instance = self.function(Draws(seed), **{**self.parameters, **given})
@@ -221,7 +223,7 @@ def _placed() -> list[Family]:
     return [
         Family("crossing", "placement", {}, f.crossing),
         Family("sandwich", "placement", {}, f.sandwich),
-        Family("operators", "placement", {**shape, **devices}, f.operators, DEVICES),
+        Family("operators", "placement", {**shape, **devices}, f.operators, DEVICES, {"nodes": 1_000_000}),
         Family("inception", "placement", {**INCEPTION, **devices}, inception.inception, DEVICES),
     ]
 

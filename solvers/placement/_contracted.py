@@ -31,7 +31,9 @@ class Contracted:
                           such that no edge goes back. The numbers are the linear extension of `dpl`
     ``accelerator_time``  shape (m,), float64: infinite where an item is not supported
     ``cpu_time, size``    shape (m,), float64
-    ``nets``              a set of items for each tensor that leaves its item; tensors of the same items are one
+    ``nets``              a set of items for each tensor that leaves its item; tensors of the same items are one, if
+                          it does not matter who makes them
+    ``maker``             shape (nets,), int32: the item that makes each net's tensor
     """
 
     item: Index
@@ -40,6 +42,7 @@ class Contracted:
     cpu_time: Floats
     size: Floats
     nets: Nets
+    maker: Index
 
     @cached_property
     def path(self) -> Graph:
@@ -71,7 +74,8 @@ class _Items:
     ``item``      shape (n,): of each node of the instance, as it was at first
     ``into``      of each item, the one that it went into, or itself
     ``before``    items with an edge to each; ``after``: items that each has an edge to
-    ``nets``      the nets of each item; ``members``: the items of each net; ``cost``: of each net
+    ``nets``      the nets of each item; ``members``: the items of each net; ``maker``: the one that makes its tensor;
+                  ``cost``: of each net
     """
 
     def __init__(self, instance: Instance, item: Index, tail: Index, head: Index) -> None:
@@ -83,6 +87,7 @@ class _Items:
                 self.after[u].add(v)
                 self.before[v].add(u)
         self.cost: list[float] = instance.transfer.tolist()
+        self.maker: list[int] = item.tolist()
         self.members = self._tensors()
         for net, members in enumerate(self.members):
             for v in members:
@@ -90,7 +95,8 @@ class _Items:
         self.cpu_time, self.size = (self._sums(column).tolist() for column in (instance.cpu_time, instance.size))
         time = np.where(instance.supported & bool(instance.accelerators), instance.accelerator_time, math.inf)
         self.accelerator_time = self._sums(time).tolist()
-        self.roomy = float(instance.size.sum()) <= instance.memory
+        self.roomy = float(instance.size.sum()) <= instance.memory and not instance.allreduce
+        self.apart = instance.overlap == "full" or instance.cluster is not None
 
     def _sets(self) -> Sets:
         return [set() for _ in self.into]
@@ -110,16 +116,19 @@ class _Items:
 
     def merge_all(self) -> None:
         """Merge every item that some neighbour may as well take, until there is none."""
-        waiting = list(range(len(self.into)))[::-1]
+        waiting = dict.fromkeys(range(len(self.into)))
         while waiting:
-            v = waiting.pop()
+            v = next(iter(waiting))
+            del waiting[v]
             host = self._host(v) if self.into[v] == v else None
             if host is not None:
-                shared = (self.members[net] for net in self.nets[v] if len(self.members[net]) <= 3)
-                waiting += sorted(
-                    {host}.union(self.before[v], self.after[v], *shared)
-                )  # whose answer may be another now
+                waiting |= dict.fromkeys(self._affected(v, host))
                 self._merge(v, host)
+
+    def _affected(self, v: int, host: int) -> list[int]:
+        """Items that something else may be known of once item v has gone into its host."""
+        shared = (self.members[net] for net in self.nets[v] if len(self.members[net]) <= 3)
+        return sorted({host}.union(self.before[v], self.after[v], *shared))
 
     def _host(self, v: int) -> int | None:
         """An item whose device can take item v with it, wherever v was, without a greater load; None if unknown.
@@ -131,14 +140,23 @@ class _Items:
         if (self.cpu_time[v] and self.instance.cpus) or (self.size[v] and not self.roomy):
             return None
         candidates = [u for side in (self.after[v], self.before[v]) if len(side) == 1 for u in side]
-        for u in candidates:
-            both = {net for net in self.nets[v] if u in self.members[net]}
-            saved = sum(self.cost[net] for net in both if len(self.members[net]) == 2)
-            sent = sum(self.cost[net] for net in self.nets[v] - both)
-            work = 0.0 if math.isinf(self.accelerator_time[u]) else self.accelerator_time[v]
-            if work + sent <= saved:
-                return u
-        return None
+        return next((u for u in candidates if self._takes(u, v)), None)
+
+    def _takes(self, u: int, v: int) -> bool:
+        """Whether the device of item u has no more to do with item v, nor any other device then.
+
+        Where transfers do not add up with work, no work makes up for what is not sent any longer. Where it matters who
+        makes a tensor, none may be sent by another device than before, or from another cluster.
+        """
+        both = {net for net in self.nets[v] if u in self.members[net]}
+        saved = sum(self.cost[net] for net in both if len(self.members[net]) == 2)
+        sent = sum(self.cost[net] for net in self.nets[v] - both)
+        work = 0.0 if math.isinf(self.accelerator_time[u]) else self.accelerator_time[v]
+        if self.instance.overlap != "none" and work:
+            return False
+        if self.apart and (sent or any(self.maker[net] == v and len(self.members[net]) > 2 for net in both)):
+            return False
+        return work + sent <= saved
 
     def _merge(self, v: int, host: int) -> None:
         self.into[v] = host
@@ -152,6 +170,8 @@ class _Items:
         for net in self.nets[v]:
             self.members[net].discard(v)
             self.members[net].add(host)
+            if self.maker[net] == v:
+                self.maker[net] = host
             if len(self.members[net]) > 1:
                 self.nets[host].add(net)
             else:
@@ -173,24 +193,31 @@ class _Items:
         of_item = np.array([number[host] for host in self.into], dtype=np.int32)
         ends = sorted((number[u], number[v]) for u in order for v in self.after[u])
         tail, head = np.array(ends, dtype=np.int32).reshape(-1, 2).T
+        nets, maker = self._nets(number)
         return Contracted(
             item=of_item[self.item],
             graph=Graph(len(order), tail, head),
-            **{name: np.array(getattr(self, name))[order] for name in ("accelerator_time", "cpu_time", "size")},
-            nets=self._nets(number),
+            accelerator_time=np.array(self.accelerator_time)[order],
+            cpu_time=np.array(self.cpu_time)[order],
+            size=np.array(self.size)[order],
+            nets=nets,
+            maker=maker,
         )
 
-    def _nets(self, number: dict[int, int]) -> Nets:
-        """The nets, those of equal items as one."""
+    def _nets(self, number: dict[int, int]) -> tuple[Nets, Index]:
+        """The nets, those of equal items as one unless it matters who makes them, and who does."""
         costs: dict[tuple[int, ...], float] = {}
-        for cost, members in zip(self.cost, self.members, strict=True):
-            key = tuple(sorted(number[v] for v in members))
-            costs[key] = costs.get(key, 0.0) + cost
-        costs.pop((), None)
-        sizes = np.array([len(key) for key in costs], dtype=np.int32)
-        pins = np.array([v for key in costs for v in key], dtype=np.int64)
+        makers = dict[tuple[int, ...], int]()
+        for cost, members, maker in zip(self.cost, self.members, self.maker, strict=True):
+            if members:
+                key = (maker if self.apart else -1, *sorted(number[v] for v in members))
+                costs[key] = costs.get(key, 0.0) + cost
+                makers.setdefault(key, number[maker])
+        sizes = np.array([len(key) - 1 for key in costs], dtype=np.int32)
+        pins = np.array([v for key in costs for v in key[1:]], dtype=np.int64)
         of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        return Nets(*csr(len(number), pins, of), np.array(list(costs.values()), dtype=np.float64), sizes)
+        nets = Nets(*csr(len(number), pins, of), np.array(list(costs.values()), dtype=np.float64), sizes)
+        return nets, np.array(list(makers.values()), dtype=np.int32)
 
 
 def depth_first_order(items: Sequence[int], before: Sets, after: Sets) -> list[int]:

@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from solvers.placement._ideals import rounding
+from solvers.placement._ip_dual import relax
 from solvers.placement._ip_program import Program
-from solvers.placement._ip_task import Task
+from solvers.placement._ip_task import STEP, Task
 
 #: The cost of the placement known, in units of CP-SAT's; and the memory, where sizes are not whole anyway.
 FINE, FINE_MEMORY = 2.0**30, 2.0**40
 #: Where sizes are whole and the memory is less, they are left as they are.
 WHOLE = 2**50
+
+#: Share of the time that is left for the linear relaxation, of which CP-SAT has less precise ones.
+RELAXATION = 0.1
 
 #: CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
 STRATEGIES = 8
@@ -23,8 +28,11 @@ def solve(task: Task, program: Program, part: int, until: float) -> bool:
     """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
     from ortools.sat.python import cp_model_helper as cp_sat
 
+    relax(task, program, part, RELAXATION * task.remaining())
+    if task.best <= task.proved[part] * (1 + STEP):
+        return True
     unit = max(2.0 ** (math.frexp(program.upper)[1]) / FINE, math.ulp(0.0))
-    model = _model(cp_sat, task, program, unit)
+    model = _model(cp_sat, task, program, unit, task.proved[part])
     wrapper, parameters = cp_sat.SolveWrapper(), cp_sat.SatParameters()
     parameters.num_workers = task.run.cores
     parameters.random_seed = task.run.seed % 2**31
@@ -48,9 +56,9 @@ def _proved(bound: float, unit: float) -> float:
     return bound * unit * (1 - 1e-12)
 
 
-def _model(cp_sat: Any, task: Task, program: Program, unit: float) -> Any:
+def _model(cp_sat: Any, task: Task, program: Program, unit: float, least: float) -> Any:
     model = cp_sat.CpModelProto()
-    lowest, highest = math.floor(task.lowest / unit), math.ceil(program.upper / unit) + 1
+    lowest, highest = math.floor(least / unit), math.ceil(program.upper / unit) + 1
     for column in range(len(program.whole)):
         top = highest if column in program.loads else 1
         model.variables.add().domain.extend((lowest if program.loads == range(column, column + 1) else 0, top))
@@ -60,7 +68,7 @@ def _model(cp_sat: Any, task: Task, program: Program, unit: float) -> Any:
         whole = [int(min(time / unit, 2 * highest)) for time in times]
         _add(model, [*columns, load], [*whole, -1], -sum(whole) - highest, 0)
     for columns, sizes in program.rooms:
-        whole, room = _sizes(sizes, task.instance.capacity)
+        whole, room = _sizes(sizes, task.instance.capacity, rounding(task.instance))
         _add(model, columns, whole, 0, room)
     model.objective.vars.extend(program.loads)
     model.objective.coeffs.extend([1] * len(program.loads))
@@ -79,12 +87,12 @@ def _add(model: Any, columns: list[int], factors: list[int], least: int, most: i
     linear.domain.extend((least, most))
 
 
-def _sizes(sizes: list[float], capacity: float) -> tuple[list[int], int]:
-    """Whole sizes, and a memory, that every set fits which fits in truth."""
+def _sizes(sizes: list[float], capacity: float, off: float) -> tuple[list[int], int]:
+    """Whole sizes, and a memory, that every set fits which fits in truth; sizes are sums that are rounded this much."""
     if capacity < WHOLE and all(size == int(size) for size in sizes):
         return [int(size) for size in sizes], math.floor(capacity)
     fine = FINE_MEMORY / capacity
-    return [math.floor(size * fine * (1 - 1e-15)) for size in sizes], math.ceil(FINE_MEMORY)
+    return [math.floor(size * fine * (1 - 2 * off)) for size in sizes], math.ceil(FINE_MEMORY)
 
 
 def _listener(cp_sat: Any, found: Any) -> Any:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from solvers.placement._ideals import rounding
 from solvers.placement._ip_program import Program
 
 #: The cost of the placement known becomes about this, and the memory: far from the absolute tolerances of engines.
 SCALE = 2.0**10
+#: No scale is greater, so that what is scaled by it is finite.
+LARGEST = 2.0**1000
 #: SCIP and HiGHS accept reduced costs that are off by this much, of columns that range from 0 to 1.
 DUAL_TOLERANCE = 1e-7
 #: What every bound gives way besides: cuts, propagation and pruning work with relative tolerances up to 1e-6.
@@ -20,7 +23,7 @@ class FloatProgram:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self.scale = SCALE / 2.0 ** math.frexp(program.upper)[1]
+        self.scale = min(SCALE / 2.0 ** math.frexp(program.upper)[1], LARGEST)
         self.whole = program.whole
         self.top = [2 * SCALE if column in program.loads else 1.0 for column in range(len(program.whole))]
         self.cost = [float(column in program.loads) for column in range(len(program.whole))]
@@ -33,10 +36,11 @@ class FloatProgram:
         for columns, times, load in program.busy:
             scaled = [min(time * self.scale, 4 * SCALE) for time in times]
             yield [*columns, load], [*scaled, -1.0], -sum(scaled) - 2 * SCALE, 0.0
-        capacity = program.items.instance.capacity
+        instance = program.items.instance
+        room = SCALE * (1 + 2 * rounding(instance))  # what fits in truth fits the rounded sums
         for columns, sizes in program.rooms:
             if columns:  # so the capacity is not 0
-                yield columns, [size * (SCALE / capacity) for size in sizes], 0.0, SCALE
+                yield columns, [size * (SCALE / instance.capacity) for size in sizes], 0.0, room
 
     def bound(self, dual: float) -> float:
         """What an engine's bound is worth, after what its arithmetic may owe."""

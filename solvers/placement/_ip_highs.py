@@ -8,6 +8,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
+
+from instances.columns import Floats
 from solvers._silent import silent
 from solvers.placement._ip_floats import FloatProgram
 from solvers.placement._ip_program import Program
@@ -19,11 +22,10 @@ LATE = 0.1
 
 def solve(task: Task, program: Program, part: int, until: float) -> bool:
     """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
-    from ortools.math_opt import callback_pb2, model_parameters_pb2, parameters_pb2, result_pb2
-    from ortools.math_opt.core.python import solver
+    from ortools.math_opt import model_parameters_pb2, parameters_pb2, result_pb2
 
     floats = FloatProgram(program)
-    model, begin = _model(floats), model_parameters_pb2.ModelSolveParametersProto()
+    begin = model_parameters_pb2.ModelSolveParametersProto()
     start = program.values(task.device) if len(task.device) else None
     if start is not None:
         hint = begin.solution_hints.add().variable_values
@@ -33,12 +35,7 @@ def solve(task: Task, program: Program, part: int, until: float) -> bool:
     limits.random_seed = task.run.seed % 2**31
     limits.highs.int_options["threads"] = task.run.cores
     limits.highs.string_options["parallel"] = "on" if task.run.cores > 1 else "off"
-    left = (1 - LATE) * (until - task.until + task.remaining())
-    limits.time_limit.FromTimedelta(timedelta(seconds=max(0.0, left)))
-    engine, initial = parameters_pb2.SOLVER_TYPE_HIGHS, parameters_pb2.SolverInitializerProto()
-    with silent():
-        callbacks = callback_pb2.CallbackRegistrationProto()
-        result = solver.solve(model, engine, initial, limits, begin, None, callbacks, None, None)
+    result = _result(_model(floats), limits, until - task.until + task.remaining(), begin)
     if result.termination.reason == result_pb2.TERMINATION_REASON_INFEASIBLE:
         return False
     if len(result.solutions):
@@ -49,8 +46,36 @@ def solve(task: Task, program: Program, part: int, until: float) -> bool:
     return True
 
 
-def _model(floats: FloatProgram) -> Any:
-    """The program as a proto of MathOpt."""
+def relaxed(floats: FloatProgram, seconds: float) -> Floats | None:
+    """Dual values of the relaxation, shape (rows,), good ones if the time suffices; None if HiGHS has none."""
+    from ortools.math_opt import model_parameters_pb2, parameters_pb2
+
+    limits = parameters_pb2.SolveParametersProto()
+    limits.highs.string_options["parallel"] = "off"
+    model = _model(floats, relax=True)
+    result = _result(model, limits, seconds, model_parameters_pb2.ModelSolveParametersProto())
+    dual = np.zeros(len(model.linear_constraints.ids))
+    for solution in result.solutions[:1]:
+        values = solution.dual_solution.dual_values
+        dual[list(values.ids)] = values.values
+        return dual if len(values.ids) else None
+    return None
+
+
+def _result(model: Any, limits: Any, seconds: float, begin: Any) -> Any:
+    """What HiGHS answers within some seconds."""
+    from ortools.math_opt import callback_pb2, parameters_pb2
+    from ortools.math_opt.core.python import solver
+
+    limits.time_limit.FromTimedelta(timedelta(seconds=max(0.0, (1 - LATE) * seconds)))
+    engine, initial = parameters_pb2.SOLVER_TYPE_HIGHS, parameters_pb2.SolverInitializerProto()
+    with silent():
+        callbacks = callback_pb2.CallbackRegistrationProto()
+        return solver.solve(model, engine, initial, limits, begin, None, callbacks, None, None)
+
+
+def _model(floats: FloatProgram, *, relax: bool = False) -> Any:
+    """The program as a proto of MathOpt; if relaxed no column has to be whole."""
     from ortools.math_opt import model_pb2
 
     model, count = model_pb2.ModelProto(), len(floats.whole)
@@ -58,7 +83,7 @@ def _model(floats: FloatProgram) -> Any:
     columns.ids.extend(range(count))
     columns.lower_bounds.extend([0.0] * count)
     columns.upper_bounds.extend(floats.top)
-    columns.integers.extend(floats.whole)
+    columns.integers.extend(whole and not relax for whole in floats.whole)
     costly = [column for column, cost in enumerate(floats.cost) if cost]
     model.objective.linear_coefficients.ids.extend(costly)
     model.objective.linear_coefficients.values.extend(floats.cost[column] for column in costly)

@@ -2,13 +2,14 @@
 
 Columns are 0 or 1, but for the last ones, the greatest loads that are added up to the cost. A tensor has one column an
 accelerator: it is paid for where some of the items that make and read it are, and not all, whichever makes it. Only
-for transfers that overlap each other, in and out are two. Tensors of the same items are one.
+for transfers that overlap each other, in and out are two. What is sent between clusters has a second column, which
+stands for what that takes longer. Tensors of the same items are one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -23,7 +24,7 @@ from solvers.placement._blocks import orders
 from solvers.placement._ideals import rounding
 
 Columns = list[int | None]  # None: certainly 0
-Pairs = list[tuple[int | None, int | None]]
+Pairs = list[tuple[int | None, Columns]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Items:
                 items.setdefault(u, set()).add(of[v])
         costs: dict[tuple[int, ...], float] = {}
         for u, readers in items.items():
-            directed = instance.overlap == "full"
+            directed = instance.overlap == "full" or instance.cluster is not None
             key = (of[u], *sorted(readers)) if directed else tuple(sorted(readers | {of[u]}))
             costs[key] = costs.get(key, 0.0) + float(instance.transfer[u])
         return costs
@@ -83,26 +84,37 @@ def chains(instance: Instance) -> list[Items]:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A device, or a position among devices while it is one of a kind, and its column for each item."""
+    """A device, or a position among devices while it is one of a kind, and its column for each item.
+
+    ``cluster``  of an accelerator, None if all are near each other
+    """
 
     accelerator: bool
     column: Columns
+    cluster: int | None = None
+
+
+class TooLarge(Exception):
+    """A program has more entries than it may."""
 
 
 @dataclass(eq=False)
 class Program(ABC):
     """Minimise the sum of the ``loads`` columns; all others are 0 or 1.
 
+    ``overfull`` sets of nodes that no accelerator holds, beside what sums of sizes say
     ``whole``    of each column, whether it has to be said that it is whole: the others are where these are
     ``rows``     ``(columns, factors, least, most)``: whole factors, and a sum in this range
     ``busy``     ``(columns, times, load)``: no more than the column ``load``
     ``rooms``    ``(columns, sizes)``: no more than the memory
-    ``least``    of a column that follows from others, pairs (a, b): it is the greatest difference a - b, or 0
-    ``entries``  in all rows, about
+    ``least``    of a column that follows from others, pairs (a, b): the greatest of a less the sum of all b, or 0
+    ``entries``  in these rows; TooLarge beyond ``most``
     """
 
     items: Items
     upper: float
+    most: int
+    overfull: Sequence[frozenset[int]] = ()
     whole: list[bool] = field(default_factory=list)
     rows: list[tuple[list[int], list[int], int, int]] = field(default_factory=list)
     busy: list[tuple[list[int], list[float], int]] = field(default_factory=list)
@@ -110,36 +122,42 @@ class Program(ABC):
     least: dict[int, Pairs] = field(default_factory=dict)
     places: list[Place] = field(default_factory=list)
     loads: range = range(0)
-
-    @property
-    def entries(self) -> int:
-        """Number of entries of all rows."""
-        parts = [*(row[0] for row in self.rows), *(row[0] for row in self.busy), *(row[0] for row in self.rooms)]
-        return sum(map(len, parts))
+    entries: int = 0
 
     def column(self, whole: bool = False) -> int:
-        """A new column."""
+        """A new column, of which a row is made later."""
+        self._count(1)
         self.whole.append(whole)
         return len(self.whole) - 1
 
     def require(self, terms: Iterable[tuple[int, int | None]], most: int, least: int | None = None) -> None:
         """Add a row: factors and columns."""
         known = [(factor, column) for factor, column in terms if column is not None]
+        self._count(len(known))
         low = sum(min(0, factor) for factor, _ in known) if least is None else least
         self.rows.append(([column for _, column in known], [factor for factor, _ in known], low, most))
 
+    def _count(self, entries: int) -> None:
+        self.entries += entries
+        if self.entries > self.most:
+            raise TooLarge
+
     def greatest(self, pairs: Pairs) -> int:
-        """A column that is at least a - b for every pair."""
+        """A column that is at least a less the sum of b for every pair."""
         made = self.column()
         self.least[made] = pairs
         for a, b in pairs:
             if a is not None:
-                self.require([(1, a), (-1, b), (-1, made)], 0)
+                self.require([(1, a), *((-1, column) for column in b), (-1, made)], 0)
         return made
 
-    def add_places(self, accelerators: Sequence[Columns], cpus: Sequence[Columns]) -> None:
-        """Every item is somewhere, and accelerators have room."""
-        self.places = [Place(True, column) for column in accelerators] + [Place(False, column) for column in cpus]
+    def add_places(
+        self, accelerators: Sequence[Columns], cpus: Sequence[Columns], clusters: Sequence[int] | None = None
+    ) -> None:
+        """Every item is somewhere, and accelerators have room; ``clusters`` is the one of each accelerator."""
+        of: Sequence[int | None] = clusters or [None] * len(accelerators)
+        self.places = [Place(True, column, cluster) for column, cluster in zip(accelerators, of, strict=True)]
+        self.places += [Place(False, column) for column in cpus]
         for v in range(self.items.count):
             self.require([(1, place.column[v]) for place in self.places], 1, 1)
         size = self.items.sums(self.items.instance.size)
@@ -147,6 +165,11 @@ class Program(ABC):
             for column in accelerators:
                 some = [(at, s) for at, s in zip(column, size.tolist(), strict=True) if at is not None and s]
                 self.rooms.append(([at for at, _ in some], [s for _, s in some]))
+        for nodes in self.overfull:
+            items = set(self.items.of[list(nodes)].tolist())
+            for column in accelerators:
+                if all(column[v] is not None for v in items):
+                    self.require([(1, column[v]) for v in items], len(items) - 1)
 
     def add_loads(self) -> None:
         """Every place of every pass takes at most the load of the pass."""
@@ -176,15 +199,26 @@ class Program(ABC):
     def _moving(self, place: Place, tensors: dict[tuple[int, ...], float]) -> list[list[tuple[int, float]]]:
         """Transfers of an accelerator: all, or those in and those out if they overlap."""
         ways: list[list[tuple[int, float]]] = [[], []]
+        later = self.items.instance.slowdown - 1
         for (maker, *readers), cost in tensors.items():
             made = place.column[maker]
-            into: Pairs = [(place.column[v], made) for v in readers]
-            out: Pairs = [(made, place.column[v]) for v in readers]
-            parts = [into, out] if self.items.instance.overlap == "full" else [into + out]
-            for way, pairs in zip(ways, parts, strict=False):
-                if any(a is not None for a, _ in pairs):
-                    way.append((self.greatest(pairs), cost))
+            into: Pairs = [(place.column[v], [made]) for v in readers]
+            out: Pairs = [(made, [place.column[v]]) for v in readers]
+            self._add_moving(ways, into, out, cost)
+            if place.cluster is not None:
+                into = [(at, self._near(place, maker)) for at, _ in into]
+                self._add_moving(ways, into, [(made, self._near(place, v)) for v in readers], cost * later)
         return ways
+
+    def _near(self, place: Place, v: int) -> Columns:
+        """Columns of an item for all places to which nothing takes longer."""
+        return [other.column[v] for other in self.places if other.cluster in (None, place.cluster)]
+
+    def _add_moving(self, ways: list[list[tuple[int, float]]], into: Pairs, out: Pairs, cost: float) -> None:
+        parts = [into, out] if self.items.instance.overlap == "full" else [into + out]
+        for way, pairs in zip(ways, parts, strict=False):
+            if any(a is not None for a, _ in pairs):
+                way.append((self.greatest(pairs), cost))
 
     def values(self, device: Ints) -> list[int] | None:
         """The columns, but for the loads, of a placement, shape (n,); None if the program does not have it."""
@@ -196,7 +230,7 @@ class Program(ABC):
                 return None
             value[column] = 1
         for column, pairs in self.least.items():
-            value[column] = max([0, *(int(_of(value, a) - _of(value, b)) for a, b in pairs)])
+            value[column] = max([0, *(int(_of(value, a) - sum(_of(value, c) for c in b)) for a, b in pairs)])
         return value
 
     @abstractmethod
@@ -224,3 +258,8 @@ class Program(ABC):
 
 def _of(value: Sequence[float], column: int | None) -> float:
     return 0 if column is None else value[column]
+
+
+#: Builds a program of all placements of a kind that cost no more than this, with so many entries at most. None has
+#: one of these sets on an accelerator.
+Build = Callable[[float, int, Sequence[frozenset[int]]], Program]

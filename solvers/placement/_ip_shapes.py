@@ -3,53 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import combinations
 
 import numpy as np
 
 from instances.columns import Floats, Ints
-from instances.graph import Graph, find_cycle
-from solvers.placement._ip_program import Columns, Items, Pairs, Place, Program
+from instances.graph import Graph, Index, find_cycle
+from instances.placement import Instance
+from solvers.placement._ip_devices import Kind
+from solvers.placement._ip_program import Build, Columns, Items, Pairs, Place, Program, chains, units
+from solvers.registry import Declined
 
 #: So many items for each device have rows that break the symmetry of devices.
 RANKED = 3
 
 
-class Sets(Program):
-    """A place is a device. Those of a kind are alike: the i-th is not used by the first i items in some order.
+def require_covered(instance: Instance) -> None:
+    """Decline what no program is for."""
+    if instance.objective != "throughput":
+        raise Declined("the programs for the greatest load are for throughput")
+    if instance.allreduce is not None:
+        raise Declined(f"the programs are for allreduce none, found {instance.allreduce}")
 
-    More strictly, an item of that order is on a device only if one before it is on the previous device. Items that take
-    longest come first.
+
+def programs(instance: Instance, contiguity: str) -> list[Build]:
+    """Programs that have all placements of a mode between them, at the costs that they have by the other options."""
+    if contiguity == "acyclic":
+        shape = Chain if instance.cluster is None else Ordered
+        return [partial(shape, items) for items in chains(instance)]
+    return [partial(Sets if contiguity == "free" else Contiguous, units(instance))]
+
+
+class Sets(Program):
+    """A place is a device, see `Kind`: items have an order, and are on a device after one of the previous device.
+
+    Items that take longest come first.
     """
 
-    def __init__(self, items: Items, upper: float, *, contiguous: bool) -> None:
-        super().__init__(items, upper)
+    def __init__(self, items: Items, upper: float, most: int, overfull: Sequence[frozenset[int]] = ()) -> None:
+        super().__init__(items, upper, most, overfull)
         instance = items.instance
-        self._order = [_longest_first(items, time) for time in (instance.cpu_time, instance.accelerator_time)]
-        counts = (min(count, items.count) for count in (instance.accelerators, instance.cpus))
-        accelerators, cpus = (
-            self._ranked(count, on, self._order[on]) for count, on in zip(counts, (True, False), strict=True)
-        )
-        self.add_places(accelerators, cpus)
-        if contiguous:
-            for place in self.places:
-                for part in (False, True):
-                    self._keep_contiguous(place, np.flatnonzero(instance.backward == part))
+        k, count = instance.accelerators, items.count
+        self._kinds = Kind(0, k, count, instance.cluster), Kind(k, instance.cpus, count)
+        self._order = [_longest_first(items, time) for time in (instance.accelerator_time, instance.cpu_time)]
+        accelerators, cpus = (self._ranked(kind, on) for kind, on in zip(self._kinds, (True, False), strict=True))
+        clusters = self._kinds[0].cluster
+        self.add_places(accelerators, cpus, clusters if len(set(clusters)) > 1 else None)
+        self._add_shape()
         self.add_loads()
 
-    def _ranked(self, count: int, accelerator: bool, order: Ints) -> list[Columns]:
+    def _add_shape(self) -> None:
+        """Say which sets a place may have: any."""
+
+    def _ranked(self, kind: Kind, accelerator: bool) -> list[Columns]:
         """Columns of devices of one kind."""
         allowed = self.allowed(accelerator)
-        ranked = [v for v in order.tolist() if allowed[v]]
-        found: list[Columns] = [[None] * self.items.count for _ in range(count)]
+        ranked = [v for v in self._order[not accelerator].tolist() if allowed[v]]
+        found: list[Columns] = [[None] * self.items.count for _ in kind.number]
         for rank, v in enumerate(ranked):
-            for device in range(min(count, rank + 1)):
-                found[device][v] = self.column(whole=True)
-        for rank, v in enumerate(ranked[: RANKED * count]):
-            for before, after in pairwise(found):
-                if after[v] is not None:
-                    self.require([(1, after[v]), *((-1, before[u]) for u in ranked[:rank])], 0)
+            for column, depth in zip(found, kind.depth, strict=True):
+                if depth <= rank:
+                    column[v] = self.column(whole=True)
+        for rank, v in enumerate(ranked[: RANKED * len(found)]):
+            for column, before in zip(found, kind.previous, strict=True):
+                if before is not None and column[v] is not None:
+                    self.require([(1, column[v]), *((-1, found[before][u]) for u in ranked[:rank])], 0)
         return found
+
+    def _places(self, device: Ints) -> list[int]:
+        """The number of the place of each item, given its device."""
+        k, number = self.items.instance.accelerators, dict[int, int]()
+        for kind, on, first in zip(self._kinds, (True, False), (0, len(self._kinds[0].number)), strict=True):
+            mine = dict.fromkeys(d for d in device[self._order[not on]].tolist() if (d < k) == on)
+            number |= {d: first + place for d, place in kind.among(list(mine)).items()}
+        return [number[d] for d in device.tolist()]
+
+    def _ones(self, device: Ints) -> Columns | None:
+        return [self.places[place].column[v] for v, place in enumerate(self._places(device))]
+
+    def _devices(self, value: Sequence[float]) -> Ints:
+        return np.array([d for kind in self._kinds for d in kind.number], dtype=np.int64)
+
+
+class Contiguous(Sets):
+    """A place has a contiguous set of the nodes of each pass."""
+
+    def _add_shape(self) -> None:
+        for place in self.places:
+            for part in (False, True):
+                self._keep_contiguous(place, np.flatnonzero(self.items.instance.backward == part))
 
     def _keep_contiguous(self, place: Place, nodes: Ints) -> None:
         """Lemma A.1 for the nodes of one pass: z says that a node of the place can be reached from a node, or is it.
@@ -68,32 +111,46 @@ class Sets(Program):
             )
             if not inside[v] or not after or not before:
                 continue
-            pairs: Pairs = [(at, None) for at in dict.fromkeys([x[v], *(reached[w] for w in after)])]
+            pairs: Pairs = [(at, []) for at in dict.fromkeys([x[v], *(reached[w] for w in after)])]
             z = reached[v] = self.greatest(pairs)
             for at in dict.fromkeys(x[u] for u in before):
                 if at is not None and at != x[v]:
                     self.require([(1, z), (1, at), (-1, x[v])], 1)
 
-    def _ones(self, device: Ints) -> Columns:
-        number: dict[int, int] = {}
-        cpus = sum(place.accelerator for place in self.places)
-        for on, first in ((True, 0), (False, cpus)):
-            mine = [d for d in device[self._order[on]].tolist() if (d < self.items.instance.accelerators) == on]
-            number |= {d: first + rank for rank, d in enumerate(dict.fromkeys(mine))}
-        return [self.places[number[d]].column[v] for v, d in enumerate(device.tolist())]
 
-    def _devices(self, value: Sequence[float]) -> Ints:
-        instance = self.items.instance
-        idle = instance.accelerators - sum(place.accelerator for place in self.places)
-        number = [p if place.accelerator else p + idle for p, place in enumerate(self.places)]
-        return np.array(number, dtype=np.int64)
+class Ordered(Sets):
+    """Places follow one another: a column for every two of them says whether the first one comes before the second."""
+
+    def _add_shape(self) -> None:
+        count = len(self.places)
+        self._before = {pair: self.column(whole=True) for pair in combinations(range(count), 2)}
+        for i, j, h in combinations(range(count), 3):
+            ends = [(1, self._before[i, j]), (1, self._before[j, h]), (-1, self._before[i, h])]
+            self.require(ends, 1, 0)
+        for u, v in zip(self.items.tail.tolist(), self.items.head.tolist(), strict=True):
+            for (i, j), before in self._before.items():
+                self._follow(self.places[i].column[u], self.places[j].column[v], [(-1, before)], 1)
+                self._follow(self.places[j].column[u], self.places[i].column[v], [(1, before)], 2)
+
+    def _follow(self, u: int | None, v: int | None, before: list[tuple[int, int | None]], most: int) -> None:
+        if u is not None and v is not None:
+            self.require([(1, u), (1, v), *before], most)
+
+    def _ones(self, device: Ints) -> Columns | None:
+        place = np.array(self._places(device))
+        order = _in_line(self.items, place, len(self.places))
+        if order is None:
+            return None
+        rank = np.argsort(order).tolist()
+        ahead = [column for (i, j), column in self._before.items() if rank[i] < rank[j]]
+        return [*(self.places[p].column[v] for v, p in enumerate(place.tolist())), *ahead]
 
 
 class Chain(Program):
     """A place is a position in the order of the devices while it is an accelerator, or while it is a CPU."""
 
-    def __init__(self, items: Items, upper: float) -> None:
-        super().__init__(items, upper)
+    def __init__(self, items: Items, upper: float, most: int, overfull: Sequence[frozenset[int]] = ()) -> None:
+        super().__init__(items, upper, most, overfull)
         instance = items.instance
         self._counts = [min(count, items.count) for count in (instance.accelerators, instance.cpus)]
         self._length = sum(self._counts)
@@ -120,7 +177,7 @@ class Chain(Program):
             y: list[int | None] = []
             for last, a, c in zip(before, on, off, strict=True):
                 y.append(made := self.column())
-                self.least[made] = [(last, None), (a, None), (c, None)]
+                self.least[made] = [(last, []), (a, []), (c, [])]
                 self.require([(1, made), (-1, last), (-1, a), (-1, c)], 0, 0)
             for u, v in zip(self.items.tail.tolist(), self.items.head.tolist(), strict=True):
                 self.require([(1, y[v]), (-1, y[u])], 0)
@@ -128,11 +185,9 @@ class Chain(Program):
 
     def _ones(self, device: Ints) -> Columns | None:
         used, number = np.unique(device, return_inverse=True)
-        ends = np.column_stack([number.reshape(-1)[end] for end in (self.items.tail, self.items.head)])
-        ends = np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
-        if find_cycle(len(used), ends[:, 0], ends[:, 1]):
+        order = _in_line(self.items, number.reshape(-1), len(used))
+        if order is None:
             return None
-        order = Graph(len(used), ends[:, 0], ends[:, 1]).topological_order
         on = [d < self.items.instance.accelerators for d in used[order].tolist()]
         position = np.argsort(order)[number.reshape(-1)].tolist()
         chosen = [self.places[p + (0 if on[p] else self._length)].column[v] for v, p in enumerate(position)]
@@ -144,6 +199,15 @@ class Chain(Program):
         on = np.array([value[kind] > 0.5 for kind in self.kinds])
         cpu = self.items.instance.accelerators + np.cumsum(~on) - 1
         return np.concatenate([np.cumsum(on) - 1, cpu]).astype(np.int64)
+
+
+def _in_line(items: Items, group: Ints, groups: int) -> Index | None:
+    """An order of groups of items, each item followed by those in its group or a later one, if there is one."""
+    ends = np.column_stack([group[end] for end in (items.tail, items.head)])
+    ends = np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
+    if find_cycle(groups, ends[:, 0], ends[:, 1]):
+        return None
+    return Graph(groups, ends[:, 0], ends[:, 1]).topological_order
 
 
 def _longest_first(items: Items, time: Floats) -> Ints:

@@ -4,86 +4,102 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
+from collections.abc import Iterable
+from itertools import islice
 
 from instances.graph import Index
 from instances.placement import Instance
 from solvers.placement._contracted import contractions
-from solvers.placement._ideals import IdealProgram, deadline, fits, require_plain
+from solvers.placement._ideals import IdealProgram, deadline, fits, require_chains
 from solvers.registry import Declined, Run, solver
 
 
-@solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.1, Appendix E")
+@solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.1, Appendices E, H")
 def dp(instance: Instance, run: Run) -> None:
     """Split along the best chain of ideals: the optimum of acyclic splits, and a bound there if the time suffices.
 
-    Begins with the split of `dpl`, which the other one has to beat: loads from there on are not looked at. It is all
-    that there is if the ideals are too many for the time or the memory.
+    Begins with the splits of `dpl`, which the other one has to beat: loads from there on are not looked at. They are
+    all that there is if the ideals are too many for the time or the memory.
+
+    Loads may overlap transfers and work (H.1), and stages may have several devices (H.2). For clusters (H.3) every
+    cluster gets a part of a chain of ideals, which is split within it, and nets that reach out of the part count as
+    slow: the best of such splits if there are no CPUs. Other splits may be better, such as those whose devices take
+    turns between two clusters; the bound is the optimum of one cluster for all.
     """
-    require_plain(instance, "dp")
+    require_chains(instance, "dp")
     with deadline(run) as stop:
         programs = _programs(instance, stop)
-        limit = least = _report_cuts(programs, run)
-        for program in programs:
-            try:
-                limit, lower = _report_best(program, limit, run)
-            except Declined as reason:
-                _end_early(limit, reason)
-                return
-            least = min(least, lower)
-        if stop[0]:
-            return
-        if math.isinf(least):
-            kind = "" if instance.contiguity == "acyclic" else " acyclic"
-            raise Declined(f"no{kind} placement fits the memory of the accelerators")
-        if instance.contiguity == "acyclic":
-            run.bound(least - max(program.rounding for program in programs))
+        limit = _report_cuts(programs, run, math.inf, None if instance.cluster is None else 1)
+        try:
+            if not _report_relaxed(programs, limit, run):
+                limit = _report_cuts(programs, run, limit)
+                _report_splits(programs, limit, run)
+        except Declined as reason:
+            if instance.cluster is not None:
+                limit = _report_cuts(programs, run, limit)
+            if math.isinf(limit):
+                raise
+            print(f"only the split of a linear extension: {reason}", file=sys.stderr)
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.2")
 def dpl(instance: Instance, run: Run) -> None:
     """Cut one topological order, found depth first, into devices as well as that can be done.
 
-    The order takes the item that has become ready last; see `solvers.placement._contracted.depth_first_order`.
+    The order takes the item that has become ready last; see `solvers.placement._contracted.depth_first_order`. Long
+    orders are first cut between pieces of them. Loads as for `dp`.
     """
-    require_plain(instance, "dpl")
+    require_chains(instance, "dpl")
     with deadline(run) as stop:
-        _report_cuts(_programs(instance, stop), run)
+        _report_cuts(_programs(instance, stop), run, math.inf)
 
 
 def _programs(instance: Instance, stop: Index) -> list[IdealProgram]:
     return [IdealProgram(instance, contracted, stop) for contracted in contractions(instance)]
 
 
-def _report_cuts(programs: list[IdealProgram], run: Run) -> float:
-    """Report the best splits of linear extensions; the load of the last one, infinite if there is none."""
-    limit = math.inf
+def _report_cuts(programs: Iterable[IdealProgram], run: Run, limit: float, most: int | None = None) -> float:
+    """Report ever better splits of linear extensions, ``most`` of each; the load of the last one, or the limit."""
     for program in programs:
-        found = program.best(program.prefixes(run.memory), limit)
-        if found is not None:
+        for found in islice(program.cuts(run.memory, limit), most):
             limit = found.cost
-            run.report(found.device)
+            run.report(found.solution)
     return limit
 
 
-def _report_best(program: IdealProgram, limit: float, run: Run) -> tuple[float, float]:
-    """Report the best split if its load is below ``limit``; that load, else the limit, and what no split goes below.
+def _report_relaxed(programs: list[IdealProgram], limit: float, run: Run) -> bool:
+    """Report what no split goes below, in the mode where that holds; whether nothing is left to be looked for.
 
-    These differ only if rounding decides whether the best one fits the memory.
+    Then the best split is reported too, unless rounding decides whether it fits the memory, or there are clusters.
     """
-    ideals = program.ideals(run.memory)
-    found = replace(program, relaxed=True).best(ideals, limit)
-    least = limit if found is None else found.cost
-    if found is not None and not fits(program.instance, found.device):
-        found = program.best(ideals, limit)
-    if found is None:
-        return limit, least
-    run.report(found.device)
-    return found.cost, least
+    least, whole, instance = limit, True, programs[0].instance
+    for program in programs:
+        found = program.relaxation.best(program.ideals(run.memory), least)
+        if found is not None:
+            least, whole = found.cost, instance.cluster is None and fits(instance, found.device)
+            if whole:
+                run.report(found.solution)
+    if programs[0].stop[0]:
+        return True
+    _report_bound(instance, least, max(program.rounding for program in programs), run)
+    return whole
 
 
-def _end_early(limit: float, reason: Declined) -> None:
-    """Say why there is nothing but the split of a linear extension; raise it if there is not even that."""
-    if math.isinf(limit):
-        raise reason
-    print(f"only the split of a linear extension: {reason}", file=sys.stderr)
+def _report_splits(programs: list[IdealProgram], limit: float, run: Run) -> None:
+    """Report ever better splits along ideals with loads below a limit."""
+    for program in programs:
+        found = program.best(program.ideals(run.memory), limit)
+        if found is not None:
+            limit = found.cost
+            run.report(found.solution)
+
+
+def _report_bound(instance: Instance, least: float, rounding: float, run: Run) -> None:
+    """Report a bound in the mode in which devices follow one another; Declined if no split has a finite load."""
+    follow = instance.contiguity == "acyclic"
+    if math.isinf(least):
+        raise Declined(f"no{'' if follow else ' acyclic'} placement fits the memory of the accelerators")
+    if follow:
+        run.bound(least - rounding)
+    else:
+        print("no bound: devices that follow one another, expected contiguity acyclic for one", file=sys.stderr)

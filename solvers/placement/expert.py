@@ -14,7 +14,10 @@ from solvers.registry import Declined, Run, solver
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 6, hand-crafted placements")
 def expert(instance: Instance, run: Run, *, split: str = "") -> None:
-    """Give each accelerator as many operators in a row, or hand in a given split, --set split=JSON."""
+    """Give each accelerator as many operators in a row, or hand in a given split, --set split=@FILE.
+
+    Such a file is a solution as ``shardmark check`` judges it, also one of the paper's experts.
+    """
     if not split:
         run.report(_equal_parts(instance))
         return

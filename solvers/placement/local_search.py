@@ -20,16 +20,17 @@ def local_search(instance: Instance, run: Run, restarts: int = 10) -> None:
     """
     require_free(instance, "local-search")
     found = Search(instance, run)
-    items = len(found.devices.size)
-    steps = max(1, LOOKED_AT // max(1, items * found.devices.accelerators))
+    (space,) = found.spaces
+    items = len(space.devices.size)
+    steps = max(1, LOOKED_AT // max(1, items * space.devices.accelerators))
     for _ in range(restarts):
-        item = fill(found.devices, run.rng.permutation(items).tolist(), lambda fitting, _: int(run.rng.choice(fitting)))
+        item = fill(space.devices, run.rng.permutation(items).tolist(), lambda fitting, _: int(run.rng.choice(fitting)))
         if item is None:
             continue
-        placing = Placing(found.devices, item, 0)
+        placing = Placing(space.devices, space.rules, item, 0)
         while placing.descend(steps) and run.remaining():
             pass
-        found.offer(placing.best, placing.cost)
+        found.offer(0, placing.best, placing.cost)
         if not run.remaining():
             break
     found.require_any()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from instances.columns import Floats, Ints
 from instances.placement import Instance
+from solvers.placement._bounds import node_bound
 from solvers.registry import Declined, Run, bound
 
 
@@ -14,53 +12,4 @@ def node(instance: Instance, run: Run) -> None:
     """Bound the device of each colocation unit: beside it, it does a neighbour's work or pays for their tensors."""
     if instance.objective != "throughput":
         raise Declined("a device is not the bottleneck of a single sample")
-    accelerator, cpu = instance.unit_times()
-    busy = accelerator + _unavoidable(instance, accelerator)
-    on_accelerators = _as_load(instance, accelerator, busy, instance.accelerators)
-    on_cpus = _as_load(instance, cpu, cpu, instance.cpus)
-    run.bound(float(np.minimum(on_accelerators, on_cpus).max()) * (1 - 1e-12))
-
-
-def _unavoidable(instance: Instance, accelerator: Floats) -> Floats:
-    """Shape (units,): what an accelerator with a unit pays or does for the neighbours of the unit.
-
-    A neighbour that is elsewhere costs the tensors that the unit reads from it, and those of the unit that it stands
-    for: each is put down to the reader that takes longest. One that is not elsewhere costs its own time.
-    """
-    unit, real = instance.unit, ~instance.artificial
-    tail, head = instance.graph.tail[real].astype(np.int64), instance.graph.head[real].astype(np.int64)
-    outside = unit[tail] != unit[head]
-    tail, head = tail[outside], head[outside]
-    slowest = _last_of_each(tail, accelerator[unit[head]])
-    owner = np.concatenate([unit[head], unit[tail[slowest]]])
-    other = np.concatenate([unit[tail], unit[head[slowest]]])
-    tensor = np.concatenate([tail, tail[slowest]])
-    each = np.unique(np.column_stack([owner, other, tensor]), axis=0)
-    pairs, which = np.unique(each[:, :2], axis=0, return_inverse=True)
-    moved = np.bincount(which.reshape(-1), weights=instance.transfer[each[:, 2]], minlength=len(pairs))
-    cheaper = np.minimum(moved, accelerator[pairs[:, 1]])
-    return np.bincount(pairs[:, 0], weights=cheaper, minlength=len(accelerator)).astype(np.float64)
-
-
-def _last_of_each(key: Ints, value: Floats) -> Ints:
-    """For each key that there is, where its greatest value stands."""
-    order = np.lexsort((value, key))
-    return order[np.append(np.diff(key[order]) > 0, True)] if len(order) else order
-
-
-def _as_load(instance: Instance, computing: Floats, busy: Floats, devices: int) -> Floats:
-    """Least load of a device that computes and pays for so much, as transfers overlap and stages are replicated.
-
-    With replicas the least is where there is one, or as many as can be, or where their share and their synchronising
-    take the same time.
-    """
-    load = np.maximum(computing, busy / {"none": 1, "half": 2, "full": 3}[instance.overlap])
-    if instance.allreduce is None or devices < 2:
-        return load
-    whole = instance.of_units(instance.size) / instance.allreduce
-    even = np.divide(load, whole, out=np.full(len(load), np.inf), where=whole > 0) + 1
-    least = load
-    for count in (devices, np.clip(np.floor(even), 1, devices), np.clip(np.ceil(even), 1, devices)):
-        share, together = load / count, (1 - 1 / count) * whole
-        least = np.minimum(least, share + together if instance.overlap == "none" else np.maximum(share, together))
-    return least
+    run.bound(node_bound(instance))

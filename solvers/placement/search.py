@@ -1,11 +1,12 @@
-"""Simulated annealing of placements of any shape."""
+"""Simulated annealing of placements, of any shape or along an order of devices."""
 
 from __future__ import annotations
 
 import math
 
 from instances.placement import Instance
-from solvers.placement._search import Search, anneal, require_free
+from solvers.placement._latency_search import search_latency
+from solvers.placement._search import Search, anneal, require_single
 from solvers.registry import Run, solver
 
 
@@ -13,12 +14,18 @@ from solvers.registry import Run, solver
 def search(instance: Instance, run: Run, most: float = math.inf) -> None:
     """Move colocation classes between devices by simulated annealing, from the split of a linear extension.
 
-    Classes move alone or with some that share tensors with them, or swap; memories are never exceeded. A round is a
-    chain of moves a core, two at least, each with its own energy for devices that take longer than a target just below
-    the least load; the next round begins with the best placement and is twice as long, until the time ends or after
-    ``most`` moves a chain. For contiguity free: what ``dp`` searches is smaller.
+    Classes move alone or with some that share tensors with them, or swap; memories are never exceeded. Where sets have
+    to be contiguous devices keep to an order, and classes cross its borders alone or with what is between them and the
+    border. A round is a chain of moves a core, two at least, each with its own energy for devices that take longer than
+    a target just below the least load; the next round begins with the best placement and is twice as long, until the
+    time ends or after ``most`` moves a chain. Its bound is the best of `load`, `node` and `anchored`. For latency see
+    `search_latency`.
     """
-    require_free(instance, "search")
+    if instance.objective == "latency":
+        search_latency(instance, run, most)
+        return
+    require_single(instance, "search")
     found = Search(instance, run)
     found.begin()
+    found.prove()
     anneal(found, run, most)

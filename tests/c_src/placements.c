@@ -20,6 +20,13 @@ struct problem {
     int64_t net_start[MOST_NODES + 1];
     int32_t net[MOST_NODES * MOST_NETS], members[MOST_NETS];
     bool pin[MOST_NETS][MOST_NODES];
+    struct shard_rules rules;
+    int32_t maker[MOST_NETS], pass[MOST_NETS];
+    double backward_accelerator_time[MOST_NODES], backward_cpu_time[MOST_NODES];
+    int64_t out_start[MOST_NODES + 1], in_start[MOST_NODES + 1];
+    int32_t out[MOST_NODES * MOST_NODES], in[MOST_NODES * MOST_NODES];
+    bool edge[MOST_NODES][MOST_NODES];
+    int32_t rank[MOST_DEVICES];
     int32_t device[MOST_NODES]; /* an allowed placement */
 };
 
@@ -40,8 +47,65 @@ static void make_nets(struct problem *problem) {
     }
 }
 
+/* Edges that suit a random order of the devices. */
+static void make_order(struct problem *problem) {
+    const int32_t n = problem->devices.nodes, count = problem->devices.accelerators + problem->devices.cpus;
+    for (int32_t d = 0; d < count; d++) {
+        const int32_t other = draw(d + 1);
+        problem->rank[d] = problem->rank[other];
+        problem->rank[other] = d;
+    }
+    for (int32_t u = 0; u < n; u++)
+        for (int32_t v = u + 1; v < n; v++)
+            problem->edge[u][v] =
+                draw(4) == 0 && problem->rank[problem->device[u]] <= problem->rank[problem->device[v]];
+    for (int32_t v = 0; v < n; v++) {
+        problem->out_start[v + 1] = problem->out_start[v];
+        problem->in_start[v + 1] = problem->in_start[v];
+        for (int32_t w = 0; w < n; w++) {
+            if (problem->edge[v][w])
+                problem->out[problem->out_start[v + 1]++] = w;
+            if (problem->edge[w][v])
+                problem->in[problem->in_start[v + 1]++] = w;
+        }
+    }
+}
+
+/* Every net is made by one of its nodes, if that matters. */
+static void make_rules(struct problem *problem, bool plain) {
+    const int32_t overlap = plain ? 0 : draw(3), cluster = plain || draw(2) ? 0 : 1 + draw(3);
+    problem->rules = (struct shard_rules){
+        overlap,
+        plain ? 1 : 1 + draw(2),
+        cluster,
+        cluster ? 3.0 : 1.0,
+        problem->maker,
+        problem->pass,
+        problem->backward_accelerator_time,
+        problem->backward_cpu_time,
+        plain ? 0 : draw(2),
+        problem->out_start,
+        problem->out,
+        problem->in_start,
+        problem->in,
+    };
+    for (int32_t net = 0; net < problem->devices.nets; net++) {
+        int32_t maker = draw(problem->devices.nodes);
+        while (!problem->pin[net][maker])
+            maker = (maker + 1) % problem->devices.nodes;
+        problem->maker[net] = overlap == 2 || cluster ? maker : -1;
+        problem->pass[net] = draw(problem->rules.passes);
+    }
+    for (int32_t v = 0; v < problem->devices.nodes; v++) {
+        const double time = problem->accelerator_time[v];
+        problem->backward_accelerator_time[v] = isinf(time) ? 0.0 : draw(1 + (int32_t)time);
+        problem->backward_cpu_time[v] = draw(1 + (int32_t)problem->cpu_time[v]);
+    }
+    make_order(problem);
+}
+
 /* The memory is what a random placement takes at most, and a little more. */
-static void make(struct problem *problem) {
+static void make(struct problem *problem, bool plain) {
     memset(problem, 0, sizeof *problem);
     const int32_t accelerators = draw(MOST_DEVICES - 1), cpus = 1 + draw(2);
     double used[MOST_DEVICES] = {0.0}, memory = 0.0;
@@ -72,28 +136,77 @@ static void make(struct problem *problem) {
         memory = fmax(memory, used[d]);
     problem->devices.memory = memory + draw(4);
     make_nets(problem);
+    make_rules(problem, plain);
 }
 
-static double load_of(const struct problem *problem, const int32_t *device, int32_t d) {
-    const bool on_cpu = d >= problem->devices.accelerators;
-    double load = 0.0;
-    for (int32_t v = 0; v < problem->devices.nodes; v++)
-        if (device[v] == d)
-            load += on_cpu ? problem->cpu_time[v] : problem->accelerator_time[v];
-    for (int32_t net = 0; net < problem->devices.nets && !on_cpu; net++) {
-        int32_t here = 0;
-        for (int32_t v = 0; v < problem->devices.nodes; v++)
-            here += problem->pin[net][v] && device[v] == d;
-        load += here > 0 && here < problem->members[net] ? problem->transfer[net] : 0.0;
+static int32_t cluster_of(const struct problem *problem, int32_t d) {
+    if (d >= problem->devices.accelerators)
+        return -1;
+    return problem->rules.cluster ? d / problem->rules.cluster : 0;
+}
+
+static bool is_far(const struct problem *problem, int32_t a, int32_t b) {
+    const int32_t here = cluster_of(problem, a), there = cluster_of(problem, b);
+    return here >= 0 && there >= 0 && here != there;
+}
+
+/* What accelerator d pays for a net: whoever makes it once, at the rate of the farthest other device; any
+ * other one at the rate between it and that. */
+static double paid(const struct problem *problem, const int32_t *device, int32_t d, int32_t net, bool sends) {
+    const int32_t home = problem->maker[net] < 0 ? -1 : device[problem->maker[net]];
+    bool here = false, elsewhere = false, far = false;
+    for (int32_t v = 0; v < problem->devices.nodes; v++) {
+        if (!problem->pin[net][v])
+            continue;
+        here |= device[v] == d;
+        elsewhere |= device[v] != d;
+        far |= home >= 0 && is_far(problem, d, d == home ? device[v] : home);
     }
-    return load;
+    if (!here || !elsewhere || sends != (d == home))
+        return 0.0;
+    return problem->transfer[net] * (far ? problem->rules.slowdown : 1.0);
+}
+
+static double load_of(const struct problem *problem, const int32_t *device, int32_t d, int32_t pass) {
+    const bool on_cpu = d >= problem->devices.accelerators;
+    const double *whole = on_cpu ? problem->cpu_time : problem->accelerator_time;
+    const double *backward = on_cpu ? problem->backward_cpu_time : problem->backward_accelerator_time;
+    double computing = 0.0, in = 0.0, out = 0.0;
+    for (int32_t v = 0; v < problem->devices.nodes; v++) {
+        if (device[v] == d && problem->rules.passes == 1)
+            computing += whole[v];
+        else if (device[v] == d)
+            computing += pass ? backward[v] : whole[v] - backward[v];
+    }
+    for (int32_t net = 0; net < problem->devices.nets && !on_cpu; net++) {
+        if (problem->pass[net] == pass) {
+            in += paid(problem, device, d, net, false);
+            out += paid(problem, device, d, net, true);
+        }
+    }
+    if (problem->rules.overlap == 0)
+        return computing + in + out;
+    return fmax(computing, problem->rules.overlap == 1 ? in + out : fmax(in, out));
 }
 
 static double cost_of(const struct problem *problem, const int32_t *device) {
     double cost = 0.0;
-    for (int32_t d = 0; d < problem->devices.accelerators + problem->devices.cpus; d++)
-        cost = fmax(cost, load_of(problem, device, d));
+    for (int32_t pass = 0; pass < problem->rules.passes; pass++) {
+        double greatest = 0.0;
+        for (int32_t d = 0; d < problem->devices.accelerators + problem->devices.cpus; d++)
+            greatest = fmax(greatest, load_of(problem, device, d, pass));
+        cost += greatest;
+    }
     return cost;
+}
+
+/* Whether no edge goes back in the order of the devices. */
+static bool follows(const struct problem *problem, const int32_t *device, const int32_t *rank) {
+    bool ahead = true;
+    for (int32_t u = 0; u < problem->devices.nodes; u++)
+        for (int32_t v = 0; v < problem->devices.nodes; v++)
+            ahead &= !problem->edge[u][v] || rank[device[u]] <= rank[device[v]];
+    return ahead || !problem->rules.ordered;
 }
 
 /* Whether what is on accelerators is supported and fits; loads of what is not are infinite. */
@@ -110,20 +223,27 @@ static bool fits(const struct problem *problem, const int32_t *device) {
 
 /* Times are whole numbers, so that all sums are exact. */
 static void check_annealing(const struct problem *problem) {
-    const struct shard_cooling cooling = {2000, 5.0, 0.1, draw(2) ? 0.3 : 0.0, draw(2)};
+    const struct shard_cooling cooling = {1000, 5.0, 0.1, draw(2) ? 0.3 : 0.0, draw(2)};
     int32_t device[MOST_NODES], best[MOST_NODES] = {0}, again[MOST_NODES], same[MOST_NODES] = {0};
-    double load[MOST_DEVICES], cost = INFINITY, other = INFINITY;
+    double load[2 * MOST_DEVICES], cost = INFINITY, other = INFINITY;
+    int32_t rank[MOST_DEVICES], ranked[MOST_DEVICES];
     uint64_t random = (uint64_t)draw(1000), twin = random;
+    memcpy(rank, problem->rank, sizeof rank);
+    memcpy(ranked, problem->rank, sizeof ranked);
     memcpy(device, problem->device, sizeof device);
     memcpy(again, problem->device, sizeof again);
     for (int32_t slice = 0; slice < 3; slice++) {
         const double before = cost;
-        CHECK(shard_place(&problem->devices, &cooling, &random, device, best, &cost, load) == SHARD_OK);
-        CHECK(shard_place(&problem->devices, &cooling, &twin, again, same, &other, load) == SHARD_OK);
+        CHECK(shard_place(&problem->devices, &problem->rules, &cooling, &random, rank, device, best, &cost,
+                          load) == SHARD_OK);
+        CHECK(shard_place(&problem->devices, &problem->rules, &cooling, &twin, ranked, again, same, &other,
+                          load) == SHARD_OK);
         CHECK(cost <= before && cost == cost_of(problem, best));
         CHECK(fits(problem, device) && fits(problem, best));
+        CHECK(follows(problem, device, rank));
         for (int32_t d = 0; d < problem->devices.accelerators + problem->devices.cpus; d++)
-            CHECK(load[d] == load_of(problem, device, d));
+            for (int32_t p = 0; p < problem->rules.passes; p++)
+                CHECK(load[d * problem->rules.passes + p] == load_of(problem, device, d, p));
         CHECK(cost == other && random == twin && !memcmp(device, again, sizeof device) &&
               !memcmp(best, same, sizeof best));
     }
@@ -150,7 +270,7 @@ static void check_descent(const struct problem *problem) {
     double cost = INFINITY, before = cost_of(problem, device);
     for (int64_t made = 1; made == 1;) {
         const double least = least_after_a_move(problem, device);
-        CHECK(shard_descend(&problem->devices, 1, device, &cost, &made) == SHARD_OK);
+        CHECK(shard_descend(&problem->devices, &problem->rules, 1, device, &cost, &made) == SHARD_OK);
         CHECK(cost == cost_of(problem, device) && fits(problem, device));
         CHECK(made == 1 ? cost == least && cost < before : cost == before && !(least < before));
         before = cost;
@@ -161,20 +281,25 @@ static void check_descent(const struct problem *problem) {
 static void check_no_memory(void) {
     const struct shard_cooling cooling = {2000, 5.0, 0.1, 0.3, 0};
     struct problem problem;
-    make(&problem);
     for (int call = 0; call < 2; call++) {
+        do
+            make(&problem, call == 1);
+        while (call == 0 && !problem.rules.ordered);
         int status = SHARD_NO_MEMORY, allocations = 0;
-        for (; status == SHARD_NO_MEMORY && allocations < 12; allocations++) {
+        for (; status == SHARD_NO_MEMORY && allocations < 20; allocations++) {
             int32_t device[MOST_NODES], best[MOST_NODES] = {-1};
-            double cost = INFINITY, load[MOST_DEVICES] = {-1.0};
+            double cost = INFINITY, load[2 * MOST_DEVICES] = {-1.0};
+            int32_t rank[MOST_DEVICES];
             uint64_t random = 1;
             int64_t made = -1;
             memcpy(device, problem.device, sizeof device);
+            memcpy(rank, problem.rank, sizeof rank);
             granted = allocations;
             if (call == 0)
-                status = shard_place(&problem.devices, &cooling, &random, device, best, &cost, load);
+                status = shard_place(&problem.devices, &problem.rules, &cooling, &random, rank, device, best,
+                                     &cost, load);
             if (call == 1)
-                status = shard_descend(&problem.devices, 1, device, &cost, &made);
+                status = shard_descend(&problem.devices, &problem.rules, 1, device, &cost, &made);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(best[0] == -1 && load[0] == -1.0 && isinf(cost) && random == 1 && made == -1 &&
@@ -188,15 +313,17 @@ int main(int arguments, char **argument) {
     (void)argument;
     struct problem problem;
     if (arguments > 1) {
-        make(&problem);
+        make(&problem, true);
         const double wrong = cost_of(&problem, problem.device) + 1.0;
         CHECK(wrong == cost_of(&problem, problem.device));
         return failures > 0;
     }
     for (int32_t round = 0; round < ROUNDS; round++) {
-        make(&problem);
+        make(&problem, true);
         check_annealing(&problem);
         check_descent(&problem);
+        make(&problem, false);
+        check_annealing(&problem);
     }
     check_no_memory();
     return failures > 0;

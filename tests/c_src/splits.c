@@ -9,6 +9,7 @@
 #include "check.h"
 #include "ideals.h"
 #include "ideals_split.h"
+#include "ideals_stages.h"
 
 #define MOST_NODES 8
 #define MOST_SETS (1 << MOST_NODES)
@@ -205,6 +206,70 @@ static double split(struct graph *graph, double limit, const int32_t *stop, int3
     return cost;
 }
 
+/* The lowest node of each net makes its tensor. */
+static void find_makers(const struct graph *graph, int32_t *maker) {
+    for (int32_t net = 0; net < graph->devices.nets; net++)
+        maker[net] = graph->pins[net] ? __builtin_ctz(graph->pins[net]) : 0;
+}
+
+static double split_stages(const struct graph *graph, int32_t overlap, double bandwidth, int32_t *device,
+                           int32_t *replicas) {
+    const double relief[4] = {0.0, 9999.0, 9999.0, 9999.0};
+    double best[MOST_SETS * MOST_ROW], cost = -1.0;
+    int32_t share[MOST_SETS * MOST_ROW], maker[MOST_NETS];
+    int64_t pairs;
+    find_makers(graph, maker);
+    const struct shard_sharing sharing = {maker, overlap, bandwidth};
+    CHECK(shard_split_stages(&graph->devices, &sharing, graph->ideals, graph->link_start, graph->link_node,
+                             graph->link_ideal, INFINITY, relief, NULL, best, share, &cost, device, replicas,
+                             &pairs) == SHARD_OK);
+    return cost;
+}
+
+/* With clusters of so many accelerators, and one of the rest of those that the graph's devices have. */
+static double split_clusters(const struct graph *graph, int32_t size, double slowdown, int32_t *device) {
+    const double relief[4] = {0.0, 9999.0, 9999.0, 9999.0};
+    double best[MOST_SETS * MOST_ROW], outer[MOST_SETS * MOST_ROW * 4], cost = -1.0;
+    int32_t maker[MOST_NETS];
+    int64_t pairs;
+    find_makers(graph, maker);
+    const struct shard_sharing sharing = {maker, SHARD_OVERLAP_NONE, 0.0};
+    struct shard_devices cluster = graph->devices;
+    cluster.accelerators = size;
+    const struct shard_clusters clusters = {graph->devices.accelerators / size,
+                                            graph->devices.accelerators % size, slowdown};
+    CHECK(shard_split_clusters(&cluster, &sharing, &clusters, graph->ideals, graph->link_start,
+                               graph->link_node, graph->link_ideal, INFINITY, relief, NULL, best, outer,
+                               &cost, device, &pairs) == SHARD_OK);
+    return cost;
+}
+
+/* Where they come to the same as sums of loads, or cannot be above or below. */
+static void check_stages(const struct graph *graph) {
+    const uint32_t whole = (UINT32_C(1) << graph->order.nodes) - 1;
+    const int32_t accelerators = graph->devices.accelerators;
+    int32_t device[MOST_NODES], replicas[MOST_NODES];
+    const double least = least_load(graph, whole, accelerators, graph->devices.cpus);
+    CHECK(split_stages(graph, SHARD_OVERLAP_NONE, 0.0, device, replicas) == least);
+    if (isinf(least) || !whole)
+        return;
+    CHECK(cost_of(graph, device) == least);
+    const double half = split_stages(graph, SHARD_OVERLAP_HALF, 0.0, device, replicas);
+    const double full = split_stages(graph, SHARD_OVERLAP_FULL, 0.0, device, replicas);
+    CHECK(full <= half && half <= least);
+    CHECK(split_stages(graph, SHARD_OVERLAP_NONE, 2.0, device, replicas) <= least);
+    for (int32_t v = 0; v < graph->order.nodes; v++)
+        CHECK(device[v] + replicas[v] <=
+              (device[v] < accelerators ? accelerators : accelerators + graph->devices.cpus));
+    for (int32_t size = 1; size <= accelerators; size++) {
+        CHECK(split_clusters(graph, size, 1.0, device) == least);
+        CHECK(cost_of(graph, device) == least);
+        CHECK(split_clusters(graph, size, 3.0, device) >= least);
+    }
+    if (accelerators)
+        CHECK(split_clusters(graph, accelerators, 3.0, device) == least);
+}
+
 /* Pairs of an ideal and a smaller one in it. */
 static int64_t pairs_of(const struct graph *graph) {
     int64_t pairs = 0;
@@ -274,9 +339,14 @@ static void check_no_memory(void) {
     while (graph.order.nodes < 4 || graph.devices.nets < 2);
     check_listing(&graph);
     const double relief[4] = {0.0, 99.0, 99.0, 99.0};
-    for (int call = 0; call < 3; call++) {
+    int32_t maker[MOST_NETS], share[MOST_SETS * MOST_ROW], replicas[MOST_NODES];
+    double outer[MOST_SETS * MOST_ROW * 4];
+    find_makers(&graph, maker);
+    const struct shard_sharing sharing = {maker, SHARD_OVERLAP_FULL, 1.0};
+    const struct shard_clusters clusters = {1, 1, 2.0};
+    for (int call = 0; call < 5; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
-        for (; status == SHARD_NO_MEMORY && allocations < 12; allocations++) {
+        for (; status == SHARD_NO_MEMORY && allocations < 24; allocations++) {
             int64_t ideals = -1, links = -1, start[MOST_SETS + 1] = {-1};
             int32_t node[MOST_LINKS] = {-1}, ideal[MOST_LINKS] = {-1}, device[MOST_NODES] = {-1};
             double best[MOST_SETS * MOST_ROW] = {-1.0}, cost = -1.0;
@@ -289,6 +359,14 @@ static void check_no_memory(void) {
                 status =
                     shard_split_ideals(&graph.devices, graph.ideals, graph.link_start, graph.link_node,
                                        graph.link_ideal, INFINITY, relief, NULL, best, &cost, device, &links);
+            if (call == 3)
+                status = shard_split_stages(&graph.devices, &sharing, graph.ideals, graph.link_start,
+                                            graph.link_node, graph.link_ideal, INFINITY, relief, NULL, best,
+                                            share, &cost, device, replicas, &links);
+            if (call == 4)
+                status = shard_split_clusters(&graph.devices, &sharing, &clusters, graph.ideals,
+                                              graph.link_start, graph.link_node, graph.link_ideal, INFINITY,
+                                              relief, NULL, best, outer, &cost, device, &links);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(ideals == -1 && links == -1 && start[0] == -1 && node[0] == -1 && ideal[0] == -1 &&
@@ -315,6 +393,8 @@ int main(int arguments, char **argument) {
         check_listing(&graph);
         check_early_ends(&graph);
         check_split(&graph);
+        if (graph.ideals <= 24)
+            check_stages(&graph);
     }
     check_no_memory();
     return failures > 0;

@@ -17,8 +17,10 @@ PROGRAMS = {
     "kernels": ("kahn", "segment", "slice", "decode", "partition", "anneal", "flow", "cheapest", "hunt"),
     "networks": ("messages", "soften", "dominate", "contract"),
     "neighbourhoods": (),  # it includes what it tests
-    "splits": ("ideals", "ideals_split"),
+    "splits": ("ideals", "ideals_split", "ideals_stages"),
+    "schedules": ("ideals", "ideals_schedule"),
     "placements": ("placing",),
+    "anchors": ("anchor", "flow"),
     "dataflows": ("simulate", "heft", "rearrange"),
 }
 

@@ -278,13 +278,19 @@ def test_a_new_solver_takes_no_name_of_another(name, tmp_path):
 def test_run_results_leaderboard(graph, tmp_path):
     results, site = tmp_path / "results", tmp_path / "site"
     done = answer("run", "--instance", graph, "--solver", "random-1", "--solver", "simple", "--results", results)
-    assert (done["runs"], done["ok"], done["not_ok"]) == (2, 2, 0)
+    assert (done["runs"], done["ok"], done["declined"], done["failed"]) == (2, 2, 0, 0)
     rows = answer("results", "--results", results, "--csv", tmp_path / "r.csv", "--parquet", tmp_path / "r.parquet")
     assert {row["solver"] for row in rows} == {"random-1", "simple"}
     assert (tmp_path / "r.csv").read_text().count("\n") == 3
     index = answer("leaderboard", "--results", results, "--output", site)["index"]
     assert Path(index) == site / "index.html"
     assert "random-1" in (site / "index.html").read_text()
+
+
+def test_declines_are_counted_apart_from_failures(tmp_path):
+    methods = ("--solver", "latency-dp", "--solver", "one-accelerator", "--timeout", "60")
+    done = answer("run", "--instance", "crossing", *methods, "--results", tmp_path / "results")
+    assert (done["runs"], done["ok"], done["declined"], done["failed"]) == (2, 1, 1, 0)
 
 
 def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
@@ -299,6 +305,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
     [incumbent] = answer("results", "--results", results, "--table", "incumbents")
     assert (incumbent["run"], incumbent["cost"]) == (run["id"], run["cost"])
     assert answer("results", "--results", results, "--table", "bounds") == []
+    assert [row["rank"] for row in answer("results", "--results", results, "--table", "solvers")] == [1]
     [campaign] = answer("results", "--results", results, "--table", "campaigns")
     assert (campaign["executor"], campaign["jobs"], campaign["runs"]) == ("local", 1, 1)
     assert campaign["ended"] >= campaign["started"]

@@ -58,3 +58,30 @@ def test_others_have_none() -> None:
     assert published.results("contest-example") == []
     assert published.best_cost("diamond") is None
     assert [kind for kind, _ in published.results("contest-A")] == ["cost"] * 10 + ["bound"]
+
+
+def test_every_instance_of_the_placement_paper_has_its_methods_and_the_catalog_agrees() -> None:
+    entries = catalog.suite("placement-throughput") + catalog.suite("placement-latency")
+    for entry in entries:
+        found = [result for kind, result in published.results(entry.id) if kind == "cost"]
+        costs = [Fraction(result.value) for result in found if result.value is not None]
+        if not entry.id.endswith("-latency-free"):  # whose best one is found with fewer subgraphs
+            assert min(costs) == Fraction(entry.published["best_cost"]), entry.id
+    names = {
+        tuple(result.author.name for _, result in published.results(f"gnmt-layers-{end}"))
+        for end in ("inference", "training-acyclic", "inference-free", "latency", "latency-free")
+    }
+    assert names == {
+        ("DP", "IP (contiguous)", "DPL"),
+        ("DP", "DPL"),
+        ("IP (non-contiguous)", "local search", "Scotch"),
+        ("greedy", "max-load DP", "IP"),
+        ("Scotch",),
+    }
+
+
+def test_printed_costs_are_rounded_up_and_what_exceeds_the_memory_is_none() -> None:
+    assert [x.value for x in published.placements("bert-3-operators-inference")] == ["27.925", "27.925", "27.925"]
+    assert [x.value for x in published.placements("gnmt-layers-latency")] == ["268.505", "244.335", "225.65"]
+    assert [x.value for x in published.placements("gnmt-layers-latency-free")] == [None]
+    assert published.placements("gnmt-layers") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
-from harness.score import Tables, export_table, run_table, tables, write_csv, write_parquet
+from harness.score import Tables, export_table, run_table, shown_table, tables, write_csv, write_parquet
 from harness.store import Bound, Incumbent, Record, Store
 from instances import InputError
 
@@ -33,9 +35,11 @@ class Book:
         day = f"2025-01-{self.number + 1:02d}T00:00:00+00:00"
         self.number = self.store.add_campaign(day, ["shardmark", "run"], "0.1.0", host)
 
-    def instance(self, name: str, track: str = "intraop", *, checksum: str = "", **published: Any) -> None:
+    def instance(
+        self, name: str, track: str = "intraop", *, checksum: str = "", options: Any = None, **published: Any
+    ) -> None:
         """Record an instance whose checksum is its name unless told otherwise."""
-        self.store.add_instance(checksum or f"{track}/{name}", name, track, {"nodes": 3}, published)
+        self.store.add_instance(checksum or f"{track}/{name}", name, track, {"nodes": 3} | (options or {}), published)
 
     def run(
         self,
@@ -192,6 +196,112 @@ def test_seeds_are_averaged_within_an_instance(book: Book) -> None:
     assert (luck["covered"], luck["solved"], luck["expected"], luck["coverage"]) == (2, 3, 4, 0.75)
     cell = row(scored.results, solver="luck", instance="x")
     assert (cell["runs"], cell["solved"], cell["best"]) == (3, 2, True)
+
+
+FREE, LATENCY = {"contiguity": "free"}, {"objective": "latency"}
+
+
+def test_instances_of_different_modes_are_ranked_apart(book: Book) -> None:
+    """Two solvers: each is best in one mode; a third declines one mode, and in the other an instance."""
+    for name, options in (("a", {}), ("b", {"memory": 8.0}), ("c", FREE), ("d", FREE), ("e", LATENCY)):
+        book.instance(name, "placement", options=options)
+    for name, dp, search in (("a", 10.5, 21.0), ("b", 10.5, 21.0), ("c", 42.0, 10.5), ("d", 42.0, 10.5)):
+        book.run("dp", name, dp, track="placement")
+        book.run("search", name, search, track="placement")
+    for name in "abc":
+        book.run("picky", name, track="placement", status="declined", reason="no")
+    book.run("picky", "d", 10.5, track="placement")
+    book.run("shy", "c", track="placement", status="declined", reason="no")
+    book.run("search", "e", 7.5, track="placement")
+    book.run("load", "a", track="placement", kind="bound", bound=5.25)
+    book.run("load", "e", track="placement", kind="bound", status="declined", reason="no")
+    scored = book.tables()
+    assert scored.divisions == {"placement": ["throughput, contiguous", "throughput, free", "latency, contiguous"]}
+    shown = ("division", "solver", "rank", "score_sum", "instances", "covered", "solved", "expected")
+    assert scored.solvers.select(shown).rows() == [
+        ("latency, contiguous", "search", 1, 1.0, 1, 1, 1, 1),
+        ("throughput, contiguous", "dp", 1, 2.0, 2, 2, 2, 2),
+        ("throughput, contiguous", "search", 2, 1.0, 2, 2, 2, 2),
+        ("throughput, free", "search", 1, 2.0, 2, 2, 2, 2),
+        ("throughput, free", "picky", 2, 1.0, 2, 1, 1, 2),
+        ("throughput, free", "dp", 3, 0.5, 2, 2, 2, 2),
+    ]
+    assert scored.declined.select("division", "solver", "kind", "runs").rows() == [
+        ("latency, contiguous", "load", "bound", 1),
+        ("throughput, contiguous", "picky", "solver", 2),
+        ("throughput, free", "shy", "solver", 1),
+    ]
+    declines = scored.runs.filter(pl.col("status") == "declined", pl.col("solver") == "picky").sort("instance")
+    assert declines["score"].to_list() == [None, None, 0.0]
+    assert scored.bounds.select("division", "instances", "missing").rows() == [("throughput, contiguous", 2, 1)]
+    assert notes(scored) == [
+        (None, "Not run on every instance of throughput, contiguous, scored 0 where they were not: load.")
+    ]
+    assert run_table(scored).select("instance", "division").unique().height == 5
+
+
+def test_whoever_declines_everything_has_no_rank(book: Book) -> None:
+    """With a solution it has one; and in a track without modes as well."""
+    book.instance("x")
+    book.run("greedy", "x", 10)
+    book.run("picky", "x", status="declined", reason="no")
+    book.run("torn", "x", 20, status="declined", reason="no, but have this")
+    scored = book.tables()
+    assert scored.divisions == {"intraop": [""]}
+    assert scored.solvers.select("solver", "score_sum").rows() == [("greedy", 1.0), ("torn", 0.5)]
+    assert scored.declined.select("solver", "description").rows() == [("picky", "Does it.")]
+
+
+def test_a_division_is_scored_as_if_there_were_no_other(book: Book) -> None:
+    """All tables of a database of many modes hold what those of each mode's instances alone do."""
+    rng = random.Random(6)
+    modes = [{}, FREE, LATENCY, {"overlap": "half"}, {"schedule": "gpipe"}, {"allreduce": 2.5}, {"cluster": 2}]
+    with book.store.transaction():
+        for i in range(60):
+            options = rng.choice(modes)
+            book.instance(f"i{i}", "placement", options=options)
+            for j in range(9):
+                kind = "bound" if j % 3 == 2 else "solver"
+                refuses = (options == FREE and j < 3) or rng.random() < 0.2
+                costs = [] if refuses else [round(100 + 50 * rng.random(), 3) for _ in range(3)]
+                facts: dict[str, Any] = {"kind": kind, "seed": rng.randrange(3)}
+                if refuses:
+                    facts |= {"status": "declined"}
+                elif kind == "bound":
+                    facts |= {"bound": costs[0] - 30}
+                else:
+                    found = [Incumbent(k + rng.random(), True, cost) for k, cost in enumerate(costs)]
+                    facts |= {"incumbents": found, "cost": min(costs)}
+                book.run(f"s{j}", f"i{i}", track="placement", **facts)
+    scored = book.tables()
+    assert len(scored.divisions["placement"]) == 7
+    assert scored.declined.select("division", "solver").rows() == [("throughput, free", f"s{j}") for j in range(3)]
+    parts = ("instances", "runs", "results", "solvers", "bounds", "declined", "profiles", "anytime", "contradictions")
+    for division in scored.divisions["placement"]:
+        own = scored.instances.filter(pl.col("division") == division)
+        alone = tables(book.store, set(own["id"]))
+        for name in parts:
+            together = getattr(scored, name).filter(pl.col("division") == division)
+            assert together.height or name == "declined"
+            assert_frame_equal(together, getattr(alone, name), rel_tol=1e-12)
+
+
+def test_the_terminal_names_divisions_where_there_are_several(book: Book) -> None:
+    book.instance("x", "placement")
+    book.run("dp", "x", 1.5, track="placement")
+    book.instance("i")
+    book.run("greedy", "i", 3)
+    assert "division" not in shown_table(run_table(book.tables()), "runs").columns
+    book.instance("y", "placement", options=FREE)
+    book.run("dp", "y", 1.5, track="placement")
+    shown = shown_table(run_table(book.tables()), "runs")
+    assert shown.columns[:3] == ["track", "division", "instance"]
+    assert shown["division"].to_list() == ["", "throughput, contiguous", "throughput, free"]
+    assert shown_table(run_table(book.tables()).clear(), "runs").height == 0
+    ranks = shown_table(export_table(book.tables(), "solvers"), "solvers").select("division", "rank", "solver")
+    assert ranks.rows() == [("", 1, "greedy"), ("throughput, contiguous", 1, "dp"), ("throughput, free", 1, "dp")]
+    bounds = export_table(book.tables(), "bounds")
+    assert shown_table(bounds, "bounds").columns == bounds.columns
 
 
 def test_integers_are_compared_exactly_beyond_64_bits(book: Book) -> None:

@@ -73,6 +73,27 @@ def test_solvers_without_parameters_and_programs_take_none():
         by_name([("a", "1"), ("b", "2"), ("a", "1")])
 
 
+def test_a_text_can_stand_in_a_file(tmp_path):
+    info = SolverInfo("t", "pipeline", "solver", "t.py", "0", params={"split": "", "count": 1})
+    file = tmp_path / "split.json"
+    file.write_text(f"[{', '.join(['0'] * 9)},\n 1]\n")
+    short = with_settings(info, {"split": f"@{file}"})
+    assert (short.name, short.params["split"]) == (
+        "t[split=[0, 0, 0, 0, 0, 0, 0, 0, 0, 1]]",
+        file.read_text().replace("\n", ""),
+    )
+    file.write_text(f"[{', '.join(['0'] * 90)}]")
+    names = {
+        with_settings(info, {"split": text}).name for text in (f"@{file}", file.read_text(), "[" + "1," * 90 + "1]")
+    }
+    assert len(names) == 2
+    assert max(map(len, names)) < 30
+    with pytest.raises(InputError, match=r"no.json: expected a file, there is none of that name"):
+        with_settings(info, {"split": "@no.json"})
+    with pytest.raises(InputError, match="'count': expected a whole number for t, found '@no.json'"):
+        with_settings(info, {"count": "@no.json"})
+
+
 def test_a_run_gets_its_settings(warden, chain, cuts):
     variant = with_settings(cuts, {"at": "3"})
     plain, other = (Job(info, chain, 0, Limits(20.0, 256.0)) for info in (cuts, variant))

@@ -42,11 +42,26 @@ SOLVERS = {
         "merge": (0.03, 0.2, 1),
         "single-block": (1.4, 0.01, 1),
     },
+    "placement": {
+        "dp": (0.0, 0.3, 1),
+        "search": (0.01, 0.9, 1),
+        "one-accelerator": (0.5, 0.01, 1),
+        "picky": (0.0, 0.1, 1),
+    },
 }
 #: name -> (how far below the best its bound ends, how much of the time it takes)
 BOUNDS = {
     "intraop": {"simple": (0.4, 0.01), "relaxation": (0.01, 0.6)},
     "pipeline": {"simple": (0.35, 0.01), "bottleneck": (0.2, 0.5), "exact": (0.06, 0.9), "anchored": (0.1, 0.3)},
+    "placement": {"load": (0.1, 0.01), "critical-path": (0.3, 0.02)},
+}
+#: What divides the instances of a track, by how their names end.
+MODES: dict[str, dict[str, Any]] = {
+    "plain": {"objective": "throughput", "contiguity": "contiguous", "memory": 16.0},
+    "acyclic": {"contiguity": "acyclic"},
+    "free": {"contiguity": "free"},
+    "latency": {"objective": "latency"},
+    "half": {"overlap": "half", "cluster": 2, "slowdown": 4.0},
 }
 #: name -> best cost
 INSTANCES: dict[str, dict[str, int | float]] = {
@@ -61,6 +76,7 @@ INSTANCES: dict[str, dict[str, int | float]] = {
         "tight": 880,
     },
     "pipeline": {f"regal-{i:02d}-k{k}": 10.0 + 3.7 * i * k for i, k in itertools.product(range(5), (2, 8))},
+    "placement": {f"{name}-{mode}": 7.5 + len(mode) for mode in MODES for name in ("bert", "gnmt")},
 }
 #: solver, instance number -> (status, reason); every status there is
 FAILURES = {
@@ -79,6 +95,12 @@ FAILURES = {
     ("merge", 4): ("output", "wrote more than 256 MiB to its pipes"),
     ("merge", 5): ("lost", "the worker on example-2 went away"),
     ("merge", 6): ("misclaim", "claims the cost 1.5 for a solution of cost 32.2"),
+    **{("dp", at): ("declined", "is for splits in a row") for at in range(4, 10)},
+    **{("search", at): ("declined", "is for free sets") for at in (0, 1, 2, 3, 6, 7, 8, 9)},
+    **{("picky", at): ("declined", "takes nothing") for at in range(10)},
+    ("one-accelerator", 6): ("declined", "does not fit its memory"),
+    **{("load", at): ("declined", "is for throughput") for at in (6, 7)},
+    **{("critical-path", at): ("declined", "is for latency") for at in (0, 1, 2, 3, 4, 5, 8, 9)},
 }
 LOG = f"the beginning\n{'a line' * 3}\n" + "\n" * 40 + f"\x1b[31m{HOSTILE}\x1b[0m\n\x00the end\n"
 WITHOUT_ANSWER = {"memory", "crash", "error", "infeasible", "none", "import", "declined", "lost", "output"}
@@ -143,7 +165,8 @@ class Filler:
             for i in range(steps - 1)
         ]
         bounds.append(Bound(round(0.02 + slow * self.limit, 4), final))
-        self.add(method, "bound", 0, instance, "ok", "", None, [], bounds)
+        status, reason = FAILURES.get((method, at), ("ok", ""))
+        self.add(method, "bound", 0, instance, status, reason, None, [], bounds if status == "ok" else [])
 
     def add(
         self,
@@ -232,6 +255,8 @@ class Filler:
                 published = {"best_cost": "217039", "lower_bound": "217039"}
             summary = {"track": self.track, "name": instance, "nodes": 8 * (at + 1) ** 3, "edges": 11 * (at + 1) ** 3}
             summary |= {"largest_degree": at + 2, "memory": None, "simple_bound": 0.6 * best}
+            if self.track == "placement":
+                summary |= MODES[instance.rpartition("-")[2]]
             self.store.add_instance(f"{self.track}-{instance}", instance, self.track, summary, published)
             for solver, (far, slow, seeds) in SOLVERS[self.track].items():
                 if solver == "single-block" and at > 6:
@@ -250,7 +275,7 @@ class Filler:
 
 
 def fill(store: Store) -> None:
-    """The whole database: two tracks, one campaign that counts and an older one that does not."""
+    """The whole database: three tracks, one campaign that counts and an older one that does not."""
     store.add_campaign("2025-11-20T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST)
     when = "2025-11-21T06:00:00+00:00"
     campaign = store.add_campaign(when, ["shardmark", "run"], "0.1.0", HOST, executor="dask", jobs=2)
@@ -262,10 +287,20 @@ def fill(store: Store) -> None:
 
 
 @pytest.fixture(scope="session")
-def scored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
-    """Tables of the made-up database; what tracks are is worded here, so that pages stay the same when it changes."""
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The made-up database."""
     store = Store.open(tmp_path_factory.mktemp("results"), create=True)
     fill(store)
-    about = {"intraop": "one strategy per operator.", "pipeline": "at most k stages."}
-    yield dataclasses.replace(tables(store), tracks=about)
+    yield store
     store.close()
+
+
+@pytest.fixture(scope="session")
+def scored(stored: Store) -> Tables:
+    """Tables of the made-up database; what tracks are is worded here, so that pages stay the same when it changes."""
+    about = {
+        "intraop": "one strategy per operator.",
+        "pipeline": "at most k stages.",
+        "placement": "a device per operator.",
+    }
+    return dataclasses.replace(tables(stored), tracks=about)

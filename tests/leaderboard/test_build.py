@@ -16,16 +16,19 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from harness.report import Device, Split
 from harness.score import InputError, Tables, tables
 from harness.store import Store
 from leaderboard import build as building
 from leaderboard.build import build
-from leaderboard.pages import Site
+from leaderboard.pages import Site, _colours
+from tests.leaderboard.conftest import HOST, Filler
 
 GOLDEN = Path(__file__).with_name("golden.json")
 GOLDEN_PAGES = (
-    *("index.html", "failures.html", "tracks/intraop.html", "tracks/pipeline.html"),
+    *("index.html", "failures.html", "tracks/intraop.html", "tracks/pipeline.html", "tracks/placement.html"),
     *("solvers/pipeline/brkga-100.html", "solvers/pipeline/exact.html", "solvers/intraop/cfn-penalty.html"),
+    *("solvers/placement/dp.html", "solvers/placement/load.html", "instances/placement/bert-half.html"),
     *("instances/intraop/gemma-like.html", "instances/intraop/beyond-64-bits.html", "instances/intraop/free.html"),
     *("instances/intraop/contest-g_7414d05da9cf562b.html", "instances/pipeline/regal-01-k2.html"),
 )
@@ -82,7 +85,7 @@ def test_pages_say_what_they_said(pages: dict[str, ET.Element]) -> None:
 
 
 def test_there_is_a_page_for_everything(pages: dict[str, ET.Element], scored: Tables) -> None:
-    methods = scored.solvers.height + scored.bounds.height
+    methods = scored.runs.select("track", "solver").n_unique()
     assert len(pages) == 4 + len(scored.tracks) + methods + scored.instances.height
     assert all(len(list(page.iter("h1"))) == 1 for page in pages.values())
 
@@ -138,7 +141,10 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 def test_no_code_stands_in_pages(pages: dict[str, ET.Element]) -> None:
     for path, page in pages.items():
         scripts = list(page.iter("script"))
-        assert [(script.text, Path(script.get("src", "")).name) for script in scripts] == [(None, "table.js")], path
+        names = ["table.js", "fold.js"] if path == "tracks/placement.html" else ["table.js"]
+        assert [(script.text, Path(script.get("src", "")).name) for script in scripts] == [(None, x) for x in names], (
+            path
+        )
         for element in page.iter():
             assert element.tag != "style", path
             assert not any(name.startswith("on") or name == "style" for name in element.attrib), path
@@ -156,15 +162,55 @@ def test_hostile_text_is_text(site: Path, pages: dict[str, ET.Element]) -> None:
 
 
 def test_every_failure_is_shown_with_reason_and_log(pages: dict[str, ET.Element], scored: Tables) -> None:
-    rows = cells(pages["failures.html"])
-    failed = [run for run in scored.runs.iter_rows(named=True) if run["status"] != "ok"]
-    assert len(rows) == len(failed) == 15
+    rows = table_of(pages["failures.html"], "failures")
+    failed = [run for run in scored.runs.iter_rows(named=True) if run["status"] not in ("ok", "declined")]
+    assert len(rows) == len(failed) == 14
     for run in failed:
         [row] = [row for row in rows if row[:4] == [run["track"], run["instance"], run["solver"], str(run["seed"])]]
         assert row[4] == run["status"]
         assert row[-1].startswith(run["reason"])
         assert row[-1].endswith("the end")
         assert "the beginning" not in row[-1]
+
+
+def test_declines_are_listed_apart_and_counted(pages: dict[str, ET.Element], scored: Tables) -> None:
+    page = pages["failures.html"]
+    rows = table_of(page, "declined")
+    assert rows[0] == ["pipeline", "–", "moves", "1 instance", "takes graphs of at most 10 nodes"]
+    assert ["placement", DIVISIONS[0], "search", "2 instances", "is for free sets"] in rows
+    assert [row[1] for row in rows[1:]] == sorted((row[1] for row in rows[1:]), key=DIVISIONS.index)
+    declined = scored.runs.filter(scored.runs["status"] == "declined").height
+    assert sum(int(row[3].split()[0]) for row in rows) == declined == 36
+    assert "36 runs whose solver or bound method says that it does not take the instance." in words(page)
+    [fold] = [x for x in page.iter("details") if of_class(x, "cards")]
+    assert fold.get("open") is None
+    totals = {row[0]: row[5:8] for row in table_of(pages["index.html"], "totals")}
+    assert totals == {"intraop": ["64", "8", "0"], "pipeline": ["167", "6", "1"], "placement": ["60", "0", "35"]}
+    assert "Of 60 runs none failed, but 35 were declined." in words(pages["tracks/placement.html"])
+    assert "misclaim 1, output 1, processes 1, timeout 1) and 1 was declined." in words(pages["tracks/pipeline.html"])
+    load = pages["solvers/placement/load.html"]
+    assert "Declined is for throughput: bert-latency, gnmt-latency All that was declined" in words(load)
+    assert "Failures" not in [words(heading) for heading in load.iter("h2")]
+
+
+def test_seeds_that_declined_an_instance_are_told_from_instances(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "results", create=True)
+    filler = Filler(
+        store, store.add_campaign("2025-11-21T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST), "pipeline"
+    )
+    filler.declare("shy", "solver")
+    for name in "ab":
+        store.add_instance(f"pipeline-{name}", name, "pipeline", {"track": "pipeline", "name": name}, {})
+        for seed in range(3):
+            filler.add("shy", "solver", seed, name, "declined", "no", None, [], [])
+    page = ET.parse(build(tables(store), tmp_path / "site").parent / "failures.html").getroot()
+    store.close()
+    assert "There are none." in words(page)
+    assert table_of(page, "declined") == [["pipeline", "shy", "2 instances", "no"]]
+    [cell] = [cell for cell in page.iter("td") if cell.get("data-sort")]
+    assert (cell.get("data-sort"), cell.get("title")) == ("2", "6 runs")
+    [fold] = page.iter("details")
+    assert fold.get("open") == ""
 
 
 def test_exact_costs_are_shown_and_told(pages: dict[str, ET.Element]) -> None:
@@ -190,6 +236,70 @@ def test_costs_come_down_to_the_best_and_bounds_up_to_it(pages: dict[str, ET.Ele
             ends.setdefault(title.split(",")[0], []).append(float(heights[-1]))
     assert min(abs(y - zero) for y in ends["cfn-penalty"]) < 0.2
     assert max(ends["random"]) < max(ends["greedy"]) < zero < min(ends["relaxation"])
+
+
+KINDS = ["contiguous", "contiguous, overlap half, clusters", "acyclic", "free"]
+DIVISIONS = [f"throughput, {name}" for name in KINDS] + ["latency, contiguous"]
+
+
+def table_of(page: ET.Element, label: str) -> list[list[str]]:
+    """Cells of the table that a heading with this id names."""
+    [region] = [x for x in page.iter("div") if x.get("aria-labelledby") == label]
+    return cells(region)
+
+
+def test_modes_of_a_track_are_ranked_apart(pages: dict[str, ET.Element]) -> None:
+    page = pages["tracks/placement.html"]
+    overview = table_of(page, "rankings")
+    assert [row[0] for row in overview] == DIVISIONS
+    assert [row[1] for row in overview] == ["dp", "one-accelerator", "dp", "search", "one-accelerator"]
+    assert table_of(pages["index.html"], "track-3") == overview
+    parts = of_class(page, "division")
+    assert [words(part[0]) for part in parts] == [name.capitalize() for name in DIVISIONS]
+    assert [part.get("open") for part in parts] == [""] * 5
+    solvers = [[row[1] for row in table_of(part, f"ranking-{part.get('id')}")] for part in parts]
+    alone = ["one-accelerator"]
+    assert solvers == [["dp", *alone], alone, ["dp", *alone], ["search", *alone], alone]
+    matrix = [[row[0] for row in table_of(part, f"matrix-{part.get('id')}")] for part in parts]
+    assert matrix == [[f"bert-{mode}", f"gnmt-{mode}"] for mode in ("plain", "half", "acyclic", "free", "latency")]
+    assert not of_class(pages["tracks/pipeline.html"], "division")
+
+
+def test_a_ranking_is_shown_as_if_there_were_no_other(
+    stored: Store, pages: dict[str, ET.Element], tmp_path: Path
+) -> None:
+    alone = build(tables(stored, {"bert-plain", "gnmt-plain"}), tmp_path / "site").parent / "tracks" / "placement.html"
+    [part] = of_class(ET.parse(alone).getroot(), "division")
+    together = of_class(pages["tracks/placement.html"], "division")[0]
+    assert ET.tostring(part).strip() == ET.tostring(together).strip()
+
+
+def test_solvers_keep_their_colours_from_ranking_to_ranking() -> None:
+    rankings = [list("abcdefgh"), list("hcxa"), list("gfedcb"), []]
+    first, second, third, none = _colours([[{"solver": name} for name in ranking] for ranking in rankings])
+    assert list(first.values()) == ["s1", "s2", "s3", "s4", "s5", "s6", "s0", "s0"]
+    assert second == {"h": "s2", "c": "s3", "x": "s4", "a": "s1"}
+    assert {name: third[name] for name in "bcdef"} == {name: first[name] for name in "bcdef"}
+    assert third["g"] == "s1"
+    assert none == {}
+
+
+def test_who_declines_a_whole_ranking_is_named_beneath_it(pages: dict[str, ET.Element]) -> None:
+    said = [
+        [words(line).removeprefix("Declined every instance, so not ranked: ") for line in of_class(part, "more")]
+        for part in of_class(pages["tracks/placement.html"], "division")
+    ]
+    assert said[0] == ["picky, search.", "critical-path."]
+    assert said[1] == ["dp, picky, search.", "critical-path."]
+    assert said[-1] == ["dp, picky, search.", "load."]
+    [latency] = table_of(pages["tracks/placement.html"], "ranking-latency-contiguous")
+    assert latency[7] == "1 / 2"  # who declines one instance of two stands there, with a 0 for it
+    dp = pages["solvers/placement/dp.html"]
+    assert [row[:2] for row in table_of(dp, "standing")] == [[DIVISIONS[0], "1 of 2"], [DIVISIONS[2], "1 of 2"]]
+    assert "not ranked in: throughput, contiguous, overlap half, clusters; throughput, free; latency" in words(dp)
+    assert {row[2] for row in table_of(dp, "results") if row[3] == "declined"} == {"0"}
+    assert {tuple(row[4:6]) for row in table_of(dp, "results") if row[3] == "declined"} == {("–", "–")}
+    assert "It declined every instance and has no rank." in words(pages["solvers/placement/picky.html"])
 
 
 def test_tables_can_be_sorted(site: Path, pages: dict[str, ET.Element]) -> None:
@@ -242,7 +352,7 @@ def test_runs_of_the_first_schema_say_what_was_not_recorded(pages: dict[str, ET.
 def test_machines_and_their_disturbances_are_shown(pages: dict[str, ET.Element]) -> None:
     [table] = [table for table in pages["index.html"].iter("table") if "Disturbances" in words(table)]
     first, second = cells(table)
-    assert first[1:3] == ["2.5 h", "221"]
+    assert first[1:3] == ["2.5 h", "281"]
     assert first[4:6] == ["dask, 2 at once, limits by posix and benchexec", "none found"]
     assert second[3].startswith("example-2: Example Processor 3000 <b>, 2 cores")
     assert second[3].endswith("governor performance, turbo off")
@@ -250,6 +360,20 @@ def test_machines_and_their_disturbances_are_shown(pages: dict[str, ET.Element])
     [notes] = of_class(pages["tracks/pipeline.html"], "notes")
     assert "The machine was disturbed in a campaign with 10 of its runs: The processor slowed down" in words(notes)
     assert "disturbed" not in words(pages["tracks/intraop.html"])
+
+
+def test_a_drawing_stands_on_the_page_of_its_instance(scored: Tables, tmp_path: Path) -> None:
+    checksum = "placement-bert-free"
+    devices = [Device("accelerator 0", "load 12.5"), Device("CPU 2", "load 7", cpu=True)]
+    picture = Split(["a", "b", "c"], [(0, 1), (1, 2)], [0, 0, 1], devices, caption="Found by search, cost 12.5.")
+    folder = build(scored, tmp_path / "site", {checksum: picture}).parent / "instances" / "placement"
+    page = ET.parse(folder / "bert-free.html").getroot()
+    [section] = [x for x in page.iter("section") if x.get("aria-labelledby") == "split"]
+    assert len(list(section.iter("svg"))) == 4  # wide, narrow, and the legend's
+    assert "accelerator 0: 2 nodes, load 12.5" in words(section)
+    assert "Found by search, cost 12.5. A colour is a device" in words(section)
+    assert not any("style" in element.attrib for element in page.iter())
+    assert 'id="split"' not in (folder / "bert-plain.html").read_text(encoding="utf-8")
 
 
 def test_an_empty_database_gives_a_site(tmp_path: Path) -> None:

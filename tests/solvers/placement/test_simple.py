@@ -15,7 +15,7 @@ from placements import draw_instance, judge, placements
 from harness.verify import verify
 from instances import catalog, load
 from instances.placement import Instance, parse
-from solvers.placement import memory_path as memory_path_module
+from solvers.placement import _memory_path as memory_path_module
 from solvers.placement.critical_path import critical_path
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy

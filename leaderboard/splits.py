@@ -1,0 +1,180 @@
+"""A split of a graph over devices, drawn: nodes in layers along the edges, each in the colour of its device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
+
+from harness.report import Split
+from leaderboard import charts
+from leaderboard.charts import COLOURS, NARROW, WIDE, spread, tag, tooltip
+from leaderboard.text import count, printable
+
+#: Of a graph with more nodes only the legend is shown, as no screen has room for them.
+MOST = 5000
+#: Nodes have words of their own up to this many.
+MOST_NAMED = 1000
+MARGIN = 10  # around the nodes
+SWEEPS = 8  # in which nodes are put beside their neighbours
+
+Edges = Sequence[tuple[int, int]]
+Lists = list[list[int]]
+
+
+def title(split: Split, i: int) -> str:
+    """What device i holds, in words."""
+    device, held = split.devices[i], sum(other == i for other in split.device)
+    return ", ".join(filter(None, (f"{device.name}: {count(held, 'node')}", device.load)))
+
+
+def style(split: Split, i: int) -> str:
+    """The classes of device i: a colour of its own, which recur as rings, or none for a CPU."""
+    if split.devices[i].cpu:
+        return "series s0"
+    number = sum(not device.cpu for device in split.devices[:i])
+    return f"series {'mark ring ' if number // COLOURS % 2 else ''}s{number % COLOURS + 1}"
+
+
+def draw(split: Split, wide: int = WIDE) -> Markup:
+    """The split for wide and for narrow screens, with a legend of the devices that hold nodes.
+
+    Edges lead to the right, on narrow screens downwards. Those within a device have its colour.
+    """
+    if len(split.nodes) > MOST:
+        words = f"{count(len(split.nodes), 'node')} are too many to draw; what the devices hold:"
+        return tag("p", escape(words), class_="key") + legend(split)
+    places = placed(len(split.nodes), split.edges)
+    return charts.responsive(lambda width: _drawing(split, places, width), wide) + legend(split)
+
+
+# ---------------------------------------------------------------- layers
+
+
+def layers(nodes: int, edges: Edges) -> list[int]:
+    """The layer of each node, 0, 1, ...: every edge leads to a greater one.
+
+    Without successors a node is as early as it can be; all others are as late as they can be, so that what only feeds
+    others, such as weights, stands beside its reader.
+    """
+    after, before = neighbours(nodes, edges)
+    waiting = [len(found) for found in before]
+    order = [v for v in range(nodes) if not waiting[v]]
+    layer = [0] * nodes
+    for v in order:  # which grows on the way
+        for w in after[v]:
+            layer[w] = max(layer[w], layer[v] + 1)
+            waiting[w] -= 1
+            if not waiting[w]:
+                order.append(w)
+    for v in reversed(order):
+        if after[v]:
+            layer[v] = min(layer[w] for w in after[v]) - 1
+    return layer
+
+
+def neighbours(nodes: int, edges: Edges) -> tuple[Lists, Lists]:
+    """The successors and the predecessors of each node."""
+    after: Lists = [[] for _ in range(nodes)]
+    before: Lists = [[] for _ in range(nodes)]
+    for tail, head in edges:
+        after[tail].append(head)
+        before[head].append(tail)
+    return after, before
+
+
+def placed(nodes: int, edges: Edges) -> list[tuple[int, float]]:
+    """The layer of each node, and its place across: nodes of a layer are at least 1 apart, all from 0 on.
+
+    Layer by layer, forth and back again, each node is moved to the mean of its predecessors, or its successors, as
+    far as the others of its layer leave room (Sugiyama, Tagawa & Toda 1981).
+    """
+    layer = layers(nodes, edges)
+    after, before = neighbours(nodes, edges)
+    members: Lists = [[] for _ in range(max(layer, default=-1) + 1)]
+    for v in range(nodes):
+        members[layer[v]].append(v)
+    widest = max(map(len, members), default=1)
+    across = [0.0] * nodes
+    for found in members:
+        for i, v in enumerate(found):
+            across[v] = (widest - len(found)) / 2 + i
+    for sweep in range(SWEEPS):
+        near, ordered = (before, members) if sweep % 2 == 0 else (after, members[::-1])
+        for found in ordered:
+            wanted = [sum(across[u] for u in near[v]) / len(near[v]) if near[v] else across[v] for v in found]
+            for v, place in zip(found, beside(wanted, widest - 1.0), strict=True):
+                across[v] = place
+    return list(zip(layer, across, strict=True))
+
+
+def beside(wanted: Sequence[float], most: float) -> list[float]:
+    """Places from 0 to ``most``, at least 1 apart, near those wanted, and with their mean where there is room."""
+    found = spread(wanted, 1.0, 0.0, most)
+    shift = (sum(wanted) - sum(found)) / len(found)
+    shift = min(max(shift, -min(found)), most - max(found))
+    return [place + shift for place in found]
+
+
+# ---------------------------------------------------------------- marks
+
+
+def _drawing(split: Split, places: Sequence[tuple[int, float]], width: int) -> Markup:
+    """The drawing at a width, its layers along the longer side."""
+    deepest, widest = max((a for a, _ in places), default=0), max((b for _, b in places), default=0.0)
+    downwards = width == NARROW
+    along = min(max(11 * deepest, 100), 1600) if downwards else width - 2 * MARGIN
+    aside = width - 2 * MARGIN if downwards else min(max(14 * widest, 160), 40 * max(widest, 1), 420)
+    step, apart = along / max(deepest, 1), min(aside / max(widest, 1.0), 40.0)
+    margin = MARGIN + (aside - apart * widest) / 2
+    at = [(MARGIN + step * a, margin + apart * b) for a, b in places]
+    if downwards:
+        at = [(y, x) for x, y in at]
+    radius = min(max(0.42 * min(step, apart), 1.2), 5.0)
+    groups = [_edges(split, at, None), *(_device(split, at, i, radius) for i in sorted(set(split.device)))]
+    height = round((along if downwards else aside) + 2 * MARGIN)
+    label = f"{count(len(split.nodes), 'node')} on {count(len(set(split.device)), 'device')}"
+    return tag(
+        "svg", *groups, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img", aria_label=label
+    )
+
+
+def _edges(split: Split, at: Sequence[tuple[float, float]], device: int | None) -> Markup:
+    """The edges within a device as one path; those between devices for None."""
+    ends = [
+        (at[u], at[v])
+        for u, v in split.edges
+        if (split.device[u] if split.device[u] == split.device[v] else None) == device
+    ]
+    path = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for (a, b), (c, d) in ends)
+    if device is None:
+        return tag("path", d=path, class_="across")
+    return tag("path", d=path, class_="within")
+
+
+def _device(split: Split, at: Sequence[tuple[float, float]], i: int, radius: float) -> Markup:
+    """The nodes of a device over its edges; a pointer on any of them fades the others out."""
+    named = len(split.nodes) <= MOST_NAMED
+    marks = []
+    for v, device in enumerate(split.device):
+        if device == i:
+            words = [tooltip(f"{printable(split.nodes[v])} on {split.devices[i].name}")] if named else []
+            marks.append(_node(*at[v], radius, split.devices[i].cpu, words))
+    return tag("g", tooltip(title(split, i)), _edges(split, at, i), *marks, class_=style(split, i))
+
+
+def _node(x: float, y: float, radius: float, square: bool, words: Sequence[Markup]) -> Markup:
+    if square:
+        side = 2 * radius
+        return tag("path", *words, d=f"M{x - radius:.1f} {y - radius:.1f}h{side:.1f}v{side:.1f}h-{side:.1f}z")
+    return tag("circle", *words, cx=x, cy=y, r=radius)
+
+
+def legend(split: Split) -> Markup:
+    """The devices that hold nodes: mark, name, number of nodes, load."""
+    items = []
+    for i in sorted(set(split.device)):
+        shown = tag("g", _node(8.0, 8.0, 5.0, split.devices[i].cpu, []), class_=style(split, i))
+        sample = tag("svg", shown, viewBox="0 0 16 16", width=16, height=16)
+        items.append(tag("li", sample, escape(printable(title(split, i)))))
+    return tag("ul", *items, class_="legend always")

@@ -1,0 +1,102 @@
+"""Branchings of a graph, each contracted to one node, so that what is left is a path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Ints
+from instances.errors import InputError
+from instances.graph import Index, csr, strong_components
+from instances.placement import Instance
+from solvers.registry import Declined
+
+
+def contract_branchings(instance: Instance, light: float) -> Instance:
+    """The instance with colour classes that hold whatever a branching consists of, but for where it ends.
+
+    A branching is what is joined by paths that have nothing but their ends in common, forward and backward: a
+    biconnected component of the undirected graph on units, each pass apart. Its nodes with an edge out of them in it
+    belong together. `side_inputs` join nothing. Declined if a branching fits no device.
+    """
+    part = 2 * instance.unit + instance.backward
+    joining = ~side_inputs(instance, light)[instance.graph.tail]
+    ends = part[instance.graph.tail[joining]], part[instance.graph.head[joining]]
+    edges = np.unique(np.column_stack(ends)[ends[0] != ends[1]], axis=0)
+    units = int(instance.unit.max(initial=-1)) + 1
+    component = biconnected_components(2 * units, *edges.T)
+    of_each = 2 * units + component  # a vertex for each component, tied to the units in it
+    united = strong_components(
+        2 * units + int(component.max(initial=-1)) + 1,
+        np.concatenate([edges[:, 0], of_each, np.arange(0, 2 * units, 2), np.arange(1, 2 * units, 2)]),
+        np.concatenate([of_each, edges[:, 0], np.arange(1, 2 * units, 2), np.arange(0, 2 * units, 2)]),
+    )
+    try:
+        return replace(instance, colour=_numbered(united[2 * instance.unit]))
+    except InputError as error:
+        raise Declined(f"a branching of the graph fits no device: {error}") from None
+
+
+def side_inputs(instance: Instance, light: float) -> NDArray[np.bool_]:
+    """Shape (n,), bool: nodes that take no time, and whose tensor takes at most this share of the median tensor's.
+
+    Such are masks, or lengths of sequences, that every layer reads; PipeDream's optimizer knows no such nodes.
+    """
+    sent = instance.transfer[np.diff(instance.graph.out_csr[0]) > 0]
+    idle = (instance.accelerator_time == 0) & (instance.cpu_time == 0)
+    return idle & (instance.transfer <= light * (np.median(sent) if len(sent) else 0.0))
+
+
+def biconnected_components(nodes: int, tail: Ints, head: Ints) -> Ints:
+    """Shape (edges,): the biconnected component of each edge of a graph without loops, taken as undirected.
+
+    A tree edge belongs to the component of the tree edge above it if something below it is joined to something above
+    both; another edge belongs to that of its lower end. Tarjan 1972.
+    """
+    start, other = csr(nodes, np.concatenate([tail, head]), np.concatenate([head, tail]).astype(np.int32))
+    start, neighbours = start.tolist(), other.tolist()
+    order, parent = _depth_first(nodes, start, neighbours)
+    place = np.empty(nodes, dtype=np.int64)
+    place[order] = np.arange(nodes)
+    above = place.tolist()
+    for v in reversed(order):
+        for w in neighbours[start[v] : start[v + 1]]:
+            if w != parent[v]:
+                above[v] = min(above[v], above[w] if parent[w] == v else int(place[w]))
+    component = [-1] * nodes
+    found = 0
+    for v in order:
+        u = parent[v]
+        if u >= 0 and component[u] >= 0 and above[v] < place[u]:
+            component[v] = component[u]
+        elif u >= 0:
+            component[v], found = found, found + 1
+    return np.array(component, dtype=np.int64)[np.where(place[tail] > place[head], tail, head)]
+
+
+def _depth_first(nodes: int, start: list[int], neighbours: list[int]) -> tuple[list[int], list[int]]:
+    """The nodes in the order of a depth first search, and the parent of each, -1 for roots."""
+    order, parent, seen, at = list[int](), [-1] * nodes, [False] * nodes, start[:-1]
+    for root in range(nodes):
+        path = [] if seen[root] else [root]
+        while path:
+            v = path[-1]
+            if not seen[v]:
+                seen[v] = True
+                order.append(v)
+            while at[v] < start[v + 1] and seen[neighbours[at[v]]]:
+                at[v] += 1
+            if at[v] == start[v + 1]:
+                path.pop()
+            else:
+                parent[neighbours[at[v]]] = v
+                path.append(neighbours[at[v]])
+    return order, parent
+
+
+def _numbered(label: Index) -> Ints:
+    """Labels as 0, 1, ... in the order in which they first occur."""
+    first, number = np.unique(label, return_index=True, return_inverse=True)[1:]
+    return np.argsort(np.argsort(first)).astype(np.int64)[number.reshape(-1)]

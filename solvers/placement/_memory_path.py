@@ -1,0 +1,109 @@
+"""Paths of a graph, and the least time for each: where no accelerator has the memory it changes devices, at a cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from instances.columns import Floats
+from instances.placement import Instance
+from solvers.registry import Run
+
+#: How much sizes count beside times where a path is looked for, 1: as much, in all, as the longest path takes.
+SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)
+
+
+def path_bounds(instance: Instance, run: Run) -> Iterator[float]:
+    """Bounds on the latency, each greater than the one before, from long and large paths."""
+    best = instance.path_bound()
+    yield best
+    size = instance.size / max(float(instance.size.sum()), 1e-300) * best
+    accelerator, cpu = (column[instance.unit] for column in instance.unit_times())
+    accelerator = np.where(np.isfinite(accelerator), instance.accelerator_time, np.inf)
+    cpu = np.where(np.isfinite(cpu), instance.cpu_time, np.inf)
+    for share in SHARES:
+        if not run.remaining():
+            return
+        path = _Path(instance, _longest(instance, np.minimum(accelerator, cpu) + share * size), accelerator, cpu)
+        if path.on_one_accelerator() <= best * (1 + 1e-9):
+            continue
+        value = path.least(run) * (1 - 1e-12)
+        if value > best:
+            best = value
+            yield best
+
+
+def _longest(instance: Instance, weight: Floats) -> list[int]:
+    """The nodes of a path of greatest weight."""
+    start, tail = (column.tolist() for column in instance.graph.in_csr)
+    length, before = weight.tolist(), [-1] * instance.nodes
+    for v in instance.graph.topological_order.tolist():
+        readings = tail[start[v] : start[v + 1]]
+        if readings:
+            before[v] = max(readings, key=length.__getitem__)
+            length[v] += length[before[v]]
+    path = [int(np.argmax(length))]
+    while before[path[-1]] >= 0:
+        path.append(before[path[-1]])
+    return path[::-1]
+
+
+class _Path:
+    """A path, and what its nodes take, by their places on it.
+
+    ``read[j]`` are the places that node j reads from, ``until[j]`` is the last place where its own tensor is read, and
+    ``cost[j]`` what it costs to move that.
+    """
+
+    def __init__(self, instance: Instance, path: list[int], accelerator: Floats, cpu: Floats) -> None:
+        self.accelerator, self.cpu = accelerator[path].tolist(), cpu[path].tolist()
+        self.unit = instance.unit[path].tolist()
+        self.size = instance.of_units(instance.size)[instance.unit[path]].tolist()
+        self.cost = instance.transfer[path].tolist()
+        self.capacity = instance.capacity
+        place = np.full(instance.nodes, -1)
+        place[path] = np.arange(len(path))
+        tail, head = (place[ends[~instance.artificial]] for ends in (instance.graph.tail, instance.graph.head))
+        self.read: list[list[int]] = [[] for _ in path]
+        self.until = [-1] * len(path)
+        for u, v in np.column_stack([tail, head])[(tail >= 0) & (head >= 0)].tolist():
+            self.read[v].append(u)
+            self.until[u] = max(self.until[u], v)
+
+    def on_one_accelerator(self) -> float:
+        """Time of the path without transfers; infinite if one accelerator does not hold it."""
+        held = sum(dict(zip(self.unit, self.size, strict=True)).values())
+        return sum(self.accelerator) if held <= self.capacity else np.inf
+
+    def least(self, run: Run) -> float:
+        """Least time for the path; 0 if the run has no time left to work it out."""
+        done = [0.0]
+        for last in range(len(self.cpu)):
+            if not run.remaining():
+                return 0.0
+            done.append(min(done[last] + self.cpu[last], self._soonest(done, last)))
+        return done[-1]
+
+    def _soonest(self, done: list[float], last: int) -> float:
+        """When the tensors of a subgraph can be in RAM whose last node on the path is ``last``.
+
+        The subgraph has one run of nodes of the path, as it waits for nobody once it has begun, and so nothing that
+        leaves it comes back. It moves in the tensors from before the run, computes, and moves out those that are read
+        behind it. Its accelerator holds the nodes and their units.
+        """
+        room, units, outside = self.capacity, set[int](), set[int]()
+        soonest, busy, incoming = np.inf, 0.0, 0.0
+        for first in range(last, -1, -1):
+            if self.unit[first] not in units:
+                units.add(self.unit[first])
+                room -= self.size[first]
+            busy += self.accelerator[first] + (self.cost[first] if self.until[first] > last else 0.0)
+            if room < 0 or busy >= min(soonest, done[last] + self.cpu[last]):
+                break
+            new = {u for u in self.read[first] if u not in outside}
+            incoming += sum(self.cost[u] for u in new) - (self.cost[first] if first in outside else 0.0)
+            outside |= new
+            outside.discard(first)
+            soonest = min(soonest, done[first] + busy + incoming)
+        return soonest

@@ -1,0 +1,47 @@
+"""Dynamic programs for latency over ideals: the best schedule of an inference graph, and a bound for any graph."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.placement import Instance
+from solvers.placement._ideals import deadline
+from solvers.placement._latency_ideals import Chains
+from solvers.placement._latency_ip_task import LatencyTask
+from solvers.registry import Declined, Run, bound, solver
+
+#: Share of the time after which it ends.
+SHARE = 0.95
+
+
+@solver(track="placement", source="this project; Tarnawski et al. 2020, Definition 5.1, Appendix A")
+def latency_dp(instance: Instance, run: Run) -> None:
+    """Find the best schedule with a subgraph an accelerator, along chains of ideals, for inference graphs.
+
+    Of the schedules of an ideal those are kept of which none is better in each respect: accelerators used, and when
+    the nodes end that others wait for. With any number of subgraphs, contiguity "free", its bound is that of `chains`.
+    """
+    if instance.objective != "latency":
+        raise Declined("latency-dp is for latency")
+    if instance.training:
+        raise Declined("latency-dp is for inference graphs, as accelerators have a subgraph of either pass in training")
+    with deadline(run, SHARE) as stop:
+        Chains(instance, stop, one=True).ideals(run.memory)  # Declined before anything else if they are too many
+        task = LatencyTask(instance, run, 1)
+        task.begin()
+        task.follow_chains(stop, one=True)
+    if not len(task.device):
+        raise Declined("no placement fits the memory of the accelerators, or there was no time to find one")
+
+
+@bound(track="placement", source="this project; Tarnawski et al. 2020, Definition 5.1, Appendix A")
+def chains(instance: Instance, run: Run) -> None:
+    """Find the best schedule along chains of ideals if each subgraph had an accelerator of its own."""
+    if instance.objective != "latency":
+        raise Declined("samples overlap in a pipeline")
+    lowest = instance.path_bound()
+    run.bound(lowest)
+    upper = float(instance.cpu_time.sum()) if instance.cpus else np.inf
+    with deadline(run, SHARE) as stop:
+        for value, _ in Chains(instance, stop, one=False).bounds(run.memory, lowest, upper):
+            run.bound(value)

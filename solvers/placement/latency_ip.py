@@ -1,0 +1,17 @@
+"""Integer program for latency: one subgraph an accelerator."""
+
+from __future__ import annotations
+
+from instances.placement import Instance
+from solvers.placement._latency_ip import solve_one
+from solvers.registry import Run, solver
+
+
+@solver(track="placement", source="Tarnawski et al. 2020, Appendix A, Figure 5", deterministic=False)
+def ip(instance: Instance, run: Run) -> None:
+    """Solve the integer program for latency: a contiguous subgraph an accelerator, or one of either pass.
+
+    If accelerators may have any number of subgraphs, contiguity "free", it still gives them so many, and bounds are
+    those of other methods.
+    """
+    solve_one(instance, run)

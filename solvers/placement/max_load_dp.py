@@ -1,0 +1,26 @@
+"""The split that is best for throughput, taken for latency: a baseline of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from instances.placement import Instance
+from solvers.placement._chains import Chains
+from solvers.placement._ideals import deadline
+from solvers.registry import Declined, Run, solver
+
+
+@solver(track="placement", source="Tarnawski et al. 2020, Appendix F, max-load DP")
+def max_load_dp(instance: Instance, run: Run) -> None:
+    """Split along the chain of ideals that is best for throughput, whatever that means for a single sample.
+
+    Every accelerator has one subgraph, of each pass, and they follow one another, so that there is a schedule.
+    """
+    if instance.objective != "latency":
+        raise Declined("max-load-dp is for latency; for throughput the split is that of dp")
+    with deadline(run) as stop:
+        found = Chains(replace(instance, objective="throughput", contiguity="acyclic"), stop).best(run.memory)
+    if found is not None:
+        run.report(found.device)
+    elif run.remaining():
+        raise Declined("no acyclic placement fits the memory of the accelerators")

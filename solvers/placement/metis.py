@@ -1,0 +1,31 @@
+"""METIS, a partitioner of graphs, in place of Scotch where that is not installed, under its own name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.placement import Instance
+from solvers.placement._parts import Weighted, place_parts
+from solvers.registry import Declined, Run, solver
+
+
+@solver(track="placement", source="Karypis & Kumar 1998")
+def metis(instance: Instance, run: Run) -> None:
+    """Divide the blocks into parts of even work and few transfers by METIS, which knows no memories.
+
+    For contiguity free: in any other mode parts would not be allowed. For latency a part is cut into contiguous
+    subgraphs. CPUs get what no accelerator can hold. Declined if the package pymetis is not installed.
+    """
+    place_parts(instance, run, "METIS", lambda graph, parts: _partition(graph, parts, run.seed))
+
+
+def _partition(graph: Weighted, parts: int, seed: int) -> Ints:
+    try:
+        import pymetis
+    except ImportError:
+        raise Declined("the package pymetis is not installed: pip install shardmark[partition]") from None
+    options = pymetis.Options(seed=seed % 2**31)
+    edges = pymetis.CSRAdjacency(graph.start, graph.other)
+    found = pymetis.part_graph(parts, edges, vweights=graph.work, eweights=graph.weight, options=options)
+    return np.array(found.vertex_part, dtype=np.int64)

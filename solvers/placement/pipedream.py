@@ -1,0 +1,28 @@
+"""PipeDream's optimizer: what branches is contracted until the graph is a path, which is then cut."""
+
+from __future__ import annotations
+
+import math
+
+from instances.placement import Instance
+from solvers.placement._branchings import contract_branchings
+from solvers.placement._chains import Chains
+from solvers.placement._ideals import deadline, require_chains
+from solvers.registry import Declined, Run, solver
+
+
+@solver(track="placement", source="Narayanan et al. 2019, as in Tarnawski et al. 2020, Section 6, PipeDream")
+def pipedream(instance: Instance, run: Run, *, light: float = 0.1) -> None:
+    """Contract every branching to one node, and cut the path that is left into devices as well as that can be done.
+
+    Loads are those of this track, as in the paper's comparison. Nodes that take no time, with tensors of at most a
+    ``light`` share of the median one, such as masks that every layer reads, make no branching.
+    """
+    require_chains(instance, "pipedream")
+    limit = math.inf
+    with deadline(run) as stop:
+        for found in Chains(contract_branchings(instance, light), stop).cuts(run.memory):
+            limit = found.cost
+            run.report(found.solution)
+        if math.isinf(limit) and not stop[0]:
+            raise Declined("no way to cut the path of contracted branchings fits the devices")

@@ -1,0 +1,85 @@
+"""Scotch, a partitioner of graphs, as it is installed on the machine: a baseline of the paper."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from itertools import pairwise
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.placement import Instance
+from solvers.placement._parts import Weighted, place_parts
+from solvers.registry import Declined, Run, solver
+
+#: What the program is called, by Debian and by others; the second one may be a program for the partitions of disks.
+NAMES = ("scotch_gpart", "gpart")
+
+
+@solver(track="placement", source="Pellegrini 2009, as in Tarnawski et al. 2020, Section 6, Scotch")
+def scotch(instance: Instance, run: Run) -> None:
+    """Divide the blocks into parts of even work and few transfers by Scotch's gpart, which knows no memories.
+
+    For contiguity free: in any other mode parts would not be allowed. For latency a part is cut into contiguous
+    subgraphs. CPUs get what no accelerator can hold. Declined if Scotch is not installed.
+    """
+    program = _program(run)
+    place_parts(instance, run, "Scotch", lambda graph, parts: _partition(program, graph, parts, run))
+
+
+def _program(run: Run) -> str:
+    """The path of gpart."""
+    for path in filter(None, map(shutil.which, NAMES)):
+        with suppress(OSError):  # of what is no program of this machine
+            if "gmap/gpart" in _written(_called([path, "-V"], "", run)):
+                return path
+    raise Declined("no gpart of Scotch on the path: install Scotch, for instance Debian's package scotch")
+
+
+def _partition(program: str, graph: Weighted, parts: int, run: Run) -> Ints:
+    """The part of each vertex."""
+    ended = _called([program, str(parts)], written(graph), run)
+    if ended.returncode:
+        raise RuntimeError(f"{program} ended with {ended.returncode}: {_written(ended).strip() or 'it wrote nothing'}")
+    numbers = np.array(ended.stdout.split(), dtype=np.int64)
+    vertices = len(graph.work)
+    part = np.full(vertices, -1, dtype=np.int64)
+    if len(numbers) == 2 * vertices + 1:
+        part[numbers[1::2] % vertices] = numbers[2::2]
+    if not (part.min() >= 0 and part.max() < parts):
+        raise RuntimeError(f"gpart: expected a part below {parts} for each of {vertices} vertices")
+    return part
+
+
+def written(graph: Weighted) -> str:
+    """Scotch's format: versions, vertices and edges, base and weights; then the work, degree and edges of a vertex."""
+    edges = np.column_stack([graph.weight, graph.other])
+    lines = ["0", f"{len(graph.work)} {len(edges)}", "0 011"]
+    for work, (begin, end) in zip(graph.work.tolist(), pairwise(graph.start.tolist()), strict=True):
+        lines.append(" ".join(map(str, (work, end - begin, *edges[begin:end].ravel().tolist()))))
+    return "\n".join(lines) + "\n"
+
+
+def _called(command: list[str], text: str, run: Run) -> subprocess.CompletedProcess[str]:
+    """How a program ended; it does with the time of the run, and Scotch takes as many threads as the run has."""
+    threads = {"SCOTCH_PTHREAD_NUMBER": str(run.cores), "SCOTCH_DETERMINISTIC": "1"}
+    try:
+        return subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=run.remaining(),
+            env=os.environ | threads,
+        )
+    except subprocess.TimeoutExpired:
+        raise Declined(f"{command[0]} takes longer than there is time") from None
+
+
+def _written(ended: subprocess.CompletedProcess[str]) -> str:
+    return ended.stderr + ended.stdout

@@ -1,0 +1,87 @@
+"""Integer programs for throughput: contiguous sets of nodes, or any."""
+
+from __future__ import annotations
+
+import time
+
+from instances.placement import Instance
+from solvers.placement._ip_cpsat import solve as cpsat
+from solvers.placement._ip_highs import solve as highs
+from solvers.placement._ip_program import Build
+from solvers.placement._ip_scip import solve as scip
+from solvers.placement._ip_shapes import programs, require_covered
+from solvers.placement._ip_start import begin
+from solvers.placement._ip_task import Engine, Task
+from solvers.placement._latency_ip import solve_several
+from solvers.registry import Declined, Run, solver
+
+ENGINES: dict[str, Engine] = {"cpsat": cpsat, "highs": highs, "scip": scip}
+#: Engines of floating-point numbers may call a program infeasible that is so within this fraction; sums are rounded.
+TOLERANCE, ROUNDING = 1e-6, 1e-12
+
+
+@solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.3, Figure 7, Lemma A.1", deterministic=False)
+def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> None:
+    """Solve the integer program for contiguous sets, from what `dp` and `search` find: --set engine=cpsat, highs, scip.
+
+    If devices have to follow one another, contiguity "acyclic", columns say in which order they do. If any sets will
+    do, "free", the placements are contiguous all the same and the bound is that of the even load.
+    """
+    solve = _engine(instance, engine)
+    contiguity = "acyclic" if instance.contiguity == "acyclic" else "contiguous"
+    _solve(Task(instance, run, proves=instance.contiguity != "free"), contiguity, solve)
+
+
+@solver(track="placement", source="Tarnawski et al. 2020, Section 5.2, Figures 6 and 7", deterministic=False)
+def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: int = 2) -> None:
+    """Solve the integer program for any sets, from what `search` finds: --set engine=cpsat, highs or scip.
+
+    For latency, by CP-SAT, it is that for at most ``q`` subgraphs an accelerator.
+    """
+    if instance.objective == "latency":
+        solve_several(instance, run, engine, q)
+        return
+    solve = _engine(instance, engine)
+    if instance.contiguity != "free":
+        raise Declined(
+            f"ip-noncontiguous places any sets of nodes, expected contiguity free, not {instance.contiguity}"
+        )
+    _solve(Task(instance, run), "free", solve)
+
+
+def _engine(instance: Instance, name: str) -> Engine:
+    """The engine of a name; Declined also where the programs do not cover the instance."""
+    if name not in ENGINES:
+        raise Declined(f"expected engine {', '.join(ENGINES)}, found {name}")
+    require_covered(instance)
+    return ENGINES[name]
+
+
+def _solve(task: Task, contiguity: str, solve: Engine) -> None:
+    """Solve programs that have all placements of a mode together, each in its share of the time that is left."""
+    begin(task, contiguity)
+    builds = programs(task.instance, contiguity)
+    task.proved = task.proved * len(builds)
+    possible = len(task.device) > 0
+    for part, build in enumerate(builds):
+        if not task.remaining() or task.done:
+            return
+        until = time.monotonic() + task.remaining() / (len(builds) - part)
+        possible |= _solve_part(task, build, solve, part, until)
+    if not possible:
+        raise Declined("no placement fits the memory of the accelerators")
+
+
+def _solve_part(task: Task, build: Build, solve: Engine, part: int, until: float) -> bool:
+    """Solve a program until it has no placements that exceed a memory by a rounding; False if it has none at all."""
+    while True:
+        program, known = task.build(build), len(task.overfull)
+        if program is None:
+            return True
+        if not solve(task, program, part, until):
+            if not len(task.device) or program.values(task.device) is None:
+                owed = ROUNDING if solve is cpsat else TOLERANCE
+                task.prove(part, task.best * (1 - owed))  # what costs no more was all that the program had
+            return False
+        if len(task.overfull) == known or time.monotonic() >= until:
+            return True

@@ -1,0 +1,155 @@
+"""Drawings of solutions: what they hold, and which of the stored ones are drawn."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from placements import draw_instance, draw_solution
+
+from harness import splits
+from harness.report import Device, Split
+from harness.run import Problem
+from harness.score import tables
+from harness.splits import best, drawing
+from harness.store import Incumbent, Record, Store
+from harness.verify import has_parts, verify
+from instances import catalog
+
+CROSSING = Problem.of(catalog.find("crossing"), catalog.locate(catalog.find("crossing")))
+
+
+def test_loads_and_members_are_those_of_the_verdict() -> None:
+    rng = random.Random(5)
+    drawn = 0
+    while drawn < 150:
+        instance = draw_instance(rng)
+        solution = draw_solution(rng, instance)
+        verdict, picture = verify(instance, solution), drawing(instance, solution, title="t", caption="c")
+        if not verdict.feasible:
+            continue
+        assert picture is not None
+        assert (picture.title, picture.caption, list(picture.nodes)) == ("t", "c", list(instance.node_names))
+        assert len(picture.edges) == instance.edges
+        assert sorted(set(picture.device)) == list(range(len(picture.devices)))
+        if isinstance(solution, list):
+            assert [picture.devices[d].name.split()[1] for d in picture.device] == list(map(str, solution))
+            assert [picture.devices[d].cpu for d in picture.device] == [d >= instance.accelerators for d in solution]
+        loads = [float(device.load.removeprefix("load ")) for device in picture.devices if device.load]
+        assert len(loads) == (len(picture.devices) if instance.objective == "throughput" else 0)
+        if loads and instance.schedule == "pipedream":
+            assert max(loads) == pytest.approx(verdict.cost, rel=1e-5)
+        drawn += 1
+
+
+def test_what_is_no_solution_has_no_drawing() -> None:
+    assert drawing(CROSSING.instance, [0, 1, 99]) is None
+    assert drawing(CROSSING.instance, {"slot": []}) is None
+
+
+def test_only_tracks_with_parts_are_drawn() -> None:
+    assert [has_parts(track) for track in ("intraop", "pipeline", "placement")] == [False, False, True]
+
+
+class Shelf:
+    """A results database with runs on one instance."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store.open(folder, create=True)
+        self.campaign = self.store.add_campaign("2025-01-01T00:00:00+00:00", [], "0.1.0", {})
+
+    def run(self, solver: str, cost: float, solution: Any, problem: Problem = CROSSING, **known: Any) -> None:
+        """A run of a solver; ``known`` replaces facts of the instance."""
+        facts = {"checksum": problem.checksum, "name": problem.id, "summary": dict(problem.summary)} | known
+        self.store.add_instance(facts["checksum"], facts["name"], "placement", facts["summary"], {})
+        self.store.add_solver("h", "placement", solver, "solver", "", "", {})
+        when = "2025-01-01T00:00:01+00:00"
+        limits = (0, 2.0, 1024.0, 1, when, "exit", "ok", "", cost, None, 1.0, 0.9, 50.0)
+        run = Record(
+            f"{solver} {facts['checksum']}",
+            "placement",
+            facts["name"],
+            facts["checksum"],
+            solver,
+            "solver",
+            "h",
+            *limits,
+        )
+        self.store.add_run(self.campaign, replace(run, solution=solution, incumbents=[Incumbent(0.5, True, cost)]))
+
+    def drawn(self) -> dict[str, Split]:
+        return best(self.store, tables(self.store))
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    shelf = Shelf(tmp_path)
+    yield shelf
+    shelf.store.close()
+
+
+ALONE = [0] * CROSSING.instance.nodes
+
+
+def test_the_least_cost_is_drawn(shelf: Shelf) -> None:
+    shelf.run("worse", 13.0, [1] * CROSSING.instance.nodes)
+    shelf.run("better", 12.0, ALONE)
+    [(checksum, picture)] = shelf.drawn().items()
+    assert checksum == CROSSING.checksum
+    assert picture.devices == [Device("accelerator 0", "load 12")]
+    assert picture.caption == "Found by better, cost 12."
+
+
+def test_options_that_a_run_was_given_are_found_again(shelf: Shelf) -> None:
+    half = replace(CROSSING, options={"overlap": "half", "contiguity": "free"})
+    shelf.run("dp", 12.0, ALONE, half)
+    assert list(shelf.drawn()) == [half.checksum]
+
+
+@pytest.mark.parametrize(
+    ("solution", "known"),
+    [
+        (None, {}),
+        (ALONE[1:], {}),
+        ([99] * len(ALONE), {}),
+        ("nonsense", {}),
+        (ALONE, {"checksum": "of another content"}),
+        (ALONE, {"name": "mine.json"}),
+        (ALONE, {"name": "crossing-acyclic"}),
+        (ALONE, {"summary": {}}),
+        (ALONE, {"summary": {"nodes": "8"}}),
+        (ALONE, {"summary": {"nodes": splits.MOST_NODES + 1}}),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_drawn_is_left_out(shelf: Shelf, solution: Any, known: dict[str, Any]) -> None:
+    shelf.run("dp", 12.0, solution, **known)
+    assert shelf.drawn() == {}
+
+
+def test_what_the_disk_garbled_is_left_out(shelf: Shelf) -> None:
+    shelf.run("dp", 12.0, ALONE)
+    assert len(shelf.drawn()) == 1
+    shelf.store.connection.execute("UPDATE runs SET solution = ?", (b"nonsense",))
+    assert shelf.drawn() == {}
+
+
+def test_a_solution_that_breaks_a_rule_is_left_out(shelf: Shelf) -> None:
+    free = Problem.of(catalog.find("sandwich-free"), catalog.locate(catalog.find("sandwich-free")))
+    strict = replace(free, options={"contiguity": "contiguous"})
+    ends = next(
+        solution
+        for solution in (
+            [0 if v in (a, b) else free.instance.accelerators for v in range(free.instance.nodes)]
+            for a in range(free.instance.nodes)
+            for b in range(a)
+        )
+        if verify(free.instance, solution).feasible and not verify(strict.instance, solution).feasible
+    )
+    shelf.run("dp", 12.0, ends, free)
+    shelf.run("dp", 12.0, ends, strict)
+    assert list(shelf.drawn()) == [free.checksum]

@@ -1,0 +1,187 @@
+"""The anchored bound: against every set and every placement of small graphs, and where it ends early."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from placements import draw_instance, judge, placements
+
+from instances import load
+from instances.placement import Instance, parse
+from solvers.native import anchor
+from solvers.placement import _anchored as anchored_module
+from solvers.placement._bounds import load_bound
+from solvers.placement._spaces import spaces
+from solvers.placement.anchored import anchored
+from solvers.registry import Declined, LocalRun
+
+MIRROR = os.environ.get("SHARDMARK_MIRROR")
+PUBLISHED = Path(MIRROR or "") / "msr-fiddle" / "dnn-partitioning" / "throughput-inputs"
+
+GO = np.zeros(1, dtype=np.int32)
+
+
+def least(instance: Instance) -> float | None:
+    """What the best placement costs; with replicas, the best with any number of devices in the first two stages."""
+    places: list[Any] = list(placements(instance))
+    if instance.allreduce is not None:
+        places += staged(instance)
+    worth = [judge(instance, place) for place in places]
+    return min((float(cost) for feasible, cost, _ in worth if feasible and cost is not None), default=None)
+
+
+def staged(instance: Instance) -> list[Any]:
+    """Placements where some accelerators, and some CPUs, do a stage together."""
+    k, both = instance.accelerators, instance.accelerators + instance.cpus
+    found = []
+    for a, b in product(range(1, k + 1) or [0], range(k + 1, both + 1) or [k]):
+        groups = [list(range(a)), list(range(k, b)), *([i] for i in (*range(a, k), *range(b, both)))]
+        groups = [group for group in groups if group]
+        choices = product(range(len(groups)), repeat=int(instance.unit.max()) + 1)
+        found += [{"stage": [choice[u] for u in instance.unit.tolist()], "replicas": groups} for choice in choices]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_is_at_or_below_the_best_placement(seed: int) -> None:
+    draw, compared = random.Random(seed), Counter[str]()
+    while compared.total() < 8:
+        instance = draw_instance(draw, most_nodes=4)
+        run = LocalRun()
+        try:
+            anchored(instance, run)
+        except Declined:
+            assert instance.objective == "latency" or (instance.allreduce and instance.overlap != "none")
+            continue
+        best = least(instance)
+        if best is not None:
+            assert 0 <= max(run.bounds) <= best
+            compared["tight" if max(run.bounds) >= best * (1 - 1e-9) else "loose"] += 1
+    assert compared["tight"] > 0
+
+
+def by_hand(instance: Instance, cost: Any, work: Any, floor: int) -> list[int]:
+    """The kernel's answer from all sets."""
+    nets, n = spaces(instance)[0].devices.nets, len(work)
+    held = [set(nets.of[nets.start[v] : nets.start[v + 1]].tolist()) for v in range(n)]
+    least = [math.inf] * n
+    for chosen in product((False, True), repeat=n):
+        inside = [v for v in range(n) if chosen[v]]
+        if inside and all(work[v] >= 0 for v in inside):
+            some = set().union(*(held[v] for v in inside))
+            cut = some & set().union(set(), *(held[v] for v in range(n) if not chosen[v]))
+            total = sum(work[v] for v in inside) + sum(cost[net] for net in cut)
+            least = [min(least[v], total) if chosen[v] else least[v] for v in range(n)]
+    return [int(value) if floor < value < math.inf else 0 for value in least]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_kernel_finds_the_cheapest_sets(seed: int) -> None:
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    for _ in range(6):
+        instance = draw_instance(draw, most_nodes=8, contiguity="free")
+        nets, n = spaces(instance)[0].devices.nets, int(instance.unit.max()) + 1
+        cost, work = rng.integers(0, 9, len(nets.cost)), rng.integers(-1, 9, n)
+        floor = int(rng.integers(0, 12))
+        assert anchor(nets, cost, work, floor, GO).tolist() == by_hand(instance, cost, work, floor)
+
+
+def test_neighbours_are_cheaper_than_their_tensors_or_not() -> None:
+    """A chain of 4, 1, 1: beside the first are done the other two, or their tensor is paid, whichever is less."""
+    nodes = [
+        {"id": v, "fpgaLatency": t, "cpuLatency": 99, "supportedOnFpga": 1, "isBackwardNode": 0, "size": 1}
+        for v, t in enumerate((4, 1, 1))
+    ]
+
+    def bound(cost: float, **options: Any) -> float:
+        edges = [{"sourceId": u, "destId": u + 1, "cost": cost} for u in (0, 1)]
+        document = {"maxFPGAs": 3, "maxCPUs": 1, "maxSizePerFPGA": 9, "nodes": nodes, "edges": edges}
+        run = LocalRun()
+        anchored(parse(document, "chain", **options), run)
+        return max(run.bounds)
+
+    assert bound(1.5) == pytest.approx(5.5)
+    assert bound(7) == pytest.approx(6)
+    assert bound(0.5) == pytest.approx(4.5)
+    assert bound(7, schedule="gpipe") == pytest.approx(6)
+    assert bound(1.5, overlap="half") == pytest.approx(4)
+    assert bound(7, overlap="half") == pytest.approx(4.5)
+    assert bound(1.5, allreduce=0.5) == pytest.approx((4 + 1.5 + 2 * 2) / 3)
+
+
+def test_what_is_too_much_for_accelerators_is_on_cpus_together() -> None:
+    """Four pairs take an accelerator 32, and its half 46; all take CPUs 96 in all: 12 for each node alone."""
+    nodes = [
+        {"id": v, "fpgaLatency": 16, "cpuLatency": 12, "supportedOnFpga": 1, "isBackwardNode": 0, "size": 1}
+        for v in range(8)
+    ]
+    edges = [{"sourceId": u, "destId": u + 1, "cost": 30} for u in range(0, 8, 2)]
+    document = {"maxFPGAs": 9, "maxCPUs": 2, "maxSizePerFPGA": 99, "nodes": nodes, "edges": edges}
+    instance = parse(document, "pairs", contiguity="free")
+    for cpus, expected in ((1, 32), (2, 32), (4, 24), (0, 32)):
+        given = replace(instance, cpus=cpus)
+        run = LocalRun()
+        anchored(given, run)
+        assert max(run.bounds) == pytest.approx(expected)
+
+
+def test_it_declines_a_single_sample_and_replicas_that_overlap() -> None:
+    draw = random.Random(1)
+    for options, reason in (
+        ({"objective": "latency"}, "single sample"),
+        ({"allreduce": 1.0, "overlap": "half"}, "overlap none only"),
+    ):
+        with pytest.raises(Declined, match=reason):
+            anchored(draw_instance(draw, **options), LocalRun())
+
+
+def test_without_time_it_bounds_by_work_alone() -> None:
+    draw = random.Random(2)
+    instance = draw_instance(draw, contiguity="free")
+    run = LocalRun(seconds=0.0)
+    anchored(instance, run)
+    assert max(run.bounds) <= (least(instance) or 0)
+    stopped = np.ones(1, dtype=np.int32)
+    nets, n = spaces(instance)[0].devices.nets, int(instance.unit.max()) + 1
+    found = anchor(nets, np.ones(len(nets.cost), dtype=np.int64), np.ones(n, dtype=np.int64), 0, stopped)
+    assert found.tolist() == [0] * n
+
+
+@pytest.mark.parametrize("looks", range(4))
+def test_an_end_before_all_places_are_looked_at_gives_a_lesser_bound(
+    monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    draw, lesser = random.Random(looks), 0
+    for _ in range(12):
+        instance = draw_instance(draw, most_nodes=9, contiguity="free")
+        (space,) = spaces(instance)
+        rng = np.random.default_rng(draw.randrange(99))
+        least, spread = 9 * rng.random(len(space.devices.size)), load_bound(instance)
+        whole = anchored_module._settled(instance, space, least, spread, math.inf)
+        times = iter([0.0] * looks + [2.0])
+        monkeypatch.setattr(anchored_module.time, "monotonic", partial(next, times, 2.0))
+        part = anchored_module._settled(instance, space, least, spread, 1.0)
+        monkeypatch.undo()
+        assert spread <= part <= whole
+        lesser += part < whole
+    assert lesser > 0 or looks > 1
+
+
+@pytest.mark.skipif(not MIRROR, reason="needs SHARDMARK_MIRROR")
+@pytest.mark.parametrize(
+    ("name", "optimum"), [("bert_l-3_inference", 21.91), ("bert_l-3_training", 54.21), ("resnet50_inference", 124.35)]
+)
+def test_it_is_the_published_optimum_of_operator_graphs(name: str, optimum: float) -> None:
+    run = LocalRun()
+    anchored(load(PUBLISHED / "OperatorGraphs" / f"{name}.json", contiguity="free"), run)
+    assert max(run.bounds) == pytest.approx(optimum, abs=0.005)

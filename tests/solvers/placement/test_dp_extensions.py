@@ -1,0 +1,243 @@
+"""Overlapped transfers, replicas and clusters in the dynamic program: against every placement of small graphs."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from every_placement import all_placements, costs, groupings, optimum
+from placements import draw_instance, judge
+
+from harness.verify.placement import verify
+from instances.placement import Instance, parse
+from solvers.placement._contracted import contractions
+from solvers.placement._ideals import IdealProgram, Placement
+from solvers.placement._pieces import in_pieces
+from solvers.placement.dp import dp, dpl
+from solvers.registry import Declined, LocalRun
+
+OVERLAPS = ("none", "half", "full")
+
+
+def drawn(kind: str, count: int, seed: int, most_nodes: int = 6) -> list[Instance]:
+    """Instances with an extension each, in the mode ``acyclic``."""
+    draw, found = random.Random(seed), list[Instance]()
+    for i in range(count):
+        options: dict[str, Any] = {"contiguity": "acyclic", "overlap": OVERLAPS[i % 3]}
+        if kind == "overlap":
+            options["overlap"] = OVERLAPS[1 + i % 2]
+        if kind == "replicas":
+            options["allreduce"] = draw.choice([0.5, 2.0, 8.0, 50.0])
+        if kind == "clusters":
+            options |= {"cluster": draw.randint(1, 2), "slowdown": draw.choice([1.5, 3.0])}
+        found.append(draw_instance(draw, most_nodes, **options))
+    return found
+
+
+def plain(solution: Any) -> Any:
+    return solution if isinstance(solution, dict) else solution.tolist()
+
+
+@pytest.mark.parametrize("kind", ["overlap", "replicas"])
+def test_equals_the_best_of_all_placements(kind: str) -> None:
+    replicated = 0
+    for instance in drawn(kind, 200, 1):
+        best, run = optimum(instance), LocalRun()
+        if math.isinf(best):
+            with pytest.raises(Declined, match=r"^no placement fits the memory of the accelerators$"):
+                dp(instance, run)
+            continue
+        dp(instance, run)
+        feasible, cost, _ = judge(instance, plain(run.solutions[-1]))
+        assert feasible
+        assert cost == pytest.approx(best, rel=1e-9)
+        assert best * (1 - 1e-9) - 1e-12 <= run.bounds[-1] <= best
+        replicated += isinstance(run.solutions[-1], dict)
+    assert replicated > 50 or kind != "replicas"
+
+
+@pytest.mark.parametrize("kind", ["overlap", "replicas"])
+def test_linear_extensions_give_splits_no_better_than_the_best(kind: str) -> None:
+    for instance in drawn(kind, 60, 2):
+        run = LocalRun()
+        dpl(instance, run)
+        for solution in run.solutions:
+            feasible, cost, _ = judge(instance, plain(solution))
+            assert feasible
+            assert cost is not None
+            assert cost >= optimum(instance) * (1 - 1e-9)
+
+
+def split(instance: Instance) -> Placement | None:
+    """What the program finds along ideals without a limit."""
+    best: Placement | None = None
+    for contracted in contractions(instance):
+        program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
+        best = program.best(program.ideals(100.0), best.cost if best else math.inf) or best
+    return best
+
+
+def best_in_turn(instance: Instance) -> float:
+    """The least cost of placements whose clusters follow one another, each on a part of a chain."""
+    device = all_placements(instance)
+    cost = costs(instance, device)
+    assert instance.cluster
+    of_clusters = replace(instance, overlap="none", cluster=None, slowdown=1.0)
+    count = -(-instance.accelerators // instance.cluster)
+    followed = np.isfinite(costs(replace(of_clusters, memory=1e9), np.minimum(device // instance.cluster, count - 1)))
+    return float(np.where(followed, cost, np.inf).min())
+
+
+def test_clusters_that_follow_one_another_are_split_as_well_as_that_can_be_done() -> None:
+    best = 0
+    for instance in drawn("clusters", 200, 3):
+        found, least = split(instance), optimum(instance)
+        if found is None:
+            assert math.isinf(least)
+            continue
+        feasible, cost, _ = judge(instance, plain(found.solution))
+        assert feasible
+        assert cost is not None
+        assert least * (1 - 1e-9) <= float(cost) <= found.cost * (1 + 1e-9)
+        if not instance.cpus:
+            assert found.cost == pytest.approx(best_in_turn(instance), rel=1e-9)
+            best += 1
+    assert best > 30
+
+
+def test_bounds_of_clusters_are_those_of_one() -> None:
+    for instance in drawn("clusters", 60, 4):
+        near, run = LocalRun(), LocalRun()
+        try:
+            dp(instance, run)
+        except Declined:
+            continue
+        dp(replace(instance, cluster=None, slowdown=1.0), near)
+        assert run.bounds == pytest.approx(near.bounds, rel=1e-9, abs=1e-9)
+        assert run.bounds[-1] <= optimum(instance)
+
+
+def row(times: list[float], cost: float, accelerators: int, **options: Any) -> Instance:
+    """Nodes one after the other with room for all, unsupported on CPUs as they take too long."""
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 1000, "fpgaLatency": time, "isBackwardNode": 0, "size": 1}
+        for v, time in enumerate(times)
+    ]
+    edges = [{"sourceId": u, "destId": v, "cost": cost} for u, v in pairwise(range(len(times)))]
+    document = {"maxSizePerFPGA": 99999, "maxFPGAs": accelerators, "maxCPUs": 0, "nodes": nodes, "edges": edges}
+    return parse(document, "row", contiguity="acyclic", **options)
+
+
+def solved(instance: Instance) -> tuple[float | None, LocalRun]:
+    dp(instance, run := LocalRun())
+    return verify(instance, plain(run.solutions[-1])).cost, run
+
+
+@pytest.mark.parametrize(("overlap", "expected"), [("none", 9.0), ("half", 6.0), ("full", 5.0)])
+def test_a_device_in_the_middle_hides_what_it_sends(overlap: str, expected: float) -> None:
+    assert solved(row([5, 3, 5], 3, 3, overlap=overlap))[0] == expected
+
+
+def test_the_heavy_node_of_a_row_gets_replicas() -> None:
+    cost, run = solved(row([2, 8, 2], 0, 6, allreduce=1e9))
+    assert cost == pytest.approx(2)
+    assert run.solutions[-1] == {"stage": [0, 1, 2], "replicas": [[0], [1, 2, 3, 4], [5]]}
+
+
+def test_the_cut_between_clusters_is_where_little_is_sent() -> None:
+    instance = row([4, 4, 4, 4, 4, 4], 1, 4, cluster=2, slowdown=10.0)
+    cheap = instance.transfer.copy()
+    cheap[1] = 0.0
+    cost, run = solved(replace(instance, transfer=cheap))
+    assert (np.array(run.solutions[-1]) // 2).tolist() == [0, 0, 1, 1, 1, 1]
+    assert cost == 9
+
+
+def test_clusters_of_different_sizes_take_what_suits_them() -> None:
+    """The last accelerator is a cluster of its own, and the best place for it is the first one."""
+    instance = replace(row([9, 3, 3, 3, 3], 1, 3, cluster=2, slowdown=8.0), transfer=np.array([0.0, 1, 1, 1, 0]))
+    cost, run = solved(instance)
+    assert run.solutions[-1].tolist()[0] == 2
+    assert cost == 9
+
+
+def graph(times: list[float], edges: list[tuple[int, int, float]], backward: int, **options: Any) -> Instance:
+    """Nodes on three accelerators that have room for all, those from one on backward; options of nodes by name."""
+    colours = options.pop("colours", range(len(times)))
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 99, "fpgaLatency": time, "isBackwardNode": v >= backward}
+        for v, time in enumerate(times)
+    ]
+    nodes = [{**node, "colorClass": colour} for node, colour in zip(nodes, colours, strict=True)]
+    ends = [{"sourceId": u, "destId": v, "cost": cost} for u, v, cost in edges]
+    document = {"maxSizePerFPGA": 99, "maxFPGAs": 3, "maxCPUs": 0, "nodes": nodes, "edges": ends}
+    return parse(document, "graph", contiguity="acyclic", **options)
+
+
+def test_what_saves_a_transfer_out_is_not_merged_for_it_where_transfers_in_are_apart() -> None:
+    """The last node takes no time, but two transfers in are too many beside the one before it."""
+    edges = [(0, 3, 3.0), (1, 2, 4.0), (2, 3, 5.0)]
+    assert solved(graph([5, 5, 5, 0], edges, backward=2, overlap="full"))[0] == 5
+
+
+def test_tensors_both_ways_between_two_devices_are_not_one_where_directions_are_apart() -> None:
+    edges = [(0, 1, 6.0), (2, 3, 6.0)]
+    instance = graph([2, 3, 3, 2], edges, backward=2, overlap="full", colours=[0, 1, 1, 0])
+    assert solved(instance)[0] == 6
+    assert solved(replace(instance, overlap="half"))[0] == 10
+
+
+def test_what_has_a_size_is_not_merged_where_replicas_synchronise() -> None:
+    instance = replace(row([0, 8], 0, 3, allreduce=1.0), size=np.array([100.0, 0.0]))
+    assert solved(instance)[0] == 4
+
+
+@pytest.mark.parametrize("options", [{}, {"overlap": "full"}, {"allreduce": 5.0}, {"cluster": 2, "slowdown": 2.0}])
+def test_long_rows_are_first_cut_between_pieces(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.placement._ideals.CHAINED", (20, 4))
+    rng = np.random.default_rng(1)
+    instance = row((rng.random(150) * 9).tolist(), 0, 4, **options)
+    instance = replace(instance, transfer=rng.random(instance.nodes))
+    dpl(instance, run := LocalRun())
+    found = [verify(instance, plain(solution)).cost or 0.0 for solution in run.solutions]
+    assert len(found) > 1
+    assert sorted(found, reverse=True) == found
+    (contracted,) = contractions(instance)
+    program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
+    whole = program.best(program.prefixes(1000.0), math.inf)
+    assert whole is not None
+    assert found[-1] == pytest.approx(whole.cost, rel=1e-9)
+
+
+def test_pieces_cost_what_their_items_do_together() -> None:
+    for instance in drawn("overlap", 50, 5):
+        for contracted in contractions(instance):
+            pieces = in_pieces(contracted, 3)
+            program = IdealProgram(instance, pieces, np.zeros(1, dtype=np.int32))
+            found = program.best(program.prefixes(100.0), math.inf)
+            if found is not None:
+                assert judge(instance, plain(found.solution))[1] == pytest.approx(found.cost, rel=1e-9)
+
+
+def test_groups_are_all_that_devices_form() -> None:
+    instance = row([1], 0, 4, allreduce=1.0)
+    assert [[len(group) for group in groups] for groups in groupings(replace(instance, cpus=2))] == [
+        sizes + more for sizes in ([1] * 4, [2, 1, 1], [2, 2], [3, 1], [4]) for more in ([1, 1], [2])
+    ]
+
+
+def test_costs_of_all_placements_are_those_of_the_judge() -> None:
+    for kind in ("overlap", "clusters", "replicas"):
+        for instance in drawn(kind, 15, 6, most_nodes=4):
+            for groups in list(groupings(instance)) if instance.allreduce else [None]:
+                device = all_placements(instance, len(groups) if groups else None)
+                for place, cost in list(zip(device.tolist(), costs(instance, device, groups), strict=True))[:40]:
+                    solution = {"stage": place, "replicas": groups} if groups else place
+                    feasible, expected, _ = judge(instance, solution)
+                    assert feasible == math.isfinite(cost)
+                    assert not feasible or cost == pytest.approx(expected, rel=1e-9)

@@ -1,0 +1,145 @@
+"""Dynamic programs for latency: against every placement of small graphs, on graphs of the paper, and where they end."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from placements import draw_instance, placements
+
+from harness.verify.placement import verify
+from instances import load
+from instances.placement import Instance, parse
+from solvers.placement import _latency_ideals as ideals_module
+from solvers.placement._latency_ideals import Chains
+from solvers.placement.latency_dp import chains, latency_dp
+from solvers.registry import Declined, LocalRun
+
+MIRROR = os.environ.get("SHARDMARK_MIRROR", "")
+mirrored = pytest.mark.skipif(not MIRROR, reason="SHARDMARK_MIRROR does not name the public data")
+
+
+def optimum(instance: Instance) -> float:
+    """The least latency of any placement with a subgraph an accelerator; infinite if none is feasible."""
+    verdicts = [verify(instance, {"device": d, "slot": [0] * len(d)}) for d in placements(instance)]
+    return min((v.cost for v in verdicts if v.feasible and v.cost is not None), default=math.inf)
+
+
+def small(draw: random.Random, contiguity: str = "contiguous", training: bool = False) -> Instance:
+    while True:
+        instance = draw_instance(draw, 6, objective="latency", contiguity=contiguity)
+        ways = (instance.accelerators + instance.cpus) ** (int(instance.unit.max()) + 1)
+        if ways <= 100 and training == instance.training:
+            return instance
+
+
+def test_equals_the_best_placement_of_an_inference_graph() -> None:
+    draw, found = random.Random(1), 0
+    for _ in range(40):
+        instance, run = small(draw), LocalRun()
+        best = optimum(instance)
+        if math.isinf(best):
+            with pytest.raises(Declined, match="no placement fits the memory"):
+                latency_dp(instance, run)
+            continue
+        latency_dp(instance, run)
+        verdict = verify(instance, {key: column.tolist() for key, column in run.solutions[-1].items()})
+        assert verdict.feasible, verdict.violations
+        assert verdict.cost == pytest.approx(best, rel=1e-9)
+        assert best * (1 - 1e-9) <= max(run.bounds, default=0.0) <= best
+        found += 1
+    assert found > 30
+
+
+def test_a_first_limit_far_below_the_best_and_one_far_above_find_the_same() -> None:
+    draw, stop = random.Random(2), np.zeros(1, dtype=np.int32)
+    for _ in range(30):
+        instance = small(draw)
+        for one in (False, True):
+            once = [bound for bound, _ in Chains(instance, stop, one).bounds(100, 0.0, 1e6)]
+            often = [bound for bound, _ in Chains(instance, stop, one).bounds(100, 1e-3, 1e6)]
+            assert often == sorted(often)
+            assert len(once) == 1
+            assert once[-1] == pytest.approx(often[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+@pytest.mark.parametrize("training", [False, True])
+def test_chains_bound_any_graph(contiguity: str, training: bool) -> None:
+    draw, equal = random.Random(f"{contiguity} {training}"), 0
+    for _ in range(25):
+        instance, run = small(draw, contiguity, training), LocalRun()
+        chains(instance, run)
+        verdicts = [verify(instance, device) for device in placements(instance)]
+        best = min((v.cost for v in verdicts if v.feasible and v.cost is not None), default=math.inf)
+        assert max(run.bounds) <= best
+        equal += max(run.bounds) >= best * (1 - 1e-9)
+    assert equal > 10
+
+
+def test_other_objectives_and_training_are_declined() -> None:
+    draw = random.Random(4)
+    throughput = draw_instance(draw, 4, objective="throughput")
+    with pytest.raises(Declined, match="latency-dp is for latency"):
+        latency_dp(throughput, LocalRun())
+    with pytest.raises(Declined, match="samples overlap"):
+        chains(throughput, LocalRun())
+    with pytest.raises(Declined, match="for inference graphs"):
+        latency_dp(small(draw, training=True), LocalRun())
+
+
+def independent(count: int) -> Instance:
+    """So many nodes without edges, 2 ** count ideals."""
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": v + 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
+        for v in range(count)
+    ]
+    document = {"maxSizePerFPGA": count - 1, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": []}
+    return parse(document, "independent", objective="latency")
+
+
+def test_too_many_ideals_are_declined_with_their_number() -> None:
+    for method in (chains, latency_dp):
+        run = LocalRun(memory=1.0)
+        with pytest.raises(Declined, match=r"more than [0-9,]+ ideals, too many for 1 MiB; search takes any graph"):
+            method(independent(20), run)
+        assert not run.solutions
+
+
+def test_times_that_do_not_fit_the_memory_leave_the_bounds_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance, stop = independent(10), np.zeros(1, dtype=np.int32)
+    whole = [bound for bound, _ in Chains(instance, stop, True).bounds(100, 0.1, 100.0)]
+    monkeypatch.setattr(ideals_module, "TIMES_SHARE", 0.0)
+    assert len(whole) > 1
+    assert list(Chains(instance, stop, True).bounds(100, 0.1, 100.0)) == []
+
+
+def test_a_search_that_is_stopped_bounds_nothing() -> None:
+    with pytest.raises(Declined, match="too many for the time"):
+        list(Chains(independent(10), np.ones(1, dtype=np.int32), True).bounds(100, 0.1, 100.0))
+
+
+@mirrored
+@pytest.mark.parametrize(
+    ("name", "contiguity", "latency"),
+    [
+        ("bert24_inference", "contiguous", 100.2185),
+        ("bert24_inference", "free", 100.2185),
+        ("resnet50_inference", "contiguous", 1156.88128125),
+        ("resnet50_inference", "free", 1156.88128125),
+    ],
+)
+def test_layer_graphs_of_the_paper_have_the_latency_proved(name: str, contiguity: str, latency: float) -> None:
+    """Table 4 has 100.22 and, with a gap of 93 %, 1191.02."""
+    path = Path(MIRROR, "msr-fiddle", "dnn-partitioning", "latency-inputs", "LayerGraphs", f"{name}.json")
+    instance = load(path, objective="latency", contiguity=contiguity)
+    run = LocalRun(seconds=30)
+    latency_dp(instance, run)
+    verdict = verify(instance, {key: column.tolist() for key, column in run.solutions[-1].items()})
+    assert verdict.feasible
+    assert verdict.cost == pytest.approx(latency, rel=1e-9)
+    assert max(run.bounds) == pytest.approx(latency, rel=1e-9)

@@ -1,0 +1,214 @@
+"""The integer programs for latency: against every placement of small graphs, and what they decline."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from placements import draw_instance, draw_solution
+
+from harness.verify.placement import verify
+from instances.placement import Instance, parse
+from solvers.placement._latency_ip_task import LatencyTask, schedule
+from solvers.placement.critical_path import critical_path
+from solvers.placement.latency_dp import chains
+from solvers.placement.latency_ip import ip
+from solvers.placement.memory_path import memory_path
+from solvers.placement.throughput_ip import ip_noncontiguous
+from solvers.registry import Declined, LocalRun
+
+
+def devices(instance: Instance) -> Iterator[list[int]]:
+    """Every device a node, but for accelerators changing places: the one that has the first unit is 0, and so on."""
+    k, units = instance.accelerators, int(instance.unit.max()) + 1
+    choices = [*range(min(k, units)), *([k] if instance.cpus else [])]
+    for choice in product(choices, repeat=units):
+        used = list(dict.fromkeys(d for d in choice if d < k))
+        if used == list(range(len(used))):
+            yield [choice[u] for u in instance.unit.tolist()]
+
+
+def slots(instance: Instance, device: list[int], q: int) -> Iterator[list[int]]:
+    """Every subgraph a node: one of ``q``; if that is 0 one of either pass in either order, or one of both."""
+    on = sorted({d for d in device if d < instance.accelerators})
+    if q:
+        placed = [d < instance.accelerators for d in device]
+        for choice in product(range(q), repeat=sum(placed)):
+            chosen = iter(choice)
+            yield [next(chosen) if there else 0 for there in placed]
+        return
+    passes = [(0, 0), (0, 1), (1, 0)] if instance.training else [(0, 0)]
+    for way in product(passes, repeat=len(on)):
+        turn = dict(zip(on, way, strict=True))
+        yield [turn.get(d, (0, 0))[back] for d, back in zip(device, instance.backward.tolist(), strict=True)]
+
+
+def optimum(instance: Instance, q: int) -> float:
+    """The least latency of any placement; infinite if none is feasible."""
+    best = math.inf
+    for device in devices(instance):
+        for slot in slots(instance, device, q):
+            verdict = verify(instance, {"device": device, "slot": slot})
+            if verdict.feasible and verdict.cost is not None:
+                best = min(best, verdict.cost)
+    return best
+
+
+def small(draw: random.Random, contiguity: str, most_nodes: int, most: int) -> tuple[Instance, int]:
+    """An instance with about so many placements at most, and the number of subgraphs an accelerator."""
+    while True:
+        instance = draw_instance(draw, most_nodes, objective="latency", contiguity=contiguity)
+        q = 0 if contiguity == "contiguous" else draw.choice([1, 2, 2, instance.nodes])
+        ways = (1 + q * min(instance.accelerators, 2)) ** instance.nodes
+        units = int(instance.unit.max()) + 1
+        if (ways if q else (instance.accelerators + 1) ** units * 3 ** (2 * instance.training)) <= most:
+            return instance, q
+
+
+def solved(instance: Instance, q: int) -> LocalRun:
+    run = LocalRun(seconds=20)
+    if q:
+        ip_noncontiguous(instance, run, q=q)
+    else:
+        ip(instance, run)
+    return run
+
+
+def plain(found: dict[str, Any]) -> dict[str, list[int]]:
+    return {key: column.tolist() for key, column in found.items()}
+
+
+def compare(draw: random.Random, contiguity: str, most_nodes: int, most: int) -> bool:
+    """Compare the program and all bounds with every placement of an instance; whether there is a placement."""
+    instance, q = small(draw, contiguity, most_nodes, most)
+    best = optimum(instance, q)
+    if math.isinf(best):
+        with pytest.raises(Declined, match="no placement fits the memory"):
+            solved(instance, q)
+        return False
+    run = solved(instance, q)
+    verdict = verify(instance, plain(run.solutions[-1]))
+    assert verdict.feasible, verdict.violations
+    assert verdict.cost == pytest.approx(best, rel=1e-9)
+    assert max(run.bounds, default=0.0) <= best
+    if not q or q == instance.nodes:
+        assert max(run.bounds, default=0.0) >= best * (1 - 1e-6)
+        for method in (critical_path, memory_path, chains):
+            run = LocalRun()
+            method(instance, run)
+            assert max(run.bounds, default=0.0) <= best
+    return True
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+@pytest.mark.parametrize("alone", [False, True])
+def test_equals_the_best_of_all_placements(monkeypatch: pytest.MonkeyPatch, contiguity: str, alone: bool) -> None:
+    """Also where the program has nothing to begin with."""
+    if alone:
+        for method in ("begin", "follow_chains"):
+            monkeypatch.setattr(LatencyTask, method, lambda *_, **__: None)
+    draw = random.Random(f"{contiguity} {alone}")
+    assert sum(compare(draw, contiguity, 6, 800) for _ in range(30)) > 20
+
+
+def test_the_schedule_is_that_of_the_verifier() -> None:
+    draw, ended, endless = random.Random(3), 0, 0
+    for _ in range(150):
+        instance = draw_instance(draw, objective="latency", contiguity="free")
+        solution = draw_solution(draw, instance)
+        if isinstance(solution, list):
+            solution = {"device": solution, "slot": instance.backward.astype(int).tolist()}
+        verdict = verify(instance, solution)
+        found = schedule(instance, np.array(solution["device"]), np.array(solution["slot"]))
+        if math.isinf(found.end):
+            assert not verdict.feasible
+            endless += 1
+            continue
+        ended += 1
+        assert verdict.cost == pytest.approx(found.end, rel=1e-12)
+        again = verify(instance, {"device": found.device.tolist(), "slot": found.slot.tolist()})
+        assert again.cost == pytest.approx(found.end, rel=1e-12)
+    assert min(ended, endless) > 20
+
+
+def crossing(time: float, **options: Any) -> Instance:
+    """Two rows of nodes that take no time, a -> b and c -> d; their halves {a, d} and {b, c} wait for each other.
+
+    Each half fits the memory of one of two accelerators exactly. A row does not, nor a and c; there is no CPU.
+    """
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": time, "isBackwardNode": 0, "size": size}
+        for v, size in enumerate([3, 2, 2, 1])
+    ]
+    edges = [{"sourceId": 0, "destId": 1, "cost": 0}, {"sourceId": 2, "destId": 3, "cost": 0}]
+    document = {"maxSizePerFPGA": 4, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
+    return parse(document, "crossing", objective="latency", **options)
+
+
+@pytest.mark.parametrize("time", [0.0, 1.0])
+def test_tasks_do_not_wait_for_each_other_in_a_circle_even_if_they_take_no_time(time: float) -> None:
+    with pytest.raises(Declined, match="no placement fits the memory"):
+        solved(crossing(time), 0)
+    found = solved(crossing(time, contiguity="free"), 2)
+    verdict = verify(crossing(time, contiguity="free"), plain(found.solutions[-1]))
+    assert verdict.feasible
+    assert verdict.cost == 2 * time
+
+
+def test_one_subgraph_is_no_bound_on_any_number() -> None:
+    """Three nodes in a row, the middle one only for the CPU, which is slow: 3 with two subgraphs, else 11."""
+    nodes = [
+        {"id": v, "supportedOnFpga": v != 1, "cpuLatency": time, "fpgaLatency": 1, "isBackwardNode": 0}
+        for v, time in enumerate([9, 1, 9])
+    ]
+    edges = [{"sourceId": v, "destId": v + 1, "cost": 0} for v in range(2)]
+    document = {"maxSizePerFPGA": 4, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": edges}
+    instance = parse(document, "row", objective="latency", contiguity="free")
+    for q, best in ((1, 11), (2, 3)):
+        run = solved(instance, q)
+        assert verify(instance, plain(run.solutions[-1])).cost == best
+        assert max(run.bounds) <= 3
+
+
+def test_time_that_ends_early_leaves_a_placement_and_a_bound() -> None:
+    run = LocalRun(seconds=0.0)
+    ip(replace(crossing(1.0), cpus=1), run)
+    assert len(run.solutions) >= 1
+    assert run.bounds
+
+
+def test_thousands_of_millions_of_accelerators_are_as_good_as_four() -> None:
+    instance = replace(crossing(2.0), accelerators=2**31 - 1)
+    assert verify(instance, plain(solved(instance, 0).solutions[-1])).cost == 4
+
+
+def test_the_least_times_there_are_have_placements_and_bounds() -> None:
+    least = math.ulp(0.0)
+    instance = replace(crossing(least), accelerators=3)
+    run = solved(instance, 0)
+    assert verify(instance, plain(run.solutions[-1])).cost == 2 * least
+    assert 0 <= max(run.bounds, default=0.0) <= 2 * least
+
+
+def test_what_does_not_fit_the_memory_of_the_run_is_not_solved(capsys: pytest.CaptureFixture[str]) -> None:
+    run = LocalRun(memory=1e-3)
+    ip(replace(crossing(1.0), cpus=1), run)
+    assert "entries do not fit into 0 MiB" in capsys.readouterr().err
+    assert run.solutions
+
+
+def test_what_the_programs_are_not_for_is_declined() -> None:
+    with pytest.raises(Declined, match="ip is for latency"):
+        ip(replace(crossing(1.0), objective="throughput"), LocalRun())
+    with pytest.raises(Declined, match="for latency of contiguous ones there is ip"):
+        ip_noncontiguous(crossing(1.0), LocalRun())
+    with pytest.raises(Declined, match="engine cpsat, found scip"):
+        ip_noncontiguous(crossing(1.0, contiguity="free"), LocalRun(), engine="scip")
+    with pytest.raises(Declined, match="q of at least 1, found 0"):
+        ip_noncontiguous(crossing(1.0, contiguity="free"), LocalRun(), q=0)

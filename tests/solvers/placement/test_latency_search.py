@@ -1,0 +1,221 @@
+"""The search for latency: schedules against the referee's, optima against all placements, parts of graphs."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from placements import draw_instance, judge, placements
+
+from harness.verify.placement import verify
+from instances import load
+from instances.generate import families
+from instances.placement import Instance, parse, to_document
+from solvers.native import Chill, Invoking, schedule
+from solvers.placement import _latency_search
+from solvers.placement._latency_tasks import Blocks, Contraction
+from solvers.placement.greedy import greedy
+from solvers.placement.local_search import local_search
+from solvers.placement.search import search
+from solvers.registry import Declined, LocalRun
+
+LATENCY: dict[str, Any] = {"objective": "latency"}
+MIRROR = os.environ.get("SHARDMARK_MIRROR")
+FILES = Path(MIRROR or "") / "msr-fiddle" / "dnn-partitioning" / "latency-inputs"
+
+
+def whole(instance: Instance) -> Contraction:
+    return Contraction(instance, np.arange(instance.nodes), instance.unit)
+
+
+def solution_of(instance: Instance, contraction: Contraction, placement: Any) -> dict[str, list[int]]:
+    found = schedule(contraction.tasks, placement)
+    assert found
+    owner = np.append(placement.owner, instance.accelerators)[placement.call]
+    return {"device": owner.tolist(), "slot": np.maximum(found.turn, 0).tolist()}
+
+
+def drawn(seed: int, nodes: int, contiguity: str, **more: Any) -> Instance:
+    return draw_instance(random.Random(seed), nodes, **LATENCY, contiguity=contiguity, **more)
+
+
+def slots(instance: Instance, device: list[int]) -> Any:
+    """Slots of all kinds for the nodes on accelerators, but for those that differ in numbers only."""
+    k = instance.accelerators
+    if instance.contiguity == "free":
+        on = [v for v in range(instance.nodes) if device[v] < k]
+        for choice in product(range(len(on)), repeat=len(on)):
+            if len(set(choice)) == max(choice, default=-1) + 1:
+                slot = dict(zip(on, choice, strict=True))
+                yield [slot.get(v, 0) for v in range(instance.nodes)]
+        return
+    for order in product(range(3 if instance.training else 1), repeat=k):
+        kinds = [order[d] if d < k else 0 for d in device]
+        yield [[0, int(b), 1 - int(b)][kind] for b, kind in zip(instance.backward, kinds, strict=True)]
+
+
+def optimum(instance: Instance) -> Fraction | None:
+    judged = (
+        judge(instance, {"device": device, "slot": slot})
+        for device in placements(instance)
+        for slot in slots(instance, device)
+    )
+    return min((cost for feasible, cost, _ in judged if feasible and cost is not None), default=None)
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+def test_schedules_end_when_the_referee_says(contiguity: str) -> None:
+    feasible = 0
+    for seed in range(80):
+        instance = drawn(seed, 12, contiguity)
+        contraction = whole(instance)
+        invoking = Invoking(contraction.tasks, contraction.pooled(), seed)
+        for _ in range(4):
+            invoking.anneal(Chill(moves=25, hot=30.0, cold=3.0, calm=0.0))
+            verdict = verify(instance, solution_of(instance, contraction, invoking.now)) if instance.cpus else None
+            found = schedule(contraction.tasks, invoking.now)
+            assert found
+            if verdict:
+                assert verdict.feasible, verdict.violations
+                assert found.cost == pytest.approx(verdict.cost, rel=1e-9)
+                feasible += bool((invoking.now.call >= 0).any())
+    assert feasible > 100
+
+
+#: Table 4 of the paper: the printed values of its integer program after an hour at most.
+PUBLISHED = {
+    "OperatorGraphs/bert_l-3_inference.json": 408.47,
+    "LayerGraphs/bert24_inference.json": 100.22,
+    "LayerGraphs/resnet50_inference.json": 1191.02,
+}
+
+
+@pytest.mark.skipif(not FILES.is_dir(), reason="needs the paper's files under SHARDMARK_MIRROR")
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+@pytest.mark.parametrize("file", PUBLISHED)
+def test_comes_as_low_as_the_published_integer_program(file: str, contiguity: str) -> None:
+    instance = load(FILES / file, "placement", **LATENCY, contiguity=contiguity)
+    run = LocalRun(cores=2, seconds=600.0)
+    search(instance, run, most=100_000)
+    verdict = verify(instance, {key: column.tolist() for key, column in run.solutions[-1].items()})
+    assert verdict.feasible
+    assert verdict.cost is not None
+    assert verdict.cost < PUBLISHED[file] * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+@pytest.mark.parametrize("seed", range(4))
+def test_finds_the_best_of_all_placements_of_small_graphs(contiguity: str, seed: int) -> None:
+    for number in range(5):
+        instance = drawn(100 * seed + number, 4, contiguity)
+        best, run = optimum(instance), LocalRun(cores=2, seconds=60.0)
+        if best is None:
+            with pytest.raises(Declined):
+                search(instance, run, most=4_000)
+            continue
+        search(instance, run, most=4_000)
+        for solution in run.solutions:
+            feasible, cost, _ = judge(instance, {key: column.tolist() for key, column in solution.items()})
+            assert feasible
+            assert cost is not None
+        assert cost <= best * (1 + Fraction(1, 10**9))
+
+
+def test_local_search_leaves_latency_to_others() -> None:
+    with pytest.raises(Declined, match="is for throughput"):
+        local_search(drawn(1, 5, "free"), LocalRun())
+
+
+def generated(**parameters: Any) -> dict[str, Any]:
+    return to_document(families()["operators"].build(1, accelerators=5, **parameters))
+
+
+@pytest.mark.parametrize("training", [0, 1])
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+def test_parts_keep_a_placement_and_overestimate_only_the_pool(contiguity: str, training: int) -> None:
+    instance = parse(generated(nodes=300, training=training), "generated", **LATENCY, contiguity=contiguity)
+    nodes, runs = whole(instance), Blocks(instance)
+    invoking = Invoking(nodes.tasks, nodes.pooled(), 1)
+    fewest = instance.nodes
+    for _ in range(6):
+        invoking.anneal(Chill(moves=3000, hot=30.0, cold=3.0, calm=0.0))
+        coarse = Contraction(instance, *runs.parts(invoking.now.call, 10, 0.5, np.random.default_rng(1)))
+        fewest = min(fewest, coarse.tasks.graph.nodes)
+        part = coarse.restrict(invoking.now)
+        found, rough, fine = schedule(nodes.tasks, invoking.now), schedule(coarse.tasks, part), coarse.expand(part)
+        again = schedule(nodes.tasks, fine)
+        assert found
+        assert rough
+        assert again
+        assert again.cost == pytest.approx(found.cost, rel=1e-9)
+        assert rough.cost >= found.cost * (1 - 1e-9)
+        verdict = verify(instance, solution_of(instance, nodes, fine))
+        assert verdict.feasible, verdict.violations
+        assert verdict.cost == pytest.approx(found.cost, rel=1e-9)
+    assert fewest < 0.9 * instance.nodes
+
+
+@pytest.mark.parametrize("training", [0, 1])
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+def test_every_report_is_feasible_and_better_than_the_one_before(
+    contiguity: str, training: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_latency_search, "FEW", 40)  # so that parts are moved first
+    instance = parse(generated(nodes=300, training=training), "generated", **LATENCY, contiguity=contiguity)
+    run = LocalRun(cores=2, seconds=60.0)
+    search(instance, run, most=3_000)
+    costs = []
+    for solution in run.solutions:
+        verdict = verify(instance, {key: column.tolist() for key, column in solution.items()})
+        assert verdict.feasible, verdict.violations
+        costs.append(verdict.cost)
+    assert len(costs) > 3
+    assert costs == sorted(costs, reverse=True)
+    greedy(instance, run)
+    verdict = verify(instance, run.solutions[-1].tolist())
+    assert verdict.cost is not None
+    assert costs[-1] < 0.7 * verdict.cost
+
+
+@pytest.mark.parametrize("training", [0, 1])
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+def test_fills_all_accelerators_where_there_are_no_cpus(contiguity: str, training: int) -> None:
+    document = {**generated(nodes=100, training=training, unsupported=0.0, room=1.3), "maxCPUs": 0}
+    instance = parse(document, "generated", **LATENCY, contiguity=contiguity)
+    run = LocalRun(cores=2, seconds=60.0)
+    search(instance, run, most=20_000)
+    verdict = verify(instance, {key: column.tolist() for key, column in run.solutions[-1].items()})
+    assert verdict.feasible, verdict.violations
+    assert verdict.cost is not None
+    assert verdict.cost <= 1.5 * instance.path_bound()
+
+
+def test_the_same_seed_gives_the_same_placements() -> None:
+    instance, found = parse(generated(nodes=60), "generated", **LATENCY), []
+    for seed in (1, 1, 2):
+        run = LocalRun(cores=2, seed=seed, seconds=60.0)
+        search(instance, run, most=2_000)
+        found.append([{key: column.tolist() for key, column in solution.items()} for solution in run.solutions])
+    assert found[0] == found[1] != found[2]
+
+
+def test_the_time_ends_the_search() -> None:
+    run = LocalRun(cores=2, seconds=1.0)
+    search(parse(generated(nodes=300), "generated", **LATENCY), run)
+    assert run.solutions
+    assert time.monotonic() < run.deadline + 10
+
+
+def test_what_accelerators_cannot_hold_is_declined_without_cpus() -> None:
+    node = {"supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 2}
+    document = {"maxSizePerFPGA": 3, "maxFPGAs": 2, "maxCPUs": 0, "edges": []}
+    instance = parse({**document, "nodes": [{"id": v, **node} for v in range(3)]}, "three", **LATENCY)
+    with pytest.raises(Declined, match="found no placement that the memories hold"):
+        search(instance, LocalRun(), most=1_000)

@@ -1,0 +1,122 @@
+"""The relaxation of the integer programs for throughput: never above any placement, whatever the dual values are."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from brute_force import DRAWS, optimum, small
+
+from instances.placement import Instance, parse
+from solvers.placement import _ip_dual
+from solvers.placement._bounds import load_bound, node_bound
+from solvers.placement._ip_dual import proved
+from solvers.placement._ip_floats import FloatProgram
+from solvers.placement._ip_highs import relaxed
+from solvers.placement._ip_program import Program
+from solvers.placement._ip_shapes import programs
+from solvers.placement._ip_start import begin
+from solvers.placement._ip_task import Task
+from solvers.placement.lp import lp
+from solvers.registry import Declined, LocalRun
+
+
+def proves(instance: Instance) -> list[float]:
+    run = LocalRun(seconds=20)
+    lp(instance, run)
+    assert not run.solutions
+    return run.bounds
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
+def test_no_placement_is_better(contiguity: str) -> None:
+    draw, better, tight = random.Random(f"relaxed {contiguity}"), 0, 0
+    for _ in range(DRAWS or 15):
+        instance = small(draw, contiguity)
+        bounds, best = proves(instance), optimum(instance)
+        assert max(bounds, default=0.0) <= best
+        better += max(bounds, default=0.0) > max(load_bound(instance), node_bound(instance)) * (1 + 1e-6)
+        tight += max(bounds, default=0.0) >= best * (1 - 1e-9)
+    assert better >= 1
+    assert tight >= 3
+
+
+def relaxations(draw: random.Random, count: int) -> Iterator[tuple[Program, FloatProgram, float]]:
+    """Programs of what costs no more than some placement, and what the best one costs."""
+    for _ in range(count):
+        instance = small(draw, draw.choice(["contiguous", "free"]))
+        task = Task(instance, LocalRun(seconds=20), reports=False)
+        begin(task, instance.contiguity)
+        if len(task.device):
+            program = task.build(programs(instance, instance.contiguity)[0])
+            assert program is not None
+            yield program, FloatProgram(program), optimum(instance)
+
+
+def test_any_dual_values_prove_what_holds_and_those_of_an_optimum_prove_most() -> None:
+    draw = random.Random(7)
+    numbers = np.random.default_rng(7)
+    positive, much = 0, 0
+    for program, floats, best in relaxations(draw, 15):
+        dual = relaxed(floats, 10.0)
+        assert dual is not None
+        most = proved(program, floats, dual)
+        assert most <= best
+        for scale in (1e-3, 1e-2, 0.3, 1e3):
+            changed = proved(program, floats, dual * (1 + scale * numbers.normal(size=len(dual))))
+            assert changed <= min(best, most * (1 + 1e-6) + 1e-9)
+            positive += changed > 0
+        much += most > 0
+        assert proved(program, floats, numbers.normal(size=len(dual)) * 10.0 ** numbers.integers(-3, 9)) <= best
+        assert proved(program, floats, np.zeros(len(dual))) == 0
+    assert positive > much > 7
+
+
+def three(**options: Any) -> Instance:
+    """Nodes of 3 each on the one accelerator, which a CPU takes 10 for: two and a third of one would be best."""
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 10, "fpgaLatency": 3, "isBackwardNode": 0, "size": 1}
+        for v in range(3)
+    ]
+    document = {"maxSizePerFPGA": 9, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": []}
+    return parse(document, "three", **options)
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
+def test_a_node_is_not_where_it_takes_longer_than_a_placement_known(contiguity: str) -> None:
+    first, last = proves(three(contiguity=contiguity))
+    assert first == pytest.approx(90 / 13)
+    assert last == pytest.approx(9)
+    assert last <= 9
+
+
+def test_what_ends_early_or_is_too_large_leaves_the_even_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = max(load_bound(three()), node_bound(three()))
+    run = LocalRun(seconds=0.0)
+    lp(three(), run)
+    assert run.bounds == [load]
+    run = LocalRun(memory=0.01)
+    lp(three(), run)
+    assert run.bounds == [load]
+    monkeypatch.setattr(_ip_dual, "relaxed", lambda floats, seconds: None)
+    assert proves(three()) == [load]
+
+
+def test_latency_and_replicas_are_declined() -> None:
+    for options in ({"objective": "latency"}, {"allreduce": 2.0}):
+        with pytest.raises(Declined, match=r"for throughput|for allreduce none, found 2\.0"):
+            lp(three(**options), LocalRun())
+
+
+def test_the_least_and_the_greatest_times_are_bounded() -> None:
+    for time in (math.ulp(0.0), 1e-300, 1e300):
+        nodes = [
+            {"id": v, "supportedOnFpga": 1, "cpuLatency": time, "fpgaLatency": time, "isBackwardNode": 0, "size": 1}
+            for v in range(3)
+        ]
+        document = {"maxSizePerFPGA": 9, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": []}
+        assert 0 <= max(proves(parse(document, "equal", contiguity="free")), default=0.0) <= 2 * time
