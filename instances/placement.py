@@ -47,7 +47,9 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "slowdown": Option(float, "times that transfers between clusters take", 1.0),
     "allreduce": Option(
-        float, "bandwidth that replicas of a stage synchronise with (default: no replication)", mode="replication"
+        float,
+        "size per time at which replicas of a stage synchronise, in the units of the file (default: no replication)",
+        mode="replication",
     ),
 }
 
@@ -118,12 +120,15 @@ class Instance(Workload):
         if self.objective == "latency":
             for name in given:
                 if name != "objective" and given[name] != "free":
-                    expected = f"expected none but contiguous and free with latency, found {given[name]}"
+                    usual = "contiguous or free" if name == "contiguity" else OPTIONS[name].default or "none"
+                    expected = f"expected {usual} with the objective latency, found {given[name]}"
                     raise InputError(self.source, f"option {name}", expected)
         if self.allreduce is not None and self.schedule == "gpipe":
             raise InputError(self.source, "option allreduce", "expected it with the schedule pipedream only")
-        if (self.cluster is None) != (self.slowdown == 1):
-            raise InputError(self.source, "option cluster", "expected it with a slowdown above 1, and that with it")
+        if self.cluster is not None and self.slowdown == 1:
+            raise InputError(self.source, "option cluster", "expected a slowdown above 1 beside it")
+        if self.cluster is None and self.slowdown != 1:
+            raise InputError(self.source, "option slowdown", "expected a cluster beside it, the size of the clusters")
         if self.allreduce is not None and self.cluster is not None:
             raise InputError(self.source, "option allreduce", "expected it without clusters")
 

@@ -145,8 +145,8 @@ CHANGES: list[Change] = [
     ("options", {"cluster": 10**20, "slowdown": 2}, f"option cluster: expected 1 to 2147483647, found {10**20}"),
     ("options", [1], "options: expected an object, found a list of 1"),
     ("options", None, "options: expected an object, found null"),
-    ("options", {"cluster": 2}, "option cluster: expected it with a slowdown above 1"),
-    ("options", {"slowdown": 2}, "option cluster: expected it with a slowdown above 1"),
+    ("options", {"cluster": 2}, "option cluster: expected a slowdown above 1 beside it"),
+    ("options", {"slowdown": 2}, "option slowdown: expected a cluster beside it"),
     ("options", {"cluster": 2, "slowdown": 0.5}, "option slowdown: expected at least 1, found 0.5"),
     ("options", {"slowdown": None}, "option slowdown: expected a finite number, at least 0, found null"),
     ("options", {"objective": None}, "option objective: expected a text, found null"),
@@ -155,14 +155,14 @@ CHANGES: list[Change] = [
     ("options", {"allreduce": "8"}, "option allreduce: expected a finite number, at least 0, found '8'"),
     ("options", {"allreduce": 8, "schedule": "gpipe"}, "option allreduce: expected it with the schedule pipedream"),
     *[
-        ("options", {"objective": "latency", **other}, f"option {name}: expected none but contiguous and free")
-        for name, other in {
-            "contiguity": {"contiguity": "acyclic"},
-            "schedule": {"schedule": "gpipe"},
-            "overlap": {"overlap": "half"},
-            "allreduce": {"allreduce": 3.5},
-            "cluster": {"cluster": 2, "slowdown": 1.5},
-        }.items()
+        ("options", {"objective": "latency", **other}, f"option {name}: expected {usual} with the objective latency")
+        for name, usual, other in (
+            ("contiguity", "contiguous or free", {"contiguity": "acyclic"}),
+            ("schedule", "pipedream", {"schedule": "gpipe"}),
+            ("overlap", "none", {"overlap": "half"}),
+            ("allreduce", "none", {"allreduce": 3.5}),
+            ("cluster", "none", {"cluster": 2, "slowdown": 1.5}),
+        )
     ],
 ]  # fmt: skip
 
