@@ -13,12 +13,11 @@ from typing import Any
 
 from harness.report import HERE, PAPER
 from harness.reproduce import Cell, Run, failures, setting
+from harness.reproduce._generated import written
 from harness.run import Problem
-from harness.store import make_folder
-from instances import InputError, track_module
+from instances import InputError
 from instances.generate import families
 from instances.generate.draws import Draws
-from instances.jsonfile import encode, read_bytes, sha256, write_bytes
 
 FILE = Path(__file__).with_name("archer2024.toml")
 STAGES = (2, 4, 8, 16, 32, 64)
@@ -107,18 +106,6 @@ def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
             problem = Problem(f"{graph.name}-k{k}", path, graph.track, {"stages": k})
             cases.append((Case(group, graph.name, graph.nodes, k), problem))
     return cases
-
-
-def written(graph: Any, folder: Path) -> Path:
-    """The file of a graph, written unless it is there."""
-    content = encode(track_module(graph.track).to_document(graph))
-    path = folder / f"{graph.name}-{sha256(content)[:12]}.json"
-    if not path.is_file():
-        make_folder(folder)
-        write_bytes(path, content)
-    elif read_bytes(path) != content:
-        raise InputError(path, "", "expected the graph that it was written with, which is damaged: delete the file")
-    return path
 
 
 def _random_graphs(settings: Settings) -> Iterator[Any]:

@@ -17,6 +17,7 @@ from instances import catalog, load
 from instances.placement import Instance, parse
 from solvers.placement import _memory_path as memory_path_module
 from solvers.placement.critical_path import critical_path
+from solvers.placement.equal_parts import equal_parts
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy
 from solvers.placement.load import load as load_bound
@@ -207,11 +208,13 @@ def test_a_given_split_is_handed_in() -> None:
     assert solved(expert, instance, split="[2, 0, 1, 0]") == [[2, 0, 1, 0]]
     with pytest.raises(Declined, match="the split is no JSON"):
         expert(instance, LocalRun(), split="[2, 0")
+    with pytest.raises(Declined, match=r"no split of its own, expected --set split=@FILE$"):
+        expert(instance, LocalRun())
 
 
-def test_without_a_split_every_accelerator_gets_as_many_nodes() -> None:
+def test_every_accelerator_gets_as_many_nodes() -> None:
     instance = replace(embedded("operators-60-acyclic"), memory=1e6)
-    (solution,) = solved(expert, instance)
+    (solution,) = solved(equal_parts, instance)
     assert verify(instance, solution).feasible
     assert set(np.bincount(solution)) <= {13, 14, 15, 16, 17}
     for other, reason in (
@@ -219,4 +222,4 @@ def test_without_a_split_every_accelerator_gets_as_many_nodes() -> None:
         (embedded("operators-24"), "do not support every node"),
     ):
         with pytest.raises(Declined, match=reason):
-            expert(other, LocalRun())
+            equal_parts(other, LocalRun())
