@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from placements import draw_instance, judge, placements
 
+from harness.verify import verify
 from instances import InputError, catalog, load, parse, placement, save
 from instances.placement import Instance
 from instances.placement_file import numbered
@@ -317,11 +318,23 @@ def test_the_load_bound_is_tight_where_work_is_even():
     assert read(document).load_bound() == pytest.approx(9)
 
 
+@pytest.mark.parametrize("objective", ["throughput", "latency"])
+def test_simple_bounds_of_many_equal_nodes_are_no_more_than_they_take(objective):
+    """Added one after the other 100,000 times 0.1 is too much by 2e-12, relatively."""
+    count = 100_000
+    nodes = [node(v, fpgaLatency=0.1, size=0, colorClass=0) for v in range(count)]
+    edges = [edge(v, v + 1, 0) for v in range(count - 1)]
+    document = {"maxSizePerFPGA": 0, "maxFPGAs": 1, "maxCPUs": 0, "nodes": nodes, "edges": edges}
+    instance = read(document, objective=objective)
+    bound, cost = instance.summary()["simple_bound"], verify(instance, [0] * count).cost
+    assert cost * (1 - 1e-10) < bound <= cost
+
+
 def test_a_class_that_fills_the_memory_to_its_last_bit_fits():
     tenths = [node(v, size=v / 10, colorClass=1) for v in (1, 2, 3)]
     document = {"maxSizePerFPGA": 0.6 / (1 + 1e-9), "maxFPGAs": 1, "maxCPUs": 0, "nodes": tenths, "edges": []}
     instance = read(document)
-    assert math.fsum(instance.size) <= instance.capacity < sum(instance.size.tolist())
+    assert math.fsum(instance.size) <= instance.capacity < sum(instance.size.tolist()) <= instance.room
     assert instance.unit_times()[0].tolist() == [6.0]
 
 

@@ -124,6 +124,37 @@ def test_the_memory_path_counts_tensors_that_skip_nodes() -> None:
     assert verify(instance, [0, 1, 2]).cost == 11
 
 
+def test_the_memory_path_takes_long_transfers_off_again() -> None:
+    """Four in a row, the first on the CPU; the other three read its tensor, which takes 10, and one of 1e17.
+
+    That is not moved where those are on one accelerator.
+    """
+    nodes = [
+        {"id": v, "fpgaLatency": 1, "cpuLatency": 1e18 * (v > 0), "supportedOnFpga": v > 0, "isBackwardNode": 0}
+        for v in range(4)
+    ]
+    ends = ((0, 1), (1, 2), (0, 3), (1, 3), (2, 3))
+    edges = [{"sourceId": u, "destId": v, "cost": [10, 1e17, 0][u]} for u, v in ends]
+    document = {"maxFPGAs": 2, "maxCPUs": 1, "maxSizePerFPGA": 1, "nodes": nodes, "edges": edges}
+    instance = parse(document, "row", objective="latency")
+    assert verify(instance, [2, 0, 0, 0]).cost == 13
+    assert bounds(memory_path, instance)[-1] == pytest.approx(13)
+    assert bounds(memory_path, instance)[-1] <= 13
+
+
+def test_bounds_of_many_equal_nodes_are_no_more_than_they_take() -> None:
+    """Added one after the other 100,000 times 0.1 is too much by 2e-12, relatively."""
+    nodes = [
+        {"id": v, "fpgaLatency": 0.1, "cpuLatency": 9, "supportedOnFpga": 1, "isBackwardNode": 0, "colorClass": 0}
+        for v in range(100_000)
+    ]
+    document = {"maxFPGAs": 1, "maxCPUs": 1, "maxSizePerFPGA": 1, "nodes": nodes, "edges": []}
+    instance = parse(document, "class")
+    cost = verify(instance, [0] * instance.nodes).cost
+    for method in (load_bound, node):
+        assert cost * (1 - 1e-10) <= bounds(method, instance)[-1] <= cost
+
+
 def looked_at(monkeypatch: pytest.MonkeyPatch, instance: Instance, **limits: Any) -> list[str]:
     """What the memory path does of what takes long: look for a path, and for the end of a run of its nodes."""
     seen = list[str]()
