@@ -89,7 +89,9 @@ def test_it_is_at_or_below_the_best_placement_whatever_the_times(seed: int) -> N
 
 def throughput(draw: random.Random) -> dict[str, Any]:
     """Options that the bound knows."""
-    options = draw.choice([{}, {"schedule": "gpipe"}, {"cluster": 1, "slowdown": 3.0}, {"allreduce": 8.0}])
+    options: dict[str, Any] = draw.choice(
+        [{}, {"schedule": "gpipe"}, {"cluster": 1, "slowdown": 3.0}, {"allreduce": 8.0}]
+    )
     overlap = "none" if "allreduce" in options else draw.choice(["none", "half", "full"])
     return {"contiguity": draw.choice(["contiguous", "acyclic", "free"]), "overlap": overlap, **options}
 
