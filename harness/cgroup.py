@@ -35,6 +35,7 @@ END_S = 30.0  # for BenchExec to clear up after a run
 CLEAR_S = 0.01  # what that takes as a rule
 CHARGE = 1 << 18  # bytes of memory that the system asks for at once, at most: so near to its limit nothing can begin
 FORKED = 1 << 21  # bytes: what is no greater than the warden by this may be its fork
+PIECE = 1 << 16  # characters of one argument: Linux takes 2^17
 HELD = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
 
 
@@ -126,7 +127,9 @@ def surroundings(order: Order, folder: Path) -> list[str]:
 
 def worker_command(job: Mapping[str, Any]) -> list[str]:
     """The child side of a run as a command; its channel is the standard input, other files are closed on the way."""
-    return [sys.executable, "-P", "-m", "harness.worker", "run", json.dumps({**job, "channel": 0})]
+    text = json.dumps({**job, "channel": 0})
+    pieces = (text[at : at + PIECE] for at in range(0, len(text), PIECE))
+    return [sys.executable, "-P", "-m", "harness.worker", "run", *pieces]
 
 
 def one_line(error: BaseException) -> str:

@@ -106,7 +106,11 @@ def run_list(options: argparse.Namespace) -> Answer:
 
 
 def run_solve(options: argparse.Namespace) -> Answer:
-    """One run under limits."""
+    """One run under limits.
+
+    The bound shown is the greatest at hand; ``bound_from`` says whose: the instance's own simple one, which `info`
+    shows, a published one, or the solver's.
+    """
     check_settings(options)
     problem = find_problem(options)
     track = problem.instance.track
@@ -129,6 +133,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         "lower_bound": bound,
         "bound_from": whose,
         "gap": gap(row.cost, bound),
+        "optimal": optimal(row.cost, bound),
         **measured(row),
     }
 
@@ -151,7 +156,7 @@ def run_one(options: argparse.Namespace, problem: Problem, solver: SolverInfo) -
 
 def known_bound(problem: Problem, row: Record | None = None) -> tuple[int | float, str]:
     """The greatest lower bound at hand, and where it comes from: the instance, the run, or what is published."""
-    bounds = [(problem.summary["simple_bound"], "simple")]
+    bounds = [(problem.summary["simple_bound"], "instance")]
     if row is not None and row.lower_bound is not None and row.status != "contradiction":
         bounds.append((row.lower_bound, row.solver))
     if not problem.options and "lower_bound" in problem.published:
@@ -179,8 +184,10 @@ def gap(cost: int | float | None, bound: int | float | None) -> float | None:
 def run_check(options: argparse.Namespace) -> Answer:
     """The verdict on a solution, and how far from the optimum it can be at most.
 
-    With --method, one run of a bound, or of a solver that proves bounds, comes before the answer. It is left out for a
-    solution that is infeasible; a bound above the verified cost of one that is feasible counts for nothing.
+    With --method, one run of a bound, or of a solver that proves bounds, comes before the answer; ``method_cost`` is
+    that of the best solution that it finds on its way (`solve` writes it to a file). The run is left out for a solution
+    that is infeasible; a bound above the verified cost of one that is feasible counts for nothing. ``bound_from`` says
+    whose the greatest bound is: the instance's own simple one, which `info` shows, a published one, or the method's.
     """
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected it beside --method, which it is the limit of")
@@ -198,10 +205,17 @@ def run_check(options: argparse.Namespace) -> Answer:
         "lower_bound": bound,
         "bound_from": whose,
         "gap": gap(verdict.cost, bound) if verdict.feasible else None,
+        "optimal": optimal(verdict.cost, bound) if verdict.feasible else None,
         "violations": list(verdict.violations),
         **verdict.facts,
-        **({} if row is None else {"method": row.solver, "status": row.status, "reason": row.reason, **measured(row)}),
+        **({} if row is None else of_method(row)),
     }
+
+
+def of_method(row: Record) -> dict[str, Any]:
+    """What `check` tells of the run of a method."""
+    about = {"method": row.solver, "method_cost": row.cost, "status": row.status, "reason": row.reason}
+    return {**about, **measured(row)}
 
 
 def held_against(row: Record, cost: int | float | None) -> Record:
@@ -235,20 +249,19 @@ def run_bound(options: argparse.Namespace) -> Answer:
         "lower_bound": row.lower_bound,
         "cost": row.cost,
         "gap": gap(row.cost, row.lower_bound),
-        "optimal": optimal(row),
+        "optimal": optimal(row.cost, row.lower_bound),
         "status": row.status,
         "reason": row.reason,
         **measured(row),
     }
 
 
-def optimal(row: Record) -> bool | None:
-    """Whether the run's own bound proves its own verified cost optimal; None without a cost."""
-    if row.cost is None:
+def optimal(cost: int | float | None, bound: int | float | None) -> bool | None:
+    """Whether a lower bound proves a verified cost optimal, and is not above it; None without a cost."""
+    if cost is None:
         return None
-    if row.lower_bound is None or row.status == "contradiction":
-        return False
-    return proves(row.lower_bound, row.cost, isinstance(row.cost, int))
+    integral = isinstance(cost, int)
+    return bound is not None and proves(bound, cost, integral) and not contradicts(bound, cost, integral)
 
 
 def run_info(options: argparse.Namespace) -> Answer:

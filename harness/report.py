@@ -148,6 +148,10 @@ class Device:
     cpu: bool = False
 
 
+#: Of a larger graph there is no drawing: on pages it would be neither quick to open nor legible.
+MOST_NODES = 2500
+
+
 @dataclass(frozen=True)
 class Split:
     """An acyclic graph with a device for each node: ``device[v]`` is a place in ``devices``; edges are (tail, head)."""

@@ -16,6 +16,8 @@ WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float
 
 #: Characters of a text that names show.
 LONGEST = 40
+#: Characters of a text from a file: it is handed to a process of its own as arguments, which systems limit.
+MOST = 1_500_000
 
 
 def by_name(words: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -53,11 +55,21 @@ def _value(info: SolverInfo, name: str, text: str) -> Any:
     if kind not in WORDS:
         raise InputError("--set", repr(name), f"expected a parameter of {info.name} that is a number or a text")
     if kind is str and text.startswith("@"):
-        text = " ".join(decode(read_bytes(text[1:]), text[1:]).split())
+        text = _text_of(name, text[1:])
     try:
         return _read(kind, text)
     except (ValueError, KeyError):
         raise InputError("--set", repr(name), f"expected {WORDS[kind]} for {info.name}, found {text!r}") from None
+
+
+def _text_of(name: str, path: str) -> str:
+    """What a file says, in one line."""
+    if not path:
+        raise InputError("--set", repr(name), "expected the name of a file after @")
+    text = " ".join(decode(read_bytes(path), path).split())
+    if len(text) > MOST:
+        raise InputError(path, "", f"expected at most {MOST:,} characters for a parameter, found {len(text):,}")
+    return text
 
 
 def _read(kind: type, text: str) -> Any:

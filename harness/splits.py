@@ -11,15 +11,12 @@ from typing import Any
 import polars as pl
 
 from harness import verify
-from harness.report import Device, Split
+from harness.report import MOST_NODES, Device, Split
 from harness.run import Problem
 from harness.score import Tables
 from harness.store import Store
 from instances import InputError, catalog, track_module
 from instances.catalog import Entry
-
-#: Of a larger graph there is no drawing: on pages it would be neither quick to open nor legible.
-MOST_NODES = 2500
 
 
 def drawing(instance: Any, solution: Any, *, title: str = "", caption: str = "") -> Split | None:

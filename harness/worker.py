@@ -1,6 +1,6 @@
 """The child side of a run: loads the instance and the solver, and reports over a pipe.
 
-``python -m harness.worker run JOB``      one run; JOB is JSON, see `main`
+``python -m harness.worker run JOB...``   one run; JOB is JSON, see `main`
 ``python -m harness.worker list PLACES``  what solver files and packages declare; a JSON list, the answer JSON lines
 ``python -m harness.worker survey PLACES``  the same, and first the versions of all installed packages
 """
@@ -55,9 +55,9 @@ def main(arguments: list[str]) -> int:
 
     A JOB has ``channel`` (file descriptor), ``instance`` (path), ``checksum``, ``track``, ``options``, ``solver``
     (name), ``file`` (path), ``settings`` (parameters that are not as declared), ``seed``, ``cores``, ``memory`` and
-    ``deadline``.
+    ``deadline``. It may come in pieces, one an argument, as systems limit the length of each.
     """
-    action, text = arguments
+    action, text = arguments[0], "".join(arguments[1:])
     if action in ("list", "survey"):
         list_places(json.loads(text), survey=action == "survey")
     run_job(json.loads(text))

@@ -14,6 +14,7 @@ from instances.errors import InputError
 from instances.jsonfile import require_keys
 from instances.options import Option
 from instances.placement_file import Workload, recognises
+from instances.rounding import safely
 
 __all__ = ["OPTIONS", "Instance", "greatest", "parse", "recognises", "to_document"]
 
@@ -47,7 +48,9 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "slowdown": Option(float, "times that transfers between clusters take", 1.0),
     "allreduce": Option(
-        float, "bandwidth that replicas of a stage synchronise with (default: no replication)", mode="replication"
+        float,
+        "size per time at which replicas of a stage synchronise, in the units of the file (default: no replication)",
+        mode="replication",
     ),
 }
 
@@ -118,12 +121,15 @@ class Instance(Workload):
         if self.objective == "latency":
             for name in given:
                 if name != "objective" and given[name] != "free":
-                    expected = f"expected none but contiguous and free with latency, found {given[name]}"
+                    usual = "contiguous or free" if name == "contiguity" else OPTIONS[name].default or "none"
+                    expected = f"expected {usual} with the objective latency, found {given[name]}"
                     raise InputError(self.source, f"option {name}", expected)
         if self.allreduce is not None and self.schedule == "gpipe":
             raise InputError(self.source, "option allreduce", "expected it with the schedule pipedream only")
-        if (self.cluster is None) != (self.slowdown == 1):
-            raise InputError(self.source, "option cluster", "expected it with a slowdown above 1, and that with it")
+        if self.cluster is not None and self.slowdown == 1:
+            raise InputError(self.source, "option cluster", "expected a slowdown above 1 beside it")
+        if self.cluster is None and self.slowdown != 1:
+            raise InputError(self.source, "option slowdown", "expected a cluster beside it, the size of the clusters")
         if self.allreduce is not None and self.cluster is not None:
             raise InputError(self.source, "option allreduce", "expected it without clusters")
 
@@ -133,11 +139,11 @@ class Instance(Workload):
             expected = f"expected a node that accelerators support, as there are no CPUs{self._and_its_class(v)}"
             raise InputError(self.source, f"nodes[{v}].supportedOnFpga", expected)
         sizes = self.of_units(self.size)[self.unit]
-        for v in np.flatnonzero(sizes > self._room)[:1]:
+        for v in np.flatnonzero(sizes > self.room)[:1]:
             expected = f"expected at most the memory {self.memory:g}, as there are no CPUs, found {sizes[v]:g}"
             raise InputError(self.source, f"nodes[{v}].size", f"{expected}{self._and_its_class(v)}")
         total = float(self.size.sum())
-        if total > self.accelerators * self._room:
+        if total > self.accelerators * self.room:
             expected = f"expected at least {total / self.accelerators:g} for sizes of {total:g} without CPUs"
             raise InputError(self.source, "maxSizePerFPGA", f"{expected}, found {self.memory:g}")
 
@@ -172,14 +178,9 @@ class Instance(Workload):
             "simple_bound": self.load_bound() if self.objective == "throughput" else self.path_bound(),
         }
 
-    @property
-    def _room(self) -> float:
-        """The capacity, and how far above it plain sums of sizes may come that exact ones do not exceed."""
-        return self.capacity * (1 + (self.nodes + 2) * 2.0**-52)
-
     def unit_times(self) -> tuple[Floats, Floats]:
         """What each unit takes on an accelerator and on a CPU; infinite where it cannot be."""
-        unfit = (self.of_units(~self.supported) > 0) | (self.of_units(self.size) > self._room)
+        unfit = (self.of_units(~self.supported) > 0) | (self.of_units(self.size) > self.room)
         accelerator = np.where(unfit | (self.accelerators == 0), np.inf, self.of_units(self.accelerator_time))
         cpu = np.where(self.cpus == 0, np.inf, self.of_units(self.cpu_time))
         return accelerator, cpu
@@ -196,7 +197,7 @@ class Instance(Workload):
             spread = float((cpu if self.cpus else accelerator).sum()) / (self.accelerators + self.cpus)
         else:
             spread = greatest(lambda share: _spread(share, accelerator / self.accelerators, cpu / self.cpus))
-        return max(largest, spread) * (1 - 1e-12)
+        return safely(max(largest, spread), self.nodes)
 
     def path_bound(self) -> float:
         """No sample takes less than some path's nodes, each on the faster device; transfers ignored."""
@@ -207,7 +208,7 @@ class Instance(Workload):
         finish = [0.0] * self.nodes
         for v in self.graph.topological_order.tolist():
             finish[v] = fastest[v] + max((finish[u] for u in tail[start[v] : start[v + 1]]), default=0.0)
-        return max(finish, default=0.0) * (1 - 1e-12)
+        return safely(max(finish, default=0.0), self.nodes)
 
 
 def greatest(concave: Any) -> float:

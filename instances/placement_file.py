@@ -111,8 +111,17 @@ class Workload:
 
     @property
     def capacity(self) -> float:
-        """Sizes with a greater sum do not fit an accelerator: the memory, and a billionth of it for rounding."""
+        """Sizes with a greater sum do not fit an accelerator: the memory, and a billionth of it for rounding.
+
+        The sum is meant as it is without rounding. Plain sums may be some bits off: a bound has to let them come up to
+        the ``room``, and a solver that compares them with this is to be ready for a placement that just does not fit.
+        """
         return self.memory * (1 + 1e-9)
+
+    @property
+    def room(self) -> float:
+        """The capacity, and how far above it plain sums of sizes may come that fit: no bound may ask for less."""
+        return self.capacity * (1 + (self.nodes + 2) * 2.0**-52)
 
     @cached_property
     def unit(self) -> Ints:

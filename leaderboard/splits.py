@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 from markupsafe import Markup, escape
 
-from harness.report import Split
+from harness.report import MOST_NODES, Device, Split
 from leaderboard import charts
 from leaderboard.charts import COLOURS, NARROW, WIDE, spread, tag, tooltip
 from leaderboard.text import count, printable
 
-#: Of a graph with more nodes only the legend is shown, as no screen has room for them.
-MOST = 5000
 #: Nodes have words of their own up to this many.
 MOST_NAMED = 1000
 MARGIN = 10  # around the nodes
@@ -22,18 +22,44 @@ Edges = Sequence[tuple[int, int]]
 Lists = list[list[int]]
 
 
-def title(split: Split, i: int) -> str:
-    """What device i holds, in words."""
-    device, held = split.devices[i], sum(other == i for other in split.device)
-    return ", ".join(filter(None, (f"{device.name}: {count(held, 'node')}", device.load)))
+@dataclass(frozen=True)
+class Held:
+    """A device that holds nodes: its name, words for it, the classes of its marks, its nodes, edges within it."""
+
+    name: str
+    title: str
+    style: str
+    cpu: bool
+    nodes: list[int]
+    edges: list[tuple[int, int]]
 
 
-def style(split: Split, i: int) -> str:
-    """The classes of device i: a colour of its own, which recur as rings, or none for a CPU."""
-    if split.devices[i].cpu:
-        return "series s0"
-    number = sum(not device.cpu for device in split.devices[:i])
-    return f"series {'mark ring ' if number // COLOURS % 2 else ''}s{number % COLOURS + 1}"
+def held(split: Split) -> list[Held]:
+    """The devices that hold nodes, in their order. Accelerators have colours of their own, which recur as rings."""
+    nodes: Lists = [[] for _ in split.devices]
+    edges: list[list[tuple[int, int]]] = [[] for _ in split.devices]
+    for v, i in enumerate(split.device):
+        nodes[i].append(v)
+    for u, v in split.edges:
+        if split.device[u] == split.device[v]:
+            edges[split.device[u]].append((u, v))
+    number = accumulate((not device.cpu for device in split.devices), initial=0)
+    return [
+        Held(device.name, _title(device, len(found)), _style(device, j), device.cpu, found, inside)
+        for device, found, inside, j in zip(split.devices, nodes, edges, number, strict=False)
+        if found
+    ]
+
+
+def _title(device: Device, nodes: int) -> str:
+    """What a device holds, in words."""
+    return ", ".join(filter(None, (f"{device.name}: {count(nodes, 'node')}", device.load)))
+
+
+def _style(device: Device, number: int) -> str:
+    """The classes of an accelerator with so many others before it, or of a CPU."""
+    ring = "mark ring " if number // COLOURS % 2 else ""
+    return "series s0" if device.cpu else f"series {ring}s{number % COLOURS + 1}"
 
 
 def draw(split: Split, wide: int = WIDE) -> Markup:
@@ -41,11 +67,12 @@ def draw(split: Split, wide: int = WIDE) -> Markup:
 
     Edges lead to the right, on narrow screens downwards. Those within a device have its colour.
     """
-    if len(split.nodes) > MOST:
+    devices = held(split)
+    if len(split.nodes) > MOST_NODES:
         words = f"{count(len(split.nodes), 'node')} are too many to draw; what the devices hold:"
-        return tag("p", escape(words), class_="key") + legend(split)
+        return tag("p", escape(words), class_="key") + legend(devices)
     places = placed(len(split.nodes), split.edges)
-    return charts.responsive(lambda width: _drawing(split, places, width), wide) + legend(split)
+    return charts.responsive(lambda width: _drawing(split, devices, places, width), wide) + legend(devices)
 
 
 # ---------------------------------------------------------------- layers
@@ -119,7 +146,7 @@ def beside(wanted: Sequence[float], most: float) -> list[float]:
 # ---------------------------------------------------------------- marks
 
 
-def _drawing(split: Split, places: Sequence[tuple[int, float]], width: int) -> Markup:
+def _drawing(split: Split, devices: Sequence[Held], places: Sequence[tuple[int, float]], width: int) -> Markup:
     """The drawing at a width, its layers along the longer side."""
     deepest, widest = max((a for a, _ in places), default=0), max((b for _, b in places), default=0.0)
     downwards = width == NARROW
@@ -131,36 +158,29 @@ def _drawing(split: Split, places: Sequence[tuple[int, float]], width: int) -> M
     if downwards:
         at = [(y, x) for x, y in at]
     radius = min(max(0.42 * min(step, apart), 1.2), 5.0)
-    groups = [_edges(split, at, None), *(_device(split, at, i, radius) for i in sorted(set(split.device)))]
+    between = [(u, v) for u, v in split.edges if split.device[u] != split.device[v]]
+    groups = [_edges(between, at, "across"), *(_device(split.nodes, device, at, radius) for device in devices)]
     height = round((along if downwards else aside) + 2 * MARGIN)
-    label = f"{count(len(split.nodes), 'node')} on {count(len(set(split.device)), 'device')}"
+    label = f"{count(len(split.nodes), 'node')} on {count(len(devices), 'device')}"
     return tag(
         "svg", *groups, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img", aria_label=label
     )
 
 
-def _edges(split: Split, at: Sequence[tuple[float, float]], device: int | None) -> Markup:
-    """The edges within a device as one path; those between devices for None."""
-    ends = [
-        (at[u], at[v])
-        for u, v in split.edges
-        if (split.device[u] if split.device[u] == split.device[v] else None) == device
-    ]
-    path = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for (a, b), (c, d) in ends)
-    if device is None:
-        return tag("path", d=path, class_="across")
-    return tag("path", d=path, class_="within")
+def _edges(edges: Edges, at: Sequence[tuple[float, float]], style: str) -> Markup:
+    """Edges as one path."""
+    ends = [(*at[u], *at[v]) for u, v in edges]
+    return tag("path", d="".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for a, b, c, d in ends), class_=style)
 
 
-def _device(split: Split, at: Sequence[tuple[float, float]], i: int, radius: float) -> Markup:
+def _device(names: Sequence[str], device: Held, at: Sequence[tuple[float, float]], radius: float) -> Markup:
     """The nodes of a device over its edges; a pointer on any of them fades the others out."""
-    named = len(split.nodes) <= MOST_NAMED
-    marks = []
-    for v, device in enumerate(split.device):
-        if device == i:
-            words = [tooltip(f"{printable(split.nodes[v])} on {split.devices[i].name}")] if named else []
-            marks.append(_node(*at[v], radius, split.devices[i].cpu, words))
-    return tag("g", tooltip(title(split, i)), _edges(split, at, i), *marks, class_=style(split, i))
+    named, on = len(names) <= MOST_NAMED, device.name
+    marks = [
+        _node(*at[v], radius, device.cpu, [tooltip(f"{printable(names[v])} on {on}")] if named else [])
+        for v in device.nodes
+    ]
+    return tag("g", tooltip(device.title), _edges(device.edges, at, "within"), *marks, class_=device.style)
 
 
 def _node(x: float, y: float, radius: float, square: bool, words: Sequence[Markup]) -> Markup:
@@ -170,11 +190,11 @@ def _node(x: float, y: float, radius: float, square: bool, words: Sequence[Marku
     return tag("circle", *words, cx=x, cy=y, r=radius)
 
 
-def legend(split: Split) -> Markup:
+def legend(devices: Sequence[Held]) -> Markup:
     """The devices that hold nodes: mark, name, number of nodes, load."""
     items = []
-    for i in sorted(set(split.device)):
-        shown = tag("g", _node(8.0, 8.0, 5.0, split.devices[i].cpu, []), class_=style(split, i))
+    for device in devices:
+        shown = tag("g", _node(8.0, 8.0, 5.0, device.cpu, []), class_=device.style)
         sample = tag("svg", shown, viewBox="0 0 16 16", width=16, height=16)
-        items.append(tag("li", sample, escape(printable(title(split, i)))))
+        items.append(tag("li", sample, escape(printable(device.title))))
     return tag("ul", *items, class_="legend always")

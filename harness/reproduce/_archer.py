@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.report import HERE, PAPER
 from harness.reproduce import Cell, Run, failures, setting
-from harness.reproduce._files import written
+from harness.reproduce._generated import written
 from harness.run import Problem
 from instances import InputError
 from instances.generate import families

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.published import placement_figures as figures
-from harness.report import HERE, PAPER, Dot, Report, Section, Strips
+from harness.report import HERE, PAPER, Dot, Report, Section, Strips, Table
 from harness.reproduce import Cell, Run, failures, setting
 from harness.run import Problem
 from harness.verify import Verdict, verify
@@ -22,6 +22,8 @@ from instances.jsonfile import read_json
 MODES = {"acyclic": "-acyclic", "contiguous": "", "free": "-free"}
 #: Costs and bounds closer together than this, relatively, are the same.
 SAME = 1e-9
+#: Which does not run: the splits of the paper's experts are judged.
+EXPERT = "expert"
 
 Row = Mapping[str, Any]
 Methods = Mapping[str, Sequence[str]]
@@ -130,7 +132,9 @@ class Case:
         return None if text is None else float(text)
 
     def cost(self, method: str, mode: str) -> float | None:
-        """The least verified cost of a method."""
+        """The least verified cost of a method; of the expert, that of the published split."""
+        if method == EXPERT:
+            return self.expert.cost if self.expert and self.expert.feasible else None
         run = self.runs.get((method, mode))
         return None if run is None else run.cost
 
@@ -180,12 +184,14 @@ def _beside(entry: Entry, path: str, blob: str) -> Entry:
 def cells(settings: Settings, objective: str, methods: Methods, *, keep: bool = False) -> list[Cell]:
     """Every solver in its modes and every bound, on every file at hand; InputError for a solver without a mode.
 
-    Bounds are those of any sets, which hold for all others; ``keep`` says whether solutions are needed.
+    Bounds are those of any sets, which hold for all others; ``keep`` says whether solutions are needed. The expert does
+    not run.
     """
     for name in settings.solvers:
         if name not in methods:
             raise InputError("reproduce", "--solvers", f"expected some of {', '.join(methods)}, found {name!r}")
-    runs = [("solver", name, mode, settings.timeout) for name in settings.solvers for mode in methods[name]]
+    solvers = [name for name in settings.solvers if name != EXPERT]
+    runs = [("solver", name, mode, settings.timeout) for name in solvers for mode in methods[name]]
     runs += [("bound", name, "free", settings.bound_timeout or 0.0) for name in settings.bounds or ()]
     return [
         Cell(problem, kind, name, limit, settings.seed, (work.name, mode), keep)
@@ -235,14 +241,17 @@ def parts(every: Sequence[Case], titles: Mapping[str, str]) -> list[tuple[str, l
 def certified(case: Case, settings: Settings, methods: Methods) -> list[Row]:
     """A row a method and mode: published and verified cost, the greatest bound that holds there, and the gap.
 
-    Of a file that is not at hand only what is published.
+    Of a file that is not at hand, and of experts that have made no split, only what is published.
     """
     rows = [_certified(case, name, mode) for name in settings.solvers for mode in methods[name]]
-    return rows if case.here else [row for row in rows if row["paper"] is not None]
+    return [row for row in rows if row["paper"] is not None or (case.here and row["method"] != EXPERT)]
 
 
 def _certified(case: Case, name: str, mode: str) -> Row:
     run = case.runs.get((name, mode))
+    ended = "file not at hand" if run is None else run.status
+    if name == EXPERT:
+        ended = "split not at hand" if case.expert is None else "ok" if case.expert.feasible else "infeasible"
     return {
         "instance": case.name,
         "method": name,
@@ -250,8 +259,32 @@ def _certified(case: Case, name: str, mode: str) -> Row:
         **proof(case.printed(name), case.cost(name, mode), case.bound(mode)),
         "paper's time": case.published.get("time", {}).get(name),
         "time, s": None if run is None else run.wall_s,
-        "ended": "file not at hand" if run is None else run.status,
+        "ended": ended,
     }
+
+
+def section(
+    title: str,
+    cases_: Sequence[Case],
+    settings: Settings,
+    methods: Methods,
+    tables: Sequence[Table],
+    drawn: Sequence[str],
+    yardstick: tuple[str, str],
+) -> Section:
+    """Tables of some cases with what is proved below them, and some methods drawn beside one."""
+    columns = [(name, mode) for name in drawn for mode in methods[name]]
+    return Section(title, [], [*tables, proofs(cases_, settings, methods)], picture(cases_, columns, yardstick))
+
+
+def proofs(cases_: Sequence[Case], settings: Settings, methods: Methods) -> Table:
+    """What each method found in each mode, and what is proved of it."""
+    return Table(
+        "Row by row, with what is proved",
+        [row for case in cases_ for row in certified(case, settings, methods)],
+        coarse=["time, s"],
+        note="Bound: the greatest of all methods that holds for the sets of the row. Gap: here / bound − 1.",
+    )
 
 
 def proof(printed: float | None, cost: float | None, bound: float | None) -> Row:

@@ -12,7 +12,7 @@ import numpy as np
 from harness.report import HERE, PAPER, Report, Section, Table
 from harness.reproduce import Cell, Run
 from harness.reproduce import _placement as placement
-from harness.reproduce._files import written
+from harness.reproduce._generated import written
 from harness.reproduce._placement import Case, Row, Settings, Workload, figures, ratio
 from harness.run import Problem
 from instances.layers import by_layers, untangled

@@ -42,13 +42,15 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 def _proofs(case: Case, settings: Settings) -> Section:
     """What was found by whom, and how much any sets are worth."""
-    rows = placement.certified(case, settings, METHODS)
-    table = Table("Row by row, with what is proved", rows, coarse=["time, s"], note="Gap: here / bound − 1.")
     theirs = ratio(case.printed("dp"), case.printed("ip-noncontiguous"))
     ours = ratio(case.best("acyclic", "contiguous"), case.best("free"))
     told = {"here": ours, "in the paper": theirs}
     words = [f"{100 * (gain - 1):.1f} % {where}" for where, gain in told.items() if gain is not None]
-    return Section(case.name, [f"Gain of any sets: {', '.join(words)}."] if words else [], [table])
+    return Section(
+        case.name,
+        [f"Gain of any sets: {', '.join(words)}."] if words else [],
+        [placement.proofs([case], settings, METHODS)],
+    )
 
 
 def _drawn(case: Case) -> list[Section]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.report import HERE, PAPER, Bars, Length, Report, Section, Table
 from harness.reproduce import Cell, Run, failures, setting
-from harness.reproduce._files import written
+from harness.reproduce._generated import written
 from harness.run import Problem
 from instances import InputError
 from instances.generate import families

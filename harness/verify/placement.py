@@ -27,7 +27,7 @@ MOST_NAMED = 10  # groups named in a sentence, or sentences of one kind
 def verify(instance: Instance, solution: Any) -> Verdict:
     """Judge a placement: accelerators are 0..k-1, CPUs the numbers after them.
 
-    ``[0, 0, 3, ...]``                          a device a node
+    ``[0, 0, 3, ...]``                          a device a node, in the order of the file's nodes
     ``{"device": [...], "slot": [...]}``        for latency: and the subgraph of its accelerator, which run in the order
                                                 of their numbers. Without slots forward nodes are 0, backward nodes 1
     ``{"stage": [...], "replicas": [[...]]}``   for throughput: a stage a node, and the devices of each stage
@@ -103,9 +103,19 @@ def _groups(instance: Instance, solution: Any) -> Groups | str:
         return _stages(instance, solution["stage"], solution["replicas"])
     if {"device"} <= solution.keys() <= ({"device", "slot"} if latency else {"device"}):
         return _devices(instance, solution["device"])
+    return _no_form(solution, latency=latency)
+
+
+def _no_form(solution: dict[str, Any], *, latency: bool) -> str:
+    """Why an object with these keys is no solution."""
+    if "slot" in solution and not latency:
+        return "slot: expected it with the objective latency only, found throughput"
+    if solution and all(key.lstrip("-").isdigit() for key in solution):
+        return "solution: expected a list, its i-th entry the device of the i-th of the file's nodes, found ids"
     ours = "device and maybe slot" if latency else "device, with stage and replicas"
-    expected = f"expected a list of devices, or an object with {ours}, or with fpgas and cpus"
-    return f"solution: {expected}, found {', '.join(map(repr, solution)) or 'no keys'}"
+    expected = f"expected a list of devices in the order of the file's nodes, or an object with {ours},"
+    found = ", ".join(map(repr, list(solution)[:MOST_NAMED])) + ", ..." * (len(solution) > MOST_NAMED)
+    return f"solution: {expected} or with fpgas and cpus, found {found or 'no keys'}"
 
 
 def _from_published(instance: Instance, solution: dict[str, Any]) -> list[int] | str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from instances.columns import Ints
+from solvers._cpsat import set_up
 from solvers.intraop import _program
 from solvers.intraop._problem import Problem, worst_steps
 from solvers.intraop._program_cpsat import columns, core, costs, equations, listener, memory, write
@@ -77,9 +78,7 @@ class Program:
     def _search(self, top: int, seconds: float, cores: int, seed: int, found: Callable[[Ints], None]) -> Any:
         """CP-SAT's answer on the rows that there are."""
         wrapper, parameters = self._cp.SolveWrapper(), self._cp.SatParameters()
-        parameters.num_workers = cores
-        parameters.random_seed = seed % 2**31
-        parameters.max_time_in_seconds = max(0.0, seconds)
+        set_up(parameters, cores, seed, seconds)
         wrapper.set_parameters(parameters)
         callback = listener(self._cp, lambda column: found(self._values(column)))
         wrapper.add_solution_callback(callback)

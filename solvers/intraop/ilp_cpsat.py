@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from instances.intraop import Instance
+from solvers._cpsat import set_up
 from solvers.intraop._program import Program
 from solvers.intraop._program_cpsat import columns, core, costs, equations, listener, memory
 from solvers.intraop._program_run import Task, integer_below, solve
@@ -44,10 +45,8 @@ def _engine(task: Task) -> bool:
         return True
     wrapper, parameters = cp_sat.SolveWrapper(), cp_sat.SatParameters()
     callback = listener(cp_sat, lambda column: task.offer(program.values(column)))
-    parameters.num_workers = task.run.cores
-    parameters.random_seed = task.run.seed % 2**31
+    set_up(parameters, task.run.cores, task.run.seed, task.remaining() - program.notice(task.remaining()))
     parameters.linearization_level = 2  # the relaxation has all rows, also those of values and cells
-    parameters.max_time_in_seconds = task.remaining() - program.notice(task.remaining())
     wrapper.set_parameters(parameters)
     wrapper.add_solution_callback(callback)
     wrapper.add_best_bound_callback(lambda bound: task.prove(writer.unscaled(integer_below(bound))))

@@ -12,16 +12,13 @@ from numpy.typing import NDArray
 from instances.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
+from instances.rounding import safely
 from solvers.native import anchor
 from solvers.placement._bounds import load_bound
-from solvers.placement._ideals import rounding
 from solvers.placement._spaces import Space, spaces
 
 #: All work and transfers together become less than 2 to this power, as integers.
 BITS = 49
-
-#: What rounding may add to a bound, relatively, and more.
-ROUNDING = 1e-12
 
 #: Weights of computation, and of transfers each way, that no load is less than the sum with: the larger of two or three
 #: times is no less than any mean of them.
@@ -40,6 +37,8 @@ def anchored_bound(instance: Instance, spread: float, end: float, stop: Index) -
     met; the least bound where what is left can be spread holds. It is a lesser one if ``stop``, shape (1,), int32, ends
     the cuts, or ``end``, on `time.monotonic`, the spreading. Not for replicas that overlap.
     """
+    if not instance.accelerators:
+        return spread
     found = []
     for space in _spaces(instance):
         least = _cheapest(instance, space, spread, stop)
@@ -58,9 +57,12 @@ def _cheapest(instance: Instance, space: Space, floor: float, stop: Index) -> Fl
     least = np.zeros(len(work))
     for computing, moving in WEIGHTS[instance.overlap]:
         times, cost = computing * work, moving * nets.cost / _replicas(instance)
-        scale = _scale(float(times[np.isfinite(times)].sum() + cost.sum()))
+        total = float(times[np.isfinite(times)].sum() + cost.sum())
+        if floor >= total:
+            continue  # no set has more, and as an integer the floor may be too large
+        scale = _scale(total)
         whole = (cost * scale).astype(np.int64), _whole(times, scale), int(floor * scale)
-        least = np.maximum(least, anchor(nets, *whole, stop) / scale * (1 - ROUNDING))
+        least = np.maximum(least, safely(anchor(nets, *whole, stop) / scale, instance.nodes + instance.edges))
     return least
 
 
@@ -97,7 +99,7 @@ def _work(instance: Instance, space: Space) -> Floats:
     no less than for the most devices, with the lesser of L and Z in the place of Z, and each item's share of that.
     """
     devices, count = space.devices, _replicas(instance)
-    unfit = (devices.size > instance.capacity * (1 + rounding(instance))) | (instance.accelerators == 0)
+    unfit = devices.size > instance.room
     alone = np.where(unfit, np.inf, devices.accelerator_time)
     if instance.allreduce is None:
         return alone
@@ -110,8 +112,8 @@ def _replicas(instance: Instance) -> int:
 
 
 def _scale(total: float) -> float:
-    """A power of two that makes a total less than 2^BITS, or one that makes very little of a tiny one."""
-    return 2.0 ** min(BITS - math.frexp(total)[1], 1000) if total else 1.0
+    """A power of two that makes a total less than 2^BITS, or less where that is tiny."""
+    return 2.0 ** min(BITS - math.frexp(total)[1], 1000)
 
 
 def _whole(times: Floats, scale: float) -> Ints:

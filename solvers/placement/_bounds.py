@@ -6,6 +6,7 @@ import numpy as np
 
 from instances.columns import Floats, Ints
 from instances.placement import Instance, greatest
+from instances.rounding import safely
 
 
 def load_bound(instance: Instance) -> float:
@@ -21,7 +22,8 @@ def node_bound(instance: Instance) -> float:
     busy = accelerator + _unavoidable(instance, accelerator)
     on_accelerators = _as_load(instance, accelerator, busy, instance.accelerators)
     on_cpus = _as_load(instance, cpu, cpu, instance.cpus)
-    return float(np.minimum(on_accelerators, on_cpus).max()) * (1 - 1e-12)
+    least = float(np.minimum(on_accelerators, on_cpus).max())
+    return safely(least, instance.nodes + 2 * instance.edges)
 
 
 def _within_memory(instance: Instance) -> float:
@@ -40,8 +42,8 @@ def _within_memory(instance: Instance) -> float:
     highest = float(cpu.max(initial=0.0)) / smallest if smallest < np.inf else 0.0
 
     def priced(share: float, price: float) -> float:
-        least = np.minimum(share * accelerator + price * size, (1 - share) * cpu).sum()
-        return float(least * (1 - 1e-12) - price * room * (1 + 1e-12))
+        least = float(np.minimum(share * accelerator + price * size, (1 - share) * cpu).sum())
+        return safely(least, instance.nodes) - price * room * (1 + 1e-12)
 
     return greatest(lambda share: max(priced(share, 0.0), greatest(lambda part: priced(share, part**4 * highest))))
 

@@ -43,7 +43,7 @@ def require_chains(instance: Instance, name: str) -> None:
     if instance.objective != "throughput":
         raise Declined(f"{name} is for throughput")
     if instance.contiguity == "free":
-        raise Declined(f"{name} finds splits of contiguous sets, expected contiguity acyclic")
+        raise Declined(f"{name} finds contiguous sets, expected contiguity contiguous or acyclic, found free")
     if instance.schedule != "pipedream":
         raise Declined(f"{name} is for the schedule pipedream, found {instance.schedule}")
 
@@ -67,7 +67,7 @@ def listed(core: IdealsCore, stop: Index, room: Room, other: str) -> Ideals:
         raise Declined(f"{found}; {other} takes any graph")
     ideals = None if stop[0] else core.list(count, links)
     if ideals is None or len(ideals) < count:
-        raise Declined(f"the graph has {count:,} ideals or more, too many for the time; {other} takes any graph")
+        raise Declined(f"the time ended before the ideals were listed ({count:,} counted); {other} takes any graph")
     return ideals
 
 

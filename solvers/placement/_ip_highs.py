@@ -5,6 +5,7 @@ highspy and ortools cannot be imported into one process, so HiGHS comes from ort
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -52,8 +53,8 @@ def relaxed(floats: FloatProgram, seconds: float) -> Floats | None:
 
     limits = parameters_pb2.SolveParametersProto()
     limits.highs.string_options["parallel"] = "off"
-    model = _model(floats, relax=True)
-    result = _result(model, limits, seconds, model_parameters_pb2.ModelSolveParametersProto())
+    until, model = time.monotonic() + seconds, _model(floats, relax=True)
+    result = _result(model, limits, until - time.monotonic(), model_parameters_pb2.ModelSolveParametersProto())
     dual = np.zeros(len(model.linear_constraints.ids))
     for solution in result.solutions[:1]:
         values = solution.dual_solution.dual_values

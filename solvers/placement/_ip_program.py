@@ -8,6 +8,8 @@ stands for what that takes longer. Tensors of the same items are one.
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -95,7 +97,7 @@ class Place:
 
 
 class TooLarge(Exception):
-    """A program has more entries than it may."""
+    """A program has more entries than it may, or takes longer to build."""
 
 
 @dataclass(eq=False)
@@ -108,13 +110,14 @@ class Program(ABC):
     ``busy``     ``(columns, times, load)``: no more than the column ``load``
     ``rooms``    ``(columns, sizes)``: no more than the memory
     ``least``    of a column that follows from others, pairs (a, b): the greatest of a less the sum of all b, or 0
-    ``entries``  in these rows; TooLarge beyond ``most``
+    ``entries``  in these rows; TooLarge beyond ``most``, or when `time.monotonic` is beyond ``until``
     """
 
     items: Items
     upper: float
     most: int
     overfull: Sequence[frozenset[int]] = ()
+    until: float = math.inf
     whole: list[bool] = field(default_factory=list)
     rows: list[tuple[list[int], list[int], int, int]] = field(default_factory=list)
     busy: list[tuple[list[int], list[float], int]] = field(default_factory=list)
@@ -140,7 +143,9 @@ class Program(ABC):
     def _count(self, entries: int) -> None:
         self.entries += entries
         if self.entries > self.most:
-            raise TooLarge
+            raise TooLarge(f"more than {self.most} entries, which the memory does not hold")
+        if time.monotonic() > self.until:
+            raise TooLarge(f"more than {self.entries} entries, which take longer than there is time")
 
     def greatest(self, pairs: Pairs) -> int:
         """A column that is at least a less the sum of b for every pair."""
@@ -260,6 +265,6 @@ def _of(value: Sequence[float], column: int | None) -> float:
     return 0 if column is None else value[column]
 
 
-#: Builds a program of all placements of a kind that cost no more than this, with so many entries at most. None has
-#: one of these sets on an accelerator.
-Build = Callable[[float, int, Sequence[frozenset[int]]], Program]
+#: Builds a program of all placements of a kind that cost no more than this, with so many entries at most, by some time.
+#: None has one of these sets on an accelerator.
+Build = Callable[[float, int, Sequence[frozenset[int]], float], Program]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -41,8 +42,8 @@ class Sets(Program):
     Items that take longest come first.
     """
 
-    def __init__(self, items: Items, upper: float, most: int, overfull: Sequence[frozenset[int]] = ()) -> None:
-        super().__init__(items, upper, most, overfull)
+    def __init__(self, items: Items, upper: float, most: int, *more: Any) -> None:
+        super().__init__(items, upper, most, *more)
         instance = items.instance
         k, count = instance.accelerators, items.count
         self._kinds = Kind(0, k, count, instance.cluster), Kind(k, instance.cpus, count)
@@ -149,8 +150,8 @@ class Ordered(Sets):
 class Chain(Program):
     """A place is a position in the order of the devices while it is an accelerator, or while it is a CPU."""
 
-    def __init__(self, items: Items, upper: float, most: int, overfull: Sequence[frozenset[int]] = ()) -> None:
-        super().__init__(items, upper, most, overfull)
+    def __init__(self, items: Items, upper: float, most: int, *more: Any) -> None:
+        super().__init__(items, upper, most, *more)
         instance = items.instance
         self._counts = [min(count, items.count) for count in (instance.accelerators, instance.cpus)]
         self._length = sum(self._counts)

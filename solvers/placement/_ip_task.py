@@ -20,6 +20,8 @@ from solvers.registry import Run
 
 #: Bytes that an engine takes for an entry of a program, imports included (measured: 2100 to 3600).
 BYTES = 4000
+#: Share of the time left for building a program; to hand it to an engine, and to read a bound off, takes as long again.
+BUILDING = 1 / 3
 #: What is kept back at the end: this share of the time, and at least so many seconds.
 SHARE, LEAST = 0.04, 0.3
 #: A placement is better, or a bound, by more than this fraction.
@@ -101,12 +103,12 @@ class Task:
         return self.best <= min(self.proved) * (1 + STEP)
 
     def build(self, build: Build) -> Program | None:
-        """A program of what costs no more than the best placement; None if it is too large for the memory."""
+        """A program of what costs no more than the best placement; None if it is too large for memory or time."""
         most = int(self.run.memory * 2**20 / BYTES)
         try:
-            return build(self.upper(), most, self.overfull)
-        except TooLarge:
-            print(f"more than {most} entries, which {self.run.memory:.0f} MiB do not hold: not solved", file=sys.stderr)
+            return build(self.upper(), most, self.overfull, time.monotonic() + BUILDING * self.remaining())
+        except TooLarge as reason:
+            print(f"{reason}: not solved", file=sys.stderr)
             return None
 
     def remaining(self) -> float:

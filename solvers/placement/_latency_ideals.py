@@ -12,8 +12,9 @@ import numpy as np
 from instances.columns import Floats, Ints
 from instances.graph import Graph, Index
 from instances.placement import Instance
+from instances.rounding import safely
 from solvers.native import Ideals, IdealsCore, IdealTasks, schedule_ideals
-from solvers.placement._ideals import Room, listed, rounding
+from solvers.placement._ideals import Room, listed
 
 #: Limits on the latency are above a bound by this fraction, at first; for each one after it that doubles.
 FIRST = 0.002
@@ -21,8 +22,6 @@ FIRST = 0.002
 NEAR = 4
 #: Shares of the memory for ideals, for times while they grow, and bytes of an ideal and of a link.
 IDEALS_SHARE, TIMES_SHARE, IDEAL_BYTES, LINK_BYTES = 0.2, 0.2, 40, 24
-#: What sums of times may be off by, relative to them.
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,7 @@ class Chains:
         accelerator[self.item[~fast]], cpu[self.item[~slow]] = np.inf, np.inf
         return IdealTasks(
             accelerators=min(instance.accelerators, count) if self.one else -1,
-            memory=instance.capacity * (1 + rounding(instance)),
+            memory=instance.room,
             accelerator_time=accelerator,
             cpu_time=cpu,
             tail=self._tail(np.minimum(accelerator, cpu)),
@@ -123,7 +122,8 @@ class Chains:
             found = math.isfinite(end)
             if not found and (math.isnan(end) or math.isinf(limit)):
                 return
-            yield min(end, limit) * (1 - ROUNDING), chosen[self.item].astype(np.int64) if found else None
+            least = safely(min(end, limit), self.instance.nodes + self.instance.edges)
+            yield least, chosen[self.item].astype(np.int64) if found else None
             if found or limit == upper:
                 return
             share *= 2

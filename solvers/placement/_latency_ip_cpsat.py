@@ -4,46 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from solvers.placement._cpsat import search
 from solvers.placement._latency_ip_program import LatencyProgram
 from solvers.placement._latency_ip_task import LatencyTask
 
-#: CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
-STRATEGIES = 8
 #: More than any sum of the program.
 FAR = 2**62
 
 
 def solve(task: LatencyTask, program: LatencyProgram) -> bool:
     """Search until the task's time is over; False if there is no placement."""
+    model = _model(task, program)
+    return search(
+        model,
+        task.run,
+        task.remaining(),
+        lambda value: task.offer(*program.placement(value)),
+        lambda bound: task.prove(0, program.proved(bound)),
+    )
+
+
+def _model(task: LatencyTask, program: LatencyProgram) -> Any:
     from ortools.sat.python import cp_model_helper as cp_sat
 
-    wrapper, parameters = cp_sat.SolveWrapper(), cp_sat.SatParameters()
-    parameters.num_workers = task.run.cores
-    parameters.random_seed = task.run.seed % 2**31
-    parameters.interleave_search = task.run.cores < STRATEGIES
-    parameters.linearization_level = 2
-    model = _model(cp_sat, task, program)
-    parameters.max_time_in_seconds = task.remaining()
-    wrapper.set_parameters(parameters)
-
-    class Listener(cp_sat.SolutionCallback):
-        def OnSolutionCallback(self) -> None:  # noqa: N802
-            task.offer(*program.placement(list(self.Response().solution)))
-
-    listener = Listener()
-    wrapper.add_solution_callback(listener)
-    wrapper.add_best_bound_callback(lambda bound: task.prove(0, program.proved(bound)))
-    response = wrapper.solve(model)
-    wrapper.clear_solution_callback(listener)
-    if response.status == cp_sat.MODEL_INVALID:
-        raise RuntimeError(response.solution_info)
-    if response.status == cp_sat.INFEASIBLE:
-        return False
-    task.prove(0, program.proved(response.inner_objective_lower_bound))
-    return True
-
-
-def _model(cp_sat: Any, task: LatencyTask, program: LatencyProgram) -> Any:
     model = cp_sat.CpModelProto()
     for top in program.top:
         model.variables.add().domain.extend((0, top))

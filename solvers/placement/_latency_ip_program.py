@@ -16,12 +16,11 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.placement import Instance
-from solvers.placement._ideals import rounding
+from instances.rounding import safely
+from solvers.placement._cpsat import whole_sizes
 
-#: The cost of the placement known, in units of time; and the memory, where sizes are not whole anyway.
-FINE, FINE_MEMORY = 2.0**30, 2.0**40
-#: Where sizes are whole and the memory is less, they are left as they are.
-WHOLE = 2**50
+#: The cost of the placement known, in units of time.
+FINE = 2.0**30
 
 Terms = Iterable[tuple[int, int | None]]  # a whole factor and a column; None is 0
 
@@ -74,7 +73,7 @@ class LatencyProgram(Columns):
 
     def __init__(self, instance: Instance, upper: float, lowest: float, slots: int) -> None:
         super().__init__()
-        self.instance, self.slots = instance, slots
+        self.instance, self.upper, self.slots = instance, upper, slots
         self.unit_time = max(2.0 ** math.frexp(upper)[1] / FINE, math.ulp(0.0))
         self.units = int(instance.unit.max(initial=-1)) + 1
         self._cpu, self._fast, self._moved = (
@@ -102,9 +101,7 @@ class LatencyProgram(Columns):
         instance, most = self.instance, upper * (1 + 1e-9)
         slowest = np.zeros(self.units)
         np.maximum.at(slowest, instance.unit, instance.cpu_time)
-        fast = (instance.of_units(instance.size) <= instance.capacity * (1 + rounding(instance))) & (
-            instance.of_units(~instance.supported) == 0
-        )
+        fast = (instance.of_units(instance.size) <= instance.room) & (instance.of_units(~instance.supported) == 0)
         fast &= instance.of_units(instance.accelerator_time) <= most
         self.pool = [self.add() if instance.cpus and time <= most else None for time in slowest.tolist()]
         self.on = [[self.add() if can else None for can in fast.tolist()] for _ in self.accelerators]
@@ -127,7 +124,7 @@ class LatencyProgram(Columns):
         size = self.instance.of_units(self.instance.size)
         for on in self.on if size.sum() > self.instance.capacity else []:
             some = [(at, x) for at, x in zip(on, size.tolist(), strict=True) if at is not None and x]
-            sizes, room = whole_sizes([x for _, x in some], self.instance.capacity)
+            sizes, room = whole_sizes([x for _, x in some], self.instance)
             self.require([(x, at) for (at, _), x in zip(some, sizes, strict=True)], most=room)
 
     def _follow(self) -> None:
@@ -207,7 +204,8 @@ class LatencyProgram(Columns):
 
     def proved(self, bound: float) -> float:
         """What a bound on the latency of the program means."""
-        return (bound - self.owed) * self.unit_time * (1 - 1e-12)
+        least = min((bound - self.owed) * self.unit_time, self.upper)
+        return safely(least, self.instance.nodes + self.instance.edges)
 
     def places(self, device: Ints, slot: Ints) -> dict[int, int]:
         """Columns that say where nodes are, and their values, for a `Schedule`; none where the program lacks it."""
@@ -232,11 +230,3 @@ class LatencyProgram(Columns):
                 there = [v for v, at in enumerate(columns) if at is not None and value[at]]
                 device[there], slot[there] = i, s
         return device, slot
-
-
-def whole_sizes(sizes: list[float], capacity: float) -> tuple[list[int], int]:
-    """Whole sizes, and a memory, that every set fits which fits in truth."""
-    if capacity < WHOLE and all(size == int(size) for size in sizes):
-        return [int(size) for size in sizes], math.floor(capacity)
-    fine = FINE_MEMORY / capacity  # sizes that are not 0 fit, so it is not 0
-    return [math.floor(size * fine * (1 - 1e-15)) for size in sizes], math.ceil(FINE_MEMORY)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from instances.columns import Floats
 from instances.placement import Instance
+from instances.rounding import safely
 from solvers.registry import Run
 
 #: How much sizes count beside times where a path is looked for, 1: as much, in all, as the longest path takes.
 SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)
+#: The longest time on a path becomes about 2 to this power, in whole numbers.
+BITS = 100
+
+Whole = float  # an integer, or infinite
 
 
 def path_bounds(instance: Instance, run: Run) -> Iterator[float]:
@@ -28,7 +34,7 @@ def path_bounds(instance: Instance, run: Run) -> Iterator[float]:
         path = _Path(instance, _longest(instance, np.minimum(accelerator, cpu) + share * size), accelerator, cpu)
         if path.on_one_accelerator() <= best * (1 + 1e-9):
             continue
-        value = path.least(run) * (1 - 1e-12)
+        value = path.least(run)
         if value > best:
             best = value
             yield best
@@ -52,16 +58,20 @@ def _longest(instance: Instance, weight: Floats) -> list[int]:
 class _Path:
     """A path, and what its nodes take, by their places on it.
 
+    Times are whole numbers of 2 to the power of ``exponent``, rounded down: what is added up of them and taken off
+    again leaves nothing behind, however much longer transfers take than the rest. Sizes are compared with the room.
+
     ``read[j]`` are the places that node j reads from, ``until[j]`` is the last place where its own tensor is read, and
     ``cost[j]`` what it costs to move that.
     """
 
     def __init__(self, instance: Instance, path: list[int], accelerator: Floats, cpu: Floats) -> None:
-        self.accelerator, self.cpu = accelerator[path].tolist(), cpu[path].tolist()
+        columns = [column[path] for column in (accelerator, cpu, instance.transfer)]
+        self.exponent = math.frexp(max(float(x[np.isfinite(x)].max(initial=0.0)) for x in columns))[1] - BITS
+        self.accelerator, self.cpu, self.cost = ([self._whole(x) for x in column.tolist()] for column in columns)
         self.unit = instance.unit[path].tolist()
         self.size = instance.of_units(instance.size)[instance.unit[path]].tolist()
-        self.cost = instance.transfer[path].tolist()
-        self.capacity = instance.capacity
+        self.room = instance.room
         place = np.full(instance.nodes, -1)
         place[path] = np.arange(len(path))
         tail, head = (place[ends[~instance.artificial]] for ends in (instance.graph.tail, instance.graph.head))
@@ -71,38 +81,48 @@ class _Path:
             self.read[v].append(u)
             self.until[u] = max(self.until[u], v)
 
+    def _whole(self, time: float) -> Whole:
+        """A time in whole numbers."""
+        return int(math.ldexp(time, -self.exponent)) if time < math.inf else math.inf
+
+    def _time(self, whole: Whole) -> float:
+        """What a whole number means beside a latency that the referee adds up along the path."""
+        return safely(math.ldexp(whole, self.exponent), len(self.cpu))
+
     def on_one_accelerator(self) -> float:
         """Time of the path without transfers; infinite if one accelerator does not hold it."""
         held = sum(dict(zip(self.unit, self.size, strict=True)).values())
-        return sum(self.accelerator) if held <= self.capacity else np.inf
+        return self._time(sum(self.accelerator)) if held <= self.room else math.inf
 
     def least(self, run: Run) -> float:
         """Least time for the path; 0 if the run has no time left to work it out."""
-        done = [0.0]
+        done: list[Whole] = [0]
         for last in range(len(self.cpu)):
             if not run.remaining():
                 return 0.0
             done.append(min(done[last] + self.cpu[last], self._soonest(done, last)))
-        return done[-1]
+        return self._time(done[-1])
 
-    def _soonest(self, done: list[float], last: int) -> float:
+    def _soonest(self, done: list[Whole], last: int) -> Whole:
         """When the tensors of a subgraph can be in RAM whose last node on the path is ``last``.
 
         The subgraph has one run of nodes of the path, as it waits for nobody once it has begun, and so nothing that
         leaves it comes back. It moves in the tensors from before the run, computes, and moves out those that are read
         behind it. Its accelerator holds the nodes and their units.
         """
-        room, units, outside = self.capacity, set[int](), set[int]()
-        soonest, busy, incoming = np.inf, 0.0, 0.0
+        held, units, outside = 0.0, set[int](), set[int]()
+        soonest: Whole = math.inf
+        busy: Whole = 0
+        incoming: Whole = 0
         for first in range(last, -1, -1):
             if self.unit[first] not in units:
                 units.add(self.unit[first])
-                room -= self.size[first]
-            busy += self.accelerator[first] + (self.cost[first] if self.until[first] > last else 0.0)
-            if room < 0 or busy >= min(soonest, done[last] + self.cpu[last]):
+                held += self.size[first]
+            busy += self.accelerator[first] + (self.cost[first] if self.until[first] > last else 0)
+            if held > self.room or busy >= min(soonest, done[last] + self.cpu[last]):
                 break
             new = {u for u in self.read[first] if u not in outside}
-            incoming += sum(self.cost[u] for u in new) - (self.cost[first] if first in outside else 0.0)
+            incoming += sum(self.cost[u] for u in new) - (self.cost[first] if first in outside else 0)
             outside |= new
             outside.discard(first)
             soonest = min(soonest, done[first] + busy + incoming)

@@ -20,7 +20,7 @@ def anchored(instance: Instance, run: Run) -> None:
     `load` need no minimum cut. Without time for all the bound is a lesser one.
     """
     if instance.objective != "throughput":
-        raise Declined("a device is not the bottleneck of a single sample")
+        raise Declined("anchored is for throughput")
     if instance.allreduce is not None and instance.overlap != "none":
         raise Declined("anchored bounds replicated stages for overlap none only")
     end = run.deadline - RESERVE * run.remaining()

@@ -10,5 +10,5 @@ from solvers.registry import Declined, Run, bound
 def critical_path(instance: Instance, run: Run) -> None:
     """Add up a longest path of nodes, each on the faster device, without transfers."""
     if instance.objective != "latency":
-        raise Declined("samples overlap in a pipeline")
+        raise Declined("critical-path is for latency")
     run.bound(instance.path_bound())

@@ -102,4 +102,4 @@ def _report_bound(instance: Instance, least: float, rounding: float, run: Run) -
     if follow:
         run.bound(least - rounding)
     else:
-        print("no bound: devices that follow one another, expected contiguity acyclic for one", file=sys.stderr)
+        print("no bound: dp proves one for --contiguity acyclic only", file=sys.stderr)

@@ -38,7 +38,7 @@ def latency_dp(instance: Instance, run: Run) -> None:
 def chains(instance: Instance, run: Run) -> None:
     """Find the best schedule along chains of ideals if each subgraph had an accelerator of its own."""
     if instance.objective != "latency":
-        raise Declined("samples overlap in a pipeline")
+        raise Declined("chains is for latency")
     lowest = instance.path_bound()
     run.bound(lowest)
     upper = float(instance.cpu_time.sum()) if instance.cpus else np.inf

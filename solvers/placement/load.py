@@ -11,5 +11,5 @@ from solvers.registry import Declined, Run, bound
 def load(instance: Instance, run: Run) -> None:
     """Spread the work over accelerators and CPUs as if it could be cut, within the memory of all accelerators."""
     if instance.objective != "throughput":
-        raise Declined("for latency CPUs do any number of nodes at once")
+        raise Declined("load is for throughput")
     run.bound(load_bound(instance))

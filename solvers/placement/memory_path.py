@@ -11,6 +11,6 @@ from solvers.registry import Declined, Run, bound
 def memory_path(instance: Instance, run: Run) -> None:
     """Cut long and large paths into runs of nodes that fit an accelerator, each tensor on the way moved out and in."""
     if instance.objective != "latency":
-        raise Declined("samples overlap in a pipeline")
+        raise Declined("memory-path is for latency")
     for value in path_bounds(instance, run):
         run.bound(value)

@@ -24,7 +24,7 @@ def _partition(graph: Weighted, parts: int, seed: int) -> Ints:
     try:
         import pymetis
     except ImportError:
-        raise Declined("the package pymetis is not installed: pip install shardmark[partition]") from None
+        raise Declined("the package pymetis is not installed: install pymetis, or the extra partition") from None
     options = pymetis.Options(seed=seed % 2**31)
     edges = pymetis.CSRAdjacency(graph.start, graph.other)
     found = pymetis.part_graph(parts, edges, vweights=graph.work, eweights=graph.weight, options=options)

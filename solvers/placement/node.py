@@ -11,5 +11,5 @@ from solvers.registry import Declined, Run, bound
 def node(instance: Instance, run: Run) -> None:
     """Bound the device of each colocation unit: beside it, it does a neighbour's work or pays for their tensors."""
     if instance.objective != "throughput":
-        raise Declined("a device is not the bottleneck of a single sample")
+        raise Declined("node is for throughput")
     run.bound(node_bound(instance))

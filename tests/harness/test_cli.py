@@ -100,8 +100,9 @@ def test_check_tells_the_exact_cost(example, tmp_path):
         "feasible": True,
         "cost": 445,
         "lower_bound": 395,
-        "bound_from": "simple",
+        "bound_from": "instance",
         "gap": 445 / 395 - 1,
+        "optimal": False,
         "violations": [],
     }
 
@@ -161,7 +162,8 @@ def test_check_holds_a_solution_against_the_bound_of_a_method(example, tmp_path)
         assert 395 < found["lower_bound"] <= 445
         assert found["gap"] == 445 / found["lower_bound"] - 1
         assert found["limits"]
-    assert of_solver["gap"] == 0
+    assert (of_bound["method_cost"], of_solver["method_cost"]) == (None, 445)
+    assert (of_solver["gap"], of_solver["optimal"]) == (0, True)
 
 
 def test_check_says_that_a_method_proves_nothing_or_something_wrong(example, tmp_path):
@@ -169,15 +171,15 @@ def test_check_says_that_a_method_proves_nothing_or_something_wrong(example, tmp
     liar = tmp_path / "liar.py"
     liar.write_text(LIAR)
     found = answer("check", example, solution, "--method", "liar", "--solver-path", liar)
-    assert (found["status"], found["lower_bound"], found["bound_from"]) == ("contradiction", 395, "simple")
+    assert (found["status"], found["lower_bound"], found["bound_from"]) == ("contradiction", 395, "instance")
     assert found["reason"] == "claims the lower bound 1000000, but the solution has the cost 445"
     found = answer("check", example, solution, "--method", "greedy")
-    assert (found["reason"], found["lower_bound"], found["bound_from"]) == ("reported no lower bound", 395, "simple")
+    assert (found["reason"], found["lower_bound"], found["bound_from"]) == ("reported no lower bound", 395, "instance")
 
 
 def test_check_runs_no_method_for_what_is_infeasible(example, tmp_path):
     found = answer("check", example, solution_file(tmp_path, [0, 0, 1, 1, 0]), "--method", "lagrange", status=1)
-    assert (found["gap"], "method" in found) == (None, False)
+    assert (found["gap"], found["optimal"], "method" in found) == (None, None, False)
 
 
 # ---------------------------------------------------------------- solve, bound, info
@@ -190,6 +192,7 @@ def test_solve_reports_and_writes_the_solution(graph, tmp_path):
     assert found["cost"] == 6.0
     assert found["lower_bound"] == pytest.approx(5.0)
     assert found["gap"] == pytest.approx(0.2)
+    assert not found["optimal"]
     assert set(found) >= {"feasible", "wall_s", "cpu_s", "peak_mib"}
     assert answer("check", graph, output)["cost"] == 6.0
 

@@ -61,7 +61,7 @@ def test_a_program_gets_the_options_in_its_file(answer, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["info", "crossing", "--contiguity", "acyclic", "--objective", "latency"], "option contiguity: expected none"),
+        (["info", "crossing", "--contiguity", "acyclic", "--objective", "latency"], "contiguity: expected contiguous"),
         (["info", "crossing", "--contiguity", "none"], "argument --contiguity: invalid choice"),
         (["info", "crossing", "--allreduce", "0"], "expected a positive number below 1e300, found '0'"),
         (["info", "crossing", "--stages", "3"], "option --stages: expected no such option, placement has no stages"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -88,10 +89,25 @@ def test_a_text_can_stand_in_a_file(tmp_path):
     }
     assert len(names) == 2
     assert max(map(len, names)) < 30
-    with pytest.raises(InputError, match=r"no.json: expected a file, there is none of that name"):
+    with pytest.raises(InputError, match=r"no\.json: expected a file, there is none of that name"):
         with_settings(info, {"split": "@no.json"})
-    with pytest.raises(InputError, match="'count': expected a whole number for t, found '@no.json'"):
+    with pytest.raises(InputError, match=r"'split': expected the name of a file after @"):
+        with_settings(info, {"split": "@"})
+    file.write_text("0" * 1_500_001)
+    with pytest.raises(InputError, match=r"expected at most 1,500,000 characters for a parameter, found 1,500,001"):
+        with_settings(info, {"split": f"@{file}"})
+    with pytest.raises(InputError, match=r"'count': expected a whole number for t, found '@no.json'"):
         with_settings(info, {"count": "@no.json"})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
+def test_long_settings_come_in_pieces_that_systems_take():
+    from harness.cgroup import worker_command
+
+    job = {"settings": {"split": "[0, \u00e4]" * 40_000}}
+    command = worker_command(job)
+    assert max(map(len, command)) < 2**17
+    assert json.loads("".join(command[command.index("run") + 1 :])) == {**job, "channel": 0}
 
 
 def test_a_run_gets_its_settings(warden, chain, cuts):

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from placements import draw_instance, draw_solution
 
-from harness import splits
-from harness.report import Device, Split
+from harness.report import MOST_NODES, Device, Split
 from harness.run import Problem
 from harness.score import tables
 from harness.splits import best, drawing
@@ -122,7 +121,7 @@ def test_options_that_a_run_was_given_are_found_again(shelf: Shelf) -> None:
         (ALONE, {"name": "crossing-acyclic"}),
         (ALONE, {"summary": {}}),
         (ALONE, {"summary": {"nodes": "8"}}),
-        (ALONE, {"summary": {"nodes": splits.MOST_NODES + 1}}),
+        (ALONE, {"summary": {"nodes": MOST_NODES + 1}}),
     ],
     ids=str,
 )

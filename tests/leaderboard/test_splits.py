@@ -9,9 +9,8 @@ from itertools import pairwise
 import pytest
 from markupsafe import Markup
 
-from harness.report import Device, Split
-from leaderboard import splits
-from leaderboard.splits import draw, layers, placed, style
+from harness.report import MOST_NODES, Device, Split
+from leaderboard.splits import draw, held, layers, placed
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 ACCELERATORS = [Device(f"accelerator {i}", f"load {i}.5") for i in range(8)]
@@ -71,7 +70,7 @@ def test_every_node_has_the_mark_of_its_device_at_both_widths() -> None:
 
 def test_colours_recur_as_rings() -> None:
     split = Split(["v"] * 8, [], list(range(8)), ACCELERATORS)
-    assert [style(split, i) for i in (0, 5, 6, 7)] == [
+    assert [held(split)[i].style for i in (0, 5, 6, 7)] == [
         "series s1",
         "series s6",
         "series mark ring s1",
@@ -79,12 +78,20 @@ def test_colours_recur_as_rings() -> None:
     ]
 
 
+def test_devices_have_their_nodes_and_the_edges_within_them() -> None:
+    split = Split(["v"] * 5, [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)], [2, 2, 0, 0, 0], ACCELERATORS)
+    assert [(x.name, x.nodes, x.edges, x.style) for x in held(split)] == [
+        ("accelerator 0", [2, 3, 4], [(2, 3), (3, 4)], "series s1"),
+        ("accelerator 2", [0, 1], [(0, 1)], "series s3"),
+    ]
+
+
 def test_what_is_too_large_to_draw_has_its_legend_only() -> None:
-    size = splits.MOST + 1
+    size = MOST_NODES + 1
     found = draw(Split(["v"] * size, [(v, v + 1) for v in range(size - 1)], [0] * size, ACCELERATORS))
     assert isinstance(found, Markup)
-    assert "5,001 nodes are too many to draw" in found
-    assert "accelerator 0: 5,001 nodes, load 0.5" in found
+    assert "2,501 nodes are too many to draw" in found
+    assert "accelerator 0: 2,501 nodes, load 0.5" in found
     assert 'role="img"' not in found
 
 

@@ -239,8 +239,9 @@ def test_either_pass_is_a_subgraph_where_no_slots_are_given():
 # ---------------------------------------------------------------- forms
 
 
-FORMS = "expected a list of devices, or an object with device, with stage and replicas, or with fpgas and cpus"
-SCHEDULES = "expected a list of devices, or an object with device and maybe slot, or with fpgas and cpus"
+LIST = "expected a list of devices in the order of the file's nodes"
+FORMS = f"{LIST}, or an object with device, with stage and replicas, or with fpgas and cpus"
+SCHEDULES = f"{LIST}, or an object with device and maybe slot, or with fpgas and cpus"
 
 
 @pytest.mark.parametrize(
@@ -252,7 +253,15 @@ SCHEDULES = "expected a list of devices, or an object with device and maybe slot
         ([0, 0, 0, True], "device[3]: expected a device from 0 to 2, found true"),
         ({}, f"solution: {FORMS}, found no keys"),
         ({"cpus": [{"nodes": [0, 1, 2, 3]}]}, f"solution: {FORMS}, found 'cpus'"),
-        ({"device": [0] * 4, "slot": [0] * 4}, f"solution: {FORMS}, found 'device', 'slot'"),
+        ({"device": [0] * 4, "slot": [0] * 4}, "slot: expected it with the objective latency only, found throughput"),
+        (
+            {"0": 0, "1": 0, "2": 0, "3": 0},
+            "expected a list, its i-th entry the device of the i-th of the file's nodes",
+        ),
+        (
+            dict.fromkeys("abcdefghijkl", 0),
+            f"solution: {FORMS}, found 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...",
+        ),
         ({"stage": [0] * 4, "replicas": 3}, "replicas: expected a list with the devices of each stage, found 3"),
         ({"stage": [0] * 4, "replicas": [2]}, "replicas[0]: expected a list of devices, found 2"),
         ({"stage": [0, 0, 0, 1], "replicas": [[0]]}, "stage[3]: expected a stage from 0 to 0, found 1"),

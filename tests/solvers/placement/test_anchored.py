@@ -70,6 +70,47 @@ def test_it_is_at_or_below_the_best_placement(seed: int) -> None:
     assert compared["tight"] > 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_at_or_below_the_best_placement_whatever_the_times(seed: int) -> None:
+    """Some of one kind of times, or all of them, are far less than the rest, or far more."""
+    draw, compared = random.Random(seed), 0
+    while compared < 12:
+        instance, factor = draw_instance(draw, most_nodes=4, **throughput(draw)), 10.0 ** draw.randint(-9, 9)
+        name = draw.choice(["accelerator_time", "cpu_time", "transfer"])
+        each = np.array([draw.choice([1.0, factor, factor]) for _ in range(instance.nodes)])
+        instance = replace(instance, **{name: getattr(instance, name) * each})
+        best = least(instance)
+        if best is not None:
+            run = LocalRun()
+            anchored(instance, run)
+            assert 0 <= max(run.bounds) <= best
+            compared += 1
+
+
+def throughput(draw: random.Random) -> dict[str, Any]:
+    """Options that the bound knows."""
+    options: dict[str, Any] = draw.choice(
+        [{}, {"schedule": "gpipe"}, {"cluster": 1, "slowdown": 3.0}, {"allreduce": 8.0}]
+    )
+    overlap = "none" if "allreduce" in options else draw.choice(["none", "half", "full"])
+    return {"contiguity": draw.choice(["contiguous", "acyclic", "free"]), "overlap": overlap, **options}
+
+
+@pytest.mark.parametrize(("accelerators", "supported"), [(0, True), (1, False)])
+def test_where_there_is_far_more_work_for_cpus_than_on_accelerators(accelerators: int, supported: bool) -> None:
+    """Work of 1e6 is for the CPU, while an accelerator has 1e-6 and a transfer of 1e-9 at most, or there is none."""
+    nodes = [
+        {"id": v, "fpgaLatency": 1e-6, "cpuLatency": work, "supportedOnFpga": supported or v, "isBackwardNode": 0}
+        for v, work in enumerate((1e6, 1e-6))
+    ]
+    edges = [{"sourceId": 0, "destId": 1, "cost": 1e-15}]
+    document = {"maxFPGAs": accelerators, "maxCPUs": 1, "maxSizePerFPGA": 9, "nodes": nodes, "edges": edges}
+    for options in ({}, {"overlap": "full"}, {"contiguity": "acyclic"}, {"contiguity": "free"}):
+        run = LocalRun()
+        anchored(parse(document, "pair", **options), run)
+        assert max(run.bounds) == pytest.approx(1e6)
+
+
 def by_hand(instance: Instance, cost: Any, work: Any, floor: int) -> list[int]:
     """The kernel's answer from all sets."""
     nets, n = spaces(instance)[0].devices.nets, len(work)
@@ -138,7 +179,7 @@ def test_what_is_too_much_for_accelerators_is_on_cpus_together() -> None:
 def test_it_declines_a_single_sample_and_replicas_that_overlap() -> None:
     draw = random.Random(1)
     for options, reason in (
-        ({"objective": "latency"}, "single sample"),
+        ({"objective": "latency"}, "anchored is for throughput"),
         ({"allreduce": 1.0, "overlap": "half"}, "overlap none only"),
     ):
         with pytest.raises(Declined, match=reason):

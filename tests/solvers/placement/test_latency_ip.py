@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from brute_force import DRAWS, filled
 from placements import draw_instance, draw_solution
 
 from harness.verify.placement import verify
+from instances.errors import InputError
 from instances.placement import Instance, parse
+from solvers.placement._cpsat import search, whole_sizes
+from solvers.placement._ideals import fits
+from solvers.placement._latency_ip_program import LatencyProgram
 from solvers.placement._latency_ip_task import LatencyTask, schedule
 from solvers.placement.critical_path import critical_path
 from solvers.placement.latency_dp import chains
@@ -60,10 +66,20 @@ def optimum(instance: Instance, q: int) -> float:
     return best
 
 
-def small(draw: random.Random, contiguity: str, most_nodes: int, most: int) -> tuple[Instance, int]:
-    """An instance with about so many placements at most, and the number of subgraphs an accelerator."""
+def small(
+    draw: random.Random, contiguity: str, most_nodes: int, most: int, *, fills: bool = False
+) -> tuple[Instance, int]:
+    """An instance with about so many placements at most, and the number of subgraphs an accelerator.
+
+    If it ``fills`` a memory, the last bits of sizes decide whether they fit.
+    """
     while True:
         instance = draw_instance(draw, most_nodes, objective="latency", contiguity=contiguity)
+        if fills:
+            try:
+                instance = filled(draw, instance)
+            except InputError:  # too large for the accelerators, and there are no CPUs
+                continue
         q = 0 if contiguity == "contiguous" else draw.choice([1, 2, 2, instance.nodes])
         ways = (1 + q * min(instance.accelerators, 2)) ** instance.nodes
         units = int(instance.unit.max()) + 1
@@ -115,6 +131,76 @@ def test_equals_the_best_of_all_placements(monkeypatch: pytest.MonkeyPatch, cont
             monkeypatch.setattr(LatencyTask, method, lambda *_, **__: None)
     draw = random.Random(f"{contiguity} {alone}")
     assert sum(compare(draw, contiguity, 6, 800) for _ in range(30)) > 20
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+def test_bounds_hold_where_the_last_bits_of_sizes_count(contiguity: str) -> None:
+    draw, found = random.Random(contiguity), 0
+    for _ in range(max(20, DRAWS)):
+        instance, q = small(draw, contiguity, 4, 300, fills=True)
+        best = optimum(instance, q and instance.nodes)
+        for method in (critical_path, memory_path, chains):
+            run = LocalRun()
+            method(instance, run)
+            assert max(run.bounds, default=0.0) <= best
+        with suppress(Declined):  # for no placement fits so many subgraphs, or none that is found
+            run = solved(instance, q)
+            assert all(verify(instance, plain(solution)).feasible for solution in run.solutions)
+            assert max(run.bounds, default=0.0) <= best
+            found += bool(run.solutions)
+    assert found > 10
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+def test_bounds_hold_for_two_nodes_that_fill_the_memory_but_for_a_bit(contiguity: str) -> None:
+    sizes, memory = [109951162777.6, 425866588267.50696], 535817750509.2891
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": cpu, "fpgaLatency": fast, "isBackwardNode": 0, "size": size}
+        for v, (cpu, fast, size) in enumerate(zip([6, 0], [0.4, 1.7], sizes, strict=True))
+    ]
+    edges = [{"sourceId": 0, "destId": 1, "cost": 3}]
+    document = {"maxSizePerFPGA": memory, "maxFPGAs": 3, "maxCPUs": 1, "nodes": nodes, "edges": edges}
+    instance = parse(document, "two", objective="latency", contiguity=contiguity)
+    path = LocalRun()
+    memory_path(instance, path)
+    run = solved(instance, 2 * (contiguity == "free"))
+    assert verify(instance, plain(run.solutions[-1])).cost == verify(instance, [0, 0]).cost == pytest.approx(2.1)
+    assert max(*path.bounds, *run.bounds) <= 2.1
+
+
+def test_sizes_in_whole_numbers_fit_where_they_do_in_truth() -> None:
+    """Two classes of nodes of 0.1, the sums of which come out too great, fill the memory."""
+    count = 50_000
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 0.1}
+        | {"colorClass": v % 2}
+        for v in range(2 * count)
+    ]
+    memory = math.fsum([0.1] * (2 * count)) / (1 + 1e-9)
+    document = {"maxSizePerFPGA": memory, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": []}
+    instance = parse(document, "classes")
+    sizes, room = whole_sizes(instance.of_units(instance.size).tolist(), instance)
+    assert fits(instance, np.zeros(2 * count, dtype=np.int64))
+    assert room * (1 - 1e-9) < sum(sizes) <= room
+    whole = replace(instance, size=np.ones(2 * count), memory=float(count))
+    assert whole_sizes([count, count], whole) == ([count, count], count)
+
+
+def test_a_model_that_is_none_is_no_model_without_solutions() -> None:
+    from ortools.sat.python import cp_model_helper as cp_sat
+
+    model = cp_sat.CpModelProto()
+    model.objective.vars.append(7)
+    model.objective.coeffs.append(1)
+    with pytest.raises(RuntimeError, match="CP-SAT refuses the model"):
+        search(model, LocalRun(), 1.0, lambda _: None, lambda _: None)
+
+
+def test_no_bound_is_above_the_placement_known() -> None:
+    instance = crossing(1.0, contiguity="free")
+    program = LatencyProgram(instance, 2.0, 0.0, 2)
+    assert program.proved(math.inf) == pytest.approx(2.0, rel=1e-11)
+    assert program.proved(math.inf) < 2.0
 
 
 def test_the_schedule_is_that_of_the_verifier() -> None:

@@ -17,6 +17,7 @@ from instances import catalog, load
 from instances.placement import Instance, parse
 from solvers.placement import _memory_path as memory_path_module
 from solvers.placement.critical_path import critical_path
+from solvers.placement.equal_parts import equal_parts
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy
 from solvers.placement.load import load as load_bound
@@ -123,6 +124,37 @@ def test_the_memory_path_counts_tensors_that_skip_nodes() -> None:
     assert verify(instance, [0, 1, 2]).cost == 11
 
 
+def test_the_memory_path_takes_long_transfers_off_again() -> None:
+    """Four in a row, the first on the CPU; the other three read its tensor, which takes 10, and one of 1e17.
+
+    That is not moved where those are on one accelerator.
+    """
+    nodes = [
+        {"id": v, "fpgaLatency": 1, "cpuLatency": 1e18 * (v > 0), "supportedOnFpga": v > 0, "isBackwardNode": 0}
+        for v in range(4)
+    ]
+    ends = ((0, 1), (1, 2), (0, 3), (1, 3), (2, 3))
+    edges = [{"sourceId": u, "destId": v, "cost": [10, 1e17, 0][u]} for u, v in ends]
+    document = {"maxFPGAs": 2, "maxCPUs": 1, "maxSizePerFPGA": 1, "nodes": nodes, "edges": edges}
+    instance = parse(document, "row", objective="latency")
+    assert verify(instance, [2, 0, 0, 0]).cost == 13
+    assert bounds(memory_path, instance)[-1] == pytest.approx(13)
+    assert bounds(memory_path, instance)[-1] <= 13
+
+
+def test_bounds_of_many_equal_nodes_are_no_more_than_they_take() -> None:
+    """Added one after the other 100,000 times 0.1 is too much by 2e-12, relatively."""
+    nodes = [
+        {"id": v, "fpgaLatency": 0.1, "cpuLatency": 9, "supportedOnFpga": 1, "isBackwardNode": 0, "colorClass": 0}
+        for v in range(100_000)
+    ]
+    document = {"maxFPGAs": 1, "maxCPUs": 1, "maxSizePerFPGA": 1, "nodes": nodes, "edges": []}
+    instance = parse(document, "class")
+    cost = verify(instance, [0] * instance.nodes).cost
+    for method in (load_bound, node):
+        assert cost * (1 - 1e-10) <= bounds(method, instance)[-1] <= cost
+
+
 def looked_at(monkeypatch: pytest.MonkeyPatch, instance: Instance, **limits: Any) -> list[str]:
     """What the memory path does of what takes long: look for a path, and for the end of a run of its nodes."""
     seen = list[str]()
@@ -207,11 +239,13 @@ def test_a_given_split_is_handed_in() -> None:
     assert solved(expert, instance, split="[2, 0, 1, 0]") == [[2, 0, 1, 0]]
     with pytest.raises(Declined, match="the split is no JSON"):
         expert(instance, LocalRun(), split="[2, 0")
+    with pytest.raises(Declined, match=r"no split of its own, expected --set split=@FILE$"):
+        expert(instance, LocalRun())
 
 
-def test_without_a_split_every_accelerator_gets_as_many_nodes() -> None:
+def test_every_accelerator_gets_as_many_nodes() -> None:
     instance = replace(embedded("operators-60-acyclic"), memory=1e6)
-    (solution,) = solved(expert, instance)
+    (solution,) = solved(equal_parts, instance)
     assert verify(instance, solution).feasible
     assert set(np.bincount(solution)) <= {13, 14, 15, 16, 17}
     for other, reason in (
@@ -219,4 +253,4 @@ def test_without_a_split_every_accelerator_gets_as_many_nodes() -> None:
         (embedded("operators-24"), "do not support every node"),
     ):
         with pytest.raises(Declined, match=reason):
-            expert(other, LocalRun())
+            equal_parts(other, LocalRun())

@@ -16,7 +16,7 @@ from harness.verify.placement import verify
 from instances.placement import Instance, parse
 from solvers.placement import throughput_ip
 from solvers.placement._bounds import load_bound, node_bound
-from solvers.placement._ip_program import Program
+from solvers.placement._ip_program import Program, TooLarge
 from solvers.placement._ip_shapes import programs
 from solvers.placement._ip_task import Task, cost
 from solvers.placement.dp import dpl
@@ -79,13 +79,25 @@ def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity
     for _ in range(DRAWS or 20):
         instance = small(draw, contiguity, most=200, filling=0.0)
         upper = Task(instance, LocalRun()).upper()
-        ways = [build(upper, 10**6) for build in programs(instance, contiguity)]
+        ways = [build(upper, 10**6, (), math.inf) for build in programs(instance, contiguity)]
         for place in placements(instance):
             verdict = verify(instance, place)
             found = min(worth(program, place) for program in ways)
             assert found == pytest.approx(verdict.cost if verdict.feasible else math.inf, rel=1e-9, abs=1e-12)
             had, missing = had + verdict.feasible, missing + (not verdict.feasible)
     assert min(had, missing) > 50
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
+def test_programs_that_memory_or_time_do_not_allow_are_not_built(contiguity: str) -> None:
+    for build in programs(fork(), contiguity):
+        with pytest.raises(TooLarge, match="more than 9 entries, which the memory does not hold"):
+            build(9.0, 9, (), math.inf)
+        with pytest.raises(TooLarge, match="more than 1 entries, which take longer than there is time"):
+            build(9.0, 10**6, (), -math.inf)
+    task = Task(fork(), LocalRun())
+    task.until = 0.0
+    assert task.build(build) is None
 
 
 def test_the_cost_of_a_placement_is_that_of_the_verifier() -> None:

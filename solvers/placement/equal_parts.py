@@ -1,0 +1,22 @@
+"""As many nodes for each accelerator, one after another in a topological order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.placement import Instance
+from solvers.placement._blocks import blocks
+from solvers.registry import Declined, Run, solver
+
+
+@solver(track="placement", source="the splits by hand of convolutional networks in Tarnawski et al. 2020, Section 6")
+def equal_parts(instance: Instance, run: Run) -> None:
+    """Give each accelerator as many nodes in a row. Declined if some do not run there, or do not fit the memory."""
+    if not instance.accelerators or not instance.supported.all():
+        raise Declined("accelerators do not support every node")
+    block = blocks(instance)
+    before = np.concatenate([[0], np.cumsum(np.bincount(block))])[block]
+    device = before * instance.accelerators // max(instance.nodes, 1)
+    if np.bincount(device, weights=instance.size).max(initial=0.0) > instance.capacity:
+        raise Declined("as many nodes for each accelerator do not fit the memory")
+    run.report(device)
