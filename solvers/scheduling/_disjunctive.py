@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from instances.columns import Floats, Ints
 from instances.scheduling import Instance
+from solvers._cpsat import set_up
 from solvers.registry import Run
 from solvers.scheduling._earliest import Windows, proved
 
@@ -81,11 +82,8 @@ def solve(instance: Instance, both: Windows, search: Search, run: Run) -> None:
     if math.isfinite(search.best):
         model.hint(search.device, search.sequence)
     engine = model.module.CpSolver()
-    engine.parameters.num_workers = run.cores
-    engine.parameters.random_seed = run.seed % 2**31
+    set_up(engine.parameters, run.cores, run.seed, run.remaining() - RESERVE)
     engine.parameters.interleave_search = run.cores < STRATEGIES
-    engine.parameters.presolve_inclusion_work_limit = 0  # of 9.15, that "proves" what is false: or-tools issue 5293
-    engine.parameters.max_time_in_seconds = max(0.0, run.remaining() - RESERVE)
     engine.best_bound_callback = lambda bound: run.bound(model.proved(bound))
     status = engine.solve(model.model, model.listener(search))
     if status in (model.module.OPTIMAL, model.module.FEASIBLE, model.module.UNKNOWN):

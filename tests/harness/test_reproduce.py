@@ -108,7 +108,7 @@ def test_samples_in_one_folder_leave_each_other_alone(tmp_path):
 def test_a_graph_whose_file_was_changed_is_refused(tmp_path):
     (_, problem), *_ = _archer.sample(SMALL, tmp_path)
     problem.path.write_bytes(b"{}")
-    with pytest.raises(InputError, match=r"erdos-renyi-0-[0-9a-f]{12}.json: expected the instance .*: delete the file"):
+    with pytest.raises(InputError, match=r"erdos-renyi-0-[0-9a-f]{12}.json: expected the graph .*: delete the file"):
         _archer.sample(SMALL, tmp_path)
 
 
