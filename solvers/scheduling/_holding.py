@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from instances.columns import Ints
+from instances.graph import Index
 from instances.scheduling import Instance
 from solvers.native import Execution
 
@@ -13,7 +14,7 @@ from solvers.native import Execution
 NEAR, NOISE = 1e-9, 1e-13
 
 
-def fits(instance: Instance, device: Ints, execution: Execution) -> bool:
+def fits(instance: Instance, device: Ints | Index, execution: Execution) -> bool:
     """Whether the tensors on each device are below its memory at every moment; device has shape (n,)."""
     tail, head = instance.graph.tail, instance.graph.head
     held = np.isfinite(instance.memory[device[head]]) & (instance.size > 0)

@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from instances.columns import Floats, Ints
+from instances.graph import Index
 from instances.scheduling import Instance
 from solvers.native import Rearranging, Simulator
 from solvers.registry import Run, solver
 from solvers.scheduling._heft import earliest_finish
+from solvers.scheduling._holding import fits
 from solvers.scheduling._local import path_computation_time
 from solvers.scheduling._path import around_the_path
 
@@ -28,18 +30,27 @@ RESERVE = 0.02
 @solver(track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False)
 def search(instance: Instance, run: Run) -> None:
     """Begin with HEFT, then move critical vertices, or exchange their priorities, as the simulation tells."""
+    simulator, best = Simulator(instance), math.inf
     starts = [(device, path_computation_time(instance, device)) for device in _partitions(instance)]
-    simulator = Simulator(instance)
-    begun = sorted(starts, key=lambda start: simulator.by_priority(*start).makespan)
-    best = math.inf
+    for device, priority in starts:
+        best = _report(simulator, device, priority, best, run)
+    device, priority = min(starts, key=lambda start: simulator.by_priority(*start).makespan)
     with ThreadPoolExecutor(run.cores) as pool:
-        searches = [_Search(instance, *begun[0], seed=run.seed * run.cores + i) for i in range(run.cores)]
+        searches = [_Search(instance, device, priority, seed=run.seed * run.cores + i) for i in range(run.cores)]
         total = run.remaining() * (1 - RESERVE)
-        while (left := run.remaining() - total * RESERVE) > 0:
+        while instance.nodes and (left := run.remaining() - total * RESERVE) > 0:
             for found in pool.map(lambda one: one.advance(1 - left / total), searches):
                 if found.best < best:
-                    best = found.best
-                    run.report({"device": found.best_device, "priority": found.best_priority}, best)
+                    best = _report(simulator, found.best_device, found.best_priority, best, run)
+
+
+def _report(simulator: Simulator, device: Ints | Index, priority: Floats, best: float, run: Run) -> float:
+    """Hand in a schedule that is better than the best so far and whose tensors fit the memory; the best then."""
+    execution = simulator.by_priority(device, priority)
+    if execution.makespan >= best or not fits(simulator.instance, device, execution):
+        return best
+    run.report({"device": device, "priority": priority}, execution.makespan)
+    return execution.makespan
 
 
 def _partitions(instance: Instance) -> Iterator[Ints]:

@@ -13,7 +13,7 @@ from schedules import draw_instance, optimum
 from harness.verify.scheduling import verify
 from instances import catalog, load
 from instances.generate import families
-from instances.scheduling import Instance
+from instances.scheduling import Instance, parse
 from solvers.registry import LocalRun
 from solvers.scheduling._heft import earliest_finish
 from solvers.scheduling._local import path_computation_time, schedule
@@ -64,6 +64,24 @@ def test_what_is_claimed_is_what_the_verifier_finds_and_it_falls() -> None:
         assert all(verdict.feasible for verdict in verdicts)
         assert [verdict.cost for verdict in verdicts] == run.claimed
         assert all(later < before for before, later in zip(run.claimed, run.claimed[1:], strict=False))
+
+
+def test_memory_is_kept_to_and_nothing_else_is_reported() -> None:
+    draw, limited, found = random.Random(23), 0, 0
+    while limited < 25:
+        instance = draw_instance(draw, 10)
+        if np.isfinite(instance.memory).any() and (instance.bandwidth > 0).all():
+            limited += 1
+            run = searched(instance, 0.02)
+            found += bool(run.solutions)
+            assert all(verify(instance, solution).feasible for solution in run.solutions)
+    assert found >= 20
+
+
+def test_a_graph_without_vertices_takes_no_time() -> None:
+    empty = {"format": "shardmark/scheduling/1", "nodes": {"complexity": []}, "edges": [], "bandwidth": 1}
+    run = searched(parse({**empty, "devices": {"speed": [1]}}, "empty"), 0.5)
+    assert run.claimed == [0.0]
 
 
 def test_comes_near_the_best_of_all_schedules_of_tiny_graphs() -> None:
