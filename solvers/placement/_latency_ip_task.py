@@ -126,8 +126,11 @@ class LatencyTask(Task):
         trial = LocalRun(seed=self.run.seed, **limits)
         with suppress(Declined):
             search_latency(instance, trial, most=MOVES * instance.nodes)
-        for found in trial.solutions:
+        known = self.best
+        for found in reversed(trial.solutions):  # later ones are better, but may have too many slots
             self.offer(found["device"], found["slot"])
+            if self.best < known:
+                return
 
     def follow_chains(self, stop: Index, *, one: bool) -> None:
         """Take the bounds of chains of ideals, and their schedules where they can be had; Declined if too many.
