@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from instances.rounding import safely
 from solvers.placement._ideals import rounding
 from solvers.placement._ip_program import Program
 
@@ -45,4 +46,6 @@ class FloatProgram:
     def bound(self, dual: float) -> float:
         """What an engine's bound is worth, after what its arithmetic may owe."""
         owed = DUAL_TOLERANCE * (len(self.whole) + 1)
-        return min((dual - owed) * (1 - RELATIVE_TOLERANCE) / self.scale, self._program.upper)
+        instance = self._program.items.instance
+        least = min((dual - owed) * (1 - RELATIVE_TOLERANCE) / self.scale, self._program.upper)
+        return safely(least, instance.nodes + instance.edges)
