@@ -347,6 +347,8 @@ def test_a_subgraph_goes_on_until_a_path_returns() -> None:
     """Nodes 0 and 1 can be done together, as what node 1 waits for does not wait for its device; node 2 cannot."""
     instance = graph([(3, 1), (1, 4), (4, 2)], 5)
     assert slots(instance, np.array([0, 0, 0, 1, 1])).tolist() == [0, 0, 1, 0, 1]
+    many = replace(instance, accelerators=2**31 - 1)
+    assert slots(many, np.array([7, 7, 7, 2**31 - 2, 2**31 - 2])).tolist() == [0, 0, 1, 0, 1]
 
 
 # ---------------------------------------------------------------- the split for throughput, for latency
