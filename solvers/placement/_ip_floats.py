@@ -41,7 +41,7 @@ class FloatProgram:
         room = SCALE * (1 + 2 * rounding(instance))  # what fits in truth fits the rounded sums
         for columns, sizes in program.rooms:
             if columns:  # so the capacity is not 0
-                yield columns, [size * (SCALE / instance.capacity) for size in sizes], 0.0, room
+                yield columns, [min(size / instance.capacity, 4.0) * SCALE for size in sizes], 0.0, room
 
     def bound(self, dual: float) -> float:
         """What an engine's bound is worth, after what its arithmetic may owe."""
