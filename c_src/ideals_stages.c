@@ -85,14 +85,16 @@ static bool is_bearable(const struct stages *stages, double load, double size, i
     return false;
 }
 
-/* Give the nodes that an ideal has more to one more stage, of any number of devices. */
-static void offer_stage(struct stages *stages, const struct choice *choice, int32_t ideal, double load,
+/* Give the nodes that an ideal has more to one more stage, of any number of devices; false if stopped. */
+static bool offer_stage(struct stages *stages, const struct choice *choice, int32_t ideal, double load,
                         double size) {
     const size_t begin = (size_t)ideal * stages->split.length;
     for (int32_t count = 1; count <= choice->most; count++) {
         const double part = shared(stages, load, size, count);
         if (part >= stages->split.limit)
             continue;
+        if (is_stopped(stages->split.stop))
+            return false;
         for (int32_t i = 0; i < choice->entries->count; i++) {
             const struct entry *entry = &choice->entries->entry[i];
             const double greatest = fmax(entry->load, part);
@@ -105,6 +107,7 @@ static void offer_stage(struct stages *stages, const struct choice *choice, int3
                 stages->share[at] = count;
         }
     }
+    return true;
 }
 
 /* A node joins the set: what the set pays for the node's nets from now on. */
@@ -169,8 +172,9 @@ static bool walk_accelerators(struct stages *stages, const struct choice *choice
         apart[1] = *apart;
         join(stages, next->node, ++apart);
         arrive(split, step, next);
-        offer_stage(stages, choice, next->ideal, overlapped(stages, apart->in, next->time, apart->out),
-                    next->size);
+        const double load = overlapped(stages, apart->in, next->time, apart->out);
+        if (!offer_stage(stages, choice, next->ideal, load, next->size))
+            return false;
         step = next;
     }
 }
@@ -194,7 +198,8 @@ static bool walk_cpus(struct stages *stages, const struct choice *choice, int32_
         if (!stages->among[next->node] || !is_bearable(stages, next->time, next->size, choice->most))
             continue;
         arrive(split, step, next);
-        offer_stage(stages, choice, next->ideal, next->time, next->size);
+        if (!offer_stage(stages, choice, next->ideal, next->time, next->size))
+            return false;
         step = next;
     }
 }

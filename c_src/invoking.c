@@ -544,7 +544,8 @@ static void await(struct invoking *at, int32_t rank) {
     at->frontier[i] = rank;
 }
 
-/* The least rank that waits, taken off the heap. Each waits once: `sweep` gives a node its mark when it does. */
+/* The least rank that waits, taken off the heap. Each waits once: `sweep` gives a node its mark when it does.
+ */
 static int32_t take_next(struct invoking *at) {
     const int32_t top = at->frontier[0], last = at->frontier[--at->waiting];
     int32_t i = 0;
@@ -560,8 +561,8 @@ static int32_t take_next(struct invoking *at) {
 }
 
 /* Whether all that have been seen of the nodes on one side are in the group, or if `all`, all that there are.
- * Nodes have been seen whose `node_mark` is `mark`, and are in the group whose `group_mark` is: a number of one
- * sweep alone, so that marks of earlier ones need not be cleared. */
+ * Nodes have been seen whose `node_mark` is `mark`, and are in the group whose `group_mark` is: a number of
+ * one sweep alone, so that marks of earlier ones need not be cleared. */
 static bool follows(const struct invoking *at, int32_t v, bool outwards, bool all, int64_t mark) {
     const struct shard_workload *load = at->load;
     const int64_t *start = outwards ? load->out_start : load->in_start;

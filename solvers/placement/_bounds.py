@@ -8,6 +8,9 @@ from instances.columns import Floats, Ints
 from instances.placement import Instance, greatest
 from instances.rounding import safely
 
+#: Prices of all memory that there is, or of what some unit takes, stay below this, so that sums are finite.
+DEAREST = 1e290
+
 
 def load_bound(instance: Instance) -> float:
     """No device may have less load if all work is spread evenly, within the memory of all accelerators."""
@@ -38,8 +41,8 @@ def _within_memory(instance: Instance) -> float:
     size = instance.of_units(instance.size)
     room = instance.accelerators * instance.capacity
     accelerator, cpu = accelerator / instance.accelerators, cpu / instance.cpus
-    smallest = size[size > 0].min(initial=np.inf)
-    highest = float(cpu.max(initial=0.0)) / smallest if smallest < np.inf else 0.0
+    smallest = float(size[size > 0].min(initial=np.inf))
+    highest = min(float(cpu.max(initial=0.0)) / smallest, DEAREST / max(1.0, float(size.max(initial=0.0)), room))
 
     def priced(share: float, price: float) -> float:
         least = float(np.minimum(share * accelerator + price * size, (1 - share) * cpu).sum())

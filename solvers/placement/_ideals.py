@@ -34,6 +34,9 @@ SHARE_BYTES, PART_BYTES = 4, 40
 #: quadratic time, parts of one for clusters take the fourth power.
 PIECES, CHAINED, PARTED = 4, (1000, 8), (32, 2)
 
+#: Devices of a kind for stages with replicas to begin with, and what their number grows by: time is quadratic in it.
+BEGUN_WITH, MORE = 64, 8
+
 #: What the limits grow by until one is met, and how much they may be off by rounding.
 GROWTH, ROUNDING = 1.5, 1e-9
 
@@ -126,13 +129,15 @@ class IdealProgram:
     """The dynamic program for one way to contract an instance; ``stop`` as in `deadline`.
 
     Sums of sizes are rounded. If ``relaxed``, the memory is greater by as much as they may be off: then no placement
-    that fits is missed; else it is less, and every placement found fits.
+    that fits is missed; else it is less, and every placement found fits. Stages with replicas use at most so ``many``
+    devices of a kind.
     """
 
     instance: Instance
     contracted: Contracted
     stop: Index
     relaxed: bool = False
+    many: int = LARGEST
 
     @cached_property
     def devices(self) -> Devices:
@@ -152,7 +157,7 @@ class IdealProgram:
     @property
     def _most_devices(self) -> int:
         """How many devices of a kind, or clusters, may be of use."""
-        return LARGEST if self.instance.allreduce else self.contracted.graph.nodes
+        return self.many if self.instance.allreduce else self.contracted.graph.nodes
 
     @cached_property
     def _clusters(self) -> Clusters:
@@ -176,22 +181,33 @@ class IdealProgram:
     def cuts(self, memory: float, limit: float) -> Iterator[Placement]:
         """Splits of the path through the items, each better than the one before, the last one the best unless stopped.
 
-        The first ones are of few pieces, whose loads limit what has to be looked at of more.
+        The first ones are of few pieces, or devices, whose loads limit what has to be looked at of more.
         """
-        for count in self._pieces():
-            pieces = self if count is None else replace(self, contracted=in_pieces(self.contracted, count))
+        for program in self._programs():
             try:
-                found = pieces.best(pieces.prefixes(memory), limit)
+                found = program.best(program.prefixes(memory), limit)
             except Declined as reason:
                 if math.isinf(limit):
                     raise
-                print(f"cut between pieces only: {reason}", file=sys.stderr)
+                print(f"cut between pieces, or for few devices, only: {reason}", file=sys.stderr)
                 return
             if found is not None:
                 limit = found.cost
                 yield found
             if self.stop[0]:
                 return
+
+    def _programs(self) -> Iterator[IdealProgram]:
+        """Programs of some devices and pieces, then of all devices, of more and more pieces and of all items."""
+        many, most = BEGUN_WITH, max(self.devices.accelerators, self.devices.cpus)
+        while many < most and self.instance.allreduce:
+            few = replace(self, many=many)
+            yield few._cut(next(few._pieces()))
+            many *= MORE
+        yield from map(self._cut, self._pieces())
+
+    def _cut(self, count: int | None) -> IdealProgram:
+        return self if count is None else replace(self, contracted=in_pieces(self.contracted, count))
 
     def _pieces(self) -> Iterator[int | None]:
         """How many pieces to cut the path into, at first; None at last: as many as there are items."""

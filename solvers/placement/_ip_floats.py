@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from instances.rounding import safely
 from solvers.placement._ideals import rounding
 from solvers.placement._ip_program import Program
 
@@ -40,9 +41,11 @@ class FloatProgram:
         room = SCALE * (1 + 2 * rounding(instance))  # what fits in truth fits the rounded sums
         for columns, sizes in program.rooms:
             if columns:  # so the capacity is not 0
-                yield columns, [size * (SCALE / instance.capacity) for size in sizes], 0.0, room
+                yield columns, [min(size / instance.capacity, 4.0) * SCALE for size in sizes], 0.0, room
 
     def bound(self, dual: float) -> float:
         """What an engine's bound is worth, after what its arithmetic may owe."""
         owed = DUAL_TOLERANCE * (len(self.whole) + 1)
-        return min((dual - owed) * (1 - RELATIVE_TOLERANCE) / self.scale, self._program.upper)
+        instance = self._program.items.instance
+        least = min((dual - owed) * (1 - RELATIVE_TOLERANCE) / self.scale, self._program.upper)
+        return safely(least, instance.nodes + instance.edges)

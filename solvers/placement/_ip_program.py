@@ -23,7 +23,6 @@ from instances.columns import Floats, Ints
 from instances.graph import Index, strong_components
 from instances.placement import Instance
 from solvers.placement._blocks import orders
-from solvers.placement._ideals import rounding
 
 Columns = list[int | None]  # None: certainly 0
 Pairs = list[tuple[int | None, Columns]]
@@ -256,8 +255,7 @@ class Program(ABC):
         instance, most = self.items.instance, self.upper * (1 + 1e-9)
         if not accelerator:
             return (self.items.sums(instance.cpu_time) <= most).tolist()
-        room = instance.capacity * (1 + rounding(instance))  # the engines allow for more
-        fits = (self.items.sums(instance.size) <= room) & (self.items.sums(~instance.supported) == 0)
+        fits = (self.items.sums(instance.size) <= instance.room) & (self.items.sums(~instance.supported) == 0)
         return (fits & (self.items.sums(instance.accelerator_time) <= most)).tolist()
 
 

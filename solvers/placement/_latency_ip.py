@@ -9,7 +9,7 @@ from instances.placement import Instance
 from solvers.placement._ideals import deadline
 from solvers.placement._latency_ip_cpsat import solve
 from solvers.placement._latency_ip_program import LatencyProgram, entries
-from solvers.placement._latency_ip_task import LatencyTask
+from solvers.placement._latency_ip_task import LatencyTask, unfit
 from solvers.registry import Declined, Run
 
 #: Share of the time that is left for bounds from chains of ideals.
@@ -53,4 +53,4 @@ def _solve(instance: Instance, run: Run, slots: int, *, proves: bool, passes: bo
     if passes:
         program.one_of_either_pass()
     if not solve(task, program) and not len(task.device):
-        raise Declined("no placement fits the memory of the accelerators")
+        raise Declined(unfit(instance, slots))

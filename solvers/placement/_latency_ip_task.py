@@ -87,6 +87,15 @@ def _spent(instance: Instance, task: Ints, subgraphs: int) -> list[float]:
     return np.bincount(owner, weights=times, minlength=subgraphs + instance.nodes).tolist()
 
 
+def unfit(instance: Instance, slots: int) -> str:
+    """Why there is no placement of at most so many subgraphs an accelerator."""
+    which = "placement"
+    if instance.contiguity == "free" and slots < instance.nodes:
+        which += " with one subgraph" if slots == 1 else f" with {slots} subgraphs or fewer"
+        which += " an accelerator"
+    return f"no {which} fits the memory of the accelerators"
+
+
 class LatencyTask(Task):
     """The placements of a run for latency, of so many ``slots`` an accelerator; ``slot`` goes with ``device``."""
 
@@ -126,8 +135,11 @@ class LatencyTask(Task):
         trial = LocalRun(seed=self.run.seed, **limits)
         with suppress(Declined):
             search_latency(instance, trial, most=MOVES * instance.nodes)
-        for found in trial.solutions:
+        known = self.best
+        for found in reversed(trial.solutions):  # later ones are better, but may have too many slots
             self.offer(found["device"], found["slot"])
+            if self.best < known:
+                return
 
     def follow_chains(self, stop: Index, *, one: bool) -> None:
         """Take the bounds of chains of ideals, and their schedules where they can be had; Declined if too many.

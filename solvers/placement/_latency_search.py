@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -34,7 +34,13 @@ GRAIN = 0.1
 FINER = 5
 
 #: Nodes and edges looked at in a chain of the first round, and between two looks at the time.
-FIRST, SLICE = 2e8, 4e7
+FIRST, SLICE = 2e8, 2e6
+
+#: Moves between two looks at the time, at least: to begin with them takes as long as some.
+FEWEST = 50
+
+#: Parts of a chain after each of which what it has found is reported.
+REPORTS = 8
 
 #: Nodes and edges that a schedule takes the time of at least.
 LEAST = 500
@@ -81,6 +87,7 @@ class LatencySearch:
         self.whole = Contraction(instance, np.arange(instance.nodes), instance.unit)
         self.cost = math.inf
         self._reserve = RESERVE * run.remaining()
+        self._making = 0.0  # seconds that putting nodes together has taken at most
         self._bound = instance.path_bound()
         self._least = math.inf  # of the best, with fees where there are no CPUs
         self.offer(self.whole, self.whole.pooled())
@@ -111,9 +118,16 @@ class LatencySearch:
     def _fill(self) -> None:
         """Offer placements of long runs of nodes on accelerators."""
         for count in (1, 2 * self.instance.accelerators, FEW):
-            node, item = self._blocks.parts(self.whole.pooled().call, max(1, count), 1.0, self.run.rng)
-            contraction = Contraction(self.instance, node, item)
-            self.offer(contraction, contraction.filled())
+            if self.left() > self._making:
+                contraction = self._contract(self.whole.pooled(), max(1, count), 1.0)
+                self.offer(contraction, contraction.filled())
+
+    def _contract(self, placement: Invocation, count: int, grain: float) -> Contraction:
+        """Runs of nodes of a placement put together, see `Blocks.parts`."""
+        began = time.monotonic()
+        contraction = Contraction(self.instance, *self._blocks.parts(placement.call, count, grain, self.run.rng))
+        self._making = max(self._making, time.monotonic() - began)
+        return contraction
 
     def round(self, pool: ThreadPoolExecutor, effort: float, most: float) -> bool:
         """Anneal from coarse to fine; whether a longer round may follow."""
@@ -123,16 +137,18 @@ class LatencySearch:
             may_grow |= moves < most
             seeds = self.run.rng.integers(2**63, size=max(self.run.cores, len(CHAINS))).tolist()
             chains = [_Chain(self, contraction, seed, i, min(moves, most)) for i, seed in enumerate(seeds)]
-            for invoking in pool.map(_Chain.run_down, chains):
-                self.offer(contraction, invoking.best)
-            if self.over():
-                break
+            for _ in range(REPORTS):
+                for chain in pool.map(_Chain.run_on, chains):
+                    if chain.is_better():
+                        self.offer(contraction, chain.invoking.best)
+                if self.over():
+                    return False
         return may_grow
 
     def _levels(self) -> Iterator[Contraction]:
         count = FEW
-        while count * FINER < self.instance.nodes:
-            yield Contraction(self.instance, *self._blocks.parts(self.best.call, count, GRAIN, self.run.rng))
+        while count * FINER < self.instance.nodes and self.left() > self._making:
+            yield self._contract(self.best, count, GRAIN)
             count *= FINER
         yield self.whole
 
@@ -141,11 +157,12 @@ class _Chain:
     """A chain of moves, from hot to cold, that begins with the best placement, or with everything in the pool."""
 
     def __init__(self, search: LatencySearch, contraction: Contraction, seed: int, number: int, moves: float) -> None:
-        self.search, slices = search, max(1, math.ceil(moves * contraction.work / SLICE))
+        each = max(FEWEST, math.ceil(SLICE / max(contraction.work, LEAST)))
+        self.search, slices = search, max(1, math.ceil(moves / each))
         hot, cold, calm = CHAINS[number % len(CHAINS)]
         anew = number % len(CHAINS) == 1 and contraction is search.whole and search.instance.nodes <= FEW
         start = contraction.pooled() if anew else contraction.restrict(search.best)
-        self.invoking = Invoking(contraction.tasks, start, seed)
+        self.invoking, self._known = Invoking(contraction.tasks, start, seed), math.inf
         begun = schedule(contraction.tasks, start)
         assert begun
         heat = (
@@ -153,13 +170,18 @@ class _Chain:
             * min(1.0, MELTING / contraction.tasks.graph.nodes)
             * np.geomspace(hot, cold, slices + 1)
         )
-        each = math.ceil(moves / slices)
-        self.slices = [Chill(each, *ends, calm) for ends in pairwise(heat.tolist())]
+        self._part = math.ceil(slices / REPORTS)
+        self._slices = (Chill(math.ceil(moves / slices), *ends, calm) for ends in pairwise(heat.tolist()))
 
-    def run_down(self) -> Invoking:
-        """Run it in slices until its end or that of the time."""
-        for chill in self.slices:
-            self.invoking.anneal(chill)
+    def run_on(self) -> _Chain:
+        """Run the next part of it in slices, as long as there is time."""
+        for chill in islice(self._slices, self._part):
             if self.search.over():
                 break
-        return self.invoking
+            self.invoking.anneal(chill)
+        return self
+
+    def is_better(self) -> bool:
+        """Whether it has found something better since this was last asked."""
+        known, self._known = self._known, self.invoking.cost
+        return self._known < known

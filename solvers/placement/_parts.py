@@ -117,8 +117,9 @@ def slots(instance: Instance, device: Ints) -> Ints:
 def _levels(instance: Instance, place: Ints, *, apart: bool) -> Ints:
     """Changes of place on the way to each node, the most; if ``apart``, only returns to the node's own place."""
     start, tail = instance.graph.in_csr
-    count = np.zeros((instance.nodes, instance.accelerators + 1 if apart else 1), dtype=np.int32)
-    column = place if apart else np.zeros_like(place)
+    used, column = np.unique(place if apart else np.zeros_like(place), return_inverse=True)
+    column = column.reshape(-1)
+    count = np.zeros((instance.nodes, len(used)), dtype=np.int32)
     for v in instance.graph.topological_order.tolist():
         before, own = tail[start[v] : start[v + 1]], column[v]
         if len(before):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from instances.placement import Instance
 from solvers.placement._anchored import anchored_bound
 from solvers.placement._bounds import load_bound
+from solvers.placement._forced import restricted
 from solvers.placement._ideals import deadline
 from solvers.registry import Declined, Run, bound
 
@@ -23,6 +24,7 @@ def anchored(instance: Instance, run: Run) -> None:
         raise Declined("anchored is for throughput")
     if instance.allreduce is not None and instance.overlap != "none":
         raise Declined("anchored bounds replicated stages for overlap none only")
+    instance = restricted(instance)
     end = run.deadline - RESERVE * run.remaining()
     spread = load_bound(instance)
     run.bound(spread)

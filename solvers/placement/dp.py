@@ -10,6 +10,7 @@ from itertools import islice
 from instances.graph import Index
 from instances.placement import Instance
 from solvers.placement._contracted import contractions
+from solvers.placement._forced import restricted
 from solvers.placement._ideals import IdealProgram, deadline, fits, require_chains
 from solvers.registry import Declined, Run, solver
 
@@ -27,6 +28,7 @@ def dp(instance: Instance, run: Run) -> None:
     turns between two clusters; the bound is the optimum of one cluster for all.
     """
     require_chains(instance, "dp")
+    instance = restricted(instance)
     with deadline(run) as stop:
         programs = _programs(instance, stop)
         limit = _report_cuts(programs, run, math.inf, None if instance.cluster is None else 1)
@@ -100,6 +102,6 @@ def _report_bound(instance: Instance, least: float, rounding: float, run: Run) -
     if math.isinf(least):
         raise Declined(f"no{'' if follow else ' acyclic'} placement fits the memory of the accelerators")
     if follow:
-        run.bound(least - rounding)
+        run.bound(max(0.0, least - rounding))
     else:
         print("no bound: dp proves one for --contiguity acyclic only", file=sys.stderr)

@@ -7,7 +7,7 @@ import numpy as np
 from instances.placement import Instance
 from solvers.placement._ideals import deadline
 from solvers.placement._latency_ideals import Chains
-from solvers.placement._latency_ip_task import LatencyTask
+from solvers.placement._latency_ip_task import LatencyTask, unfit
 from solvers.registry import Declined, Run, bound, solver
 
 #: Share of the time after which it ends.
@@ -31,7 +31,7 @@ def latency_dp(instance: Instance, run: Run) -> None:
         task.begin()
         task.follow_chains(stop, one=True)
     if not len(task.device):
-        raise Declined("no placement fits the memory of the accelerators, or there was no time to find one")
+        raise Declined(f"{unfit(instance, 1)}, or there was no time to find one")
 
 
 @bound(track="placement", source="this project; Tarnawski et al. 2020, Definition 5.1, Appendix A")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from instances.placement import Instance
 from solvers.placement._bounds import load_bound
+from solvers.placement._forced import restricted
 from solvers.registry import Declined, Run, bound
 
 
@@ -12,4 +13,4 @@ def load(instance: Instance, run: Run) -> None:
     """Spread the work over accelerators and CPUs as if it could be cut, within the memory of all accelerators."""
     if instance.objective != "throughput":
         raise Declined("load is for throughput")
-    run.bound(load_bound(instance))
+    run.bound(load_bound(restricted(instance)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from instances.placement import Instance
 from solvers.native import Placing
 from solvers.placement._search import Search, fill, require_free
-from solvers.registry import Run, solver
+from solvers.registry import Declined, Run, solver
 
 #: Moves that are looked at between two looks at the time.
 LOOKED_AT = 10_000_000
@@ -19,6 +19,8 @@ def local_search(instance: Instance, run: Run, restarts: int = 10) -> None:
     is on CPUs, and it moves classes on cycles between each other apart, as nothing has to be contiguous.
     """
     require_free(instance, "local-search")
+    if restarts < 1:
+        raise Declined(f"expected restarts of at least 1, found {restarts}")
     found = Search(instance, run)
     (space,) = found.spaces
     items = len(space.devices.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from instances.placement import Instance
+from solvers.placement._forced import restricted
 from solvers.placement._ip_dual import relax
 from solvers.placement._ip_shapes import programs, require_covered
 from solvers.placement._ip_start import begin
@@ -19,6 +20,7 @@ def lp(instance: Instance, run: Run) -> None:
     For devices that follow one another it is that of contiguous sets.
     """
     require_covered(instance)
+    instance = restricted(instance)
     task = Task(instance, run, reports=False)
     begin(task, instance.contiguity)
     for build in programs(instance, "free" if instance.contiguity == "free" else "contiguous"):

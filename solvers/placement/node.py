@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from instances.placement import Instance
 from solvers.placement._bounds import node_bound
+from solvers.placement._forced import restricted
 from solvers.registry import Declined, Run, bound
 
 
@@ -12,4 +13,4 @@ def node(instance: Instance, run: Run) -> None:
     """Bound the device of each colocation unit: beside it, it does a neighbour's work or pays for their tensors."""
     if instance.objective != "throughput":
         raise Declined("node is for throughput")
-    run.bound(node_bound(instance))
+    run.bound(node_bound(restricted(instance)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from instances.placement import Instance
+from solvers.placement._forced import restricted
 from solvers.placement._latency_search import search_latency
 from solvers.placement._search import Search, anneal, require_single
 from solvers.registry import Run, solver
@@ -25,7 +26,7 @@ def search(instance: Instance, run: Run, most: float = math.inf) -> None:
         search_latency(instance, run, most)
         return
     require_single(instance, "search")
-    found = Search(instance, run)
+    found = Search(restricted(instance), run)
     found.begin()
     found.prove()
     anneal(found, run, most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from instances.placement import Instance
+from solvers.placement._forced import restricted
 from solvers.placement._ip_cpsat import solve as cpsat
 from solvers.placement._ip_highs import solve as highs
 from solvers.placement._ip_program import Build
@@ -29,7 +30,7 @@ def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> Non
     """
     solve = _engine(instance, engine)
     contiguity = "acyclic" if instance.contiguity == "acyclic" else "contiguous"
-    _solve(Task(instance, run, proves=instance.contiguity != "free"), contiguity, solve)
+    _solve(Task(restricted(instance), run, proves=instance.contiguity != "free"), contiguity, solve)
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.2, Figures 6 and 7", deterministic=False)

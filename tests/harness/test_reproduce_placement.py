@@ -333,6 +333,11 @@ def test_granularities_from_end_to_end(tmp_path: Path, mirror: Path, monkeypatch
     assert ours["layers, untangled"] == pytest.approx(465.41, abs=0.01)
     assert ours["layers"] > ours["layers, untangled"]
     assert all(x["gap, %"] < 1e-6 for x in proved["rows"])
+    [printed] = [x for x in loads["rows"] if x["figures"] == PAPER and x["instance"].startswith("bert-12")]
+    assert (printed["layers, untangled"], printed["layers"]) == (465.41, None)
+    ratios = {x["nodes"]: x["here / paper"] for x in proved["rows"] if x["instance"].startswith("bert-12")}
+    one = pytest.approx(1, abs=1e-4)
+    assert ratios == {"operators": one, "layers, untangled": one, "layers": None}
     assert f"No layers in the file, so by operators only: {BERT}." in said["notes"]
 
 

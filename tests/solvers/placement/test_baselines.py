@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
-import stat
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpart import install, write
 from placements import draw_instance, judge, placements
 
 from harness.verify import verify
@@ -155,6 +156,12 @@ def test_pipedream_leaves_no_branching_to_two_devices() -> None:
     assert cost(pipedream, instance) == 3 * 4 + 2
 
 
+@pytest.mark.parametrize("light", [-1, math.nan, math.inf])
+def test_pipedream_declines_shares_that_are_none(light: float) -> None:
+    with pytest.raises(Declined, match=f"expected light from 0 on, finite, found {light}"):
+        pipedream(graph([(0, 1)], 2), LocalRun(), light=light)
+
+
 def test_pipedream_declines_branchings_that_fit_nowhere() -> None:
     instance = replace(graph([(0, 1), (0, 2), (1, 3), (2, 3)], 4), memory=2.0, cpus=0)
     with pytest.raises(Declined, match=r"a branching of the graph fits no device: .*memory 2"):
@@ -173,46 +180,12 @@ def test_pipedream_reaches_what_the_paper_prints(name: str, printed: float) -> N
 
 # ---------------------------------------------------------------- partitioners
 
-GPART = """#!{python} -IS
-import sys
-
-if sys.argv[1:] == ["-V"]:
-    print("gmap/gpart, version 7.0.3", file=sys.stderr)
-    sys.exit()
-numbers = iter(map(int, sys.stdin.read().split()))
-assert next(numbers) == 0
-vertices, arcs = next(numbers), next(numbers)
-assert (next(numbers), next(numbers)) == (0, 11)
-edges = {{}}
-for v in range(vertices):
-    assert next(numbers) >= 0
-    for _ in range(next(numbers)):
-        weight, w = next(numbers), next(numbers)
-        assert weight > 0 and w != v and (v, w) not in edges
-        edges[v, w] = weight
-assert not list(numbers) and len(edges) == arcs
-assert all(edges[w, v] == weight for (v, w), weight in edges.items())
-print(vertices)
-for v in reversed(range(vertices)):
-    print(v, {part})
-"""
-
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, the only one on the path."""
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
-
-
-def install(path: Path, name: str = "gpart", part: str = "v * int(sys.argv[1]) // vertices") -> None:
-    """A program that reads and writes as Scotch's does."""
-    write(path / name, GPART.format(python=sys.executable, part=part))
-
-
-def write(program: Path, text: str) -> None:
-    program.write_text(text)
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
 
 @pytest.mark.parametrize("name", ["gpart", "scotch_gpart"])
@@ -347,6 +320,8 @@ def test_a_subgraph_goes_on_until_a_path_returns() -> None:
     """Nodes 0 and 1 can be done together, as what node 1 waits for does not wait for its device; node 2 cannot."""
     instance = graph([(3, 1), (1, 4), (4, 2)], 5)
     assert slots(instance, np.array([0, 0, 0, 1, 1])).tolist() == [0, 0, 1, 0, 1]
+    many = replace(instance, accelerators=2**31 - 1)
+    assert slots(many, np.array([7, 7, 7, 2**31 - 2, 2**31 - 2])).tolist() == [0, 0, 1, 0, 1]
 
 
 # ---------------------------------------------------------------- the split for throughput, for latency

@@ -206,7 +206,7 @@ def test_pieces_are_cut_where_a_table_of_all_has_no_room(
     monkeypatch.setattr("solvers.placement._ideals.CHAINED", (100, 4))
     dpl(line(4000), run := LocalRun(memory=0.3))
     assert np.bincount(run.solutions[-1]).max() < 1050
-    assert re.search(r"between pieces only: a table of \d,\d\d\d prefixes for 4", capsys.readouterr().err)
+    assert re.search(r"or for few devices, only: a table of \d,\d\d\d prefixes for 4", capsys.readouterr().err)
 
 
 def test_modules_of_branches_have_as_many_ideals_as_there_are_ways_to_stop_in_them() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -241,3 +242,17 @@ def test_costs_of_all_placements_are_those_of_the_judge() -> None:
                     feasible, expected, _ = judge(instance, solution)
                     assert feasible == math.isfinite(cost)
                     assert not feasible or cost == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("accelerators", [400_000, 2**31 - 1])
+def test_so_many_devices_that_time_or_memory_does_not_suffice_leave_what_fewer_can_do(accelerators: int) -> None:
+    """Two nodes of time 3 that hold nothing: each of k devices does 6 / k, as many as were looked at in time."""
+    instance = replace(row([3.0, 3.0], 0.0, 2), allreduce=1.0, accelerators=accelerators)
+    instance = replace(instance, size=np.zeros(2))
+    run = LocalRun(seconds=1.0)
+    dpl(instance, run)
+    found = [verify(instance, plain(solution)) for solution in run.solutions]
+    assert all(verdict.feasible for verdict in found)
+    assert found[-1].cost is not None
+    assert found[-1].cost <= 6 / 512
+    assert time.monotonic() < run.deadline + 10

@@ -6,6 +6,7 @@ import math
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from instances.placement import Instance, parse
 from solvers.placement import _latency_ideals as ideals_module
 from solvers.placement._latency_ideals import Chains
 from solvers.placement.latency_dp import chains, latency_dp
+from solvers.placement.latency_ip import ip
 from solvers.registry import Declined, LocalRun
 
 MIRROR = os.environ.get("SHARDMARK_MIRROR", "")
@@ -121,6 +123,21 @@ def test_times_that_do_not_fit_the_memory_leave_the_bounds_before(monkeypatch: p
 def test_a_search_that_is_stopped_bounds_nothing() -> None:
     with pytest.raises(Declined, match="the time ended before the ideals were listed"):
         list(Chains(independent(10), np.ones(1, dtype=np.int32), True).bounds(100, 0.1, 100.0))
+
+
+@pytest.mark.parametrize("method", [latency_dp, ip])
+def test_that_one_subgraph_each_does_not_fit_is_not_said_of_any_number(method: Any) -> None:
+    """Of rows a -> b and c -> d only {a, d} and {b, c} fit an accelerator each, and they wait for each other."""
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 1, "isBackwardNode": 0, "size": size}
+        for v, size in enumerate([3, 2, 2, 1])
+    ]
+    edges = [{"sourceId": 0, "destId": 1, "cost": 0}, {"sourceId": 2, "destId": 3, "cost": 0}]
+    document = {"maxSizePerFPGA": 4, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
+    for contiguity, which in (("free", " with one subgraph an accelerator"), ("contiguous", "")):
+        instance = parse(document, "crossing", objective="latency", contiguity=contiguity)
+        with pytest.raises(Declined, match=f"^no placement{which} fits the memory of the accelerators"):
+            method(instance, LocalRun())
 
 
 @mirrored

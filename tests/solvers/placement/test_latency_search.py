@@ -213,6 +213,40 @@ def test_the_time_ends_the_search() -> None:
     assert time.monotonic() < run.deadline + 10
 
 
+class CountedRun(LocalRun):
+    """A run whose time ends after so many moves; ``slices`` are the moves between two looks at the time."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(cores=2, seconds=1000.0)
+        self.slices, self.most = list[int](), most
+        self.reported = list[int]()  # moves before each report
+
+    def remaining(self) -> float:
+        return 1000.0 if sum(self.slices) < self.most else 0.0
+
+    def report(self, solution: Any, cost: float | None = None) -> None:
+        self.reported.append(sum(self.slices))
+
+
+@pytest.mark.parametrize("nodes", [3, 300])
+def test_looks_at_the_time_often_and_reports_within_a_round(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = parse(generated(nodes=nodes), "generated", **LATENCY)
+    run, anneal = CountedRun(300_000), Invoking.anneal
+
+    def counted(self: Invoking, chill: Chill) -> None:
+        run.slices.append(chill.moves)
+        anneal(self, chill)
+
+    monkeypatch.setattr(Invoking, "anneal", counted)
+    monkeypatch.setattr(type(instance), "path_bound", lambda _: 0.0)  # nothing is known to be best
+    search(instance, run)
+    work = max(nodes + instance.edges, _latency_search.LEAST)
+    assert max(run.slices) <= _latency_search.SLICE / work + 1
+    assert run.most <= sum(run.slices) <= run.most + 2 * max(run.slices)
+    if nodes == 300:  # a round has two chains at least
+        assert 0 < min(filter(None, run.reported)) < _latency_search.FIRST / work
+
+
 def test_what_accelerators_cannot_hold_is_declined_without_cpus() -> None:
     node = {"supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 2}
     document = {"maxSizePerFPGA": 3, "maxFPGAs": 2, "maxCPUs": 0, "edges": []}

@@ -120,3 +120,15 @@ def test_the_least_and_the_greatest_times_are_bounded() -> None:
         ]
         document = {"maxSizePerFPGA": 9, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": []}
         assert 0 <= max(proves(parse(document, "equal", contiguity="free")), default=0.0) <= 2 * time
+
+
+def test_memories_so_small_that_their_inverse_is_infinite_are_filled() -> None:
+    least = math.ulp(0.0)
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 4, "fpgaLatency": 1, "isBackwardNode": 0, "size": size * least}
+        for v, size in enumerate((1, 2, 3))
+    ]
+    document = {"maxSizePerFPGA": 3 * least, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": []}
+    run = LocalRun()
+    lp(parse(document, "small", contiguity="free"), run)
+    assert 3.0 <= max(run.bounds) <= 4.0  # two of them fit, the third takes 4

@@ -312,6 +312,13 @@ def test_local_search_is_for_what_the_paper_has_it_for(options: dict[str, Any], 
         local_search(instance, LocalRun())
 
 
+def test_local_search_needs_a_start() -> None:
+    instance, run = draw_instance(random.Random(1), **FREE), LocalRun()
+    with pytest.raises(Declined, match="expected restarts of at least 1, found 0"):
+        local_search(instance, run, restarts=0)
+    assert not run.solutions
+
+
 def test_replicas_are_declined() -> None:
     with pytest.raises(Declined, match=r"is for one device a stage, found allreduce 2\.0"):
         search(draw_instance(random.Random(1), **FREE, allreduce=2.0), LocalRun())

@@ -14,8 +14,9 @@ from placements import placements
 
 from harness.verify.placement import verify
 from instances.placement import Instance, parse
-from solvers.placement import throughput_ip
+from solvers.placement import _ip_cpsat, throughput_ip
 from solvers.placement._bounds import load_bound, node_bound
+from solvers.placement._ip_floats import FloatProgram
 from solvers.placement._ip_program import Program, TooLarge
 from solvers.placement._ip_shapes import programs
 from solvers.placement._ip_task import Task, cost
@@ -98,6 +99,15 @@ def test_programs_that_memory_or_time_do_not_allow_are_not_built(contiguity: str
     task = Task(fork(), LocalRun())
     task.until = 0.0
     assert task.build(build) is None
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
+def test_no_bound_is_above_the_placement_known(contiguity: str) -> None:
+    """Not even by what its cost is off by, as it is summed up."""
+    for build in programs(fork(), contiguity):
+        program = build(7.0, 10**6, (), math.inf)
+        for bound in (_ip_cpsat._proved(program, math.inf), FloatProgram(program).bound(math.inf)):
+            assert 7 * (1 - 1e-11) < bound < 7
 
 
 def test_the_cost_of_a_placement_is_that_of_the_verifier() -> None:

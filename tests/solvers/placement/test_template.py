@@ -1,0 +1,42 @@
+"""The file that placement solvers start from: what it reports is feasible, and even where work is."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from placements import draw_instance
+
+from harness.verify import verify
+from instances.placement import parse
+from solvers.placement._template import name
+from solvers.registry import Declined, LocalRun
+
+
+@pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
+def test_what_it_reports_is_feasible(contiguity: str) -> None:
+    draw, placed = random.Random(7), 0
+    for _ in range(60):
+        instance = draw_instance(draw, contiguity=contiguity)
+        try:
+            name(instance, run := LocalRun())
+        except Declined:
+            continue
+        assert verify(instance, run.solutions[-1].tolist()).feasible
+        placed += 1
+    assert placed > 20
+
+
+def test_work_is_even_and_what_accelerators_do_not_support_is_on_a_cpu() -> None:
+    node = {"cpuLatency": 9, "fpgaLatency": 2, "isBackwardNode": False, "size": 1}
+    nodes = [{"id": v, "supportedOnFpga": v != 2, **node} for v in range(6)]
+    edges = [{"sourceId": v, "destId": v + 1, "cost": 0} for v in range(5)]
+    document = {"maxSizePerFPGA": 3, "maxFPGAs": 3, "maxCPUs": 1, "nodes": nodes, "edges": edges}
+    instance = parse(document, "row.json")
+    name(instance, run := LocalRun())
+    assert run.solutions[0].tolist() == [0, 0, 3, 1, 1, 2]
+    with pytest.raises(Declined, match="does not know overlap half"):
+        name(replace(instance, overlap="half"), LocalRun())
+    with pytest.raises(Declined, match="used up"):
+        name(replace(instance, memory=1.0), LocalRun())

@@ -1,0 +1,41 @@
+"""A program that stands for Scotch's gpart where that is not installed: it checks what it reads."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+
+GPART = """#!{python} -IS
+import sys
+
+if sys.argv[1:] == ["-V"]:
+    print("gmap/gpart, version 7.0.3", file=sys.stderr)
+    sys.exit()
+numbers = iter(map(int, sys.stdin.read().split()))
+assert next(numbers) == 0
+vertices, arcs = next(numbers), next(numbers)
+assert (next(numbers), next(numbers)) == (0, 11)
+edges = {{}}
+for v in range(vertices):
+    assert next(numbers) >= 0
+    for _ in range(next(numbers)):
+        weight, w = next(numbers), next(numbers)
+        assert weight > 0 and w != v and (v, w) not in edges
+        edges[v, w] = weight
+assert not list(numbers) and len(edges) == arcs
+assert all(edges[w, v] == weight for (v, w), weight in edges.items())
+print(vertices)
+for v in reversed(range(vertices)):
+    print(v, {part})
+"""
+
+
+def install(path: Path, name: str = "gpart", part: str = "v * int(sys.argv[1]) // vertices") -> None:
+    """A program that reads and writes as Scotch's does."""
+    write(path / name, GPART.format(python=sys.executable, part=part))
+
+
+def write(program: Path, text: str) -> None:
+    program.write_text(text)
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
