@@ -89,8 +89,7 @@ class Task:
         self.overfull: list[frozenset[int]] = []
         self.proved = [self.lowest]
         self.until = run.deadline - max(LEAST, SHARE * run.remaining())
-        if self.lowest:
-            run.bound(self.lowest)
+        run.bound(self.lowest)
 
     @property
     def lowest(self) -> float:

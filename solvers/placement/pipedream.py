@@ -19,6 +19,8 @@ def pipedream(instance: Instance, run: Run, *, light: float = 0.1) -> None:
     ``light`` share of the median one, such as masks that every layer reads, make no branching.
     """
     require_chains(instance, "pipedream")
+    if not 0 <= light < math.inf:
+        raise Declined(f"expected light from 0 on, finite, found {light}")
     limit = math.inf
     with deadline(run) as stop:
         for found in Chains(contract_branchings(instance, light), stop).cuts(run.memory):

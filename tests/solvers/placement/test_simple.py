@@ -17,13 +17,17 @@ from instances import catalog, load
 from instances.placement import Instance, parse
 from solvers.placement import _memory_path as memory_path_module
 from solvers.placement.critical_path import critical_path
+from solvers.placement.dp import dp
 from solvers.placement.equal_parts import equal_parts
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy
+from solvers.placement.latency_dp import latency_dp
+from solvers.placement.latency_ip import ip
 from solvers.placement.load import load as load_bound
 from solvers.placement.memory_path import memory_path
 from solvers.placement.node import node
 from solvers.placement.one_accelerator import one_accelerator
+from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 
 
@@ -74,6 +78,27 @@ def test_bounds_are_at_or_below_the_best_placement(seed: int) -> None:
             assert all(value <= best for value in found)
             compared[instance.objective] += len(found)
     assert min(compared["throughput"], compared["latency"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (dp, {"contiguity": "acyclic"}),
+        (ip_contiguous, {}),
+        (ip_noncontiguous, {"contiguity": "free"}),
+        (ip, {"objective": "latency"}),
+        (latency_dp, {"objective": "latency"}),
+    ],
+)
+def test_what_takes_no_time_is_bounded_by_none(method: Any, options: dict[str, Any]) -> None:
+    nodes = [
+        {"id": v, "supportedOnFpga": 1, "cpuLatency": 1 + v, "fpgaLatency": 0, "isBackwardNode": 0, "size": 1}
+        for v in range(3)
+    ]
+    document = {"maxSizePerFPGA": 3, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": []}
+    run = LocalRun()
+    method(parse(document, "idle", **options), run)
+    assert set(run.bounds) == {0.0}
 
 
 def test_the_load_bound_knows_the_memory() -> None:
