@@ -268,9 +268,12 @@ class IdealProgram:
     def _most(self) -> float:
         """No load is greater."""
         time = self.devices.accelerator_time
+        return float(time[np.isfinite(time)].sum() + self.devices.cpu_time.sum()) + self._moved()
+
+    def _moved(self) -> float:
+        """No load has more for transfers and synchronising."""
         sent = self.devices.nets.cost.sum() * self.instance.slowdown
-        synchronised = self.devices.size.sum() / self.instance.allreduce if self.instance.allreduce else 0.0
-        return float(time[np.isfinite(time)].sum() + self.devices.cpu_time.sum() + sent + synchronised)
+        return float(sent + (self.devices.size.sum() / self.instance.allreduce if self.instance.allreduce else 0.0))
 
     @property
     def relaxation(self) -> IdealProgram:
@@ -278,11 +281,13 @@ class IdealProgram:
         near = replace(self.instance, cluster=None, slowdown=1.0) if self.instance.cluster else self.instance
         return replace(self, instance=near, relaxed=True)
 
-    @property
-    def rounding(self) -> float:
-        """What a load can be off by: one rounding for each time that a node or a net joins or leaves it."""
+    def rounding(self, load: float) -> float:
+        """What such a load can be off by: one rounding for each time that a node or a net joins or leaves it.
+
+        Nodes only join, and none that lifts the load above the limit: their sums are no larger than the load.
+        """
         operations = self.contracted.graph.nodes + 2 * len(self.devices.nets.of)
-        return operations * 2.0**-52 * self._most()
+        return operations * 2.0**-52 * min(self._most(), load + 2 * self._moved())
 
     def _relief(self, limit: float) -> Floats:
         """The accelerator time that so many CPUs can take over at most: items, and a part of one, by what they save."""

@@ -83,7 +83,7 @@ def _report_relaxed(programs: list[IdealProgram], limit: float, run: Run) -> boo
                 run.report(found.solution)
     if programs[0].stop[0]:
         return True
-    _report_bound(instance, least, max(program.rounding for program in programs), run)
+    _report_bound(instance, least, max(program.rounding(least) for program in programs), run)
     return whole
 
 

@@ -21,10 +21,10 @@ from solvers.scheduling._path import around_the_path
 HOT, COLD = 0.0005, 0.00001
 
 #: Operations of a simulation, vertices and edges, between two looks at the time.
-SLICE = 3_000_000
+SLICE = 300_000
 
 #: Share of the time that the search leaves unused.
-RESERVE = 0.02
+RESERVE = 0.05
 
 
 @solver(track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False)

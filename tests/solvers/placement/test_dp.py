@@ -182,6 +182,14 @@ def test_a_long_line_is_cut_evenly() -> None:
     assert run.bounds == pytest.approx([500])
 
 
+def test_times_that_stand_for_never_do_not_loosen_the_bound() -> None:
+    instance = line(8, contiguity="acyclic")
+    never = dataclasses.replace(instance, cpu_time=np.full(8, 1e15), cpus=1)
+    run = LocalRun()
+    dp(never, run)
+    assert run.bounds[-1] == pytest.approx(verify(never, run.solutions[-1].tolist()).cost, rel=1e-9)
+
+
 def test_more_ideals_than_memory_allows_leave_the_split_of_a_linear_extension(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
