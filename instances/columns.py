@@ -75,6 +75,19 @@ def require_text(value: Any, source: str, place: str) -> str:
     return value
 
 
+def names_column(names: Any, count: int, source: str, place: str) -> tuple[str, ...]:
+    """A list of so many texts; where there is none, the numbers from 0 on stand for names."""
+    if names is None:
+        return tuple(map(str, range(count)))
+    require_list(names, source, place, count)
+    return tuple(require_text(name, source, f"{place}[{i}]") for i, name in enumerate(names))
+
+
+def plain(column: Floats) -> list[float | int]:
+    """Numbers as they are written: whole ones without a point."""
+    return [int(x) if x.is_integer() and abs(x) < 2**53 else x for x in column.tolist()]
+
+
 def require_int(value: Any, source: str, place: str) -> int:
     """Return ``value`` if it is an int; a bool or 1.0 is none."""
     if type(value) is not int:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from instances.columns import describe, require_int, require_number, require_text
+from instances.errors import InputError
+from instances.jsonfile import require_keys
+
 
 @dataclass(frozen=True)
 class Option:
@@ -34,3 +38,30 @@ def division(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[
     chosen = [(option, values.get(name, option.default)) for name, option in options.items() if option.mode]
     named = [option.mode.format(value) for option, value in chosen if option.mode == "{}" or value != option.default]
     return tuple(option.place(value) for option, value in chosen), ", ".join(named)
+
+
+def read_options(
+    document: Mapping[str, Any], given: Mapping[str, Any], options: Mapping[str, Option], source: str
+) -> dict[str, Any]:
+    """Values of options, each of its kind, of those ``given`` and of a document's ``options``, which give way to them.
+
+    None stands for a default that is None. InputError for an option that there is not, or a value of another kind.
+    """
+    carried = document.get("options", {})
+    if not isinstance(carried, dict):
+        raise InputError(source, "options", f"expected an object, found {describe(carried)}")
+    require_keys(carried, source, "options", (), tuple(options))
+    convert = {str: require_text, float: require_number, int: require_int}
+    return {
+        name: convert[options[name].kind](value, source, f"option {name}")
+        for name, value in {**carried, **given}.items()
+        if value is not None or options[name].default is not None
+    }
+
+
+def refuse_other_choices(instance: object, options: Mapping[str, Option], source: str) -> None:
+    """InputError if an attribute of the name of an option is none of the option's choices."""
+    for name, option in options.items():
+        if option.choices and getattr(instance, name) not in option.choices:
+            expected = f"expected one of {', '.join(option.choices)}, found {getattr(instance, name)!r}"
+            raise InputError(source, f"option {name}", expected)

@@ -14,6 +14,8 @@ from instances.columns import (
     describe,
     float_column,
     frozen,
+    names_column,
+    plain,
     ragged_ints,
     require_int,
     require_list,
@@ -147,7 +149,7 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     output = require_list(nodes["output_size"], source, "nodes.output_size", n)
     params = require_list(nodes.get("param_size", [0] * n), source, "nodes.param_size", n)
     memory = document.get("memory")
-    names = _names(nodes.get("name"), n, source)
+    names = names_column(nodes.get("name"), n, source, "nodes.name")
     return Instance(
         name=require_text(document.get("name", "pipeline"), source, "name"),
         graph=_graph(document["edges"], names, source),
@@ -170,13 +172,6 @@ def _graph(edges: Any, names: tuple[str, ...], source: str) -> Graph:
     return Graph(len(names), flat[0::2], flat[1::2], source, names)
 
 
-def _names(names: Any, n: int, source: str) -> tuple[str, ...]:
-    if names is None:
-        return tuple(map(str, range(n)))
-    require_list(names, source, "nodes.name", n)
-    return tuple(require_text(name, source, f"nodes.name[{i}]") for i, name in enumerate(names))
-
-
 def _stages(in_file: Any, given: int | None, source: str) -> int:
     if in_file is not None:
         in_file = require_int(in_file, source, "stages")
@@ -188,9 +183,6 @@ def _stages(in_file: Any, given: int | None, source: str) -> int:
 def to_document(instance: Instance) -> dict[str, Any]:
     """The columnar JSON of an instance."""
 
-    def column(values: Floats) -> list[float | int]:
-        return [int(x) if x.is_integer() and abs(x) < 2**53 else x for x in values.tolist()]
-
     return {
         "format": FORMAT,
         "name": instance.name,
@@ -199,9 +191,9 @@ def to_document(instance: Instance) -> dict[str, Any]:
         "memory": instance.memory,
         "nodes": {
             "name": list(instance.node_names),
-            "work": column(instance.work),
-            "output_size": column(instance.output_size),
-            "param_size": column(instance.param_size),
+            "work": plain(instance.work),
+            "output_size": plain(instance.output_size),
+            "param_size": plain(instance.param_size),
         },
         "edges": np.column_stack([instance.graph.tail, instance.graph.head]).tolist(),
     }

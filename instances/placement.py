@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from instances import placement_file
-from instances.columns import Floats, describe, require_int, require_number, require_text
+from instances.columns import Floats, describe
 from instances.errors import InputError
-from instances.jsonfile import require_keys
-from instances.options import Option
+from instances.options import Option, read_options, refuse_other_choices
 from instances.placement_file import Workload, recognises
 from instances.rounding import safely
 
@@ -88,10 +87,7 @@ class Instance(Workload):
         super().__post_init__()
         if not self.accelerators + self.cpus:
             raise InputError(self.source, "maxFPGAs", "expected at least one accelerator or CPU")
-        for name, option in OPTIONS.items():
-            if option.choices and getattr(self, name) not in option.choices:
-                expected = f"expected one of {', '.join(option.choices)}, found {getattr(self, name)!r}"
-                raise InputError(self.source, f"option {name}", expected)
+        refuse_other_choices(self, OPTIONS, self.source)
         if self.allreduce is not None and not 0 < self.allreduce < np.inf:
             raise InputError(self.source, "option allreduce", f"expected a positive number, found {self.allreduce}")
         if self.cluster is not None and not 1 <= self.cluster < placement_file.LARGEST:
@@ -238,21 +234,7 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
     A file may carry options under a key of ours, ``options``, which the paper's program ignores.
     """
     fields = placement_file.read(document, source)
-    carried = document.get("options", {})
-    if not isinstance(carried, dict):
-        raise InputError(source, "options", f"expected an object, found {describe(carried)}")
-    require_keys(carried, source, "options", (), tuple(OPTIONS))
-    return Instance(**fields, **_options({**carried, **given}, source))
-
-
-def _options(values: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Values of options, each of its kind; None where it is the default."""
-    convert = {str: require_text, float: require_number, int: require_int}
-    return {
-        name: convert[OPTIONS[name].kind](value, source, f"option {name}")
-        for name, value in values.items()
-        if value is not None or OPTIONS[name].default is not None
-    }
+    return Instance(**fields, **read_options(document, given, OPTIONS, source))
 
 
 def to_document(instance: Instance) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from instances.columns import (
     float_column,
     frozen,
     int_column,
+    names_column,
+    plain,
     require_list,
     require_number,
     require_text,
@@ -24,7 +26,7 @@ from instances.columns import (
 from instances.errors import InputError
 from instances.graph import Graph
 from instances.jsonfile import require_keys
-from instances.options import Option
+from instances.options import Option, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"
 OPTIONS: Mapping[str, Option] = {
@@ -85,7 +87,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         self._refuse_numbers()
-        self._refuse_options()
+        refuse_other_choices(self, OPTIONS, self.source)
         self._refuse_contradictions()
         self._refuse_silence()
         self._refuse_crowding()
@@ -109,12 +111,6 @@ class Instance:
             total = self.complexity.sum() / self.speed.min() + self.size.sum() / slowest + self.size.sum()
         if not np.isfinite(total):
             raise InputError(self.source, "nodes", "expected numbers for which every time and size is finite")
-
-    def _refuse_options(self) -> None:
-        for name, option in OPTIONS.items():
-            if getattr(self, name) not in option.choices:
-                expected = f"expected one of {', '.join(option.choices)}, found {getattr(self, name)!r}"
-                raise InputError(self.source, f"option {name}", expected)
 
     def _refuse_contradictions(self) -> None:
         """InputError if the members of a colocation group have no device in common."""
@@ -269,7 +265,7 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
     complexity = float_column(require_list(nodes["complexity"], source, "nodes.complexity"), source, "nodes.complexity")
     speed = float_column(require_list(devices["speed"], source, "devices.speed"), source, "devices.speed")
     n, k = len(complexity), len(speed)
-    names = _names(nodes.get("name"), n, source, "nodes.name")
+    names = names_column(nodes.get("name"), n, source, "nodes.name")
     graph, size = _edges(document["edges"], names, source)
     choices, choice = _choices(nodes.get("devices"), n, k, source)
     return Instance(
@@ -281,20 +277,13 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
         colocation=_colocation(nodes.get("colocation"), n, source),
         choices=choices,
         choice=choice,
-        device_names=_names(devices.get("name"), k, source, "devices.name"),
+        device_names=names_column(devices.get("name"), k, source, "devices.name"),
         speed=speed,
         memory=_memory(devices.get("memory"), k, source),
         bandwidth=_bandwidth(document["bandwidth"], k, source),
         source=source,
-        **_options(document.get("options", {}), given, source),
+        **read_options(document, given, OPTIONS, source),
     )
-
-
-def _names(names: Any, count: int, source: str, place: str) -> tuple[str, ...]:
-    if names is None:
-        return tuple(map(str, range(count)))
-    require_list(names, source, place, count)
-    return tuple(require_text(name, source, f"{place}[{i}]") for i, name in enumerate(names))
 
 
 def _edges(edges: Any, names: tuple[str, ...], source: str) -> tuple[Graph, Floats]:
@@ -367,40 +356,28 @@ def _bandwidth(rows: Any, k: int, source: str) -> Floats:
     return matrix
 
 
-def _options(carried: Any, given: Mapping[str, Any], source: str) -> dict[str, str]:
-    if not isinstance(carried, dict):
-        raise InputError(source, "options", f"expected an object, found {describe(carried)}")
-    require_keys(carried, source, "options", (), tuple(OPTIONS))
-    return {name: require_text(value, source, f"option {name}") for name, value in {**carried, **given}.items()}
-
-
 def to_document(instance: Instance) -> dict[str, Any]:
     """The columnar JSON of an instance, with the options that are not what they are by default."""
     options = {name: getattr(instance, name) for name in OPTIONS if getattr(instance, name) != OPTIONS[name].default}
-    rows = [_plain(row) for row in instance.bandwidth]
+    rows: list[list[Any]] = [plain(row) for row in instance.bandwidth]
     for i, row in enumerate(rows):
         row[i] = None
-    pairs = zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), _plain(instance.size), strict=True)
+    pairs = zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), plain(instance.size), strict=True)
     return {
         "format": FORMAT,
         "name": instance.name,
         **({"options": options} if options else {}),
         "nodes": {
             "name": list(instance.node_names),
-            "complexity": _plain(instance.complexity),
+            "complexity": plain(instance.complexity),
             "colocation": [None if group < 0 else group for group in instance.colocation.tolist()],
             "devices": [None if c < 0 else instance.choices[c].tolist() for c in instance.choice.tolist()],
         },
         "edges": [list(edge) for edge in pairs],
         "devices": {
             "name": list(instance.device_names),
-            "speed": _plain(instance.speed),
+            "speed": plain(instance.speed),
             "memory": [None if np.isinf(limit) else limit for limit in instance.memory.tolist()],
         },
         "bandwidth": rows,
     }
-
-
-def _plain(values: Floats) -> list[Any]:
-    """Numbers as they are written: whole ones without a point."""
-    return [int(x) if x.is_integer() and abs(x) < 2**53 else x for x in values.tolist()]

@@ -16,9 +16,6 @@ FINE_MEMORY = 2.0**40
 #: Where sizes are whole and the memory is less, they are left as they are.
 WHOLE = 2**50
 
-#: CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
-STRATEGIES = 8
-
 
 def search(
     model: Any, run: Run, seconds: float, found: Callable[[Sequence[int]], None], prove: Callable[[float], None]
@@ -34,8 +31,7 @@ def search(
             found(list(self.Response().solution))
 
     wrapper, parameters, listener = cp_sat.SolveWrapper(), cp_sat.SatParameters(), Listener()
-    set_up(parameters, run.cores, run.seed, seconds)
-    parameters.interleave_search = run.cores < STRATEGIES
+    set_up(parameters, run.cores, run.seed, seconds, turns=True)
     parameters.linearization_level = 2
     wrapper.set_parameters(parameters)
     wrapper.add_solution_callback(listener)

@@ -20,8 +20,6 @@ from solvers.scheduling._earliest import Windows, proved
 #: Units of time that a schedule may take; and what rounding all times down takes off a makespan, at most, as a share.
 FINEST, EXACT = 2**44, 1e-10
 
-#: CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
-STRATEGIES = 8
 
 #: Seconds kept back for the end.
 RESERVE = 0.2
@@ -82,8 +80,7 @@ def solve(instance: Instance, both: Windows, search: Search, run: Run) -> None:
     if math.isfinite(search.best):
         model.hint(search.device, search.sequence)
     engine = model.module.CpSolver()
-    set_up(engine.parameters, run.cores, run.seed, run.remaining() - RESERVE)
-    engine.parameters.interleave_search = run.cores < STRATEGIES
+    set_up(engine.parameters, run.cores, run.seed, run.remaining() - RESERVE, turns=True)
     engine.best_bound_callback = lambda bound: run.bound(model.proved(bound))
     status = engine.solve(model.model, model.listener(search))
     if status in (model.module.OPTIMAL, model.module.FEASIBLE, model.module.UNKNOWN):
