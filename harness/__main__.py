@@ -6,11 +6,11 @@ import sys
 def main() -> int:
     """The command line; Ctrl-C while it is still being imported ends it as one later does."""
     try:
-        from harness import cli
+        from shardmark.cli import arguments
     except KeyboardInterrupt:
         print("shardmark: interrupted", file=sys.stderr)
         return 130
-    return cli.main()
+    return arguments.main()
 
 
 if __name__ == "__main__":

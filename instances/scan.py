@@ -110,7 +110,7 @@ def _array(state: Any, pointer: Any, count: int) -> Ints:
 
 
 class Digest:
-    """A fast digest under a key of its own (`c_src/digest.h`), of bytes that come in pieces."""
+    """A fast digest under a key of its own (`c_src/reader/digest.h`), of bytes that come in pieces."""
 
     def __init__(self, seed: bytes) -> None:
         self.seed = seed

@@ -10,14 +10,14 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.report import Schedule, Split
-from harness.score import InputError, Tables
+from harness.results.ranking import InputError, Tables
 from leaderboard.pages import Site
+from leaderboard.report import Schedule, Split
 
 STATIC = Path(__file__).resolve().parent / "static"
 MARKER = ".shardmark-site"  # a folder with this file in it is ours to replace
 ASV = "asv"  # a folder of the site that somebody else writes: kept, and linked to
-REPRODUCE = "reproduce"  # a folder of the site whose pages `leaderboard.reproduction` writes: kept, and listed
+REPRODUCE = "reproduce"  # a folder of the site whose pages `leaderboard.reproduction_page` writes: kept, and listed
 #: The part of a page that holds its menu.
 HEADER = re.compile(r'<header class="top">.*?</header>', re.DOTALL)
 

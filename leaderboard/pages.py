@@ -14,10 +14,11 @@ import jinja2
 import polars as pl
 from markupsafe import Markup
 
-from harness.report import Schedule, Split
-from harness.score import FEWEST_RESAMPLED, KNOWN, PROVEN, RESAMPLES, TOLERANCE, Tables
-from leaderboard import charts, others, schedules, splits, text
+from harness.results.ranking import FEWEST_RESAMPLED, KNOWN, PROVEN, RESAMPLES, TOLERANCE, Tables
+from leaderboard import charts, published, text
 from leaderboard.charts import Bar, Curve, Rule
+from leaderboard.drawings import schedule_svg, split_svg
+from leaderboard.report import Schedule, Split
 from leaderboard.text import exact, held, page_of, points, printable, seconds
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -357,14 +358,14 @@ class Site:
             for instance in division.instances
         ]
         of_each = grouped(division.published, "instance"), grouped(division.runs, "instance")
-        beside = others.beside(division.instances, *of_each)
+        beside = published.beside(division.instances, *of_each)
         return self._front(division, "../", MOST_ROWS, charts.WIDE) | {
             "profile": self._profile(division),
             "anytime": self._anytime(division),
             "matrix": matrix,
-            "others": others.summary(division.published),
+            "others": published.summary(division.published),
             "others_matrix": beside,
-            "others_chart": others.chart(division, beside),
+            "others_chart": published.chart(division, beside),
         }
 
     @staticmethod
@@ -455,7 +456,7 @@ class Site:
             "division": division,
             "picture": picture,
             "drawing": None if picture is None else solution(picture),
-            "key": schedules.KEY if isinstance(picture, Schedule) else splits.KEY,
+            "key": schedule_svg.KEY if isinstance(picture, Schedule) else split_svg.KEY,
             "instance": instance,
             "summary": {k: v for k, v in json.loads(instance["summary"]).items() if k not in ("track", "name")},
             "published": {k: v for k, v in published.items() if v not in (None, "")},
@@ -500,7 +501,7 @@ class Site:
 
 def solution(picture: Split | Schedule, wide: int = charts.WIDE) -> Markup:
     """A solution, drawn."""
-    return splits.draw(picture, wide) if isinstance(picture, Split) else schedules.draw(picture, wide)
+    return split_svg.draw(picture, wide) if isinstance(picture, Split) else schedule_svg.draw(picture, wide)
 
 
 def _colours(rankings: Iterable[Sequence[Row]]) -> list[dict[str, str]]:

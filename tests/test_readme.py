@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import instances
-from harness.discover import discover
+from harness.campaign.discover import discover
 from instances.catalog import entries, locate, suite
 
 README = (Path(__file__).parents[1] / "README.md").read_text()

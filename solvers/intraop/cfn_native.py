@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from instances.intraop import Instance
-from solvers.intraop._attempt import Claims, attempt_or_decline, first_record, reserve
-from solvers.intraop._memory import Timeline
-from solvers.intraop._native import Native
-from solvers.intraop._problem import Problem
+from solvers.intraop.cfn.portfolio import Native
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.search.attempt import Claims, attempt_or_decline, first_record, reserve
 from solvers.registry import Run, solver
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from instances.intraop import Instance
-from solvers.intraop._penalty import SLICE, solve
-from solvers.intraop._weights import GlobalWeight, NodeWeights
+from solvers.intraop.cfn.adaptive_penalty import SLICE, solve
+from solvers.intraop.cfn.penalty_weights import GlobalWeight, NodeWeights
 from solvers.registry import Run, solver
 
 PAPER = "Soft Constraints, Strong Solutions"

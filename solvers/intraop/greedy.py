@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from instances.intraop import Instance
-from solvers.intraop._attempt import reserve
-from solvers.intraop._construct import cheapest
-from solvers.intraop._greedy import assignments
-from solvers.intraop._memory import Footprint, Timeline
-from solvers.intraop._record import Record
-from solvers.intraop._reduce import prepare
+from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.reduction import prepare
+from solvers.intraop.search.attempt import reserve
+from solvers.intraop.search.construction import cheapest
+from solvers.intraop.search.greedy import assignments
+from solvers.intraop.search.incumbent import Record
 from solvers.registry import Run, solver
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from instances.intraop import Instance
 from solvers._cpsat import add_hint, answer, core, set_up
-from solvers.intraop._program import Program
-from solvers.intraop._program_cpsat import columns, costs, equations, memory
-from solvers.intraop._program_run import Task, integer_below, solve
+from solvers.intraop.programs.baseline import Task, integer_below, solve
+from solvers.intraop.programs.cpsat import columns, costs, equations, memory
+from solvers.intraop.programs.model import Program
 from solvers.registry import Run, solver
 
 #: Bytes that CP-SAT takes for an entry of the program, presolve included (measured: 960).

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from instances.intraop import Instance
-from solvers.intraop._program_float import FloatProgram
-from solvers.intraop._program_mathopt import minimise
-from solvers.intraop._program_run import Task, solve
+from solvers.intraop.programs.baseline import Task, solve
+from solvers.intraop.programs.floating_point import FloatProgram
+from solvers.intraop.programs.mathopt import minimise
 from solvers.registry import Run, solver
 
 #: Bytes that HiGHS takes for an entry of the program, and what hands it over (measured: 790).

@@ -11,8 +11,8 @@ import numpy as np
 
 from instances.intraop import Instance
 from solvers import _scip
-from solvers.intraop._program_float import FloatProgram
-from solvers.intraop._program_run import Task, solve
+from solvers.intraop.programs.baseline import Task, solve
+from solvers.intraop.programs.floating_point import FloatProgram
 from solvers.registry import Run, solver
 
 #: Bytes that SCIP takes for an entry of the program (measured: 1200).

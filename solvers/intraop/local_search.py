@@ -8,11 +8,11 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.intraop import Instance
-from solvers.intraop._attempt import first_record, reserve
-from solvers.intraop._construct import construct
-from solvers.intraop._memory import Footprint, Timeline
-from solvers.intraop._reduce import prepare
-from solvers.intraop._search import Search
+from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.reduction import prepare
+from solvers.intraop.search.assignment import Search
+from solvers.intraop.search.attempt import first_record, reserve
+from solvers.intraop.search.construction import construct
 from solvers.registry import Run, solver
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from instances.intraop import Instance
-from solvers.intraop._attempt import reserve
-from solvers.intraop._memory import Timeline
-from solvers.intraop._record import Record
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.search.attempt import reserve
+from solvers.intraop.search.incumbent import Record
 from solvers.registry import Run, solver
 
 

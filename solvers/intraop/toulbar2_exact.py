@@ -10,14 +10,14 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.intraop import Instance
-from solvers.intraop._model import Model
-from solvers.intraop._network import Minimum, Network, Status
-from solvers.intraop._problem import worst_steps
-from solvers.intraop._program_memory import Rows, memory_of_steps
-from solvers.intraop._program_run import Task, solve
-from solvers.intraop._program_toulbar2 import minimum
-from solvers.intraop._ragged import offsets
-from solvers.intraop._workers import GRACE
+from solvers.intraop.network.model import Model
+from solvers.intraop.network.ragged import offsets
+from solvers.intraop.network.reduced_problem import worst_steps
+from solvers.intraop.programs.baseline import Task, solve
+from solvers.intraop.programs.child_processes import GRACE
+from solvers.intraop.programs.memory_rows import Rows, memory_of_steps
+from solvers.intraop.programs.toulbar2 import minimum
+from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
 from solvers.registry import Run, solver
 
 #: Knapsack constraints added at once.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from instances.pipeline import Instance
-from solvers.pipeline._anneal import anneal
-from solvers.pipeline._search import Search
+from solvers.pipeline.search.annealing import anneal
+from solvers.pipeline.search.orders import Search
 from solvers.registry import Run, solver
 
 

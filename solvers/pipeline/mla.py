@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from instances.pipeline import Instance
-from solvers.pipeline._genetic import evolve
-from solvers.pipeline._search import Search
+from solvers.pipeline.search.genetic import evolve
+from solvers.pipeline.search.orders import Search
 from solvers.registry import Run, solver
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from instances.pipeline import Instance
-from solvers.pipeline._search import Search
+from solvers.pipeline.search.orders import Search
 from solvers.registry import Run, solver
 
 

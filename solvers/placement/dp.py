@@ -9,9 +9,9 @@ from itertools import islice
 
 from instances.graph import Index
 from instances.placement import Instance
-from solvers.placement._contracted import contractions
-from solvers.placement._forced import restricted
-from solvers.placement._ideals import IdealProgram, deadline, fits, require_chains
+from solvers.placement.ideals.contraction import contractions
+from solvers.placement.ideals.dynamic_program import IdealProgram, deadline, fits, require_chains
+from solvers.placement.throughput.forced import restricted
 from solvers.registry import Declined, Run, solver
 
 
@@ -48,7 +48,7 @@ def dp(instance: Instance, run: Run) -> None:
 def dpl(instance: Instance, run: Run) -> None:
     """Cut one topological order, found depth first, into devices as well as that can be done.
 
-    The order takes the item that has become ready last; see `solvers.placement._contracted.depth_first_order`. Long
+    The order takes the item that has become ready last; see `solvers.placement.ideals.contraction.depth_first_order`. Long
     orders are first cut between pieces of them. Loads as for `dp`.
     """
     require_chains(instance, "dpl")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from instances.placement import Instance
-from solvers.placement._blocks import blocks
+from solvers.placement.ideals.blocks import blocks
 from solvers.registry import Declined, Run, solver
 
 

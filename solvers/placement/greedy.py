@@ -6,7 +6,7 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.placement import Instance
-from solvers.placement._blocks import blocks
+from solvers.placement.ideals.blocks import blocks
 from solvers.registry import Declined, Run, solver
 
 

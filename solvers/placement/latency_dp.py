@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from instances.placement import Instance
-from solvers.placement._ideals import deadline
-from solvers.placement._latency_ideals import Schedules
-from solvers.placement._latency_ip_task import LatencyTask, unfit
+from solvers.placement.ideals.dynamic_program import deadline
+from solvers.placement.latency.ideals import Schedules
+from solvers.placement.latency.ip_task import LatencyTask, unfit
 from solvers.registry import Declined, Run, bound, solver
 
 #: Share of the time after which it ends.

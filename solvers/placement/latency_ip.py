@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from instances.placement import Instance
-from solvers.placement._latency_ip import solve_one
+from solvers.placement.latency.ip import solve_one
 from solvers.registry import Run, solver
 
 

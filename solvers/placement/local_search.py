@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from instances.placement import Instance
-from solvers.placement._kernels import Placing
-from solvers.placement._search import Search, fill, require_free
+from solvers.placement.kernels.loads import Placing
+from solvers.placement.throughput.annealing import Search, fill, require_free
 from solvers.registry import Declined, Run, solver
 
 #: Moves that are looked at between two looks at the time.

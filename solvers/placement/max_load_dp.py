@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from instances.placement import Instance
-from solvers.placement._ideals import deadline
-from solvers.placement._splits import Splits
+from solvers.placement.ideals.dynamic_program import deadline
+from solvers.placement.ideals.splits import Splits
 from solvers.registry import Declined, Run, solver
 
 

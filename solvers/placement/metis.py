@@ -6,7 +6,7 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.placement import Instance
-from solvers.placement._parts import Weighted, place_parts
+from solvers.placement.throughput.partitions import Weighted, place_parts
 from solvers.registry import Declined, Run, solver
 
 

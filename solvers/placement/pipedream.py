@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from instances.placement import Instance
-from solvers.placement._branchings import contract_branchings
-from solvers.placement._ideals import deadline, require_chains
-from solvers.placement._splits import Splits
+from solvers.placement.ideals.branchings import contract_branchings
+from solvers.placement.ideals.dynamic_program import deadline, require_chains
+from solvers.placement.ideals.splits import Splits
 from solvers.registry import Declined, Run, solver
 
 

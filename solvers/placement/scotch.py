@@ -12,7 +12,7 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.placement import Instance
-from solvers.placement._parts import Weighted, place_parts
+from solvers.placement.throughput.partitions import Weighted, place_parts
 from solvers.registry import Declined, Run, solver
 
 #: What the program is called, by Debian and by others; the second one may be a program for the partitions of disks.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from instances.placement import Instance
-from solvers.placement._forced import restricted
-from solvers.placement._latency_search import search_latency
-from solvers.placement._search import Search, anneal, require_single
+from solvers.placement.latency.search import search_latency
+from solvers.placement.throughput.annealing import Search, anneal, require_single
+from solvers.placement.throughput.forced import restricted
 from solvers.registry import Run, solver
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 
 from instances.placement import Instance
-from solvers.placement._forced import restricted
-from solvers.placement._ip_cpsat import solve as cpsat
-from solvers.placement._ip_highs import solve as highs
-from solvers.placement._ip_program import Build
-from solvers.placement._ip_scip import solve as scip
-from solvers.placement._ip_shapes import programs, require_covered
-from solvers.placement._ip_start import begin
-from solvers.placement._ip_task import Engine, Task
-from solvers.placement._latency_ip import solve_several
+from solvers.placement.ip.cpsat import solve as cpsat
+from solvers.placement.ip.highs import solve as highs
+from solvers.placement.ip.program import Build
+from solvers.placement.ip.scip import solve as scip
+from solvers.placement.ip.shapes import programs, require_covered
+from solvers.placement.ip.start import begin
+from solvers.placement.ip.task import Engine, Task
+from solvers.placement.latency.ip import solve_several
+from solvers.placement.throughput.forced import restricted
 from solvers.registry import Declined, Run, solver
 
 ENGINES: dict[str, Engine] = {"cpsat": cpsat, "highs": highs, "scip": scip}

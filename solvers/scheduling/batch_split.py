@@ -6,9 +6,9 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.scheduling import Instance
-from solvers.scheduling._local import partitioner
-from solvers.scheduling._partition import Partition
-from solvers.scheduling._ranks import total_rank
+from solvers.scheduling.heuristics.local import partitioner
+from solvers.scheduling.heuristics.partition import Partition
+from solvers.scheduling.heuristics.ranks import total_rank
 
 
 @partitioner("batch-split", "Mayer et al. 2017, Section 3.2.1")

@@ -10,13 +10,13 @@ import numpy as np
 from instances.scheduling import Instance
 from solvers._cpsat import answer, core, set_up
 from solvers.registry import Declined, Run, solver
-from solvers.scheduling._anneal import Best, begin, improve
-from solvers.scheduling._disjunctive import Model, clock
-from solvers.scheduling._disjunctive_rules import add_rules, small
-from solvers.scheduling._earliest import Windows, proved, windows
-from solvers.scheduling._ending import Ending
 from solvers.scheduling._kernels import Simulator
-from solvers.scheduling._window import in_sequence
+from solvers.scheduling.exact.model import Model, clock
+from solvers.scheduling.exact.rules import add_rules, small
+from solvers.scheduling.exact.window import in_sequence
+from solvers.scheduling.schedules.annealing import Best, begin, improve
+from solvers.scheduling.schedules.earliest import Windows, proved, windows
+from solvers.scheduling.schedules.ending import Ending
 
 #: Terms for pairs of devices that tensors pass between, and vertices on devices, that fit into a model.
 MOST = 100_000

@@ -6,8 +6,8 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.scheduling import Instance
-from solvers.scheduling._local import partitioner
-from solvers.scheduling._path import around_the_path
+from solvers.scheduling.heuristics.local import partitioner
+from solvers.scheduling.heuristics.path import around_the_path
 
 
 @partitioner("critical-path", "Mayer et al. 2017, Section 3.2.2")

@@ -9,10 +9,10 @@ import numpy as np
 from instances.columns import Floats, Ints
 from instances.graph import Graph
 from instances.scheduling import Instance
-from solvers.scheduling._local import partitioner
-from solvers.scheduling._partition import Partition
-from solvers.scheduling._ranks import total_rank
-from solvers.scheduling._scores import Scores
+from solvers.scheduling.heuristics.local import partitioner
+from solvers.scheduling.heuristics.partition import Partition
+from solvers.scheduling.heuristics.ranks import total_rank
+from solvers.scheduling.heuristics.scores import Scores
 
 
 @partitioner("dfs", "Mayer et al. 2017, Section 3.3.2")

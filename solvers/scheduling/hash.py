@@ -6,8 +6,8 @@ import numpy as np
 
 from instances.columns import Floats, Ints
 from instances.scheduling import Instance
-from solvers.scheduling._local import partitioner
-from solvers.scheduling._partition import Partition
+from solvers.scheduling.heuristics.local import partitioner
+from solvers.scheduling.heuristics.partition import Partition
 
 
 @partitioner("hash", "Mayer et al. 2017, Section 3.1")

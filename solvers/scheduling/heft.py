@@ -6,8 +6,8 @@ import numpy as np
 
 from instances.columns import Ints
 from instances.scheduling import Instance
-from solvers.scheduling._heft import earliest_finish
-from solvers.scheduling._local import partitioner
+from solvers.scheduling.heuristics.heft import earliest_finish
+from solvers.scheduling.heuristics.local import partitioner
 
 
 @partitioner("heft", "Mayer et al. 2017, Section 5.1; Topcuoglu et al. 2002")

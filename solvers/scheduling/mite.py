@@ -6,10 +6,10 @@ import numpy as np
 
 from instances.columns import Floats, Ints
 from instances.scheduling import Instance
-from solvers.scheduling._local import partitioner
-from solvers.scheduling._partition import Partition
-from solvers.scheduling._ranks import total_rank
-from solvers.scheduling._scores import FLOOR, Scores
+from solvers.scheduling.heuristics.local import partitioner
+from solvers.scheduling.heuristics.partition import Partition
+from solvers.scheduling.heuristics.ranks import total_rank
+from solvers.scheduling.heuristics.scores import FLOOR, Scores
 
 
 @partitioner("mite", "Mayer et al. 2017, Section 3.3.1")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from instances.scheduling import Instance
 from solvers.registry import Run, solver
-from solvers.scheduling._anneal import begin, improve
-from solvers.scheduling._ending import Ending
 from solvers.scheduling._kernels import Simulator
+from solvers.scheduling.schedules.annealing import begin, improve
+from solvers.scheduling.schedules.ending import Ending
 
 
 @solver(track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False)

@@ -16,12 +16,12 @@ from instances.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers._cpsat import answer, core, set_up
 from solvers.registry import Declined, Run, solver
-from solvers.scheduling._anneal import begin, improve
-from solvers.scheduling._disjunctive import Clock, Model
-from solvers.scheduling._ending import Ending
-from solvers.scheduling._holding import fits
-from solvers.scheduling._local import orders
-from solvers.scheduling._window import WORTH, Cutter, Timing, Window, in_sequence
+from solvers.scheduling.exact.model import Clock, Model
+from solvers.scheduling.exact.window import WORTH, Cutter, Timing, Window, in_sequence
+from solvers.scheduling.heuristics.local import orders
+from solvers.scheduling.schedules.annealing import begin, improve
+from solvers.scheduling.schedules.ending import Ending
+from solvers.scheduling.schedules.memory import fits
 
 #: Units that may move in a window at first, at least and at most, to one of so many devices; and how many times as many
 #: vertices it has, that which saved most in a second lately, or in so many cases any.

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "anchor.h"
+#include "placement/cheapest_with.h"
 #include "check.h"
 
 #define MOST_NODES 9

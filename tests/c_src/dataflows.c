@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "check.h"
-#include "heft.h"
-#include "rearrange.h"
-#include "reinsert.h"
-#include "simulate.h"
+#include "scheduling/heft.h"
+#include "scheduling/simulated_moves.h"
+#include "scheduling/path_moves.h"
+#include "scheduling/simulate.h"
 
 #define MOST_NODES 24
 #define MOST_EDGES (MOST_NODES * MOST_NODES)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "placing.h"
+#include "placement/anneal_load.h"
 
 #define MOST_NODES 40
 #define MOST_NETS 60

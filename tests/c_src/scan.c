@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "digest.h"
-#include "scan.h"
+#include "reader/digest.h"
+#include "reader/scan.h"
 
 /* Allocations to grant before all fail; negative: grant all. */
 static int granted = -1;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "ideals.h"
-#include "ideals_schedule.h"
+#include "placement/ideals/ideals.h"
+#include "placement/ideals/schedule_dp.h"
 
 #define MOST_NODES 5
 #define MOST_SETS (1 << MOST_NODES)

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "check.h"
-#include "ideals.h"
-#include "ideals_split.h"
-#include "ideals_stages.h"
+#include "placement/ideals/ideals.h"
+#include "placement/ideals/split_dp.h"
+#include "placement/ideals/stages_dp.h"
 
 #define MOST_NODES 8
 #define MOST_SETS (1 << MOST_NODES)

@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "anneal.h"
-#include "decode.h"
-#include "slice.h"
+#include "pipeline/anneal_partition.h"
+#include "pipeline/kahn_slice.h"
+#include "pipeline/slice.h"
 
 static int32_t stop;
 

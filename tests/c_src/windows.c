@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "earliest.h"
+#include "scheduling/bounds/heads_tails.h"
 
 #define MOST_NODES 16
 #define MOST_EDGES (2 * MOST_NODES * MOST_NODES)

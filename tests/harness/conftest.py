@@ -12,17 +12,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harness import commands, conformance
-from harness import discover as discovery
-from harness.backends import Backend, choose
-from harness.cli import main
-from harness.discover import SolverInfo, discover
-from harness.limits import Limits, Order
-from harness.run import Job, Problem, perform
-from harness.store import Record
-from harness.warden import Warden
+from harness.campaign import discover as discovery
+from harness.campaign.discover import SolverInfo, discover
+from harness.campaign.runs import Job, Problem, perform
+from harness.results.database import Record
+from harness.sandbox.backends.choice import Backend, choose
+from harness.sandbox.contract import Limits, Order
+from harness.sandbox.supervisor import Warden
 from instances import InputError
 from instances.jsonfile import write_json
+from shardmark.cli import commands, conformance
+from shardmark.cli.arguments import main
 
 Ran = TypeVar("Ran")
 ZOO = Path(__file__).parent / "zoo"

@@ -12,11 +12,11 @@ import time
 import traceback
 from pathlib import Path
 
-from harness.discover import declared_in
-from harness.executors import LocalExecutor
-from harness.limits import Limits
-from harness.run import Job, Problem, campaign
-from harness.store import Store, exclusive
+from harness.campaign.discover import declared_in
+from harness.campaign.local_executor import LocalExecutor
+from harness.campaign.runs import Job, Problem, campaign
+from harness.results.database import Store, exclusive
+from harness.sandbox.contract import Limits
 
 SOLVERS = ("quick", "fails", "limit")
 LIMITS = Limits(20.0, 512.0)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.answer import LINE_BYTES, Answer
+from harness.sandbox.external_answer import LINE_BYTES, Answer
 
 OUTPUT = b'reading\n[0, 1]\n[oops]\n{"block": [0]}\nlog [1]\n[1],[2]\n  [2]\t\r\n[3, 4'
 

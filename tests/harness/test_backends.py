@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness import backends
-from harness.backends import choose, described
-from harness.cli import main
-from harness.limits import MEASURES, Limits, Outcome
+from harness.sandbox.backends import choice
+from harness.sandbox.backends.choice import choose, described
+from harness.sandbox.contract import MEASURES, Limits, Outcome
 from instances import InputError
+from shardmark.cli.arguments import main
 from tests.harness.conftest import backend_here
 from tests.harness.test_posix import order_of
 
@@ -31,7 +31,7 @@ def working(monkeypatch):
                 return Outcome("exit", peak_mib=1.0, enforced=HARD)
             return Outcome("error", f"{name} with isolation {isolation} is not to be had")
 
-        monkeypatch.setattr(backends, "trial", trial)
+        monkeypatch.setattr(choice, "trial", trial)
         return tried
 
     return only
@@ -62,7 +62,7 @@ def test_a_backend_that_is_asked_for_is_taken_or_refused(working, limits):
 
 
 def test_a_backend_that_cannot_measure_what_it_holds_is_none(monkeypatch):
-    monkeypatch.setattr(backends, "trial", lambda name, isolation: Outcome("exit", peak_mib=0.0, enforced=HARD))
+    monkeypatch.setattr(choice, "trial", lambda name, isolation: Outcome("exit", peak_mib=0.0, enforced=HARD))
     with pytest.raises(InputError, match="do not tell the greatest memory of a run"):
         choose()
 

@@ -17,13 +17,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.cpus import core_sets, usable_cpus
-from harness.executors import CoRunners, LocalExecutor
-from harness.limits import Limits
-from harness.run import Job, campaign
-from harness.show import Progress
-from harness.store import LOCK_NAME, Store, exclusive
+from harness.campaign.cpus import core_sets, usable_cpus
+from harness.campaign.local_executor import CoRunners, LocalExecutor
+from harness.campaign.runs import Job, campaign
+from harness.results.database import LOCK_NAME, Store, exclusive
+from harness.sandbox.contract import Limits
 from instances import InputError
+from shardmark.cli.text import Progress
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from harness.limits import MEASURES
-from harness.protocol import decode
-from harness.warden import Warden
+from harness.sandbox.contract import MEASURES
+from harness.sandbox.protocol import decode
+from harness.sandbox.supervisor import Warden
 from tests.harness.conftest import backend_here
 
 HELD = dict.fromkeys(MEASURES, "hard") | dict.fromkeys(("cpu", "processes", "output"), "polled")

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import commands
-from harness.cli import main
-from harness.compare import PROVEN
-from harness.discover import discover
-from harness.isolate import why_not
+from harness.campaign.discover import discover
+from harness.results.claims import PROVEN
+from harness.sandbox.backends.namespaces import why_not
 from instances.jsonfile import read_json, write_json
+from shardmark.cli import commands
+from shardmark.cli.arguments import main
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 
@@ -336,7 +336,7 @@ def test_declines_are_counted_apart_from_failures(tmp_path):
 
 
 def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.host.Disturbances.found", lambda *_: ["It was hot."])
+    monkeypatch.setattr("harness.campaign.host.Disturbances.found", lambda *_: ["It was hot."])
     results = tmp_path / "results"
     done = shardmark("run", "--instance", graph, "--solver", "random-1", "--results", results, "--quiet")
     assert done.stderr.endswith("warning: this machine: It was hot.\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.compare import contradicts, proves
+from harness.results.claims import contradicts, proves
 
 HUGE = 10**30
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import conformance
-from harness.cli import main
-from harness.conformance import Finding, submit, verdict
-from harness.new_solver import template
-from harness.run import Problem
+from harness.campaign.runs import Problem
 from instances import InputError, tracks
+from shardmark.cli import conformance
+from shardmark.cli.arguments import main
+from shardmark.cli.conformance import Finding, submit, verdict
+from shardmark.cli.new_solver import template
 from tests.harness.conftest import given_time
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")

@@ -20,16 +20,16 @@ import psutil
 import pytest
 from marked import Marked, ended, until
 
-from harness import dask_executor, dask_worker
-from harness.cli import main
-from harness.cpus import Claims, usable_cpus
-from harness.dask_executor import DaskExecutor
-from harness.dask_worker import Errand, Lacking, Library, Refused, Station, code_version
-from harness.discover import declared_in
-from harness.limits import Limits
-from harness.run import Job, Problem
-from harness.settings import with_settings
+from harness.campaign import dask_executor, dask_worker
+from harness.campaign.cpus import Claims, usable_cpus
+from harness.campaign.dask_executor import DaskExecutor
+from harness.campaign.dask_worker import Errand, Lacking, Library, Refused, Station, code_version
+from harness.campaign.discover import declared_in
+from harness.campaign.runs import Job, Problem
+from harness.campaign.settings import with_settings
+from harness.sandbox.contract import Limits
 from instances import InputError
+from shardmark.cli.arguments import main
 from solvers.registry import source_hash
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers claim CPUs as Linux lets them")

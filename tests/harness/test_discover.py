@@ -13,11 +13,11 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from harness.discover import SolverInfo, declared_in, discover
-from harness.isolate import why_not
-from harness.limits import Limits
-from harness.run import Job, perform
-from harness.warden import Warden
+from harness.campaign.discover import SolverInfo, declared_in, discover
+from harness.campaign.runs import Job, perform
+from harness.sandbox.backends.namespaces import why_not
+from harness.sandbox.contract import Limits
+from harness.sandbox.supervisor import Warden
 from instances import InputError, tracks
 from solvers.registry import source_hash
 
@@ -333,7 +333,7 @@ def test_an_import_reaches_nothing_and_leaves_nothing(tmp_path):
 
 
 def test_an_import_that_takes_too_long_is_the_error_of_its_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.discover.IMPORT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("harness.campaign.discover.IMPORT_TIMEOUT_S", 1.0)
     infos = declared_in(write(tmp_path, "bad.py", "import time; time.sleep(3600)"))
     assert {(info.name, info.error) for info in infos} == {("bad", "was not imported within 1 s")}
 
@@ -342,7 +342,9 @@ def test_an_import_that_takes_too_long_is_the_error_of_its_file(tmp_path, monkey
 def test_who_is_ended_takes_imports_along(tmp_path, number):
     """SIGINT as the command line has it: an exception in the main thread."""
     files = [write(tmp_path, f"sleeps_{i}.py", "import time; time.sleep(3600)") for i in range(4)]
-    program = f"from harness.discover import _each_alone; _each_alone(dict.fromkeys({list(map(str, files))}, ''))"
+    program = (
+        f"from harness.campaign.discover import _each_alone; _each_alone(dict.fromkeys({list(map(str, files))}, ''))"
+    )
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     started = subprocess.Popen(

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from placements import draw_instance, draw_solution
 
-from harness.drawings import MISSING, best
-from harness.report import MOST_NODES, MOST_RUNS, Device, Schedule, Split
-from harness.run import Problem
-from harness.score import tables
-from harness.splits import drawing
-from harness.store import Incumbent, Record, Store
+from harness.campaign.runs import Problem
+from harness.results.database import Incumbent, Record, Store
+from harness.results.ranking import tables
 from harness.verify import has_parts, verify
 from instances import catalog
+from leaderboard.drawings.best import MISSING, best
+from leaderboard.drawings.split_layout import drawing
+from leaderboard.report import MOST_NODES, MOST_RUNS, Device, Schedule, Split
 
 CROSSING, FORK = (Problem.of(catalog.find(x), catalog.locate(catalog.find(x))) for x in ("crossing", "fork-join"))
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends import choose
-from harness.cli import main
-from harness.discover import from_command
-from harness.limits import Limits
-from harness.run import Job, Problem, perform
-from harness.store import Record
-from harness.warden import Warden
+from harness.campaign.discover import from_command
+from harness.campaign.runs import Job, Problem, perform
+from harness.results.database import Record
+from harness.sandbox.backends.choice import choose
+from harness.sandbox.contract import Limits
+from harness.sandbox.supervisor import Warden
 from instances import InputError, catalog
+from shardmark.cli.arguments import main
 from tests.harness.conftest import given_time
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")

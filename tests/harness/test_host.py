@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import host
-from harness.host import Disturbances, facts
+from harness.campaign import host
+from harness.campaign.host import Disturbances, facts
 
 HEAT = "sys/devices/system/cpu/cpu1/thermal_throttle"
 QUIET = {

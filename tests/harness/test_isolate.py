@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import isolate
-from harness.limits import Limits, Unable
-from harness.warden import Warden
+from harness.sandbox.backends import namespaces
+from harness.sandbox.contract import Limits, Unable
+from harness.sandbox.supervisor import Warden
 from tests.harness.test_posix import OBSTACLE, order_of
 
 pytestmark = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
@@ -213,7 +213,7 @@ def test_there_is_no_memory_that_nobody_holds(run):
 
 
 def test_devices_are_few(sh):
-    assert set(sh("ls /dev").split()) <= {*isolate.DEVICES, "fd", "shm", "stdin", "stdout", "stderr"}
+    assert set(sh("ls /dev").split()) <= {*namespaces.DEVICES, "fd", "shm", "stdin", "stdout", "stderr"}
     assert sh("echo x > /dev/null; head -c 3 /dev/zero | wc -c; head -c 2 /dev/urandom | wc -c").split() == ["3", "2"]
 
 
@@ -268,38 +268,38 @@ def test_folders_that_are_hidden_but_needed_can_be_read(tmp_path):
 
 
 def test_mounts_become_read_only_one_by_one_where_the_system_is_older(monkeypatch, tmp_path):
-    monkeypatch.setattr(isolate, "MOUNT_SETATTR", 100_000)
-    assert one_thread(isolate.obstacle) == ""
+    monkeypatch.setattr(namespaces, "MOUNT_SETATTR", 100_000)
+    assert one_thread(namespaces.obstacle) == ""
 
 
 def test_without_an_overlay_the_folder_for_temporary_files_is_read_only(monkeypatch, tmp_path):
-    real = isolate._mount
+    real = namespaces._mount
 
     def refuse(source, place, kind, *more):
         if kind == "overlay":
             raise PermissionError(1, "no overlay")
         real(source, place, kind, *more)
 
-    monkeypatch.setattr(isolate, "_mount", refuse)
-    assert one_thread(isolate.obstacle) == ""
+    monkeypatch.setattr(namespaces, "_mount", refuse)
+    assert one_thread(namespaces.obstacle) == ""
 
 
 def test_why_there_is_no_isolation_is_told(monkeypatch):
     def refuse(*_):
         raise PermissionError(1, "the system does not let us")
 
-    monkeypatch.setattr(isolate, "_furnish", refuse)
-    assert one_thread(isolate.obstacle) == "isolation: the system does not let us"
-    monkeypatch.setattr(isolate.prctl, "fork_into", refuse)
-    assert isolate.obstacle() == "isolation: the system does not let us"
+    monkeypatch.setattr(namespaces, "_furnish", refuse)
+    assert one_thread(namespaces.obstacle) == "isolation: the system does not let us"
+    monkeypatch.setattr(namespaces.prctl, "fork_into", refuse)
+    assert namespaces.obstacle() == "isolation: the system does not let us"
     with pytest.raises(Unable, match="does not let us"):
-        isolate.start(isolate.Room(Path(), 1, 1), lambda: None)
+        namespaces.start(namespaces.Room(Path(), 1, 1), lambda: None)
 
 
 def test_process_1_ends_a_run_that_nobody_has_ended(tmp_path):
     def told():
-        room = isolate.Room(tmp_path, isolate.SMALL, isolate.SMALL, until=time.monotonic() + 0.2)
-        run = isolate.start(room, lambda: time.sleep(60))
+        room = namespaces.Room(tmp_path, namespaces.SMALL, namespaces.SMALL, until=time.monotonic() + 0.2)
+        run = namespaces.start(room, lambda: time.sleep(60))
         ready = select.select([run.link], [], [], 30)[0]
         return f"{len(ready)} {run.ended()} {os.waitpid(run.init, 0)[1] >> 8}"
 
@@ -308,8 +308,8 @@ def test_process_1_ends_a_run_that_nobody_has_ended(tmp_path):
 
 @pytest.mark.parametrize(("name", "value"), [("sys.platform", "darwin"), ("platform.machine", lambda: "vax")])
 def test_a_system_without_namespaces_is_unable(monkeypatch, name, value):
-    monkeypatch.setattr(f"harness.isolate.{name}", value)
-    assert isolate.obstacle().startswith("isolation: no namespaces are known of ")
+    monkeypatch.setattr(f"harness.sandbox.backends.namespaces.{name}", value)
+    assert namespaces.obstacle().startswith("isolation: no namespaces are known of ")
 
 
 def one_thread(ask):
@@ -337,8 +337,8 @@ def test_a_run_cannot_make_process_1_end_before_its_time(tmp_path):
         os._exit(7)
 
     def told():
-        room = isolate.Room(tmp_path, isolate.SMALL, isolate.SMALL, until=time.monotonic() + 60)
-        run = isolate.start(room, ring)
+        room = namespaces.Room(tmp_path, namespaces.SMALL, namespaces.SMALL, until=time.monotonic() + 60)
+        run = namespaces.start(room, ring)
         select.select([run.link], [], [], 30)
         return str(run.ended())
 
@@ -351,8 +351,8 @@ def test_a_trial_leaves_no_folder_even_if_it_is_killed(monkeypatch, tmp_path):
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr(isolate, "start", kill)
-    assert one_thread(isolate.obstacle) == ""
+    monkeypatch.setattr(namespaces, "start", kill)
+    assert one_thread(namespaces.obstacle) == ""
     assert not any(tmp_path.iterdir())
 
 
@@ -361,6 +361,6 @@ def test_sockets_are_known_whatever_their_names_hold():
     with socket.socket(socket.AF_UNIX) as named:
         try:
             named.bind(path)
-            assert path in isolate._named_sockets()
+            assert path in namespaces._named_sockets()
         finally:
             os.unlink(path)

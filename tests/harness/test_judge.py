@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import judge as judging
-from harness.discover import SolverInfo
-from harness.judge import LONGEST, judge, sentence, undercuts
-from harness.limits import Limits, Outcome
-from harness.protocol import KINDS
-from harness.run import Job, Problem
-from harness.store import Record, Store
+from harness.campaign.discover import SolverInfo
+from harness.campaign.runs import Job, Problem
+from harness.results import judgement as judging
+from harness.results.database import Record, Store
+from harness.results.judgement import LONGEST, judge, sentence, undercuts
+from harness.sandbox.contract import Limits, Outcome
+from harness.sandbox.protocol import KINDS
 from instances.jsonfile import write_json
 from tests.harness.conftest import CHAIN
 

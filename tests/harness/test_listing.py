@@ -13,9 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import isolate, listing
+from harness.campaign import import_check
+from harness.sandbox.backends import namespaces
 
-OBSTACLE = isolate.why_not()
+OBSTACLE = namespaces.why_not()
 ISOLATED = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 #: The program, with limits that are soon reached; it cannot isolate if there is a third argument.
 PROGRAM = """
@@ -56,7 +57,7 @@ def test_an_import_finds_its_limits(tmp_path, more):
     said = f"[resource.getrlimit(getattr(resource, name))[1] for name in {names}]"
     status, [answer] = listed(tmp_path, "", said, *more)
     assert status == 0
-    assert answer["solvers"][0]["source"] == str([256 << 20, listing.CPU_S, 0, listing.SPACE])
+    assert answer["solvers"][0]["source"] == str([256 << 20, import_check.CPU_S, 0, import_check.SPACE])
 
 
 @ISOLATED
@@ -69,7 +70,7 @@ def test_an_import_finds_its_limits(tmp_path, more):
     ids=["memory", "processes"],
 )
 def test_what_all_processes_of_an_import_use_is_limited(tmp_path, body):
-    assert listed(tmp_path, f"{body}\ntime.sleep(60)", "0") == (listing.FULL, [])
+    assert listed(tmp_path, f"{body}\ntime.sleep(60)", "0") == (import_check.FULL, [])
 
 
 def test_where_it_cannot_be_isolated_it_is_imported_all_the_same(tmp_path):
@@ -125,6 +126,14 @@ def test_a_signal_ends_it_and_its_folder(tmp_path):
 
 
 def test_it_does_not_begin_for_who_has_gone(tmp_path):
-    command = [sys.executable, "-P", "-m", "harness.listing", str(tmp_path / "f.py"), str(tmp_path / "scratch"), "1"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "harness.campaign.import_check",
+        str(tmp_path / "f.py"),
+        str(tmp_path / "scratch"),
+        "1",
+    ]
     assert subprocess.run(command, timeout=20).returncode == 1
     assert not (tmp_path / "scratch").exists()

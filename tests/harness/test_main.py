@@ -10,7 +10,7 @@ import sys, harness.__main__ as entry
 
 class Interrupt:
     def find_spec(self, name, *_):
-        if name == "harness.cli":
+        if name == "shardmark.cli.arguments":
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Interrupt())

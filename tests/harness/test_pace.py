@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.limits import Limits
-from harness.pace import Pace
-from harness.run import Job
+from harness.campaign.eta import Pace
+from harness.campaign.runs import Job
+from harness.sandbox.contract import Limits
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from commands import refused
 
-from harness.cli import main
 from instances import catalog
 from instances.jsonfile import read_json, write_json
+from shardmark.cli.arguments import main
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 

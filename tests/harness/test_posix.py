@@ -15,14 +15,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import isolate
-from harness.limits import Limits, Order, Outcome
-from harness.posix import Isolated, Program
-from harness.warden import Warden
+from harness.sandbox.backends import namespaces
+from harness.sandbox.backends.fork_backend import Isolated, Program
+from harness.sandbox.contract import Limits, Order, Outcome
+from harness.sandbox.supervisor import Warden
 from instances.jsonfile import sha256
 from tests.harness.conftest import given_time
 
-OBSTACLE = isolate.why_not()
+OBSTACLE = namespaces.why_not()
 ISOLATION = [
     pytest.param("auto", marks=pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE), id="isolated"),
     pytest.param("none", id="not isolated"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.protocol import HEADER, KINDS, Frames, Message, ProtocolError, decode, encode
+from harness.sandbox.protocol import HEADER, KINDS, Frames, Message, ProtocolError, decode, encode
 
 
 @given(st.lists(st.lists(st.integers(-(10**30), 10**30), max_size=5), max_size=6), st.integers(1, 50))

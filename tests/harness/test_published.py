@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from harness import published
+from harness.results import published
 from instances import catalog
 
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from harness.discover import discover
-from harness.report import HERE, PAPER, Report, Split, Table
-from harness.reproduce import Cell, Run, _placement, placement_granularity, reproductions
-from harness.reproduce._placement import proof
-from harness.reproduce._placement_ideals import count_ideals
-from harness.show import report as on_screen
+from harness.campaign.discover import discover
 from harness.verify import verify
 from instances import InputError, catalog, load
 from instances.jsonfile import read_json
-from leaderboard.reproduction import render
+from leaderboard.report import HERE, PAPER, Report, Split, Table
+from leaderboard.reproduction_page import render
+from leaderboard.reproductions import Cell, Run, reproductions
+from leaderboard.reproductions.placement import placement_granularity, shared
+from leaderboard.reproductions.placement.ideals import count_ideals
+from leaderboard.reproductions.placement.shared import proof
+from shardmark.cli.text import report as on_screen
 from tests.harness.test_reproduce import carried_out, shardmark
 
 THROUGHPUT, LATENCY, GRANULARITY, SPLITS = (
@@ -84,7 +85,7 @@ def fine(cell: Cell) -> tuple[float | None, float | None]:
 
 
 def test_figures_agree_with_the_catalog_and_with_each_other() -> None:
-    figures = _placement.figures()
+    figures = shared.figures()
     assert [len(figures[part]) for part in ("throughput", "layers", "latency")] == [16, 8, 8]
     for part, suite, exact in (("throughput", "placement-contiguous", "dp"), ("latency", "placement-latency", "ip")):
         names = [entry.id for entry in catalog.suite(suite) if not entry.id.endswith("-free")]
@@ -113,7 +114,7 @@ def test_ideals_of_graphs_by_hand() -> None:
 
 def test_ideals_are_as_many_as_printed(mirror: Path) -> None:
     counted = 0
-    for name, known in _placement.figures()["throughput"].items():
+    for name, known in shared.figures()["throughput"].items():
         path = AT_HAND(catalog.find(name), mirror)
         if path is not None:
             assert count_ideals(load(path, "placement")) == known["ideals"], name
@@ -276,14 +277,14 @@ def test_the_experts_latency_of_bert_24_is_that_of_six_accelerators(
 ) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)
     monkeypatch.setenv("SHARDMARK_MIRROR", str(mirror))
-    entry, split = catalog.find("bert-24-layers-latency"), _placement.split_of_expert("bert-24-layers-inference")
+    entry, split = catalog.find("bert-24-layers-latency"), shared.split_of_expert("bert-24-layers-inference")
     path = catalog.at_hand(entry)
     if path is None or split is None:
         pytest.skip("BERT-24 is not in the mirror")
     instance = load(path, "placement", **entry.options)
     assert not verify(instance, read_json(split)).feasible
     cost = verify(replace(instance, accelerators=6), read_json(split)).cost
-    assert cost == pytest.approx(float(_placement.figures()["latency"][entry.id]["cost"]["expert"]), abs=0.005)
+    assert cost == pytest.approx(float(shared.figures()["latency"][entry.id]["cost"]["expert"]), abs=0.005)
 
 
 # ---------------------------------------------------------------- from end to end

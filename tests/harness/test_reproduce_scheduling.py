@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from harness import cli
-from harness.report import HERE, PAPER, Bars, Report, Table
-from harness.reproduce import Cell, Run, scheduling
-from harness.show import report as on_screen
 from instances import InputError, load
+from leaderboard.report import HERE, PAPER, Bars, Report, Table
+from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions.scheduling import scheduling
+from shardmark.cli import arguments
+from shardmark.cli.text import report as on_screen
 
 NETWORK = "convolutional-training"
 SMALL = replace(scheduling.DEFAULTS, runs=2, seed=3, networks=(NETWORK,), bounds=("load",))
@@ -200,7 +201,7 @@ def test_some_pairs_run_under_the_referee(tmp_path: Path, monkeypatch: pytest.Mo
     command = ["reproduce", "scheduling", "--networks", NETWORK, "--runs", "1", "--solvers", "heft-pct", "--json"]
     command += ["--bounds", "load", "--timeout", "30", "--results", str(tmp_path / "results")]
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-        status = cli.main([*command, "--output", str(tmp_path / "site")])
+        status = arguments.main([*command, "--output", str(tmp_path / "site")])
     assert status == 0, err.getvalue()
     found = json.loads(out.getvalue())
     rows = {row["partitioner"]: row for row in found["sections"][2]["tables"][0]["rows"]}

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from harness.limits import Limits
-from harness.run import Job, Problem, perform
-from harness.warden import Warden
+from harness.campaign.runs import Job, Problem, perform
+from harness.sandbox.contract import Limits
+from harness.sandbox.supervisor import Warden
 from instances.jsonfile import write_json
 from tests.harness.conftest import CHAIN, given_time
 

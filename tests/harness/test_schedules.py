@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from schedules import draw_devices, draw_instance, draw_order
 
-from harness.report import Link
-from harness.schedules import critical_chain, drawing
 from harness.verify import has_times, times, verify
 from instances.scheduling import Instance, parse
+from leaderboard.drawings.schedule_layout import critical_chain, drawing
+from leaderboard.report import Link
 
 
 def draw_solution(draw: random.Random, instance: Instance) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from harness.score import Tables, export_table, run_table, shown_table, tables, write_csv, write_parquet
-from harness.store import Bound, Incumbent, Record, Store
+from harness.results.database import Bound, Incumbent, Record, Store
+from harness.results.ranking import Tables, export_table, run_table, shown_table, tables, write_csv, write_parquet
 from instances import InputError, catalog
 
 HOST = {"cpu": "Example 3000", "cores": 4, "memory_mib": 8192}

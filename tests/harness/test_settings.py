@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
-from harness.discover import SolverInfo, declared_in
-from harness.limits import Limits
-from harness.run import Job, perform
-from harness.settings import by_name, with_settings
+from harness.campaign.discover import SolverInfo, declared_in
+from harness.campaign.runs import Job, perform
+from harness.campaign.settings import by_name, with_settings
+from harness.sandbox.contract import Limits
 from instances import InputError
+from shardmark.cli.arguments import main
 
 SOLVERS = Path(__file__).with_name("campaign_solvers.py")
 PLAIN = SolverInfo("s", "pipeline", "solver", "s.py", "0", params={"a": 1, "b": 2.0, "c": True, "d": "x", "e": None})
@@ -102,7 +102,7 @@ def test_a_text_can_stand_in_a_file(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
 def test_long_settings_come_in_pieces_that_systems_take():
-    from harness.cgroup import worker_command
+    from harness.sandbox.backends.benchexec_backend import worker_command
 
     job = {"settings": {"split": "[0, \u00e4]" * 40_000}}
     command = worker_command(job)

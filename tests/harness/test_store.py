@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import schema
-from harness.schema import MIGRATIONS, VERSION
-from harness.score import run_table, tables
-from harness.store import FILE_NAME, Bound, Incumbent, Record, Store
+from harness.results import schema
+from harness.results.database import FILE_NAME, Bound, Incumbent, Record, Store
+from harness.results.ranking import run_table, tables
+from harness.results.schema import MIGRATIONS, VERSION
 from instances import InputError
 from leaderboard.build import build
 
@@ -142,7 +142,7 @@ def test_a_database_that_another_process_holds_is_waited_for(store, tmp_path, mo
         assert store.finished() == {"r1": "ok"}
         assert said == [f"{tmp_path}/results.sqlite: waiting for another process that holds it (database is locked)"]
         other.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr("harness.store.PATIENCE_S", 0.0)
+        monkeypatch.setattr("harness.results.database.PATIENCE_S", 0.0)
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             store.add_run(1, a_run(status="timeout"))
     assert store.finished() == {"r1": "ok"}
@@ -213,7 +213,7 @@ def test_machines_and_the_end_of_a_campaign_are_kept(store):
 
 KILLED = """
 import dataclasses, os, signal, sys
-from harness.store import Record, Store
+from harness.results.database import Record, Store
 from tests.harness.test_store import a_run
 store = Store.open(sys.argv[1], create=True)
 store.add_campaign("now", [], "0", {})

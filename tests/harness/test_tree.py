@@ -13,8 +13,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.memory import peak_bytes, resident_bytes
-from harness.tree import File, Holdings, PortableMeter, Proc, ProcMeter, State, Tree, filled, flatten, written
+from harness.sandbox.backends.process_tree import (
+    File,
+    Holdings,
+    PortableMeter,
+    Proc,
+    ProcMeter,
+    State,
+    Tree,
+    filled,
+    flatten,
+    written,
+)
+from harness.sandbox.memory import peak_bytes, resident_bytes
 
 MIB = 1 << 20
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs the proc file system of Linux")
@@ -156,7 +167,7 @@ def is_left_in_late(proc, files, size):
 
 @linux
 def test_a_look_at_many_open_files_is_continued_by_the_next(proc, monkeypatch):
-    monkeypatch.setattr("harness.tree.LOOK_S", -1.0)
+    monkeypatch.setattr("harness.sandbox.backends.process_tree.LOOK_S", -1.0)
     files = [os.memfd_create(str(size)) for size in range(1, 4)]
     for size, file in enumerate(files, 1):
         os.write(file, b"x" * (size * MIB))
@@ -197,7 +208,7 @@ sys.stdin.read()
 
 @linux
 def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, sharing, monkeypatch):
-    monkeypatch.setattr("harness.tree.EXACT_S", -1.0)
+    monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", -1.0)
     meter = ProcMeter(proc, lambda: iter(sharing))
     sums = [meter.read(10.0 * MIB, 100).memory for _ in range(8)]
     assert sums[0] < 50 * MIB  # of one process
@@ -206,7 +217,7 @@ def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, sharing
 
 @linux
 def test_shared_memory_counts_once(monkeypatch, proc, sharing):
-    monkeypatch.setattr("harness.tree.EXACT_S", 60.0)  # the sum is tried here, not its haste
+    monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", 60.0)  # the sum is tried here, not its haste
     meter = ProcMeter(proc, lambda: iter(sharing))
     used = meter.read(10.0 * MIB, 100)
     assert used.processes == 4
@@ -353,7 +364,7 @@ def test_processes_that_are_forked_during_a_look_do_not_multiply_what_all_share(
 
 
 def test_processes_that_there_is_no_time_to_look_at_are_not_held_against_a_run(monkeypatch):
-    monkeypatch.setattr("harness.tree.EXACT_S", -1.0)  # one look each time
+    monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", -1.0)  # one look each time
     meter = ProcMeter(Sharing(list(range(100)), lambda: None), lambda: iter(range(100)))
     sums = [meter.read(1000.0 * MIB, 1000).memory for _ in range(120)]
     assert max(sums) <= 1000 * MIB

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import warden as module
-from harness.limits import Cancelled, Limits
-from harness.warden import Warden
+from harness.sandbox import supervisor as module
+from harness.sandbox.contract import Cancelled, Limits
+from harness.sandbox.supervisor import Warden
 from tests.harness.test_posix import ISOLATION, order_of
 
 SLEEPS = "run.report([0, 0])\nif os.fork() == 0: os.setsid()\ntime.sleep(600)"
@@ -139,8 +139,8 @@ def test_a_run_that_is_not_isolated_and_turns_on_its_warden_is_lost(tmp_path, im
 
 REFEREE = """
 import sys
-from harness.limits import Limits, Order
-from harness.warden import Warden
+from harness.sandbox.contract import Limits, Order
+from harness.sandbox.supervisor import Warden
 import json
 fields = json.loads(sys.argv[2])
 order = Order(**{**fields, "limits": Limits(**fields["limits"]), "cpus": (), "command": ()})
@@ -211,7 +211,7 @@ def instead(monkeypatch):
         waiting = [[sys.executable, "-I", "-S", "-c", *program] for program in programs]
 
         def start(command, **more):
-            if "harness.warden" in command:
+            if "harness.sandbox.supervisor" in command:
                 command = [*waiting.pop(0), command[-1]] if waiting else command
                 started.append(popen(command, **more))
                 return started[-1]

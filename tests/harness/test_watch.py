@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.limits import Cancelled, Limits, Usage
-from harness.protocol import encode
-from harness.watch import KEPT, LATE_S, LONGEST_S, Pipes, Watch
+from harness.sandbox.contract import Cancelled, Limits, Usage
+from harness.sandbox.monitor import KEPT, LATE_S, LONGEST_S, Pipes, Watch
+from harness.sandbox.protocol import encode
 
 LIMITS = Limits(timeout_s=5.0, memory_mib=100.0, processes=10, output_mib=1.0)
 MIB = 1 << 20
@@ -208,7 +208,7 @@ def test_of_what_is_printed_the_end_is_kept(watch, pipes):
 
 def test_looks_become_rare_and_near_the_limit_frequent(pipes, control, monkeypatch):
     now = 100.0
-    monkeypatch.setattr("harness.watch.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("harness.sandbox.monitor.time", SimpleNamespace(monotonic=lambda: now))
     limits, number = Limits(60.0, 10_000.0), control[1].fileno()
 
     def pause(one, used=None, cost_s=0.0):

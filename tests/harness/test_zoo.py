@@ -20,16 +20,16 @@ from pathlib import Path
 
 import pytest
 
-from harness import warden as wardens
-from harness.backends import choose
-from harness.cpus import usable_cpus
-from harness.discover import SolverInfo
-from harness.isolate import why_not
-from harness.limits import Limits
-from harness.run import Job, Problem, keep, perform
-from harness.score import tables
-from harness.store import FILE_NAME, Record, Store
-from harness.warden import Warden
+from harness.campaign.cpus import usable_cpus
+from harness.campaign.discover import SolverInfo
+from harness.campaign.runs import Job, Problem, keep, perform
+from harness.results.database import FILE_NAME, Record, Store
+from harness.results.ranking import tables
+from harness.sandbox import supervisor as wardens
+from harness.sandbox.backends.choice import choose
+from harness.sandbox.backends.namespaces import why_not
+from harness.sandbox.contract import Limits
+from harness.sandbox.supervisor import Warden
 from instances import InputError
 from instances.jsonfile import write_json
 from tests.harness.conftest import CHAIN, given_time

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.score import Tables, tables
-from harness.store import Bound, Incumbent, Record, Store, decimal
+from harness.results.database import Bound, Incumbent, Record, Store, decimal
+from harness.results.ranking import Tables, tables
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 HOST = {

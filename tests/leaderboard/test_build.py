@@ -16,12 +16,12 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from harness.report import Device, Link, Schedule, Split
-from harness.score import InputError, Tables, tables
-from harness.store import Store
+from harness.results.database import Store
+from harness.results.ranking import InputError, Tables, tables
 from leaderboard import build as building
 from leaderboard.build import build
 from leaderboard.pages import Site, _colours, environment
+from leaderboard.report import Device, Link, Schedule, Split
 from leaderboard.text import page_of
 from tests.leaderboard.conftest import HOST, Filler
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.score import tables
-from harness.store import Bound, Incumbent, Store
+from harness.results.database import Bound, Incumbent, Store
+from harness.results.ranking import tables
 from leaderboard.build import build
 from leaderboard.text import page_of, times
 from tests.leaderboard.conftest import HOST, Filler

@@ -11,7 +11,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from harness.report import (
+from harness.results.ranking import InputError, Tables
+from leaderboard import charts
+from leaderboard.build import HEADER, build
+from leaderboard.report import (
     HERE,
     PAPER,
     Axis,
@@ -27,10 +30,7 @@ from harness.report import (
     Strips,
     Table,
 )
-from harness.score import InputError, Tables
-from leaderboard import charts
-from leaderboard.build import HEADER, build
-from leaderboard.reproduction import grid, write
+from leaderboard.reproduction_page import grid, write
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 STAGES = Axis("stages", logarithmic=True, at=(2, 8, 64))

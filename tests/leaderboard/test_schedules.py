@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.report import Device, Link, Schedule
-from leaderboard.schedules import MOST_HOPS, MOST_NAMED, MOST_ROWS, draw, most_telling, rows, together
+from leaderboard.drawings.schedule_svg import MOST_HOPS, MOST_NAMED, MOST_ROWS, draw, most_telling, rows, together
+from leaderboard.report import Device, Link, Schedule
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 SMALL = Schedule(

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 from markupsafe import Markup
 
-from harness.report import MOST_NODES, Device, Split
-from leaderboard.splits import draw, held, layers, placed
+from leaderboard.drawings.split_svg import draw, held, layers, placed
+from leaderboard.report import MOST_NODES, Device, Split
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 ACCELERATORS = [Device(f"accelerator {i}", f"load {i}.5") for i in range(8)]

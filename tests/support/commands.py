@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.cli import main
+from shardmark.cli.arguments import main
 
 
 def refused(capsys, *arguments):

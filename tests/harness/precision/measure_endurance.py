@@ -18,7 +18,7 @@ import psutil
 from marked import Marked, ended
 from tracked import benchmarks
 
-from harness.cpus import usable_cpus
+from harness.campaign.cpus import usable_cpus
 from instances.jsonfile import write_json
 
 RUNS, INSTANCES, EVERY = 10_000, 10, 1_000

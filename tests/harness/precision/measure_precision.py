@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from tracked import benchmarks
 
-from harness.limits import Limits, Outcome
+from harness.sandbox.contract import Limits, Outcome
 
 STRAINS = Path(__file__).with_name("strains.py")
 RUNS = 51  # of every kind in all

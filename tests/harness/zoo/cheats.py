@@ -12,7 +12,7 @@ import numpy as np
 
 import harness.verify
 import harness.verify.pipeline
-from harness import worker
+from harness.sandbox import worker
 from solvers.registry import solver
 
 
@@ -24,7 +24,7 @@ def patches_the_verifier(instance, run):
     harness.verify.Verdict = lambda *_: yes
     builtins.max = builtins.abs = lambda *_: 0
     np.unique = np.add.at = lambda *_, **__: 0
-    sys.modules["harness.judge"] = sys.modules["harness.compare"] = None
+    sys.modules["harness.results.judgement"] = sys.modules["harness.results.claims"] = None
     run.report([0, 1, 0, 1])
 
 

@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from harness.cli import main
 from instances import load, track_module
 from instances.importers import Option, importers
+from shardmark.cli.arguments import main
 
 GRAPH = 'node { name: "a" output_info { size: 3 } compute_cost: 2 }\nnode { name: "b" id: 1 input_info { } }\n'
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli import main
 from harness.verify import verify
 from instances import InputError, load
 from instances.importers import graph_def
 from instances.importers._device_specs import Devices, spec
 from instances.scheduling import Instance
+from shardmark.cli.arguments import main
 
 OPTIONS: dict[str, Any] = {name: option.default for name, option in graph_def.OPTIONS.items()}
 CPU, GPU = "/job:worker/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:{}/device:GPU:{}"

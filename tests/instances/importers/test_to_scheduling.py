@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli import main
 from harness.verify import verify
 from instances import InputError, catalog, load, save, scheduling
 from instances.generate import families
 from instances.importers import to_scheduling
 from instances.scheduling import Instance
+from shardmark.cli.arguments import main
 
 PIPELINE = {
     "format": "shardmark/pipeline/1",

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 import instances
-from harness.discover import SolverInfo
-from harness.limits import Limits
-from harness.run import Job, Problem, perform
+from harness.campaign.discover import SolverInfo
+from harness.campaign.runs import Job, Problem, perform
+from harness.sandbox.contract import Limits
+from harness.sandbox.supervisor import Warden
 from harness.verify import verify
-from harness.warden import Warden
 from instances.generate import families
 from instances.pipeline import Instance, parse
 from solvers import native

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from solvers.intraop._attempt import reserve
+from solvers.intraop.search.attempt import reserve
 from solvers.registry import LocalRun
 
 

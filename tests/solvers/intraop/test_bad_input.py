@@ -9,9 +9,9 @@ import pytest
 
 from harness.verify import verify
 from solvers import registry
-from solvers.intraop import _reduce
-from solvers.intraop._contradiction import contradiction
-from solvers.intraop._memory import Timeline
+from solvers.intraop.network import reduction
+from solvers.intraop.network.infeasibility import contradiction
+from solvers.intraop.network.memory import Timeline
 from solvers.registry import Declined, LocalRun
 
 IMPOSSIBLE = 10**18
@@ -118,7 +118,7 @@ def test_nothing_is_prepared_when_time_is_up(tiny, monkeypatch, name):
     def fail(*_):
         raise AssertionError("reduced after the deadline")
 
-    monkeypatch.setattr(_reduce, "_Support", fail)
+    monkeypatch.setattr(reduction, "_Support", fail)
     nodes = [(0, 1, [1, 2], [2, 1])] * 4
     instance = tiny.make(nodes, [((v, v + 1), [0, 3, 3, IMPOSSIBLE]) for v in range(3)])
     trial, reason = run(name, instance, seconds=0.0)
@@ -127,7 +127,7 @@ def test_nothing_is_prepared_when_time_is_up(tiny, monkeypatch, name):
 
 
 def test_the_edge_is_looked_for_by_propagation_alone(tiny, monkeypatch):
-    monkeypatch.setattr(_reduce, "construct", None)
+    monkeypatch.setattr(reduction, "construct", None)
     nodes = [(0, 1, [9 * 10**16, 5], [0, 0]), *[(0, 1, [1, 2], [0, 0])] * 100]
     edges = [((0, 1 + v), [1, 2, 3, 4]) for v in range(100)]
     edges += [((0, 1), [0, IMPOSSIBLE, IMPOSSIBLE, 0]), ((0, 1), [IMPOSSIBLE, 0, 0, IMPOSSIBLE])]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop._blocks import Blocks
 from solvers.intraop._kernels import Effort
-from solvers.intraop._memory import Timeline
-from solvers.intraop._problem import Problem
-from solvers.intraop._reduce import prepare
+from solvers.intraop.cfn.neighbourhoods import Blocks
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.network.reduction import prepare
 
 EFFORT = Effort(50, 1e4, 1e5)
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)

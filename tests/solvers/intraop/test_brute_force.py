@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from solvers import registry
-from solvers.intraop import _native
+from solvers.intraop.cfn import portfolio
 from solvers.registry import Declined, LocalRun
 
 IMPOSSIBLE = 10**18
@@ -81,7 +81,7 @@ def check_end(trial, reason, values, best):
 @pytest.mark.parametrize(("name", "first", "count"), list(blocks()))
 def test_claims_agree_with_a_brute_force(tiny, name, first, count, monkeypatch):
     if first % (2 * INSTANCES_AT_ONCE):  # what is small comes to the integer program at once
-        monkeypatch.setattr(_native, "SMALL", 0)
+        monkeypatch.setattr(portfolio, "SMALL", 0)
     usual = 0
     for seed in range(first, first + count):
         rng = np.random.default_rng([seed, *name.encode()])

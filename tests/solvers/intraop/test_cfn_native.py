@@ -9,7 +9,7 @@ import pytest
 
 from harness.verify import verify
 from instances import load
-from solvers.intraop import _native
+from solvers.intraop.cfn import portfolio
 from solvers.intraop.cfn_native import cfn_native
 from solvers.registry import Declined, LocalRun
 
@@ -130,8 +130,8 @@ def test_too_much_memory_beyond_64_bits_is_named(tiny):
 
 
 def test_what_is_too_large_for_a_program_is_searched(tiny, monkeypatch):
-    monkeypatch.setattr(_native, "LARGEST_PROGRAM", 0)
-    monkeypatch.setattr(_native, "SMALL", 0)
+    monkeypatch.setattr(portfolio, "LARGEST_PROGRAM", 0)
+    monkeypatch.setattr(portfolio, "SMALL", 0)
     rng = np.random.default_rng(7)
     for _ in range(6):
         instance = tiny.larger(rng)
@@ -144,8 +144,8 @@ def test_what_is_too_large_for_a_program_is_searched(tiny, monkeypatch):
 
 @pytest.mark.parametrize("largest", [0, 10**6])
 def test_a_run_ends_soon_after_its_time(tiny, monkeypatch, largest):
-    monkeypatch.setattr(_native, "LARGEST_PROGRAM", largest)
-    monkeypatch.setattr(_native, "SMALL", 0)
+    monkeypatch.setattr(portfolio, "LARGEST_PROGRAM", largest)
+    monkeypatch.setattr(portfolio, "SMALL", 0)
     rng = np.random.default_rng(0)
     rows = [(v, v + 20, rng.integers(0, 999, 8).tolist(), rng.integers(0, 99, 8).tolist()) for v in range(400)]
     pairs = [((v, v + skip), rng.integers(0, 999, 64).tolist()) for v in range(380) for skip in (1, 3, 11)]

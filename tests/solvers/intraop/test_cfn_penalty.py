@@ -11,12 +11,12 @@ import pytest
 from harness.verify import verify
 from instances import load
 from solvers import registry
-from solvers.intraop import _penalty
-from solvers.intraop._memory import Timeline
-from solvers.intraop._model import build
-from solvers.intraop._reduce import reduce
-from solvers.intraop._workers import TOLERATED, Workers
+from solvers.intraop.cfn import adaptive_penalty
 from solvers.intraop.cfn_penalty import cfn_penalty, cfn_penalty_global, cfn_penalty_nopost
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.model import build
+from solvers.intraop.network.reduction import reduce
+from solvers.intraop.programs.child_processes import TOLERATED, Workers
 from solvers.registry import Declined, LocalRun
 
 IMPOSSIBLE = 10**18
@@ -26,7 +26,7 @@ ALL = pytest.mark.parametrize("solver", [cfn_penalty, cfn_penalty_global, cfn_pe
 @pytest.fixture
 def brief(monkeypatch):
     """Runs that lose patience soon."""
-    monkeypatch.setattr(_penalty, "PATIENCE", 3)
+    monkeypatch.setattr(adaptive_penalty, "PATIENCE", 3)
 
 
 def run(instance, solver=cfn_penalty, *, seconds=60.0, slice_s=12.0, **limits):
@@ -105,7 +105,7 @@ def test_post_processing_only_improves(tiny):
     weight = np.full(instance.nodes, 100.0)
     costs = []
     for network in (None, every):
-        relaxation = _penalty._Relaxation(instance, timeline, reduce(every), network)
+        relaxation = adaptive_penalty._Relaxation(instance, timeline, reduce(every), network)
         end = time.monotonic() + 30
         with Workers() as workers:
             workers.launch(None, lambda: relaxation.minimise(relaxation.penalty(weight), 30.0, end, end), 30.0)  # noqa: B023
@@ -117,7 +117,7 @@ def test_post_processing_only_improves(tiny):
 
 
 def test_a_network_that_has_no_solution_in_its_slice_gets_more_time(tiny, monkeypatch):
-    monkeypatch.setattr(_penalty, "LONGER_AFTER_NOTHING", 0.6)
+    monkeypatch.setattr(adaptive_penalty, "LONGER_AFTER_NOTHING", 0.6)
     rng = np.random.default_rng(0)
     place = np.arange(900).reshape(30, 30)
     pairs = [*zip(place[:, :-1].ravel(), place[:, 1:].ravel(), strict=True)]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop._dominance import may_bind, simplify, spans
-from solvers.intraop._memory import Footprint, Timeline
-from solvers.intraop._reduce import prepare
+from solvers.intraop.network.dominance import may_bind, simplify, spans
+from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.reduction import prepare
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=300)

@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from solvers.intraop._dual import Dual
-from solvers.intraop._memory import Timeline
-from solvers.intraop._problem import Problem
+from solvers.intraop.cfn.lagrangian import Dual
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.reduced_problem import Problem
 
 IMPOSSIBLE = 10**18
 

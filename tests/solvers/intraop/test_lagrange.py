@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from solvers.intraop.lagrange import lagrange
+from solvers.intraop.bounds.lagrange import lagrange
 from solvers.registry import Declined, LocalRun
 
 IMPOSSIBLE = 10**18

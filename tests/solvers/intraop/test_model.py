@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop._memory import Footprint, Timeline
-from solvers.intraop._model import BLOCK, IMPOSSIBLE, build, exact_cost
-from solvers.intraop._ragged import offsets, spread, within
-from solvers.intraop._reduce import prepare, reduce
+from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.model import BLOCK, IMPOSSIBLE, build, exact_cost
+from solvers.intraop.network.ragged import offsets, spread, within
+from solvers.intraop.network.reduction import prepare, reduce
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=150)

@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from solvers.intraop._memory import Timeline
-from solvers.intraop._model import IMPOSSIBLE, build
-from solvers.intraop._network import Minimum, Network, Status
-from solvers.intraop._reduce import prepare
-from solvers.intraop._workers import Workers
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.model import IMPOSSIBLE, build
+from solvers.intraop.network.reduction import prepare
+from solvers.intraop.programs.child_processes import Workers
+from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
 
 
 def minimise(network, penalty, seconds=30.0, **options):

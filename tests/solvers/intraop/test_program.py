@@ -7,22 +7,22 @@ import time
 import numpy as np
 import pytest
 
-from solvers.intraop import lp as lp_module
-from solvers.intraop._exact import Program as Exact
-from solvers.intraop._memory import Timeline
-from solvers.intraop._model import build
-from solvers.intraop._problem import Problem
-from solvers.intraop._program import Program
-from solvers.intraop._program_dual import polished, price, proved
-from solvers.intraop._program_float import FloatProgram
-from solvers.intraop._program_memory import memory_of_all_steps, memory_of_steps
-from solvers.intraop._program_run import solve
+from solvers.intraop.bounds import lp as lp_module
+from solvers.intraop.bounds.lp import lp
+from solvers.intraop.bounds.toulbar2 import toulbar2
+from solvers.intraop.cfn.exact import Program as Exact
 from solvers.intraop.greedy import greedy
 from solvers.intraop.ilp_cpsat import ilp_cpsat
 from solvers.intraop.ilp_highs import ilp_highs
 from solvers.intraop.ilp_scip import ilp_scip
-from solvers.intraop.lp import lp
-from solvers.intraop.toulbar2 import toulbar2
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.model import build
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.programs.baseline import solve
+from solvers.intraop.programs.dual_bound import polished, price, proved
+from solvers.intraop.programs.floating_point import FloatProgram
+from solvers.intraop.programs.memory_rows import memory_of_all_steps, memory_of_steps
+from solvers.intraop.programs.model import Program
 from solvers.intraop.toulbar2_exact import toulbar2_exact
 from solvers.registry import LocalRun
 

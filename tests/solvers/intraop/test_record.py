@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.intraop._memory import Timeline
-from solvers.intraop._record import Record
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.search.incumbent import Record
 from solvers.registry import LocalRun
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.intraop._dominance import simplify
-from solvers.intraop._memory import Timeline
-from solvers.intraop._problem import Problem
-from solvers.intraop._reduce import prepare
-from solvers.intraop._room import fitting
+from solvers.intraop.network.dominance import simplify
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.memory_pruning import fitting
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.network.reduction import prepare
 
 
 def by_steps(problem):

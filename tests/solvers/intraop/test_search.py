@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop._construct import cheapest, construct, least_memory
-from solvers.intraop._memory import Footprint, Timeline
-from solvers.intraop._reduce import prepare
-from solvers.intraop._search import Search
+from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.reduction import prepare
+from solvers.intraop.search.assignment import Search
+from solvers.intraop.search.construction import cheapest, construct, least_memory
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=150)

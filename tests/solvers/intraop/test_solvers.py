@@ -11,12 +11,12 @@ import pytest
 
 from harness.verify import verify
 from instances import load
-from solvers.intraop import _greedy
+from solvers.intraop.bounds.relaxed import cfn_relaxed
+from solvers.intraop.bounds.simple import simple
 from solvers.intraop.cfn_penalty import cfn_penalty
 from solvers.intraop.greedy import greedy
 from solvers.intraop.random import random
-from solvers.intraop.relaxed import cfn_relaxed
-from solvers.intraop.simple import simple
+from solvers.intraop.search import greedy
 from solvers.registry import Declined, LocalRun
 
 SOLVERS = pytest.mark.parametrize("solver", [random, greedy, cfn_penalty])
@@ -142,7 +142,7 @@ def test_cfn_penalty_is_better_than_greedy_and_that_than_random(tiny):
 def test_prices_of_memory_help_greedy(tiny, monkeypatch):
     instance = tiny.layered(300, seed=1)
     with_prices = cost(instance, run(greedy, instance).solutions[-1])
-    monkeypatch.setattr(_greedy, "PRICES", ())
+    monkeypatch.setattr(greedy, "PRICES", ())
     assert with_prices < cost(instance, run(greedy, instance).solutions[-1])
 
 

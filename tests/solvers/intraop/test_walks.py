@@ -8,12 +8,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from solvers.intraop import _walks
-from solvers.intraop._blocks import Blocks
-from solvers.intraop._memory import Timeline
-from solvers.intraop._problem import Problem
-from solvers.intraop._reduce import prepare
-from solvers.intraop._walks import Walks
+from solvers.intraop.cfn import generations
+from solvers.intraop.cfn.generations import Walks
+from solvers.intraop.cfn.neighbourhoods import Blocks
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.network.reduction import prepare
 
 IMPOSSIBLE = 10**18
 
@@ -22,7 +22,7 @@ IMPOSSIBLE = 10**18
 def short_rounds(monkeypatch):
     """Rounds in proportion to tiny instances, fewer of them."""
     for name, amount in {"WORK": 5e3, "FIRST": 4, "CLEAN": 2, "AT_ONE": 2}.items():
-        monkeypatch.setattr(_walks, name, amount)
+        monkeypatch.setattr(generations, name, amount)
 
 
 def problem_of(instance):

@@ -13,8 +13,8 @@ import numpy as np
 import psutil
 import pytest
 
-from solvers.intraop import _workers
-from solvers.intraop._workers import TOLERATED, Workers
+from solvers.intraop.programs import child_processes
+from solvers.intraop.programs.child_processes import TOLERATED, Workers
 
 
 def collect(workers):
@@ -80,7 +80,7 @@ def test_a_child_that_is_asked_to_stop_before_it_begins_stops(monkeypatch):
         return process
 
     monkeypatch.setattr(os, "fork", fork)
-    monkeypatch.setattr(_workers, "GRACE", 600)  # it is not killed instead
+    monkeypatch.setattr(child_processes, "GRACE", 600)  # it is not killed instead
     with Workers() as workers:
         workers.launch("tag", lambda: time.sleep(600), 0)
         assert workers.collect(time.monotonic() + 10) == [("tag", None)]
@@ -107,7 +107,7 @@ def test_leaving_kills_what_still_runs():
 
 def test_a_child_dies_with_its_parent():
     program = (
-        "import os, time; from solvers.intraop._workers import Workers; workers = Workers()\n"
+        "import os, time; from solvers.intraop.programs.child_processes import Workers; workers = Workers()\n"
         "workers.launch(None, lambda: (os.write(2, b'%d\\n' % os.getpid()), time.sleep(600)), 600); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) as parent:

@@ -14,11 +14,11 @@ import pytest
 from harness.verify import verify
 from instances.pipeline import Instance
 from solvers.native import kahn
-from solvers.pipeline import _anneal as module
-from solvers.pipeline._genetic import evolve
 from solvers.pipeline._kernels import Annealing, PipelineCore
-from solvers.pipeline._search import Search
 from solvers.pipeline.annealing import annealing
+from solvers.pipeline.search import annealing as module
+from solvers.pipeline.search.genetic import evolve
+from solvers.pipeline.search.orders import Search
 from solvers.registry import LocalRun
 
 SHORT = Annealing(moves=20_000, seed=1, hot=0.05, cold=0.001, margin=0.1, squared=True)
@@ -156,7 +156,7 @@ def test_looks_at_the_clock_between_the_seeds_of_a_large_graph(
         return decode(search, rows, upper)
 
     monkeypatch.setattr(Search, "decode", counted)
-    monkeypatch.setattr("solvers.pipeline._search.BATCH", 120)
+    monkeypatch.setattr("solvers.pipeline.search.orders.BATCH", 120)
     pairs = LocalRun(seconds=60)
     annealing(instance, pairs)
     assert sizes == [1, *[2] * 7, 1]

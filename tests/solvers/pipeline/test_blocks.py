@@ -12,10 +12,10 @@ import pytest
 from harness.verify import verify
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.pipeline._blocks import Blocks, descendants
 from solvers.pipeline._kernels import SHARED, BlockCosts, Cheapest
-from solvers.pipeline.anchored import anchored
-from solvers.pipeline.reweighted import reweighted
+from solvers.pipeline.bounds.anchored import anchored
+from solvers.pipeline.bounds.reweighted import reweighted
+from solvers.pipeline.programs.blocks import Blocks, descendants
 from solvers.registry import LocalRun
 
 METHODS = (anchored, reweighted)

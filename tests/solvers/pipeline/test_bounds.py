@@ -14,18 +14,18 @@ import pytest
 from harness.verify import verify
 from instances.generate import families
 from instances.pipeline import Instance
-from solvers.pipeline._highs import Model
 from solvers.pipeline._kernels import PipelineCore
-from solvers.pipeline._mip import Bounds, Program, capped, search_first
-from solvers.pipeline._search import Search
-from solvers.pipeline.anchored import anchored
-from solvers.pipeline.bottleneck import bottleneck, bottleneck_no_cut_io, bottleneck_no_dag
-from solvers.pipeline.bottleneck_guess import bottleneck_guess
-from solvers.pipeline.exact import _shape as shape
-from solvers.pipeline.exact import _work_before as work_before
-from solvers.pipeline.exact import exact, exact_highs
-from solvers.pipeline.reweighted import reweighted
-from solvers.pipeline.simple import simple
+from solvers.pipeline.bounds.anchored import anchored
+from solvers.pipeline.bounds.bottleneck import bottleneck, bottleneck_no_cut_io, bottleneck_no_dag
+from solvers.pipeline.bounds.bottleneck_guess import bottleneck_guess
+from solvers.pipeline.bounds.exact import _shape as shape
+from solvers.pipeline.bounds.exact import _work_before as work_before
+from solvers.pipeline.bounds.exact import exact, exact_highs
+from solvers.pipeline.bounds.reweighted import reweighted
+from solvers.pipeline.bounds.simple import simple
+from solvers.pipeline.programs.highs import Model
+from solvers.pipeline.programs.mip import Bounds, Program, capped, search_first
+from solvers.pipeline.search.orders import Search
 from solvers.registry import LocalRun
 
 #: What a bound that is proved optimal may stay below the optimum: the tolerances that it gives way to.
@@ -84,7 +84,7 @@ def test_exact_counts_the_overflow_of_the_best_order(oracle: SimpleNamespace, me
 
 def test_without_an_order_the_exact_bound_is_a_bound(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs that are too large for an execution order in the program have only what is certain in it."""
-    monkeypatch.setattr("solvers.pipeline._mip.MOST_ORDER_ROWS", 0)
+    monkeypatch.setattr("solvers.pipeline.programs.mip.MOST_ORDER_ROWS", 0)
     rng = np.random.default_rng(28)
     for _ in range(8):
         instance = oracle.draw(rng, int(rng.integers(1, 7)), int(rng.integers(1, 3)), limited=True)
@@ -227,7 +227,7 @@ def test_the_work_before_a_node_is_counted_as_far_as_time_and_memory_allow(
     oracle: SimpleNamespace, forwards: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks of two nodes make no difference; a clock that runs out within a chunk leaves the rest of it out."""
-    monkeypatch.setattr("solvers.pipeline.exact.CLOCK", 1)
+    monkeypatch.setattr("solvers.pipeline.bounds.exact.CLOCK", 1)
     instance = oracle.make([(v, v + 1) for v in range(9)], [1.0] * 10, [0] * 10, [0] * 10, 3)
     run = LocalRun()
     whole = np.arange(1, 11) if forwards else np.arange(10, 0, -1)
@@ -257,7 +257,7 @@ def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, monkeypatch: pyte
     search_first(instance, known)
     cost = verify(instance, known.solutions[-1]).cost
     monkeypatch.setattr(
-        "solvers.pipeline._mip.anneal", lambda search, run, **_: search.offer(run.rng.random(instance.nodes))
+        "solvers.pipeline.programs.mip.anneal", lambda search, run, **_: search.offer(run.rng.random(instance.nodes))
     )
     for method, seconds in product((bottleneck, bottleneck_guess, *EXACT), (0.1, 0.4)):
         run = bound_by(method, instance, seconds=seconds)
@@ -311,7 +311,9 @@ def test_the_engine_improves_the_slicing_that_it_starts_from(
     oracle: SimpleNamespace, method: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = oracle.draw(np.random.default_rng(16), 20, 3, density=0.15)
-    monkeypatch.setattr("solvers.pipeline._mip.anneal", lambda search, run, **_: search.offer(np.zeros(instance.nodes)))
+    monkeypatch.setattr(
+        "solvers.pipeline.programs.mip.anneal", lambda search, run, **_: search.offer(np.zeros(instance.nodes))
+    )
     run = bound_by(method, instance)
     costs = [verify(instance, solution).cost for solution in run.solutions]
     assert len(costs) > 1

@@ -17,9 +17,9 @@ from instances.graph import Graph
 from instances.pipeline import Instance
 from solvers.native import kahn
 from solvers.pipeline._kernels import PipelineCore
-from solvers.pipeline._search import blocks
-from solvers.pipeline.bottleneck import bottleneck
-from solvers.pipeline.exact import exact
+from solvers.pipeline.bounds.bottleneck import bottleneck
+from solvers.pipeline.bounds.exact import exact
+from solvers.pipeline.search.orders import blocks
 from solvers.registry import LocalRun
 
 sizes = st.one_of(st.integers(0, 9).map(float), st.floats(0, 1e6))

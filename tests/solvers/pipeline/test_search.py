@@ -16,10 +16,10 @@ import pytest
 from harness.verify import verify
 from instances.pipeline import Instance
 from solvers import registry
-from solvers.pipeline import _genetic
-from solvers.pipeline._genetic import breed, evolve
 from solvers.pipeline._kernels import PipelineCore
-from solvers.pipeline._search import Search
+from solvers.pipeline.search import genetic
+from solvers.pipeline.search.genetic import breed, evolve
+from solvers.pipeline.search.orders import Search
 from solvers.registry import LocalRun, Solver
 
 FOLDER = Path(registry.__file__).parent / "pipeline"
@@ -133,7 +133,7 @@ def test_leaving_costs_above_the_elite_open_changes_nothing(
         return run.solutions
 
     short = evolved()
-    monkeypatch.setattr(_genetic, "_costs", lambda search, keys, *others: search.decode(keys, np.inf))
+    monkeypatch.setattr(genetic, "_costs", lambda search, keys, *others: search.decode(keys, np.inf))
     assert len(short) > 1
     assert evolved()[-1] == short[-1]
 
@@ -209,7 +209,7 @@ def test_degenerate_instances(name: str, nodes: int, stages: int, oracle: Simple
 @pytest.fixture
 def large(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Instance:
     """A graph that counts as large."""
-    monkeypatch.setattr("solvers.pipeline._search.BATCH", 100)
+    monkeypatch.setattr("solvers.pipeline.search.orders.BATCH", 100)
     drawn: Instance = oracle.draw(np.random.default_rng(11), 300, 4, density=0.02)
     return drawn
 

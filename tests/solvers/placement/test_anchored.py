@@ -18,11 +18,11 @@ from placements import draw_instance, judge, placements
 
 from instances import load
 from instances.placement import Instance, parse
-from solvers.placement import _anchored as anchored_module
-from solvers.placement._bounds import load_bound
-from solvers.placement._kernels import anchor
-from solvers.placement._spaces import spaces
-from solvers.placement.anchored import anchored
+from solvers.placement.bounds.anchored import anchored
+from solvers.placement.kernels.loads import anchor
+from solvers.placement.throughput import anchored as anchored_module
+from solvers.placement.throughput.moves import spaces
+from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import Declined, LocalRun
 
 MIRROR = os.environ.get("SHARDMARK_MIRROR")

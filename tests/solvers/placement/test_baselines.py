@@ -20,14 +20,14 @@ from placements import draw_instance, judge, placements
 from harness.verify import verify
 from instances import catalog, load
 from instances.placement import Instance, parse
-from solvers.placement._branchings import biconnected_components, contract_branchings
-from solvers.placement._parts import graph_of, slots
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy
+from solvers.placement.ideals.branchings import biconnected_components, contract_branchings
 from solvers.placement.max_load_dp import max_load_dp
 from solvers.placement.metis import metis
 from solvers.placement.pipedream import pipedream
 from solvers.placement.scotch import scotch, written
+from solvers.placement.throughput.partitions import graph_of, slots
 from solvers.registry import Declined, LocalRun
 
 MIRROR = os.environ.get("SHARDMARK_MIRROR")

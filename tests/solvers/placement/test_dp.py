@@ -19,10 +19,10 @@ from harness.verify.placement import verify
 from instances import InputError, load
 from instances.generate import families
 from instances.placement import Instance, parse
-from solvers.placement._contracted import _Items, contractions
-from solvers.placement._ideals import IdealProgram
-from solvers.placement._kernels_ideals import Ideals, IdealsCore
 from solvers.placement.dp import dp, dpl
+from solvers.placement.ideals.contraction import _Items, contractions
+from solvers.placement.ideals.dynamic_program import IdealProgram
+from solvers.placement.kernels.ideals import Ideals, IdealsCore
 from solvers.registry import Declined, LocalRun
 
 MIRROR = os.environ.get("SHARDMARK_MIRROR")
@@ -211,7 +211,7 @@ def test_more_devices_than_a_table_has_room_for_are_refused() -> None:
 def test_pieces_are_cut_where_a_table_of_all_has_no_room(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("solvers.placement._ideals.CHAINED", (100, 4))
+    monkeypatch.setattr("solvers.placement.ideals.dynamic_program.CHAINED", (100, 4))
     dpl(line(4000), run := LocalRun(memory=0.3))
     assert np.bincount(run.solutions[-1]).max() < 1050
     assert re.search(r"or for few devices, only: a table of \d,\d\d\d prefixes for 4", capsys.readouterr().err)

@@ -16,10 +16,10 @@ from placements import draw_instance, judge
 
 from harness.verify.placement import verify
 from instances.placement import Instance, parse
-from solvers.placement._contracted import contractions
-from solvers.placement._ideals import IdealProgram, Placement
-from solvers.placement._pieces import in_pieces
 from solvers.placement.dp import dp, dpl
+from solvers.placement.ideals.contraction import contractions
+from solvers.placement.ideals.dynamic_program import IdealProgram, Placement
+from solvers.placement.ideals.linear_extension import in_pieces
 from solvers.registry import Declined, LocalRun
 
 OVERLAPS = ("none", "half", "full")
@@ -200,7 +200,7 @@ def test_what_has_a_size_is_not_merged_where_replicas_synchronise() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"overlap": "full"}, {"allreduce": 5.0}, {"cluster": 2, "slowdown": 2.0}])
 def test_long_rows_are_first_cut_between_pieces(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solvers.placement._ideals.CHAINED", (20, 4))
+    monkeypatch.setattr("solvers.placement.ideals.dynamic_program.CHAINED", (20, 4))
     rng = np.random.default_rng(1)
     instance = row((rng.random(150) * 9).tolist(), 0, 4, **options)
     instance = replace(instance, transfer=rng.random(instance.nodes))

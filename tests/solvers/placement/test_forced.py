@@ -10,7 +10,7 @@ import pytest
 from placements import draw_instance, judge, placements
 
 from instances.placement import parse
-from solvers.placement._forced import forced_nodes, restricted
+from solvers.placement.throughput.forced import forced_nodes, restricted
 
 
 def chain(supported, **extra):

@@ -15,8 +15,8 @@ from placements import draw_instance, placements
 from harness.verify.placement import verify
 from instances import load
 from instances.placement import Instance, parse
-from solvers.placement import _latency_ideals as ideals_module
-from solvers.placement._latency_ideals import Schedules
+from solvers.placement.latency import ideals as ideals_module
+from solvers.placement.latency.ideals import Schedules
 from solvers.placement.latency_dp import chains, latency_dp
 from solvers.placement.latency_ip import ip
 from solvers.registry import Declined, LocalRun

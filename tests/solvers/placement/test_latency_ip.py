@@ -18,14 +18,14 @@ from placements import draw_instance, draw_solution
 from harness.verify.placement import verify
 from instances.errors import InputError
 from instances.placement import Instance, parse
-from solvers.placement._cpsat import search, whole_sizes
-from solvers.placement._ideals import fits
-from solvers.placement._latency_ip_program import LatencyProgram
-from solvers.placement._latency_ip_task import LatencyTask, schedule
-from solvers.placement.critical_path import critical_path
+from solvers.placement.bounds.critical_path import critical_path
+from solvers.placement.bounds.memory_path import memory_path
+from solvers.placement.ideals.dynamic_program import fits
+from solvers.placement.ip.engine_cpsat import search, whole_sizes
+from solvers.placement.latency.ip_program import LatencyProgram
+from solvers.placement.latency.ip_task import LatencyTask, schedule
 from solvers.placement.latency_dp import chains
 from solvers.placement.latency_ip import ip
-from solvers.placement.memory_path import memory_path
 from solvers.placement.throughput_ip import ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 

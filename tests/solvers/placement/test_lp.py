@@ -12,16 +12,16 @@ import pytest
 from brute_force import DRAWS, optimum, small
 
 from instances.placement import Instance, parse
-from solvers.placement import _ip_dual
-from solvers.placement._bounds import load_bound, node_bound
-from solvers.placement._ip_dual import proved
-from solvers.placement._ip_floats import FloatProgram
-from solvers.placement._ip_highs import relaxed
-from solvers.placement._ip_program import Program
-from solvers.placement._ip_shapes import programs
-from solvers.placement._ip_start import begin
-from solvers.placement._ip_task import Task
-from solvers.placement.lp import lp
+from solvers.placement.bounds.lp import lp
+from solvers.placement.ip import dual_bound
+from solvers.placement.ip.dual_bound import proved
+from solvers.placement.ip.floating_point import FloatProgram
+from solvers.placement.ip.highs import relaxed
+from solvers.placement.ip.program import Program
+from solvers.placement.ip.shapes import programs
+from solvers.placement.ip.start import begin
+from solvers.placement.ip.task import Task
+from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.registry import Declined, LocalRun
 
 
@@ -102,7 +102,7 @@ def test_what_ends_early_or_is_too_large_leaves_the_even_load(monkeypatch: pytes
     run = LocalRun(memory=0.01)
     lp(three(), run)
     assert run.bounds == [load]
-    monkeypatch.setattr(_ip_dual, "relaxed", lambda floats, seconds: None)
+    monkeypatch.setattr(dual_bound, "relaxed", lambda floats, seconds: None)
     assert proves(three()) == [load]
 
 

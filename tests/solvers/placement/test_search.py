@@ -16,11 +16,11 @@ from harness.verify.placement import verify
 from instances import load
 from instances.graph import Index
 from instances.placement import Instance, parse
-from solvers.placement._kernels import Cooling, Placing
-from solvers.placement._search import fill, in_turn, least_work
-from solvers.placement._spaces import Space, spaces
+from solvers.placement.kernels.loads import Cooling, Placing
 from solvers.placement.local_search import local_search
 from solvers.placement.search import search
+from solvers.placement.throughput.annealing import fill, in_turn, least_work
+from solvers.placement.throughput.moves import Space, spaces
 from solvers.registry import Declined, LocalRun
 
 FREE: dict[str, Any] = {"contiguity": "free"}

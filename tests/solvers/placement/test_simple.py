@@ -15,17 +15,17 @@ from placements import draw_instance, judge, placements
 from harness.verify import verify
 from instances import catalog, load
 from instances.placement import Instance, parse
-from solvers.placement import _memory_path as memory_path_module
-from solvers.placement.critical_path import critical_path
+from solvers.placement.bounds.critical_path import critical_path
+from solvers.placement.bounds.load import load as load_bound
+from solvers.placement.bounds.memory_path import memory_path
+from solvers.placement.bounds.node import node
 from solvers.placement.dp import dp
 from solvers.placement.equal_parts import equal_parts
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy
+from solvers.placement.latency import memory_path as memory_path_module
 from solvers.placement.latency_dp import latency_dp
 from solvers.placement.latency_ip import ip
-from solvers.placement.load import load as load_bound
-from solvers.placement.memory_path import memory_path
-from solvers.placement.node import node
 from solvers.placement.one_accelerator import one_accelerator
 from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
 from solvers.registry import Declined, LocalRun

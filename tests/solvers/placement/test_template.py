@@ -10,7 +10,7 @@ from placements import draw_instance
 
 from harness.verify import verify
 from instances.placement import parse
-from solvers.placement._template import name
+from shardmark.cli.templates.placement import name
 from solvers.registry import Declined, LocalRun
 
 

@@ -14,13 +14,14 @@ from placements import placements
 
 from harness.verify.placement import verify
 from instances.placement import Instance, parse
-from solvers.placement import _ip_cpsat, throughput_ip
-from solvers.placement._bounds import load_bound, node_bound
-from solvers.placement._ip_floats import FloatProgram
-from solvers.placement._ip_program import Program, TooLarge
-from solvers.placement._ip_shapes import programs
-from solvers.placement._ip_task import Task, cost
+from solvers.placement import throughput_ip
 from solvers.placement.dp import dpl
+from solvers.placement.ip import cpsat
+from solvers.placement.ip.floating_point import FloatProgram
+from solvers.placement.ip.program import Program, TooLarge
+from solvers.placement.ip.shapes import programs
+from solvers.placement.ip.task import Task, cost
+from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 
@@ -106,7 +107,7 @@ def test_no_bound_is_above_the_placement_known(contiguity: str) -> None:
     """Not even by what its cost is off by, as it is summed up."""
     for build in programs(fork(), contiguity):
         program = build(7.0, 10**6, (), math.inf)
-        for bound in (_ip_cpsat._proved(program, math.inf), FloatProgram(program).bound(math.inf)):
+        for bound in (cpsat._proved(program, math.inf), FloatProgram(program).bound(math.inf)):
             assert 7 * (1 - 1e-11) < bound < 7
 
 

@@ -15,15 +15,15 @@ from schedules import draw_devices, draw_document, draw_instance, optimum
 from instances import InputError
 from instances.scheduling import Instance, parse
 from solvers.registry import LocalRun
-from solvers.scheduling import _earliest
-from solvers.scheduling import energetic as energetic_module
-from solvers.scheduling._earliest import merged, near_windows, windows
 from solvers.scheduling._kernels import Simulator
-from solvers.scheduling._ranks import longest_before
-from solvers.scheduling.critical_path_bound import critical_path
-from solvers.scheduling.energetic import after_work, energetic, squeezed
-from solvers.scheduling.energetic import in_turn as in_turn_on_one
-from solvers.scheduling.load import in_turn, load, restricted
+from solvers.scheduling.bounds import energetic as energetic_module
+from solvers.scheduling.bounds.critical_path import critical_path
+from solvers.scheduling.bounds.energetic import after_work, energetic, squeezed
+from solvers.scheduling.bounds.energetic import in_turn as in_turn_on_one
+from solvers.scheduling.bounds.load import in_turn, load, restricted
+from solvers.scheduling.heuristics.ranks import longest_before
+from solvers.scheduling.schedules import earliest
+from solvers.scheduling.schedules.earliest import merged, near_windows, windows
 
 BOUNDS = (critical_path, energetic, load)
 
@@ -110,12 +110,12 @@ def test_what_passes_between_vertices_makes_bounds_better_and_leaves_them_valid(
     reach: int, few: int, monkeypatch: pytest.MonkeyPatch
 ):
     for name, value in (("NEAR", reach), ("REACH", reach), ("FEW", few), ("ENOUGH", few)):
-        monkeypatch.setattr(_earliest, name, value)
+        monkeypatch.setattr(earliest, name, value)
     better = 0
     for instance in filter(None, (ladder(random.Random(seed)) for seed in range(50))):
         known = windows(instance, 1.0)
         work = instance.edges * reach**2 * few**3
-        near = near_windows(instance, known, 1.1 * work / _earliest.PACE_BEHIND)
+        near = near_windows(instance, known, 1.1 * work / earliest.PACE_BEHIND)
         assert near.instance.devices <= few
         assert near.longest() <= optimum(instance) * (1 + 1e-12)
         assert few < 3 or ((near.start >= known.start).all() and (near.behind >= known.behind).all())

@@ -19,12 +19,12 @@ from instances import InputError
 from instances.generate import families
 from instances.scheduling import Instance, parse
 from solvers.registry import Declined, LocalRun
-from solvers.scheduling import _disjunctive_rules
-from solvers.scheduling._disjunctive import Clock, clock
-from solvers.scheduling._disjunctive_rules import demands_of
-from solvers.scheduling._holding import fits
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.cp_sat import cp_sat
+from solvers.scheduling.exact import rules
+from solvers.scheduling.exact.model import Clock, clock
+from solvers.scheduling.exact.rules import demands_of
+from solvers.scheduling.schedules.memory import fits
 
 
 def draw_plain(seed: int, most_nodes: int) -> Instance | None:
@@ -81,8 +81,8 @@ def test_the_optimum_is_that_of_trying_everything():
 def test_bounds_hold_and_schedules_can_be_run_whatever_the_options_and_rules(
     dense: int, queued: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(_disjunctive_rules, "DENSE", dense)
-    monkeypatch.setattr(_disjunctive_rules, "QUEUED", queued)
+    monkeypatch.setattr(rules, "DENSE", dense)
+    monkeypatch.setattr(rules, "QUEUED", queued)
     monkeypatch.setattr(sys.modules[cp_sat.__module__], "FIRST", 0.001)
     for seed in range(0, 60, 1 if dense else 3):
         instance = draw_instance(random.Random(seed), 5)

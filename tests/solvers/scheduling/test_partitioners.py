@@ -21,16 +21,16 @@ from instances.scheduling import Instance, parse
 from solvers.native import kahn
 from solvers.registry import Declined, LocalRun
 from solvers.registry import load as load_solvers
-from solvers.scheduling._heft import upward_rank
 from solvers.scheduling._kernels import Execution, Simulator
-from solvers.scheduling._local import SCHEDULERS, orders, path_computation_time, schedule
-from solvers.scheduling._path import longest_path
-from solvers.scheduling._ranks import total_rank
 from solvers.scheduling.batch_split import batch_split
 from solvers.scheduling.critical_path import critical_path
 from solvers.scheduling.dfs import dfs
 from solvers.scheduling.hash import hash_partition
 from solvers.scheduling.heft import heft
+from solvers.scheduling.heuristics.heft import upward_rank
+from solvers.scheduling.heuristics.local import SCHEDULERS, orders, path_computation_time, schedule
+from solvers.scheduling.heuristics.path import longest_path
+from solvers.scheduling.heuristics.ranks import total_rank
 from solvers.scheduling.mite import mite
 
 PARTITIONERS = (hash_partition, batch_split, critical_path, mite, dfs, heft)

@@ -18,11 +18,11 @@ from instances.columns import Ints
 from instances.generate import families
 from instances.scheduling import Instance, parse
 from solvers.registry import LocalRun
-from solvers.scheduling._heft import earliest_finish
-from solvers.scheduling._holding import fits
 from solvers.scheduling._kernels import Rearranging, Reinserting, Simulator
-from solvers.scheduling._local import path_computation_time, schedule
-from solvers.scheduling._path import around_the_path
+from solvers.scheduling.heuristics.heft import earliest_finish
+from solvers.scheduling.heuristics.local import path_computation_time, schedule
+from solvers.scheduling.heuristics.path import around_the_path
+from solvers.scheduling.schedules.memory import fits
 from solvers.scheduling.search import search
 
 

@@ -16,11 +16,11 @@ from instances import InputError
 from instances.generate import families
 from instances.scheduling import Instance, parse
 from solvers.registry import Declined, LocalRun
-from solvers.scheduling._anneal import begin, improve
-from solvers.scheduling._heft import earliest_finish
 from solvers.scheduling._kernels import Simulator
-from solvers.scheduling._local import orders, path_computation_time
-from solvers.scheduling._window import Cutter, Schedule, Timing, in_sequence
+from solvers.scheduling.exact.window import Cutter, Schedule, Timing, in_sequence
+from solvers.scheduling.heuristics.heft import earliest_finish
+from solvers.scheduling.heuristics.local import orders, path_computation_time
+from solvers.scheduling.schedules.annealing import begin, improve
 from solvers.scheduling.windows import arrange, windows
 
 

@@ -1,0 +1,161 @@
+/* Dinic's algorithm on the residual network, from vertices with an excess to vertices with a deficit. */
+#include "common/flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int flow_allocate(struct flow *flow, int32_t vertices, int64_t arcs) {
+    const size_t v = (size_t)vertices + 1;
+    const size_t e = (size_t)arcs + 1;
+    *flow = (struct flow){.vertices = vertices};
+    if (arcs >= INT32_MAX)
+        return SHARD_NO_MEMORY;
+    flow->first = malloc(v * sizeof *flow->first);
+    flow->next = malloc(e * sizeof *flow->next);
+    flow->tip = malloc(e * sizeof *flow->tip);
+    flow->left = malloc(e * sizeof *flow->left);
+    flow->excess = calloc(v, sizeof *flow->excess);
+    flow->level = malloc(v * sizeof *flow->level);
+    flow->current = malloc(v * sizeof *flow->current);
+    flow->queue = malloc(v * sizeof *flow->queue);
+    if (!flow->first || !flow->next || !flow->tip || !flow->left || !flow->excess || !flow->level ||
+        !flow->current || !flow->queue)
+        return SHARD_NO_MEMORY;
+    memset(flow->first, -1, v * sizeof *flow->first);
+    return SHARD_OK;
+}
+
+void flow_free(struct flow *flow) {
+    free(flow->first);
+    free(flow->next);
+    free(flow->tip);
+    free(flow->left);
+    free(flow->excess);
+    free(flow->level);
+    free(flow->current);
+    free(flow->queue);
+}
+
+static void add_arc(struct flow *flow, int32_t tail, int32_t head, int64_t capacity) {
+    const int32_t e = flow->arcs++;
+    flow->tip[e] = head;
+    flow->left[e] = capacity;
+    flow->next[e] = flow->first[tail];
+    flow->first[tail] = e;
+}
+
+void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, int64_t backwards) {
+    add_arc(flow, tail, head, forwards);
+    add_arc(flow, head, tail, backwards);
+}
+
+/* Put all vertices with an excess (sign 1) or a deficit (-1) into the queue, at level 0; return how many. */
+static int32_t begin(struct flow *flow, int sign) {
+    int32_t queued = 0;
+    for (int32_t v = 0; v < flow->vertices; v++) {
+        flow->level[v] = -1;
+        if (sign > 0 ? flow->excess[v] > 0 : flow->excess[v] < 0) {
+            flow->level[v] = 0;
+            flow->queue[queued++] = v;
+        }
+    }
+    return queued;
+}
+
+/* Breadth-first levels from the excesses along residual arcs, no further than the nearest deficits; return
+ * how many vertices with an excess lead the queue, 0 if no deficit is reached. */
+static int32_t spread(struct flow *flow) {
+    const int32_t sources = begin(flow, 1);
+    int32_t queued = sources;
+    int32_t last = INT32_MAX;
+    for (int32_t at = 0; at < queued; at++) {
+        const int32_t v = flow->queue[at];
+        flow->current[v] = flow->first[v];
+        if (flow->level[v] == last)
+            continue;
+        for (int32_t e = flow->first[v]; e >= 0; e = flow->next[e]) {
+            const int32_t w = flow->tip[e];
+            if (flow->level[w] >= 0 || flow->left[e] == 0)
+                continue;
+            flow->level[w] = flow->level[v] + 1;
+            flow->queue[queued++] = w;
+            if (flow->excess[w] < 0)
+                last = flow->level[w];
+        }
+    }
+    return last < INT32_MAX ? sources : 0;
+}
+
+/* Move what fits along the path of arcs from `from` to a vertex with a deficit; return how many
+ * arcs of the path, from its start, still have room. */
+static int32_t move(struct flow *flow, int32_t from, const int32_t *path, int32_t length, int32_t to) {
+    int64_t amount = flow->excess[from] < -flow->excess[to] ? flow->excess[from] : -flow->excess[to];
+    int32_t open = length;
+    for (int32_t i = 0; i < length; i++)
+        if (flow->left[path[i]] < amount)
+            amount = flow->left[path[i]];
+    flow->excess[from] -= amount;
+    flow->excess[to] += amount;
+    for (int32_t i = length - 1; i >= 0; i--) {
+        const int32_t e = path[i];
+        flow->left[e] -= amount;
+        flow->left[e ^ 1] += amount;
+        if (flow->left[e] == 0)
+            open = i;
+    }
+    return open;
+}
+
+/* Advance the current arc of a vertex to one that leads a level up; false if none is left. */
+static bool advance(struct flow *flow, int32_t v) {
+    int32_t e = flow->current[v];
+    while (e >= 0 && (flow->left[e] == 0 || flow->level[flow->tip[e]] != flow->level[v] + 1))
+        e = flow->next[e];
+    flow->current[v] = e;
+    return e >= 0;
+}
+
+/* Push the excess of a vertex up the levels until none is left or nothing more passes. */
+static void push(struct flow *flow, int32_t from, int32_t *path) {
+    int32_t length = 0;
+    int32_t v = from;
+    while (flow->excess[from] > 0) {
+        if (flow->excess[v] < 0) {
+            length = move(flow, from, path, length, v);
+        } else if (advance(flow, v)) {
+            path[length++] = flow->current[v];
+        } else if (length == 0) {
+            return;
+        } else {
+            length--; /* a dead end: its level keeps it from being tried again */
+            flow->level[v] = -1;
+        }
+        v = length > 0 ? flow->tip[path[length - 1]] : from;
+    }
+}
+
+void flow_run(struct flow *flow) {
+    for (int32_t sources = spread(flow); sources > 0; sources = spread(flow))
+        for (int32_t at = 0; at < sources; at++)
+            push(flow, flow->queue[at], flow->queue + sources);
+}
+
+void flow_least_side(const struct flow *flow, bool *side) {
+    for (int32_t v = 0; v < flow->vertices; v++)
+        side[v] = flow->level[v] >= 0;
+}
+
+void flow_greatest_side(struct flow *flow, bool *side) {
+    int32_t queued = begin(flow, -1);
+    for (int32_t at = 0; at < queued; at++) {
+        for (int32_t e = flow->first[flow->queue[at]]; e >= 0; e = flow->next[e]) {
+            const int32_t w = flow->tip[e];
+            if (flow->level[w] < 0 && flow->left[e ^ 1] > 0) {
+                flow->level[w] = 0;
+                flow->queue[queued++] = w;
+            }
+        }
+    }
+    for (int32_t v = 0; v < flow->vertices; v++)
+        side[v] = flow->level[v] < 0;
+}

@@ -1,0 +1,44 @@
+/* Minimum cuts of a network whose terminals change from one cut to the next; the flow is kept between them.
+ */
+#ifndef SHARD_FLOW_H
+#define SHARD_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+/* More than any sum of finite capacities may be. */
+#define FLOW_INFINITE ((int64_t)1 << 60)
+
+/* Arc e leads from tip[e ^ 1] to tip[e]; e ^ 1 is its reverse. `excess` of a vertex is its capacity from the
+ * source less that to the sink, less what flows: adding to it changes the network, nothing else is needed. */
+struct flow {
+    int32_t vertices;
+    int32_t arcs;
+    int32_t *first;   /* vertices: first arc that leaves, -1 for none */
+    int32_t *next;    /* arcs: next arc that leaves the same vertex, -1 for none */
+    int32_t *tip;     /* arcs */
+    int64_t *left;    /* arcs: residual capacity */
+    int64_t *excess;  /* vertices */
+    int32_t *level;   /* vertices: arcs from the nearest vertex with an excess, -1 if not reached */
+    int32_t *current; /* vertices: arc to try next */
+    int32_t *queue;   /* vertices */
+};
+
+/* Allocate for at most so many vertices and arcs (a reverse counts); flow_free is due in every case. */
+int flow_allocate(struct flow *flow, int32_t vertices, int64_t arcs);
+void flow_free(struct flow *flow);
+
+/* Add an arc and its reverse with their capacities. */
+void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, int64_t backwards);
+
+/* Make the flow a maximum one. */
+void flow_run(struct flow *flow);
+
+/* After flow_run, in this order: mark the vertices of the source's side of a minimum cut, the fewest or
+ * the most. side, out, vertices elements. */
+void flow_least_side(const struct flow *flow, bool *side);
+void flow_greatest_side(struct flow *flow, bool *side);
+
+#endif

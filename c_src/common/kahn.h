@@ -1,0 +1,42 @@
+/* Kahn's topological sort with priorities (Archer et al., ICML 2024, Algorithm 3). */
+#ifndef SHARD_KAHN_H
+#define SHARD_KAHN_H
+
+#include <stdint.h>
+
+#include "common/status.h"
+
+/* cffi: begin */
+
+/* Sort the nodes 0..nodes-1 topologically, at every step the ready node of greatest priority, ties by
+ * smallest index. O(nodes log nodes + edges).
+ *
+ *   out_start  in,  nodes + 1 elements: the consumers of v are out_head[out_start[v] .. out_start[v + 1] - 1]
+ *   out_head   in,  out_start[nodes] elements, each from 0 to nodes - 1
+ *   priority   in,  nodes elements
+ *   order      out, nodes elements: the nodes as they run
+ *
+ * All memory is the caller's. Returns SHARD_OK, SHARD_CYCLE (order then starts with the nodes that could be
+ * placed), SHARD_NAN or SHARD_NO_MEMORY. */
+int shard_kahn(int32_t nodes, const int64_t *out_start, const int32_t *out_head, const double *priority,
+               int32_t *order);
+/* cffi: end */
+
+/* A ready node, or a slot of the heap for one. */
+struct kahn_ready {
+    double priority;
+    int32_t node;
+};
+
+/* The same without allocation.
+ *
+ *   indegree   in,      nodes elements: number of producers of each node
+ *   waiting    scratch, nodes elements
+ *   heap       scratch, nodes elements */
+int kahn_sort(int32_t nodes, const int64_t *out_start, const int32_t *out_head, const int32_t *indegree,
+              const double *priority, int32_t *waiting, struct kahn_ready *heap, int32_t *order);
+
+/* Count the producers of each node: indegree, out, nodes elements. */
+void kahn_indegree(int32_t nodes, const int64_t *out_start, const int32_t *out_head, int32_t *indegree);
+
+#endif

@@ -1,0 +1,307 @@
+/* Annealing: each step draws a node and a block that it may go to. */
+#include "pipeline/anneal_partition.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/partition.h"
+
+/* Costs that differ by less than this, relatively, are equal. */
+#define TOLERANCE 1e-9
+
+/* Moves between two looks at the temperature and at `stop`. */
+#define BREATH 64
+
+/* One step in so many moves a run. */
+#define RUN_EVERY 8
+
+/* Moves between two recounts. */
+#define RECOUNT (INT64_C(1) << 22)
+
+struct annealer {
+    struct partition partition;
+    struct random random;
+    const struct shard_annealing *options;
+    double temperature;
+    double best;    /* least greatest cost of a block so far */
+    double target;  /* excess begins here */
+    double limit;   /* a block that costs this is no better than the best */
+    int32_t above;  /* blocks that cost `limit` or more */
+    bool kept;      /* whether the best partition is in `order` and `cut` */
+    int32_t *begun; /* nodes elements: the order begun with */
+    int32_t *order, *cut;
+};
+
+/* A partition that is better than all before may be followed by others at once: only the last is kept. */
+static void keep(struct annealer *annealer) {
+    if (!annealer->kept)
+        partition_slicing(&annealer->partition, annealer->begun, annealer->order, annealer->cut);
+    annealer->kept = true;
+}
+
+static int32_t count_above(const struct annealer *annealer) {
+    int32_t above = 0;
+    for (int32_t b = 0; b < annealer->partition.problem->stages; b++)
+        above += annealer->partition.block[b].cost >= annealer->limit;
+    return above;
+}
+
+static void measure(struct annealer *annealer) {
+    annealer->best = 0.0;
+    for (int32_t b = 0; b < annealer->partition.problem->stages; b++)
+        annealer->best = fmax(annealer->best, annealer->partition.block[b].cost);
+    annealer->limit = annealer->best * (1.0 - TOLERANCE);
+    annealer->target = annealer->best * (1.0 - annealer->options->margin);
+    annealer->above = count_above(annealer);
+}
+
+static void notice_improvement(struct annealer *annealer) {
+    if (annealer->above > 0)
+        return;
+    measure(annealer);
+    annealer->kept = false;
+    if (annealer->partition.limited) /* by the time that the next move is judged the lists have changed */
+        keep(annealer);
+}
+
+static inline double energy(const struct annealer *annealer, double cost) {
+    const double excess = cost - annealer->target;
+    if (excess <= 0.0)
+        return 0.0;
+    return annealer->options->squared ? excess * excess / annealer->target : excess;
+}
+
+/* How much energy the next move may add. */
+static inline double draw_patience(struct annealer *annealer) {
+    return -annealer->temperature * log(1.0 - random_share(&annealer->random));
+}
+
+static inline void settle(struct annealer *annealer, int32_t b, const struct block *then) {
+    struct block *now = &annealer->partition.block[b];
+    annealer->above += (then->cost >= annealer->limit) - (now->cost >= annealer->limit);
+    *now = *then;
+}
+
+/* Energy that two blocks add by becoming others. */
+static inline double added_energy(const struct annealer *annealer, int32_t from, const struct block *leaves,
+                                  int32_t to, const struct block *joins) {
+    const struct block *block = annealer->partition.block;
+    return energy(annealer, leaves->cost) + energy(annealer, joins->cost) -
+           energy(annealer, block[from].cost) - energy(annealer, block[to].cost);
+}
+
+/* Mostly an end of the window: some neighbour is there, unless it is the first or the last rank of all. */
+static int32_t draw_rank(struct annealer *annealer, int32_t low, int32_t high) {
+    const uint64_t bits = random_bits(&annealer->random);
+    if (bits % 4 == 0)
+        return low + random_below(&annealer->random, high - low + 1);
+    return bits >> 63 ? low : high;
+}
+
+static void step(struct annealer *annealer) {
+    struct partition *partition = &annealer->partition;
+    const int32_t v = random_below(&annealer->random, partition->problem->nodes);
+    const int32_t from = partition->home[v];
+    int32_t low, high;
+    struct block leaves, joins;
+    partition_window(partition, v, &low, &high);
+    const int32_t rank = draw_rank(annealer, low, high);
+    if (rank == partition->rank[from])
+        return;
+    const int32_t to = partition->at[rank];
+    partition_preview(partition, v, to, &leaves, &joins);
+    const double added = added_energy(annealer, from, &leaves, to, &joins);
+    if (added > 0.0 && added > draw_patience(annealer))
+        return;
+    if (fmax(leaves.cost, joins.cost) >= annealer->limit)
+        keep(annealer);
+    partition_move(partition, v, to);
+    settle(annealer, from, &leaves);
+    settle(annealer, to, &joins);
+    notice_improvement(annealer);
+}
+
+/* Whether two blocks, whose lists are as they would be, add no more energy than that; if so their costs are
+ * complete. A walk along a list is spared where the other peak alone is too much. */
+static bool bearable(struct annealer *annealer, int32_t from, struct block *leaves, int32_t to,
+                     struct block *joins, double patience) {
+    struct partition *partition = &annealer->partition;
+    if (partition->limited && added_energy(annealer, from, leaves, to, joins) <= patience) {
+        joins->cost = partition_cost(partition, joins, partition_peak(partition, to, joins->inward));
+        if (added_energy(annealer, from, leaves, to, joins) <= patience)
+            leaves->cost = partition_cost(partition, leaves, partition_peak(partition, from, leaves->inward));
+    }
+    return added_energy(annealer, from, leaves, to, joins) <= patience;
+}
+
+/* Run a node of a block at another place. */
+static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
+    struct partition *partition = &annealer->partition;
+    const int32_t prior = partition->prior[v];
+    struct block then = partition->block[b];
+    partition_unlink(partition, v, b);
+    partition_link(partition, v, b, partition_place(partition, v, b, &annealer->random));
+    if (partition->prior[v] == prior)
+        return;
+    then.cost = partition_cost(partition, &then, partition_peak(partition, b, then.inward));
+    if (energy(annealer, then.cost) - energy(annealer, partition->block[b].cost) <= draw_patience(annealer)) {
+        settle(annealer, b, &then);
+        notice_improvement(annealer);
+        return;
+    }
+    partition_unlink(partition, v, b);
+    partition_link(partition, v, b, prior);
+}
+
+/* The peaks are known only once the lists are as they would be, so a move is made and, if need be, taken
+ * back. */
+static void step_across(struct annealer *annealer, int32_t v, int32_t from, int32_t to) {
+    struct partition *partition = &annealer->partition;
+    const double patience = draw_patience(annealer);
+    const int32_t prior = partition->prior[v];
+    struct block leaves, joins;
+    partition_preview(partition, v, to, &leaves, &joins);
+    if (added_energy(annealer, from, &leaves, to, &joins) > patience)
+        return;
+    partition_unlink(partition, v, from);
+    partition_link(partition, v, to, partition_place(partition, v, to, &annealer->random));
+    partition_move(partition, v, to);
+    if (bearable(annealer, from, &leaves, to, &joins, patience)) {
+        settle(annealer, from, &leaves);
+        settle(annealer, to, &joins);
+        notice_improvement(annealer);
+        return;
+    }
+    partition_move(partition, v, from);
+    partition_unlink(partition, v, to);
+    partition_link(partition, v, from, prior);
+}
+
+static void step_limited(struct annealer *annealer) {
+    struct partition *partition = &annealer->partition;
+    const int32_t v = random_below(&annealer->random, partition->problem->nodes);
+    const int32_t from = partition->home[v];
+    int32_t low, high;
+    partition_window(partition, v, &low, &high);
+    const int32_t to = partition->at[draw_rank(annealer, low, high)];
+    if (to == from)
+        step_within(annealer, v, from);
+    else
+        step_across(annealer, v, from, to);
+}
+
+/* The best partition is gone once the run has moved, so if it is not kept the run moves there twice. */
+static void leave_best(struct annealer *annealer, int32_t count, bool forwards, int32_t from, int32_t to) {
+    struct block leaves, joins;
+    partition_return_run(&annealer->partition, count, from);
+    keep(annealer);
+    partition_move_run(&annealer->partition, count, forwards, to, &leaves, &joins);
+}
+
+/* Move a node to the next block along with all in its own block that must follow it: so the boundary between
+ * two blocks moves by more than a node at a time, past places where many tensors would cross it. */
+static void step_run(struct annealer *annealer) {
+    struct partition *partition = &annealer->partition;
+    const int32_t v = random_below(&annealer->random, partition->problem->nodes);
+    const bool forwards = random_bits(&annealer->random) >> 63;
+    const double patience = draw_patience(annealer);
+    const int32_t from = partition->home[v];
+    int32_t to;
+    struct block leaves, joins;
+    const int32_t count = partition_run(partition, v, forwards, &to);
+    if (count == 0)
+        return;
+    partition_move_run(partition, count, forwards, to, &leaves, &joins);
+    if (!bearable(annealer, from, &leaves, to, &joins, patience)) {
+        partition_return_run(partition, count, from);
+        return;
+    }
+    if (!annealer->kept && fmax(leaves.cost, joins.cost) >= annealer->limit)
+        leave_best(annealer, count, forwards, from, to);
+    settle(annealer, from, &leaves);
+    settle(annealer, to, &joins);
+    notice_improvement(annealer);
+}
+
+static void anneal(struct annealer *annealer, const int32_t *stop) {
+    struct partition *partition = &annealer->partition;
+    const struct shard_pipeline *problem = partition->problem;
+    const struct shard_annealing *options = annealer->options;
+    const int64_t rerank = 4 * (problem->nodes + problem->in_start[problem->nodes] + problem->stages);
+    const double cooling = pow(options->cold / options->hot, (double)BREATH / (double)options->moves);
+    annealer->temperature = options->hot * annealer->best;
+    for (int64_t i = 1; i <= options->moves && annealer->best > options->enough; i++) {
+        if (i % RUN_EVERY == 0)
+            step_run(annealer);
+        else if (partition->limited)
+            step_limited(annealer);
+        else
+            step(annealer);
+        if (i % rerank == 0)
+            partition_rerank(partition, &annealer->random);
+        if (i % RECOUNT == 0) {
+            keep(annealer);
+            partition_recount(partition);
+            annealer->above = count_above(annealer);
+            notice_improvement(annealer);
+        }
+        if (i % BREATH == 0) {
+            annealer->temperature *= cooling;
+            if (is_stopped(stop))
+                break;
+        }
+    }
+    keep(annealer);
+}
+
+/* Whether `order` is topological and the cuts divide it. */
+static bool well_formed(const struct shard_pipeline *problem, const int32_t *order, const int32_t *cut,
+                        int32_t *position) {
+    for (int32_t v = 0; v < problem->nodes; v++)
+        position[v] = NOBODY;
+    for (int32_t p = 0; p < problem->nodes; p++) {
+        const int32_t v = order[p];
+        if (v < 0 || v >= problem->nodes || position[v] != NOBODY)
+            return false;
+        position[v] = p;
+        for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
+            if (position[problem->in_tail[e]] == NOBODY)
+                return false;
+        }
+    }
+    for (int32_t b = 0; b < problem->stages; b++) {
+        if (cut[b] > cut[b + 1])
+            return false;
+    }
+    return cut[0] == 0 && cut[problem->stages] == problem->nodes;
+}
+
+int shard_anneal(const struct shard_pipeline *problem, const struct shard_annealing *annealing,
+                 const int32_t *stop, int32_t *order, int32_t *cut, double *cost) {
+    const size_t n = (size_t)problem->nodes;
+    struct annealer annealer = {
+        .random = {annealing->seed},
+        .options = annealing,
+        .kept = true,
+        .begun = malloc(n * sizeof *annealer.begun + 1), /* never zero bytes */
+        .order = order,
+        .cut = cut,
+    };
+    int status = partition_allocate(&annealer.partition, problem);
+    if (!annealer.begun)
+        status = SHARD_NO_MEMORY;
+    else if (status == SHARD_OK && !well_formed(problem, order, cut, annealer.begun))
+        status = SHARD_BAD_ORDER;
+    if (status == SHARD_OK) {
+        memcpy(annealer.begun, order, n * sizeof *order);
+        partition_start(&annealer.partition, order, cut);
+        measure(&annealer);
+        if (annealer.best > 0.0)
+            anneal(&annealer, stop);
+        *cost = annealer.best;
+    }
+    partition_free(&annealer.partition);
+    free(annealer.begun);
+    return status;
+}

@@ -1,0 +1,536 @@
+/* Depth-first branch and bound over minimum cuts. */
+#define _POSIX_C_SOURCE 199309L /* clock_gettime */
+#include "pipeline/cheapest_set.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/flow.h"
+
+#define FIXED_EXCESS FLOW_INFINITE
+#define ROUNDS 4      /* prices tried for a node of the tree */
+#define CANDIDATES 16 /* nodes of the graph whose children are tried before one is branched on */
+
+#define MOST_PRICED 0x1p52 /* what all weights together may be worth */
+
+#define RELIABLE 2 /* children of a node that are tried before their mean is trusted */
+
+enum verdict { CLOSED, FOUND, OPEN };
+
+/* A node of the tree whose other child is still to be seen. */
+struct decision {
+    int32_t trail; /* assignments before it */
+    int32_t level; /* of the node of the tree that it belongs to */
+    int32_t node;  /* put into the set; left out by the other child */
+    int64_t bound;
+    double price;
+};
+
+/* What the bounds of children gained, one kind of children of one node of the graph. */
+struct gain {
+    double sum;
+    int32_t count;
+};
+
+/* A set of nodes with what it costs and weighs. */
+struct set {
+    bool *side;
+    int64_t cost;
+    int64_t weight;
+};
+
+struct tree {
+    const struct shard_blocks *problem;
+    const int64_t *weight;
+    int64_t need;
+    int64_t total; /* of all weights, at least `need` where prices are set */
+    int64_t limit;
+    int32_t words;
+    struct flow flow;
+    double price;
+    int64_t *reward;    /* nodes: price of the weight, as it stands in the network */
+    int8_t *value;      /* nodes: 1 in, -1 out, 0 open */
+    int32_t *trail;     /* nodes: in the order of assignment */
+    int32_t assigned;   /* length of the trail */
+    uint64_t *rows;     /* bit sets: see `bits` */
+    struct gain *gains; /* 2 * nodes: of leaving a node out, and of putting it in */
+    struct decision *decisions;
+    int32_t depth; /* decisions whose other child is still to be seen */
+    int32_t level; /* nodes left out on the way here if no node was put in, else SHARD_TRUNK */
+    int32_t *shared;
+    int32_t *stop;
+    double deadline;
+    int64_t cuts, budget; /* minimum cuts computed, and allowed */
+    struct set light;     /* costs little and weighs too little */
+    struct set heavy;     /* weighs enough */
+    struct set trial;
+    int64_t bound;   /* of the current node of the tree */
+    int32_t between; /* a node that a set found lacks to be convex, -1 for none */
+};
+
+enum bits { IN, OUT, BELOW, ABOVE, FORCED, BARRED, BITS };
+
+static uint64_t *row(const struct tree *tree, enum bits which) {
+    return tree->rows + (size_t)which * (size_t)tree->words;
+}
+
+static bool has(const uint64_t *set, int32_t v) {
+    return (set[v >> 6] >> (v & 63)) & 1;
+}
+
+static void unite(uint64_t *into, const uint64_t *from, int32_t words) {
+    for (int32_t i = 0; i < words; i++)
+        into[i] |= from[i];
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Whether no further minimum cut may be computed. */
+static bool spent(const struct tree *tree) {
+    return tree->cuts >= tree->budget || __atomic_load_n(tree->stop, __ATOMIC_RELAXED) ||
+           now() >= tree->deadline;
+}
+
+static const uint64_t *relatives(const struct tree *tree, const uint64_t *of, int32_t v) {
+    return of + (size_t)v * (size_t)tree->words;
+}
+
+/* Build the network: a tensor of several consumers has two vertices of its own, on the source's side if all,
+ * and if any, of its nodes are. */
+static void join_tensor(struct tree *tree, int32_t u, int32_t *vertex) {
+    const struct shard_blocks *p = tree->problem;
+    const int64_t consumers = p->out_start[u + 1] - p->out_start[u];
+    const int32_t *head = p->out_head + p->out_start[u];
+    if (consumers == 0 || p->size[u] == 0)
+        return;
+    if (consumers == 1) {
+        flow_join(&tree->flow, u, head[0], p->size[u], p->size[u]);
+        return;
+    }
+    flow_join(&tree->flow, u, *vertex, p->size[u], 0);
+    flow_join(&tree->flow, *vertex + 1, u, p->size[u], 0);
+    for (int64_t i = 0; i < consumers; i++) {
+        flow_join(&tree->flow, *vertex, head[i], FLOW_INFINITE, 0);
+        flow_join(&tree->flow, head[i], *vertex + 1, FLOW_INFINITE, 0);
+    }
+    *vertex += 2;
+}
+
+static int allocate(struct tree *tree) {
+    const struct shard_blocks *p = tree->problem;
+    const size_t n = (size_t)p->nodes + 1;
+    int32_t vertex = p->nodes;
+    int status = flow_allocate(&tree->flow, 3 * p->nodes, 4 * (p->out_start[p->nodes] + p->nodes));
+    tree->words = (p->nodes + 63) / 64;
+    tree->reward = calloc(n, sizeof *tree->reward);
+    tree->value = calloc(n, sizeof *tree->value);
+    tree->trail = malloc(n * sizeof *tree->trail);
+    tree->rows = calloc(BITS * (size_t)tree->words + 1, sizeof *tree->rows);
+    tree->gains = calloc(2 * n, sizeof *tree->gains);
+    tree->decisions = malloc(n * sizeof *tree->decisions);
+    tree->light.side = malloc(3 * n);
+    tree->heavy.side = malloc(3 * n);
+    tree->trial.side = malloc(3 * n);
+    if (status != SHARD_OK || !tree->reward || !tree->value || !tree->trail || !tree->rows || !tree->gains ||
+        !tree->decisions || !tree->light.side || !tree->heavy.side || !tree->trial.side)
+        return SHARD_NO_MEMORY;
+    for (int32_t v = 0; v < p->nodes; v++) {
+        tree->total += tree->weight[v];
+        tree->flow.excess[v] = -p->work[v];
+        join_tensor(tree, v, &vertex);
+    }
+    return SHARD_OK;
+}
+
+static void release(struct tree *tree) {
+    flow_free(&tree->flow);
+    free(tree->reward);
+    free(tree->value);
+    free(tree->trail);
+    free(tree->rows);
+    free(tree->gains);
+    free(tree->decisions);
+    free(tree->light.side);
+    free(tree->heavy.side);
+    free(tree->trial.side);
+}
+
+/* Put a node into the set or leave it out; false if the opposite is settled. */
+static bool assign(struct tree *tree, int32_t v, int8_t value) {
+    if (tree->value[v] != 0)
+        return tree->value[v] == value;
+    tree->value[v] = value;
+    tree->flow.excess[v] += value * FIXED_EXCESS;
+    tree->trail[tree->assigned++] = v;
+    return true;
+}
+
+static void undo(struct tree *tree, int32_t length) {
+    while (tree->assigned > length) {
+        const int32_t v = tree->trail[--tree->assigned];
+        tree->flow.excess[v] -= tree->value[v] * FIXED_EXCESS;
+        tree->value[v] = 0;
+    }
+}
+
+/* Assign `value` to every node of a bit set. */
+static bool assign_all(struct tree *tree, const uint64_t *set, int8_t value) {
+    for (int32_t i = 0; i < tree->words; i++)
+        for (uint64_t rest = set[i]; rest; rest &= rest - 1)
+            if (!assign(tree, 64 * i + __builtin_ctzll(rest), value))
+                return false;
+    return true;
+}
+
+/* What the assignments from `from` on add to the sets of nodes in, out, below and above. */
+static bool note(struct tree *tree, int32_t from) {
+    const struct shard_blocks *p = tree->problem;
+    for (int32_t at = from; at < tree->assigned; at++) {
+        const int32_t v = tree->trail[at];
+        row(tree, tree->value[v] > 0 ? IN : OUT)[v >> 6] |= (uint64_t)1 << (v & 63);
+        if (tree->value[v] < 0)
+            continue;
+        unite(row(tree, BELOW), relatives(tree, p->below, v), tree->words);
+        unite(row(tree, ABOVE), relatives(tree, p->above, v), tree->words);
+        for (int32_t u = 0; p->pair && u < p->nodes; u++)
+            if (p->pair[(size_t)v * (size_t)p->nodes + (size_t)u] >= tree->limit && u != v)
+                if (!assign(tree, u, -1))
+                    return false;
+    }
+    return true;
+}
+
+/* Nodes that a node left out keeps out: those beyond it as seen from a node of the set. */
+static void bar(struct tree *tree, int32_t v) {
+    const struct shard_blocks *p = tree->problem;
+    if (has(row(tree, BELOW), v))
+        unite(row(tree, BARRED), relatives(tree, p->below, v), tree->words);
+    if (has(row(tree, ABOVE), v))
+        unite(row(tree, BARRED), relatives(tree, p->above, v), tree->words);
+}
+
+/* Draw all conclusions from the trail; false if there is no such set. */
+static bool propagate(struct tree *tree) {
+    memset(tree->rows, 0, BITS * (size_t)tree->words * sizeof *tree->rows);
+    for (int32_t noted = 0; noted < tree->assigned;) {
+        const int32_t from = noted;
+        noted = tree->assigned;
+        if (!note(tree, from))
+            return false;
+        for (int32_t i = 0; i < tree->words; i++)
+            row(tree, FORCED)[i] = row(tree, BELOW)[i] & row(tree, ABOVE)[i];
+        for (int32_t at = 0; at < tree->assigned; at++)
+            if (tree->value[tree->trail[at]] < 0)
+                bar(tree, tree->trail[at]);
+        if (!assign_all(tree, row(tree, FORCED), 1) || !assign_all(tree, row(tree, BARRED), -1))
+            return false;
+    }
+    return true;
+}
+
+/* What a set costs and weighs. */
+static void evaluate(const struct tree *tree, struct set *set) {
+    const struct shard_blocks *p = tree->problem;
+    set->cost = set->weight = 0;
+    for (int32_t v = 0; v < p->nodes; v++) {
+        bool cut = false;
+        for (int64_t e = p->out_start[v]; e < p->out_start[v + 1]; e++)
+            cut = cut || set->side[p->out_head[e]] != set->side[v];
+        set->cost += cut ? p->size[v] : 0;
+        set->cost += set->side[v] ? p->work[v] : 0;
+        set->weight += set->side[v] ? tree->weight[v] : 0;
+    }
+}
+
+/* The set of all nodes whose value is at least `least`. */
+static void take(const struct tree *tree, int8_t least, struct set *set) {
+    for (int32_t v = 0; v < tree->problem->nodes; v++)
+        set->side[v] = tree->value[v] >= least;
+    evaluate(tree, set);
+}
+
+/* A node on a path between two of the set that is not in it itself; -1 if the set is convex. */
+static int32_t missing(const struct tree *tree, const struct set *set) {
+    const struct shard_blocks *p = tree->problem;
+    uint64_t *below = row(tree, FORCED);
+    uint64_t *above = row(tree, BARRED);
+    memset(below, 0, (size_t)tree->words * sizeof *below);
+    memset(above, 0, (size_t)tree->words * sizeof *above);
+    for (int32_t v = 0; v < p->nodes; v++) {
+        if (set->side[v]) {
+            unite(below, relatives(tree, p->below, v), tree->words);
+            unite(above, relatives(tree, p->above, v), tree->words);
+        }
+    }
+    for (int32_t v = 0; v < p->nodes; v++)
+        if (!set->side[v] && has(below, v) && has(above, v))
+            return v;
+    return -1;
+}
+
+/* Set the price of a unit of weight. Rewards are rounded up, so that no bound is too great: no product
+ * exceeds MOST_PRICED, below which doubles lie at most 1 apart, so each is off by at most 1/2, and a reward
+ * of 1 more than its whole part, plus 1, is no less than the true one; see `bound_of` for the other side. */
+static void set_price(struct tree *tree, double price) {
+    tree->price = price = fmin(price, MOST_PRICED / (double)tree->total);
+    for (int32_t v = 0; v < tree->problem->nodes; v++) {
+        const double reward = price * (double)tree->weight[v];
+        const int64_t rounded = tree->weight[v] > 0 ? (int64_t)reward + 2 : 0;
+        tree->flow.excess[v] += rounded - tree->reward[v];
+        tree->reward[v] = rounded;
+    }
+}
+
+/* The least of cost less reward over all sets, as a bound on the cost of sets that weigh enough: each weighs
+ * at least `need`, which is at most the total, so the price of that is off by at most 1/2 too. */
+static int64_t bound_of(const struct tree *tree, const struct set *set) {
+    int64_t bound = set->cost - 2 + (int64_t)(tree->price * (double)tree->need);
+    for (int32_t v = 0; v < tree->problem->nodes; v++)
+        bound -= set->side[v] ? tree->reward[v] : 0;
+    return bound;
+}
+
+static void swap_sides(struct set *a, struct set *b) {
+    const struct set other = *a;
+    *a = *b;
+    *b = other;
+}
+
+/* Look at the set on trial: as a solution, and as the better of the light or heavy ones. */
+static bool consider(struct tree *tree) {
+    const bool enough = tree->trial.weight >= tree->need;
+    if (enough && tree->trial.cost < tree->limit) {
+        tree->between = missing(tree, &tree->trial);
+        if (tree->between < 0)
+            return true;
+    }
+    swap_sides(&tree->trial, enough ? &tree->heavy : &tree->light);
+    return false;
+}
+
+/* Bound the current node of the tree by minimum cuts at the prices where the light and the heavy set tie. */
+static enum verdict bound_node(struct tree *tree) {
+    tree->between = -1;
+    take(tree, 1, &tree->light);
+    take(tree, 0, &tree->heavy);
+    if (tree->heavy.weight < tree->need)
+        return CLOSED;
+    if (tree->light.weight >= tree->need) {
+        take(tree, 1, &tree->trial);
+        if (tree->trial.cost < tree->limit && missing(tree, &tree->trial) < 0)
+            return FOUND;
+        set_price(tree, 0.0);
+    }
+    const bool weighty = tree->light.weight >= tree->need;
+    for (int round = 0; round < (weighty ? 1 : ROUNDS) && !spent(tree); round++) {
+        tree->cuts++;
+        flow_run(&tree->flow);
+        flow_least_side(&tree->flow, tree->trial.side);
+        evaluate(tree, &tree->trial);
+        const int64_t bound = bound_of(tree, &tree->trial);
+        tree->bound = bound > tree->bound ? bound : tree->bound;
+        if (tree->bound >= tree->limit)
+            return CLOSED;
+        const bool heavy = tree->trial.weight >= tree->need;
+        if (consider(tree))
+            return FOUND;
+        if (!heavy) {
+            flow_greatest_side(&tree->flow, tree->trial.side);
+            evaluate(tree, &tree->trial);
+            const bool tie = tree->trial.weight >= tree->need;
+            if (consider(tree))
+                return FOUND;
+            if (tie)
+                break;
+        }
+        const int64_t apart = tree->heavy.weight - tree->light.weight;
+        const double price = (double)(tree->heavy.cost - tree->light.cost) / (double)apart;
+        if (apart <= 0 || !(price >= 0.0) || fabs(price - tree->price) <= 1e-12 * price)
+            break;
+        set_price(tree, price);
+    }
+    return OPEN;
+}
+
+/* Whether branching on a node helps to make the heavy set convex. */
+static bool closes_gap(const struct tree *tree, int32_t v) {
+    const uint64_t *below = relatives(tree, tree->problem->below, v);
+    const uint64_t *above = relatives(tree, tree->problem->above, v);
+    const int32_t z = tree->between;
+    return v == z || (tree->heavy.side[v] && (has(below, z) || has(above, z)));
+}
+
+/* The open nodes most worth trying, best first: those that a set lacks to be convex, else where light and
+ * heavy differ, heaviest first. Returns how many. */
+static int32_t candidates(const struct tree *tree, int32_t *found, int32_t most) {
+    int64_t score[CANDIDATES];
+    int32_t count = 0;
+    for (int32_t v = 0; v < tree->problem->nodes; v++) {
+        if (tree->value[v] != 0)
+            continue;
+        const bool differ =
+            tree->between >= 0 ? closes_gap(tree, v) : tree->light.side[v] != tree->heavy.side[v];
+        const int64_t value = tree->weight[v] + (differ ? FLOW_INFINITE : 0);
+        int32_t at = count < most ? count++ : most;
+        while (at > 0 && score[at - 1] < value) {
+            if (at < most) {
+                score[at] = score[at - 1];
+                found[at] = found[at - 1];
+            }
+            at--;
+        }
+        if (at < most) {
+            score[at] = value;
+            found[at] = v;
+        }
+    }
+    return count;
+}
+
+/* The bound of a child at the price as it stands, its limit if it is closed. */
+static int64_t probe(struct tree *tree, int32_t v, int8_t value) {
+    const int32_t length = tree->assigned;
+    int64_t bound = tree->limit;
+    if (assign(tree, v, value) && propagate(tree)) {
+        tree->cuts++;
+        flow_run(&tree->flow);
+        flow_least_side(&tree->flow, tree->trial.side);
+        evaluate(tree, &tree->trial);
+        bound = bound_of(tree, &tree->trial);
+    }
+    undo(tree, length);
+    return bound < tree->limit ? (bound > tree->bound ? bound : tree->bound) : tree->limit;
+}
+
+/* What putting a node in (value 1) or leaving it out (-1) adds to the bound: the mean of several trials. */
+static double gain(struct tree *tree, int32_t v, int8_t value) {
+    struct gain *past = &tree->gains[2 * v + (value > 0)];
+    if (past->count >= RELIABLE)
+        return past->sum / past->count;
+    const double gained = (double)(probe(tree, v, value) - tree->bound);
+    past->sum += gained;
+    past->count++;
+    return gained;
+}
+
+/* The node to branch on: the one whose children's bounds promise the smallest tree. */
+static int32_t choose(struct tree *tree) {
+    int32_t found[CANDIDATES];
+    const int32_t count = candidates(tree, found, CANDIDATES);
+    int32_t best = count > 0 ? found[0] : -1;
+    double most = -1.0;
+    const double gap = (double)(tree->limit - tree->bound);
+    const double least = 1e-6 * (double)tree->limit; /* so that no child without progress hides the other's */
+    for (int32_t i = 0; i < count && count > 1 && !spent(tree); i++) {
+        const double in = fmin(gap, gain(tree, found[i], 1));
+        const double out = fmin(gap, gain(tree, found[i], -1));
+        const double score = (in + least) * (out + least);
+        if (score > most) {
+            most = score;
+            best = found[i];
+        }
+    }
+    return best;
+}
+
+/* Go to a child of a node of the tree; false if it needs no search, or another thread has claimed it. */
+static bool enter(struct tree *tree, const struct decision *from, int8_t value) {
+    const bool trunk = from->level < SHARD_TRUNK;
+    tree->level = trunk && value < 0 ? from->level + 1 : SHARD_TRUNK;
+    if (trunk && value > 0 && __atomic_exchange_n(&tree->shared[2 * from->level + 1], 1, __ATOMIC_RELAXED))
+        return false;
+    return assign(tree, from->node, value) && propagate(tree);
+}
+
+/* Go to the next node of the tree that is still to be seen; false if there is none. */
+static bool backtrack(struct tree *tree) {
+    while (tree->depth > 0) {
+        const struct decision last = tree->decisions[--tree->depth];
+        undo(tree, last.trail);
+        if (last.bound >= tree->limit)
+            continue;
+        tree->bound = last.bound;
+        set_price(tree, last.price);
+        if (enter(tree, &last, -1))
+            return true;
+    }
+    return false;
+}
+
+/* The node that the first thread here has chosen to branch on. */
+static int32_t agree(struct tree *tree) {
+    if (tree->level == SHARD_TRUNK)
+        return choose(tree);
+    int32_t *agreed = &tree->shared[2 * tree->level]; /* plus 1, 0 for none yet */
+    int32_t chosen = __atomic_load_n(agreed, __ATOMIC_RELAXED);
+    if (chosen == 0) {
+        const int32_t own = choose(tree) + 1;
+        if (__atomic_compare_exchange_n(agreed, &chosen, own, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            chosen = own;
+    }
+    return chosen - 1;
+}
+
+static bool branch(struct tree *tree) {
+    const int32_t v = agree(tree);
+    if (v < 0)
+        return backtrack(tree);
+    const struct decision last = {tree->assigned, tree->level, v, tree->bound, tree->price};
+    tree->decisions[tree->depth++] = last;
+    return enter(tree, &last, 1) || backtrack(tree);
+}
+
+/* The least bound of all that is not yet seen. */
+static int64_t open_bound(const struct tree *tree) {
+    int64_t least = tree->bound;
+    for (int32_t i = 0; i < tree->depth; i++)
+        least = tree->decisions[i].bound < least ? tree->decisions[i].bound : least;
+    return least;
+}
+
+/* Search the tree, keep the last set found; return what is proved. */
+static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *member) {
+    bool more = propagate(tree);
+    while (more && !spent(tree)) {
+        const enum verdict verdict = bound_node(tree);
+        if (verdict == FOUND) {
+            *cost = tree->limit = tree->trial.cost;
+            for (int32_t v = 0; v < tree->problem->nodes; v++)
+                member[v] = tree->trial.side[v];
+            if (first)
+                __atomic_store_n(tree->stop, 1, __ATOMIC_RELAXED);
+            continue; /* the same node again, for a cheaper one */
+        }
+        more = verdict == CLOSED ? backtrack(tree) : branch(tree);
+    }
+    const int64_t open = more ? open_bound(tree) : tree->limit;
+    return open < tree->limit ? open : tree->limit;
+}
+
+int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, int64_t need,
+                   const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
+                   int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member) {
+    struct tree tree = {.problem = problem, .weight = weight, .need = need, .limit = limit};
+    const int status = allocate(&tree);
+    tree.shared = shared;
+    tree.level = shared ? 0 : SHARD_TRUNK;
+    tree.stop = stop;
+    tree.budget = *cuts;
+    tree.deadline = now() + seconds;
+    if (status == SHARD_OK) {
+        *cost = limit;
+        for (int32_t v = 0; v < problem->nodes; v++)
+            if (fixed[v])
+                assign(&tree, v, fixed[v]);
+        *proved = search(&tree, first, cost, member);
+        *cuts = tree.cuts;
+    }
+    release(&tree);
+    return status;
+}

@@ -1,0 +1,72 @@
+/* The cheapest convex set of nodes of a given weight: what a block costs at least that holds these nodes.
+ *
+ * A set is convex if it holds every path between two of its nodes, as every block of a partition without
+ * cycles does. Without that, and with the weight as a price instead of a demand, the cheapest set is a
+ * minimum cut; branching on single nodes does the rest. All numbers are integers, so what is proved is exact.
+ */
+#ifndef SHARD_CHEAPEST_H
+#define SHARD_CHEAPEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+/* cffi: begin */
+
+/* The graph: a set of nodes costs the work of its nodes and the sizes of the tensors that enter or leave it.
+ *
+ *   out_start  nodes + 1 elements: the consumers of v are out_head[out_start[v] .. out_start[v + 1] - 1]
+ *   out_head   out_start[nodes] elements
+ *   in_start   nodes + 1 elements: the producers of v's inputs, likewise
+ *   in_tail    in_start[nodes] elements
+ *   work       nodes elements, not negative
+ *   size       nodes elements, not negative: of the tensor that each node produces
+ *   below      nodes * words elements, words = (nodes + 63) / 64: bit w of row v says that w descends from v
+ *   above      nodes * words elements: bit w of row v says that v descends from w
+ *   pair       nodes * nodes elements: what a block costs at least that holds both; or NULL
+ *
+ * All work and sizes together are at most 2^50. All arrays are read only. */
+struct shard_blocks {
+    int32_t nodes;
+    const int64_t *out_start;
+    const int32_t *out_head;
+    const int64_t *in_start;
+    const int32_t *in_tail;
+    const int64_t *work;
+    const int64_t *size;
+    const uint64_t *below;
+    const uint64_t *above;
+    const int64_t *pair;
+};
+
+/* Nodes of the trunk of the tree, on which all decisions leave a node out, whose branches threads share out.
+ */
+#define SHARD_TRUNK 4096
+
+/* Find a convex set that weighs at least `need` and costs less than `limit`.
+ *
+ *   problem  in
+ *   weight   in,  nodes elements, not negative, at most 2^50 in all
+ *   need     in,  at least 1
+ *   fixed    in,  nodes elements: 1 for nodes of the set, -1 for others, 0 where that is open
+ *   limit    in,  only sets that cost less are wanted
+ *   first    in,  1: the first such set will do; 0: the cheapest is wanted
+ *   seconds  in,  how long the search may take, but for the end of a minimum cut
+ *   shared   in and out, 2 * SHARD_TRUNK elements, zeros to begin with, or NULL: searches with the same
+ *            arguments otherwise, `first` among them, share the work out by it: no such set costs less than
+ *            the least of what they prove
+ *   stop     in and out, 1 element: the search ends soon after it is made 1, by another thread or by a search
+ *            that has found its first set
+ *   cuts     in,  how many minimum cuts may be computed; out, how many were
+ *   cost     out, 1 element: cost of the set, `limit` if none was found
+ *   proved   out, 1 element: no such set costs less than this, which is at most `cost`
+ *   member   out, nodes elements: the set, if one was found
+ *
+ * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
+int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, int64_t need,
+                   const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
+                   int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member);
+/* cffi: end */
+
+#endif

@@ -1,0 +1,419 @@
+/* Moving nodes between blocks. */
+#include "pipeline/partition.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int partition_allocate(struct partition *partition, const struct shard_pipeline *problem) {
+    const size_t n = (size_t)problem->nodes + 1;
+    const size_t k = (size_t)problem->stages + 1;
+    *partition = (struct partition){
+        .problem = problem,
+        .limited = isfinite(problem->memory),
+        .home = malloc(n * sizeof *partition->home),
+        .readers = malloc(n * k * sizeof *partition->readers),
+        .block = malloc(k * sizeof *partition->block),
+        .rank = malloc(k * sizeof *partition->rank),
+        .at = malloc(k * sizeof *partition->at),
+        .first = malloc(k * sizeof *partition->first),
+        .next = malloc(n * sizeof *partition->next),
+        .prior = malloc(n * sizeof *partition->prior),
+        .mark = malloc(n * sizeof *partition->mark),
+        .left = malloc(n * sizeof *partition->left),
+        .run = malloc(LONGEST_RUN * sizeof *partition->run),
+        .place = malloc(LONGEST_RUN * sizeof *partition->place),
+        .member = malloc(n * sizeof *partition->member),
+        .start = malloc((k + 1) * sizeof *partition->start),
+        .waiting = malloc(k * sizeof *partition->waiting),
+    };
+    const bool lists =
+        partition->first && partition->next && partition->prior && partition->mark && partition->left;
+    const bool ranks =
+        partition->rank && partition->at && partition->member && partition->start && partition->waiting;
+    const bool runs = partition->run && partition->place;
+    const bool whole = runs && partition->home && partition->readers && partition->block && lists && ranks;
+    return whole ? SHARD_OK : SHARD_NO_MEMORY;
+}
+
+void partition_free(struct partition *partition) {
+    free(partition->home);
+    free(partition->readers);
+    free(partition->block);
+    free(partition->rank);
+    free(partition->at);
+    free(partition->first);
+    free(partition->next);
+    free(partition->prior);
+    free(partition->mark);
+    free(partition->left);
+    free(partition->run);
+    free(partition->place);
+    free(partition->member);
+    free(partition->start);
+    free(partition->waiting);
+}
+
+static int32_t out_degree(const struct shard_pipeline *problem, int32_t v) {
+    return (int32_t)(problem->out_start[v + 1] - problem->out_start[v]);
+}
+
+/* How many consumers each block has of the tensor of u. */
+static int32_t *readers_of(const struct partition *partition, int32_t u) {
+    return partition->readers + (int64_t)u * partition->problem->stages;
+}
+
+void partition_start(struct partition *partition, const int32_t *order, const int32_t *cut) {
+    const struct shard_pipeline *problem = partition->problem;
+    for (int32_t b = 0; b < problem->stages; b++) {
+        partition->rank[b] = partition->at[b] = b;
+        partition->first[b] = NOBODY;
+        for (int32_t p = cut[b + 1] - 1; p >= cut[b]; p--) {
+            partition->home[order[p]] = b;
+            partition_link(partition, order[p], b, NOBODY);
+        }
+    }
+    memset(partition->readers, 0,
+           (size_t)problem->nodes * (size_t)problem->stages * sizeof *partition->readers);
+    for (int32_t v = 0; v < problem->nodes; v++) {
+        partition->mark[v] = NOBODY;
+        for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
+            readers_of(partition, problem->in_tail[e])[partition->home[v]]++;
+    }
+    partition_recount(partition);
+}
+
+void partition_recount(struct partition *partition) {
+    const struct shard_pipeline *problem = partition->problem;
+    memset(partition->block, 0, (size_t)problem->stages * sizeof *partition->block);
+    for (int32_t v = 0; v < problem->nodes; v++) {
+        const int32_t *readers = readers_of(partition, v);
+        struct block *home = &partition->block[partition->home[v]];
+        home->work += problem->work[v];
+        home->param += partition->limited ? problem->param_size[v] : 0.0;
+        for (int32_t b = 0; b < problem->stages; b++) {
+            if (readers[b] > 0 && b != partition->home[v]) {
+                partition->block[b].inward += problem->output_size[v];
+                partition->block[b].moved += problem->output_size[v];
+            }
+        }
+        if (readers[partition->home[v]] < out_degree(problem, v))
+            home->moved += problem->output_size[v];
+    }
+    for (int32_t b = 0; b < problem->stages; b++) {
+        struct block *block = &partition->block[b];
+        const double peak = partition->limited ? partition_peak(partition, b, block->inward) : 0.0;
+        block->cost = partition_cost(partition, block, peak);
+    }
+}
+
+/* Fill `start` and `member` as a CSR structure: the nodes of each block, in the order of `order` (NULL: by
+ * index). */
+static void group(struct partition *partition, const int32_t *order) {
+    const struct shard_pipeline *problem = partition->problem;
+    int32_t *start = partition->start;
+    memset(start, 0, ((size_t)problem->stages + 2) * sizeof *start);
+    for (int32_t v = 0; v < problem->nodes; v++)
+        start[partition->home[v] + 2]++;
+    for (int32_t b = 2; b <= problem->stages; b++)
+        start[b] += start[b - 1];
+    for (int32_t p = 0; p < problem->nodes; p++) {
+        const int32_t v = order ? order[p] : p;
+        partition->member[start[partition->home[v] + 1]++] = v;
+    }
+}
+
+void partition_slicing(struct partition *partition, const int32_t *order, int32_t *sliced, int32_t *cut) {
+    const struct shard_pipeline *problem = partition->problem;
+    int32_t placed = 0;
+    if (!partition->limited)
+        group(partition, order);
+    for (int32_t rank = 0; rank < problem->stages; rank++) {
+        const int32_t b = partition->at[rank];
+        cut[rank] = placed;
+        if (partition->limited) {
+            for (int32_t v = partition->first[b]; v != NOBODY; v = partition->next[v])
+                sliced[placed++] = v;
+        } else {
+            for (int32_t i = partition->start[b]; i < partition->start[b + 1]; i++)
+                sliced[placed++] = partition->member[i];
+        }
+    }
+    cut[problem->stages] = placed;
+}
+
+void partition_rerank(struct partition *partition, struct random *random) {
+    const struct shard_pipeline *problem = partition->problem;
+    const int32_t *home = partition->home;
+    int32_t *ready = partition->at; /* at[rank ..] is free until a block of that rank is known */
+    int32_t known = 0;
+    group(partition, NULL);
+    memset(partition->waiting, 0, (size_t)problem->stages * sizeof *partition->waiting);
+    for (int32_t u = 0; u < problem->nodes; u++) {
+        for (int64_t e = problem->out_start[u]; e < problem->out_start[u + 1]; e++)
+            partition->waiting[home[problem->out_head[e]]] += home[problem->out_head[e]] != home[u];
+    }
+    for (int32_t b = 0; b < problem->stages; b++) {
+        if (partition->waiting[b] == 0)
+            ready[known++] = b;
+    }
+    for (int32_t rank = 0; rank < problem->stages; rank++) {
+        const int32_t chosen = rank + random_below(random, known - rank);
+        const int32_t b = ready[chosen];
+        ready[chosen] = ready[rank];
+        ready[rank] = b;
+        partition->rank[b] = rank;
+        for (int32_t i = partition->start[b]; i < partition->start[b + 1]; i++) {
+            const int32_t u = partition->member[i];
+            for (int64_t e = problem->out_start[u]; e < problem->out_start[u + 1]; e++) {
+                const int32_t to = home[problem->out_head[e]];
+                if (to != b && --partition->waiting[to] == 0)
+                    ready[known++] = to;
+            }
+        }
+    }
+}
+
+double partition_cost(const struct partition *partition, const struct block *block, double peak) {
+    const struct shard_pipeline *problem = partition->problem;
+    const double excess = partition->limited ? block->param + peak - problem->memory : 0.0;
+    return block->work + (block->moved + (excess > 0.0 ? excess : 0.0)) / problem->bandwidth;
+}
+
+/* What the tensors that v consumes do to the two blocks. */
+static void preview_inputs(const struct partition *partition, int32_t v, int32_t to, struct block *leaves,
+                           struct block *joins) {
+    const struct shard_pipeline *problem = partition->problem;
+    const int32_t from = partition->home[v];
+    for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
+        const int32_t u = problem->in_tail[e];
+        const int32_t *readers = readers_of(partition, u);
+        const double size = problem->output_size[u];
+        if (partition->home[u] == from) {
+            if (readers[from] == out_degree(problem, u))
+                leaves->moved += size;
+        } else if (readers[from] == 1) {
+            leaves->moved -= size;
+            leaves->inward -= size;
+        }
+        if (partition->home[u] == to) {
+            if (readers[to] + 1 == out_degree(problem, u))
+                joins->moved -= size;
+        } else if (readers[to] == 0) {
+            joins->moved += size;
+            joins->inward += size;
+        }
+    }
+}
+
+void partition_preview(const struct partition *partition, int32_t v, int32_t to, struct block *leaves,
+                       struct block *joins) {
+    const struct shard_pipeline *problem = partition->problem;
+    const int32_t from = partition->home[v], consumers = out_degree(problem, v);
+    const int32_t *readers = readers_of(partition, v);
+    const double size = problem->output_size[v];
+    const double param = partition->limited ? problem->param_size[v] : 0.0;
+    *leaves = partition->block[from];
+    *joins = partition->block[to];
+    preview_inputs(partition, v, to, leaves, joins);
+    const double kept = readers[from] > 0 ? size : 0.0, fetched = readers[to] > 0 ? size : 0.0;
+    leaves->inward += kept;
+    leaves->moved += kept - (readers[from] < consumers ? size : 0.0);
+    joins->inward -= fetched;
+    joins->moved += (readers[to] < consumers ? size : 0.0) - fetched;
+    leaves->work -= problem->work[v];
+    joins->work += problem->work[v];
+    leaves->param -= param;
+    joins->param += param;
+    leaves->cost = partition_cost(partition, leaves, leaves->inward);
+    joins->cost = partition_cost(partition, joins, joins->inward);
+}
+
+void partition_move(struct partition *partition, int32_t v, int32_t to) {
+    const struct shard_pipeline *problem = partition->problem;
+    for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
+        int32_t *readers = readers_of(partition, problem->in_tail[e]);
+        readers[partition->home[v]]--;
+        readers[to]++;
+    }
+    partition->home[v] = to;
+}
+
+/* A tensor is in memory from the start, or from when it is made, until its last consumer in the block has
+ * run; if it was made here and is consumed elsewhere too, until the end. */
+double partition_peak(struct partition *partition, int32_t b, double inward) {
+    const struct shard_pipeline *problem = partition->problem;
+    double in_use = inward, peak = 0.0;
+    for (int32_t v = partition->first[b]; v != NOBODY; v = partition->next[v]) {
+        for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
+            partition->left[problem->in_tail[e]] = readers_of(partition, problem->in_tail[e])[b];
+    }
+    for (int32_t v = partition->first[b]; v != NOBODY; v = partition->next[v]) {
+        in_use += problem->output_size[v];
+        peak = in_use > peak ? in_use : peak;
+        for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
+            const int32_t u = problem->in_tail[e];
+            const bool kept = partition->home[u] == b && readers_of(partition, u)[b] < out_degree(problem, u);
+            if (--partition->left[u] == 0 && !kept)
+                in_use -= problem->output_size[u];
+        }
+        if (out_degree(problem, v) == 0)
+            in_use -= problem->output_size[v];
+    }
+    return peak;
+}
+
+void partition_unlink(struct partition *partition, int32_t v, int32_t b) {
+    const int32_t next = partition->next[v], prior = partition->prior[v];
+    if (prior == NOBODY)
+        partition->first[b] = next;
+    else
+        partition->next[prior] = next;
+    if (next != NOBODY)
+        partition->prior[next] = prior;
+}
+
+void partition_link(struct partition *partition, int32_t v, int32_t b, int32_t after) {
+    const int32_t next = after == NOBODY ? partition->first[b] : partition->next[after];
+    partition->next[v] = next;
+    partition->prior[v] = after;
+    if (after == NOBODY)
+        partition->first[b] = v;
+    else
+        partition->next[after] = v;
+    if (next != NOBODY)
+        partition->prior[next] = v;
+}
+
+/* Mark with the number of a node its producers, and beyond all nodes its consumers. */
+static void mark_neighbours(struct partition *partition, int32_t v) {
+    const struct shard_pipeline *problem = partition->problem;
+    for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
+        partition->mark[problem->in_tail[e]] = v;
+    for (int64_t e = problem->out_start[v]; e < problem->out_start[v + 1]; e++)
+        partition->mark[problem->out_head[e]] = problem->nodes;
+}
+
+static void unmark_neighbours(struct partition *partition, int32_t v) {
+    const struct shard_pipeline *problem = partition->problem;
+    for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
+        partition->mark[problem->in_tail[e]] = NOBODY;
+    for (int64_t e = problem->out_start[v]; e < problem->out_start[v + 1]; e++)
+        partition->mark[problem->out_head[e]] = NOBODY;
+}
+
+int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struct random *random) {
+    int32_t after = NOBODY, room = 1;
+    mark_neighbours(partition, v);
+    for (int32_t u = partition->first[b]; u != NOBODY; u = partition->next[u]) {
+        if (partition->mark[u] == partition->problem->nodes)
+            break;
+        room = partition->mark[u] == v ? 1 : room + 1;
+        after = partition->mark[u] == v ? u : after;
+    }
+    unmark_neighbours(partition, v);
+    for (int32_t step = random_below(random, room); step > 0; step--)
+        after = after == NOBODY ? partition->first[b] : partition->next[after];
+    return after;
+}
+
+/* Put the nodes of the run, which are marked with themselves, in the order of the list. */
+static void sort_run(struct partition *partition, int32_t count, int32_t b) {
+    int32_t sorted = 0;
+    for (int32_t i = 0; i < count; i++)
+        partition->mark[partition->run[i]] = partition->run[i];
+    for (int32_t v = partition->first[b]; sorted < count; v = partition->next[v]) {
+        if (partition->mark[v] == v)
+            partition->run[sorted++] = v;
+    }
+    for (int32_t i = 0; i < count; i++)
+        partition->mark[partition->run[i]] = NOBODY;
+}
+
+/* Whether the run that begins with v fits. Breadth first; *nearest is how many ranks further the next
+ * neighbour is, and untouched if there is none. */
+static bool gather_run(struct partition *partition, int32_t v, bool forwards, int32_t *count,
+                       int32_t *nearest) {
+    const struct shard_pipeline *problem = partition->problem;
+    const int64_t *start = forwards ? problem->out_start : problem->in_start;
+    const int32_t *end = forwards ? problem->out_head : problem->in_tail;
+    const int32_t from = partition->home[v];
+    bool fits = true;
+    partition->run[0] = v;
+    *count = 1;
+    for (int32_t i = 0; i < *count && fits; i++) {
+        for (int64_t e = start[partition->run[i]]; e < start[partition->run[i] + 1] && fits; e++) {
+            const int32_t u = end[e], b = partition->home[u];
+            const int32_t distance = abs(partition->rank[b] - partition->rank[from]);
+            if (b != from) {
+                *nearest = distance < *nearest ? distance : *nearest;
+            } else if (partition->mark[u] == NOBODY) {
+                fits = *count < LONGEST_RUN;
+                if (fits) {
+                    partition->mark[u] = v;
+                    partition->run[(*count)++] = u;
+                }
+            }
+        }
+    }
+    for (int32_t i = 1; i < *count; i++)
+        partition->mark[partition->run[i]] = NOBODY;
+    return fits;
+}
+
+int32_t partition_run(struct partition *partition, int32_t v, bool forwards, int32_t *to) {
+    const int32_t from = partition->home[v];
+    int32_t count, nearest = INT32_MAX;
+    if (!gather_run(partition, v, forwards, &count, &nearest))
+        return 0;
+    const int32_t further = nearest < INT32_MAX ? nearest : 1;
+    const int32_t rank = partition->rank[from] + (forwards ? further : -further);
+    if (rank < 0 || rank >= partition->problem->stages)
+        return 0;
+    if (partition->limited)
+        sort_run(partition, count, from);
+    *to = partition->at[rank];
+    return count;
+}
+
+/* The last node of a list, NOBODY if it is empty. */
+static int32_t last_of(const struct partition *partition, int32_t b) {
+    int32_t last = NOBODY;
+    for (int32_t v = partition->first[b]; v != NOBODY; v = partition->next[v])
+        last = v;
+    return last;
+}
+
+void partition_move_run(struct partition *partition, int32_t count, bool forwards, int32_t to,
+                        struct block *leaves, struct block *joins) {
+    const int32_t from = partition->home[partition->run[0]];
+    const struct block had[2] = {partition->block[from], partition->block[to]};
+    int32_t after = partition->limited && !forwards ? last_of(partition, to) : NOBODY;
+    for (int32_t i = 0; i < count && partition->limited; i++)
+        partition->place[i] = partition->prior[partition->run[i]];
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t v = partition->run[i];
+        partition_preview(partition, v, to, leaves, joins);
+        partition_move(partition, v, to);
+        partition->block[from] = *leaves;
+        partition->block[to] = *joins;
+        if (partition->limited) {
+            partition_unlink(partition, v, from);
+            partition_link(partition, v, to, after);
+            after = v;
+        }
+    }
+    partition->block[from] = had[0];
+    partition->block[to] = had[1];
+}
+
+void partition_return_run(struct partition *partition, int32_t count, int32_t from) {
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t v = partition->run[i];
+        if (partition->limited) {
+            partition_unlink(partition, v, partition->home[v]);
+            partition_link(partition, v, from, partition->place[i]);
+        }
+        partition_move(partition, v, from);
+    }
+}

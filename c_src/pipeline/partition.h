@@ -1,0 +1,128 @@
+/* A partition into blocks while nodes move between them: what each block costs (Archer et al., ICML 2024,
+ * Equations 1 to 3) and where a node may go.
+ *
+ * The blocks have ranks, and no edge leads to a block of lower rank, so the quotient graph has no cycle. A
+ * move changes the cost of the block that a node leaves and of the one that it joins, and of no other;
+ * without a memory limit both are known in O(inputs of the node). With a limit the nodes of a block run in
+ * the order of a list, a node joins at a given place of it, and the peak is found by a walk along the list.
+ */
+#ifndef SHARD_PARTITION_H
+#define SHARD_PARTITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/random.h"
+#include "common/segment.h"
+
+/* No node: the place in front of a list. */
+#define NOBODY (-1)
+
+/* A run holds at most this many nodes. */
+#define LONGEST_RUN 64
+
+/* What one block holds and costs. */
+struct block {
+    double work;
+    double param;  /* summed sizes of parameters; only with a memory limit, else 0 */
+    double inward; /* summed sizes of the tensors that come in */
+    double moved;  /* the same and of those that go out */
+    double cost;
+};
+
+struct partition {
+    const struct shard_pipeline *problem;
+    bool limited;          /* memory is finite */
+    int32_t *home;         /* nodes elements: block of each node */
+    int32_t *readers;      /* nodes * stages elements: consumers of u in block b at [u * stages + b] */
+    struct block *block;   /* stages elements */
+    int32_t *rank, *at;    /* stages elements each: rank of each block, block of each rank */
+    int32_t *first;        /* stages elements: first node of each list; like the next two only with a limit */
+    int32_t *next, *prior; /* nodes elements each: neighbours in the list */
+    int32_t *mark, *left;  /* nodes elements each: scratch of the lists */
+    int32_t *run, *place;  /* LONGEST_RUN elements each: nodes that move together, and after whom they were */
+    int32_t *member;       /* nodes elements: scratch of the ranks, and the next two */
+    int32_t *start;        /* stages + 2 elements */
+    int32_t *waiting;      /* stages elements */
+};
+
+/* Allocate for a problem; SHARD_OK or SHARD_NO_MEMORY. partition_free is due in both cases. */
+int partition_allocate(struct partition *partition, const struct shard_pipeline *problem);
+
+/* Free what partition_allocate allocated. */
+void partition_free(struct partition *partition);
+
+/* Begin with a slicing.
+ *
+ *   order  in, nodes elements: a topological order
+ *   cut    in, stages + 1 elements: block b holds the positions cut[b] .. cut[b + 1] - 1 */
+void partition_start(struct partition *partition, const int32_t *order, const int32_t *cut);
+
+/* Sum up anew what each block costs: the rounding errors of many moves go. */
+void partition_recount(struct partition *partition);
+
+/* The same partition as a slicing: blocks by rank, in each the order of its list or else that of `order`.
+ *
+ *   order   in,  nodes elements: a topological order
+ *   sliced  out, nodes elements: a topological order
+ *   cut     out, stages + 1 elements */
+void partition_slicing(struct partition *partition, const int32_t *order, int32_t *sliced, int32_t *cut);
+
+/* Rank the blocks by another topological order of the quotient graph. */
+void partition_rerank(struct partition *partition, struct random *random);
+
+/* The least and the greatest rank that a node may go to. */
+static inline void partition_window(const struct partition *partition, int32_t v, int32_t *low,
+                                    int32_t *high) {
+    const struct shard_pipeline *problem = partition->problem;
+    *low = 0;
+    *high = problem->stages - 1;
+    for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
+        const int32_t rank = partition->rank[partition->home[problem->in_tail[e]]];
+        *low = rank > *low ? rank : *low;
+    }
+    for (int64_t e = problem->out_start[v]; e < problem->out_start[v + 1]; e++) {
+        const int32_t rank = partition->rank[partition->home[problem->out_head[e]]];
+        *high = rank < *high ? rank : *high;
+    }
+}
+
+/* What the blocks that v leaves and joins would hold and cost, another block than its own. With a limit the
+ * overflow in their costs is that of their parameters and of what comes in, which is in memory from the
+ * start: the peak is not less. */
+void partition_preview(const struct partition *partition, int32_t v, int32_t to, struct block *leaves,
+                       struct block *joins);
+
+/* Let v go to another block, but not in the lists and not in what the blocks cost. */
+void partition_move(struct partition *partition, int32_t v, int32_t to);
+
+/* Fill `run` with v and what must go along if v leaves its block forwards, all that descends from it there,
+ * or backwards, all that it descends from; with a limit in the order of the list. Returns how many nodes that
+ * are, and in *to the nearest block that a neighbour of them is in, or the next one if there is none. 0 if
+ * they are too many or have nowhere to go. */
+int32_t partition_run(struct partition *partition, int32_t v, bool forwards, int32_t *to);
+
+/* Let the first `count` nodes of `run` go to another block, with a limit to that end of its list where they
+ * came from. What the blocks hold and cost goes to `leaves` and `joins`, as in a preview. */
+void partition_move_run(struct partition *partition, int32_t count, bool forwards, int32_t to,
+                        struct block *leaves, struct block *joins);
+
+/* Take that back. */
+void partition_return_run(struct partition *partition, int32_t count, int32_t from);
+
+/* Cost of what a block holds, given the peak of its memory. */
+double partition_cost(const struct partition *partition, const struct block *block, double peak);
+
+/* Greatest memory in use while one of the nodes of a list runs, from the tensors that come in. */
+double partition_peak(struct partition *partition, int32_t b, double inward);
+
+/* Take v out of the list of its block b. */
+void partition_unlink(struct partition *partition, int32_t v, int32_t b);
+
+/* Put v into the list of block b after a node of it or, at NOBODY, in front. */
+void partition_link(struct partition *partition, int32_t v, int32_t b, int32_t after);
+
+/* A place for v in the list of a block, drawn from all between its producers and its consumers there. */
+int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struct random *random);
+
+#endif

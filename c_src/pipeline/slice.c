@@ -1,0 +1,292 @@
+/* Slicing by thresholds. */
+#include "pipeline/slice.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A number of blocks that is out of reach. */
+#define NEVER (INT32_MAX / 2)
+
+/* Bounds from sums of work may be off by this much of the total, from rounding; they must not exclude what
+ * fits. */
+#define SLACK 1e-12
+
+int slicer_allocate(struct slicer *slicer, const struct shard_pipeline *problem) {
+    const size_t n = (size_t)problem->nodes + 1;
+    *slicer = (struct slicer){
+        .stages = problem->stages,
+        .stop = problem->stop,
+        .work = malloc(n * sizeof *slicer->work),
+        .param = malloc(n * sizeof *slicer->param),
+        .ahead = malloc(n * sizeof *slicer->ahead),
+        .behind = malloc(n * sizeof *slicer->behind),
+        .blocks = malloc(n * sizeof *slicer->blocks),
+        .least = malloc(n * sizeof *slicer->least),
+        .most = malloc(n * sizeof *slicer->most),
+        .from = malloc(n * sizeof *slicer->from),
+        .most_from = malloc(n * sizeof *slicer->most_from),
+        .paid = malloc(n * sizeof *slicer->paid),
+        .most_paid = malloc(n * sizeof *slicer->most_paid),
+    };
+    const bool whole = slicer->work && slicer->param && slicer->ahead && slicer->behind && slicer->blocks &&
+                       slicer->least && slicer->most && slicer->from && slicer->most_from && slicer->paid &&
+                       slicer->most_paid;
+    const int status = segments_allocate(&slicer->segments, problem);
+    return whole ? status : SHARD_NO_MEMORY;
+}
+
+void slicer_free(struct slicer *slicer) {
+    segments_free(&slicer->segments);
+    free(slicer->work);
+    free(slicer->param);
+    free(slicer->ahead);
+    free(slicer->behind);
+    free(slicer->blocks);
+    free(slicer->least);
+    free(slicer->most);
+    free(slicer->from);
+    free(slicer->most_from);
+    free(slicer->paid);
+    free(slicer->most_paid);
+}
+
+/* Forget the order before: nothing is known about any threshold. */
+static void start(struct slicer *slicer) {
+    const struct segments *segments = &slicer->segments;
+    slicer->work[0] = 0.0;
+    slicer->param[0] = 0.0;
+    for (int32_t r = 0; r <= segments->nodes; r++) {
+        slicer->least[r] = 0;
+        slicer->most[r] = r == 0 ? 0 : NEVER;
+        if (r == segments->nodes)
+            break;
+        slicer->work[r + 1] = slicer->work[r] + segments->at[r].work;
+        slicer->param[r + 1] = slicer->param[r] + segments->param[r];
+    }
+}
+
+/* Whether the work and the parameters alone keep [left, right) from meeting the threshold. */
+static bool too_heavy(const struct slicer *slicer, int32_t left, int32_t right, double threshold) {
+    const struct segments *segments = &slicer->segments;
+    const int32_t n = segments->nodes;
+    const double work = slicer->work[right] - slicer->work[left] - SLACK * slicer->work[n];
+    if (!segments->limited)
+        return work > threshold;
+    const double excess =
+        slicer->param[right] - slicer->param[left] - SLACK * slicer->param[n] - segments->memory;
+    return work + (excess > 0.0 ? excess : 0.0) / segments->bandwidth > threshold;
+}
+
+/* Fill ahead and behind: longest segments by work and parameters alone, from the front and from the back. */
+static void bound_by_work(struct slicer *slicer, double threshold) {
+    const int32_t n = slicer->segments.nodes;
+    int32_t left = 0;
+    slicer->ahead[0] = 0;
+    for (int32_t r = 1; r <= n; r++) {
+        while (left < r && too_heavy(slicer, left, r, threshold))
+            left++;
+        slicer->ahead[r] = left == r || slicer->ahead[left] == NEVER ? NEVER : slicer->ahead[left] + 1;
+    }
+    int32_t right = n;
+    slicer->behind[n] = 0;
+    for (int32_t l = n - 1; l >= 0; l--) {
+        while (right > l && too_heavy(slicer, l, right, threshold))
+            right--;
+        slicer->behind[l] = right == l || slicer->behind[right] == NEVER ? NEVER : slicer->behind[right] + 1;
+    }
+}
+
+/* Least number of segments that meet the threshold and end at `right`; NEVER if that leaves too few for the
+ * rest. */
+static inline int32_t fewest_at(struct slicer *slicer, int32_t right, double threshold, bool limited) {
+    struct segments *segments = &slicer->segments;
+    const int32_t allowed = slicer->behind[right] == NEVER ? -1 : slicer->stages - slicer->behind[right];
+    int32_t least = slicer->least[right];
+    if (slicer->ahead[right] > least)
+        least = slicer->ahead[right];
+    int32_t best = slicer->most[right];
+    slicer->from[right] = slicer->most_from[right];
+    slicer->paid[right] = slicer->most_paid[right];
+    if (least > allowed)
+        return NEVER;
+    if (best > allowed)
+        best = allowed + 1;
+    for (struct sweep sweep = sweep_from(right); sweep.left > 0 && best > least;) {
+        sweep_extend(segments, &sweep, limited);
+        const int32_t blocks = slicer->blocks[sweep.left] + 1;
+        const double cost = sweep_cost(segments, &sweep, limited);
+        if (blocks < best && cost <= threshold) {
+            best = blocks;
+            slicer->from[right] = sweep.left;
+            slicer->paid[right] = cost;
+        }
+        if (sweep_floor(segments, &sweep, limited) > threshold)
+            break;
+    }
+    return best <= allowed ? best : NEVER;
+}
+
+static inline bool meets_sweeping(struct slicer *slicer, double threshold, bool limited) {
+    const int32_t n = slicer->segments.nodes;
+    int32_t reached = 0; /* the last position that can be a cut */
+    int32_t r = 1;
+    slicer->blocks[0] = 0;
+    for (; r <= n && !too_heavy(slicer, reached, r, threshold) && !is_stopped(slicer->stop); r++) {
+        segments_advance(&slicer->segments, r);
+        slicer->blocks[r] = fewest_at(slicer, r, threshold, limited);
+        if (slicer->blocks[r] != NEVER)
+            reached = r;
+    }
+    for (; r <= n; r++)
+        slicer->blocks[r] = NEVER;
+    return slicer->blocks[n] != NEVER;
+}
+
+/* Whether the order can be cut within the threshold; what is learnt narrows least and most. */
+static bool meets(struct slicer *slicer, double threshold) {
+    const int32_t n = slicer->segments.nodes;
+    bound_by_work(slicer, threshold);
+    const bool met = slicer->segments.limited ? meets_sweeping(slicer, threshold, true)
+                                              : meets_sweeping(slicer, threshold, false);
+    for (int32_t r = 1; r <= n; r++) {
+        if (met) {
+            slicer->least[r] = slicer->blocks[r];
+        } else if (slicer->blocks[r] != NEVER) {
+            slicer->most[r] = slicer->blocks[r];
+            slicer->most_from[r] = slicer->from[r];
+            slicer->most_paid[r] = slicer->paid[r];
+        }
+    }
+    return met;
+}
+
+/* Greatest cost of a block of the slicing that `meets` has found; its cuts go to `cut` unless that is NULL.
+ */
+static double take_slicing(struct slicer *slicer, int32_t *cut) {
+    const int32_t n = slicer->segments.nodes;
+    double greatest = 0.0;
+    int32_t block = slicer->blocks[n];
+    for (int32_t b = block; cut && b <= slicer->stages; b++)
+        cut[b] = n;
+    for (int32_t right = n; right > 0; right = slicer->from[right]) {
+        greatest = fmax(greatest, slicer->paid[right]);
+        if (cut)
+            cut[--block] = slicer->from[right];
+    }
+    return greatest;
+}
+
+/* The interval that the optimum is in. */
+struct bracket {
+    double
+        below; /* no slicing costs less than this, and none but at this itself if it is a threshold tried */
+    double above; /* a slicing that costs less than this is wanted */
+    double step;  /* how far to go next while all thresholds tried were met, or none was; it doubles */
+    bool met;     /* whether a threshold tried was met */
+    bool missed;  /* whether one was not */
+};
+
+/* The threshold to try next: by growing steps until one is met and one is not, then by bisection. Once the
+ * bracket is narrow every other try is just under `above`: not met, it ends the search. */
+static double next_threshold(const struct bracket *bracket, bool met) {
+    const double last = nextafter(bracket->above, -INFINITY);
+    const double width = bracket->above - bracket->below;
+    const double middle = bracket->below + 0.5 * width;
+    if (!bracket->missed)
+        return fmin(fmax(bracket->above - bracket->step, bracket->below), last);
+    if (!bracket->met)
+        return fmin(fmax(bracket->below + bracket->step, nextafter(bracket->below, INFINITY)), last);
+    const bool narrow = width < 0.01 * bracket->above;
+    return (narrow && !met) || middle >= last || middle <= bracket->below ? last : middle;
+}
+
+/* No slicing costs less than the heaviest node or an even share of the work (Lemma 3.3). */
+static double least_conceivable(const struct slicer *slicer) {
+    const int32_t n = slicer->segments.nodes;
+    double greatest = slicer->work[n] / slicer->stages;
+    for (int32_t p = 0; p < n; p++)
+        greatest = fmax(greatest, slicer->segments.at[p].work);
+    return greatest * (1.0 - SLACK);
+}
+
+/* Cost of the segment from a position to the right end. */
+static double segment_cost(struct segments *segments, int32_t left, int32_t right) {
+    struct sweep sweep = sweep_from(right);
+    while (sweep.left > left)
+        sweep_extend(segments, &sweep, segments->limited);
+    return sweep_cost(segments, &sweep, segments->limited);
+}
+
+/* Cut into blocks of about even work, empty ones last; returns what a block costs on average, and the
+ * greatest cost in *cost. */
+static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
+    const int32_t n = slicer->segments.nodes;
+    double sum = 0.0;
+    int32_t left = 0, blocks = 0;
+    *cost = 0.0;
+    for (int32_t b = 1; b <= slicer->stages; b++) {
+        int32_t right = left;
+        while (right < n &&
+               (b == slicer->stages || slicer->work[right] < slicer->work[n] * b / slicer->stages))
+            segments_advance(&slicer->segments, ++right);
+        const double block = segment_cost(&slicer->segments, left, right);
+        *cost = fmax(*cost, block);
+        sum += block;
+        if (cut && left < right)
+            cut[blocks++] = left;
+        left = right;
+    }
+    for (; cut && blocks <= slicer->stages; blocks++)
+        cut[blocks] = blocks == 0 ? 0 : n;
+    return sum / slicer->stages;
+}
+
+/* Bring the bracket to a point, from a first threshold; `cost` and `cut` follow what is found. */
+static void close_in(struct slicer *slicer, struct bracket bracket, double threshold, double *cost,
+                     int32_t *cut) {
+    while (bracket.below < bracket.above && !is_stopped(slicer->stop)) {
+        const bool met = meets(slicer, threshold);
+        if (!met && threshold >= nextafter(bracket.above, -INFINITY))
+            break;
+        if (met) {
+            *cost = bracket.above = take_slicing(slicer, cut);
+            bracket.met = true;
+        } else {
+            bracket.below = threshold;
+            bracket.missed = true;
+        }
+        threshold = next_threshold(&bracket, met);
+        bracket.step *= 2.0;
+    }
+}
+
+int slicer_slice(struct slicer *slicer, const struct shard_pipeline *problem, const int32_t *order,
+                 double upper, double *cost, int32_t *cut) {
+    const int status = segments_lay_out(&slicer->segments, problem, order);
+    if (status != SHARD_OK)
+        return status;
+    start(slicer);
+    struct bracket bracket = {.below = least_conceivable(slicer), .above = upper, .step = 0.02 * upper};
+    double threshold = nextafter(upper, -INFINITY);
+    *cost = INFINITY;
+    if (isinf(upper) && upper > 0.0) {
+        const double mean = cut_evenly(slicer, cost, cut);
+        bracket.above = *cost;
+        bracket.step = 0.02 * mean;
+        threshold = fmax(fmin(mean, nextafter(*cost, -INFINITY)), bracket.below);
+    }
+    close_in(slicer, bracket, threshold, cost, cut);
+    return SHARD_OK;
+}
+
+int shard_slice(const struct shard_pipeline *problem, const int32_t *order, double upper, double *cost,
+                int32_t *cut) {
+    struct slicer slicer;
+    if (isnan(upper))
+        return SHARD_NAN;
+    int status = slicer_allocate(&slicer, problem);
+    if (status == SHARD_OK)
+        status = slicer_slice(&slicer, problem, order, upper, cost, cut);
+    slicer_free(&slicer);
+    return status;
+}

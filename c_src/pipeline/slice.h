@@ -1,0 +1,61 @@
+/* The best way to cut an order into at most k blocks (Archer et al., ICML 2024, Algorithm 1's result, found
+ * otherwise).
+ *
+ * A threshold is met if the order can be cut into at most k segments of no greater cost. That is decided by
+ * the least number of segments for every prefix, with sweeps that stop as soon as no longer segment can meet
+ * the threshold; no table is kept. Thresholds are bisected, and at last one just below the best cost found is
+ * shown not to be met, so the result is the optimum and not near it. */
+#ifndef SHARD_SLICE_H
+#define SHARD_SLICE_H
+
+#include "common/segment.h"
+
+/* cffi: begin */
+
+/* Cut an order into at most problem->stages blocks of least greatest cost, if that is below `upper`.
+ *
+ *   problem  in
+ *   order    in,  problem->nodes elements: a topological order
+ *   upper    in,  only a slicing that costs less is wanted; infinite: any
+ *   cost     out, 1 element: the greatest cost of a block; infinite if no slicing costs less than upper
+ *   cut      out, problem->stages + 1 elements: block b holds the positions cut[b] .. cut[b + 1] - 1, empty
+ * blocks come last; not written if cost is infinite
+ *
+ * If it is stopped with problem->stop the slicing is the best known by then, which for upper = infinity is at
+ * least one of about even work.
+ *
+ * All memory is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER, SHARD_NAN or SHARD_NO_MEMORY. */
+int shard_slice(const struct shard_pipeline *problem, const int32_t *order, double upper, double *cost,
+                int32_t *cut);
+/* cffi: end */
+
+/* Least numbers of segments for the first r positions, 0 <= r <= n, at one threshold and between known
+ * thresholds. */
+struct slicer {
+    struct segments segments;
+    int32_t stages;
+    const int32_t *stop;
+    double *work;    /* n + 1 elements: summed work of the first r positions */
+    double *param;   /* n + 1 elements: the same of the parameters */
+    int32_t *ahead;  /* n + 1 elements: blocks that the work of the first r positions needs at least */
+    int32_t *behind; /* n + 1 elements: blocks that the work of the others needs at least */
+    int32_t *blocks; /* n + 1 elements: at this threshold */
+    int32_t *least;  /* n + 1 elements: at the least threshold met so far, so at least this many below it */
+    int32_t *most;   /* n + 1 elements: at the greatest threshold not met, so at most this many above it */
+    int32_t *from;   /* n + 1 elements: where the last of `blocks` segments begins */
+    int32_t *most_from; /* n + 1 elements: where the last of `most` segments begins */
+    double *paid;       /* n + 1 elements: what the segment that begins at `from` costs */
+    double *most_paid;  /* n + 1 elements: what the segment that begins at `most_from` costs */
+};
+
+/* Allocate for a problem; SHARD_OK or SHARD_NO_MEMORY. slicer_free is due in both cases. */
+int slicer_allocate(struct slicer *slicer, const struct shard_pipeline *problem);
+
+/* Free what slicer_allocate allocated. */
+void slicer_free(struct slicer *slicer);
+
+/* shard_slice without allocation; `cut` may be NULL. SHARD_OK or SHARD_BAD_ORDER. */
+int slicer_slice(struct slicer *slicer, const struct shard_pipeline *problem, const int32_t *order,
+                 double upper, double *cost, int32_t *cut);
+
+#endif

@@ -1,0 +1,45 @@
+/* For each node the cheapest set of nodes that holds it: minimum cuts. */
+#ifndef SHARD_ANCHOR_H
+#define SHARD_ANCHOR_H
+
+#include <stdint.h>
+
+#include "common/status.h"
+
+/* cffi: begin */
+
+/* A set of nodes costs the work of its nodes, and the costs of the nets of which it has some nodes and not
+ * all.
+ *
+ *   start    nodes + 1 elements: node v is on the nets of[start[v] .. start[v + 1] - 1], each once
+ *   of       start[nodes] elements
+ *   members  nets elements: number of nodes, at least 2
+ *   cost     nets elements, not negative
+ *   work     nodes elements: not negative, or -1 for a node that no set may have
+ *
+ * All costs and work together are at most 2^50. All arrays are read only. */
+struct shard_hypergraph {
+    int32_t nodes;
+    int32_t nets;
+    const int64_t *start;
+    const int32_t *of;
+    const int32_t *members;
+    const int64_t *cost;
+    const int64_t *work;
+};
+
+/* Find, for each node, what the cheapest set with it costs, where that is more than `floor`.
+ *
+ *   graph  in
+ *   floor  in
+ *   stop   in,  1 element: made 1 by another thread, it ends the search soon
+ *   least  out, nodes elements: the cost; 0 where it is at most `floor`, where no set may have the node, and,
+ * if stopped, where it is not known. Nodes come in the order of what they cost alone or in a set found so far
+ *   cuts   out, 1 element: minimum cuts computed
+ *
+ * Returns SHARD_OK or SHARD_NO_MEMORY. */
+int shard_anchor(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
+                 int64_t *cuts);
+/* cffi: end */
+
+#endif

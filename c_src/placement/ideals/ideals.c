@@ -1,0 +1,194 @@
+/* Depth first through the sequences of ascending nodes that are ideals, the greatest next node first: so a
+ * sequence comes after all those that lack one of its nodes. */
+#include "placement/ideals/ideals.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/segment.h"
+
+/* Where the search is. */
+struct search {
+    const struct shard_order *order;
+    int32_t *waiting;  /* nodes elements: nodes before each that the ideal lacks */
+    int32_t *covering; /* nodes elements: nodes after each that the ideal has; 0 for its maximal nodes */
+    uint64_t *ready;   /* one bit a node: all before it are in the ideal and it is not */
+    int32_t *path;     /* nodes elements: the nodes of the ideal, ascending */
+    int32_t *below;    /* nodes + 1 elements: at each depth, the nodes from here on have been tried */
+    int32_t depth;     /* nodes in the ideal */
+    int32_t maximal;   /* how many of them are maximal */
+};
+
+static void search_free(struct search *search) {
+    free(search->waiting);
+    free(search->covering);
+    free(search->ready);
+    free(search->path);
+    free(search->below);
+}
+
+static int search_begin(struct search *search, const struct shard_order *order) {
+    const size_t n = (size_t)order->nodes;
+    *search = (struct search){
+        .order = order,
+        .waiting = malloc((n + 1) * sizeof *search->waiting),
+        .covering = malloc((n + 1) * sizeof *search->covering),
+        .ready = malloc((n / 64 + 1) * sizeof *search->ready),
+        .path = malloc((n + 1) * sizeof *search->path),
+        .below = malloc((n + 1) * sizeof *search->below),
+    };
+    if (!(search->waiting && search->covering && search->ready && search->path && search->below))
+        return SHARD_NO_MEMORY;
+    memset(search->ready, 0, (n / 64 + 1) * sizeof *search->ready);
+    search->below[0] = order->nodes;
+    for (int32_t v = 0; v < order->nodes; v++) {
+        search->covering[v] = 0;
+        search->waiting[v] = (int32_t)(order->in_start[v + 1] - order->in_start[v]);
+        if (!search->waiting[v])
+            search->ready[v / 64] |= UINT64_C(1) << v % 64;
+        for (int64_t e = order->in_start[v]; e < order->in_start[v + 1]; e++)
+            if (order->in_tail[e] >= v)
+                return SHARD_BAD_ORDER;
+    }
+    return SHARD_OK;
+}
+
+static void flip(struct search *search, int32_t v) {
+    search->ready[v / 64] ^= UINT64_C(1) << v % 64;
+}
+
+/* The greatest ready node in least .. below - 1, or -1. */
+static int32_t next_ready(const struct search *search, int32_t least, int32_t below) {
+    if (least >= below)
+        return -1;
+    int32_t word = (below - 1) / 64;
+    uint64_t bits = search->ready[word] & (~UINT64_C(0) >> (63 - (below - 1) % 64));
+    while (!bits && word > least / 64)
+        bits = search->ready[--word];
+    const int32_t found = bits ? word * 64 + 63 - __builtin_clzll(bits) : -1;
+    return found >= least ? found : -1;
+}
+
+static void add(struct search *search, int32_t v) {
+    const struct shard_order *order = search->order;
+    flip(search, v);
+    for (int64_t e = order->out_start[v]; e < order->out_start[v + 1]; e++)
+        if (!--search->waiting[order->out_head[e]])
+            flip(search, order->out_head[e]);
+    search->maximal++;
+    for (int64_t e = order->in_start[v]; e < order->in_start[v + 1]; e++)
+        search->maximal -= search->covering[order->in_tail[e]]++ == 0;
+    search->path[search->depth++] = v;
+    search->below[search->depth] = order->nodes;
+}
+
+static void drop(struct search *search) {
+    const struct shard_order *order = search->order;
+    const int32_t v = search->path[--search->depth];
+    for (int64_t e = order->in_start[v]; e < order->in_start[v + 1]; e++)
+        search->maximal += --search->covering[order->in_tail[e]] == 0;
+    search->maximal--;
+    for (int64_t e = order->out_start[v]; e < order->out_start[v + 1]; e++)
+        if (!search->waiting[order->out_head[e]]++)
+            flip(search, order->out_head[e]);
+    flip(search, v);
+}
+
+/* Go to the next ideal; false after the last one. */
+static bool advance(struct search *search) {
+    for (;;) {
+        const int32_t least = search->depth ? search->path[search->depth - 1] + 1 : 0;
+        const int32_t v = next_ready(search, least, search->below[search->depth]);
+        if (v >= 0) {
+            search->below[search->depth] = v;
+            add(search, v);
+            return true;
+        }
+        if (!search->depth)
+            return false;
+        drop(search);
+    }
+}
+
+int shard_count_ideals(const struct shard_order *order, int64_t most, int64_t most_links, const int32_t *stop,
+                       int64_t *ideals, int64_t *links) {
+    struct search search;
+    const int status = search_begin(&search, order);
+    if (!status) {
+        *ideals = 1;
+        *links = 0;
+        while (*ideals <= most && *links <= most_links && !is_stopped(stop) && advance(&search)) {
+            ++*ideals;
+            *links += search.maximal;
+        }
+    }
+    search_free(&search);
+    return status;
+}
+
+/* What has been listed, and for each ideal those with one more node, greater than all of its own. */
+struct listing {
+    int64_t *link_start;
+    int32_t *link_node, *link_ideal;
+    int32_t *first;   /* the last one listed of those with one more node; -1 if there is none */
+    int32_t *another; /* the one listed before this one that has one more node than the same ideal */
+    int32_t *at;      /* nodes + 1 elements: the ideals that the search has come through, by depth */
+};
+
+/* The ideal with node v, greater than all of its own, added to an ideal. */
+static int32_t larger(const struct listing *listing, int32_t ideal, int32_t v) {
+    int32_t found = listing->first[ideal];
+    while (listing->link_node[listing->link_start[found + 1] - 1] != v)
+        found = listing->another[found];
+    return found;
+}
+
+/* List the ideal that the search is at, which is the one before it in depth and node v. */
+static void list(struct listing *listing, const struct search *search, int32_t ideal) {
+    const int32_t v = search->path[search->depth - 1], before = listing->at[search->depth - 1];
+    int64_t end = listing->link_start[ideal];
+    for (int64_t i = listing->link_start[before]; i < listing->link_start[before + 1]; i++) {
+        if (search->covering[listing->link_node[i]])
+            continue;
+        listing->link_node[end] = listing->link_node[i];
+        listing->link_ideal[end++] = larger(listing, listing->link_ideal[i], v);
+    }
+    listing->link_node[end] = v;
+    listing->link_ideal[end++] = before;
+    listing->link_start[ideal + 1] = end;
+    listing->first[ideal] = -1;
+    listing->another[ideal] = listing->first[before];
+    listing->first[before] = ideal;
+    listing->at[search->depth] = ideal;
+}
+
+int shard_list_ideals(const struct shard_order *order, int64_t ideals, const int32_t *stop, int64_t *listed,
+                      int64_t *link_start, int32_t *link_node, int32_t *link_ideal) {
+    struct search search;
+    int status = search_begin(&search, order);
+    struct listing listing = {
+        .link_start = link_start,
+        .link_node = link_node,
+        .link_ideal = link_ideal,
+        .first = malloc((size_t)ideals * sizeof *listing.first),
+        .another = malloc((size_t)ideals * sizeof *listing.another),
+        .at = malloc(((size_t)order->nodes + 1) * sizeof *listing.at),
+    };
+    if (!status && !(listing.first && listing.another && listing.at))
+        status = SHARD_NO_MEMORY;
+    if (!status) {
+        link_start[0] = link_start[1] = 0;
+        listing.first[0] = -1;
+        listing.at[0] = 0;
+        int32_t ideal = 1;
+        for (; ideal < ideals && !is_stopped(stop) && advance(&search); ideal++)
+            list(&listing, &search, ideal);
+        *listed = ideal;
+    }
+    search_free(&search);
+    free(listing.first);
+    free(listing.another);
+    free(listing.at);
+    return status;
+}

@@ -1,0 +1,420 @@
+/* For each ideal all schedules of its nodes are kept of which none is better than another in each respect:
+ * how many accelerators it uses, and when those of its nodes end that others wait for. The last task of a
+ * schedule is found by walking down from the ideal, nodes in descending order. */
+#include "placement/ideals/schedule_dp.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/segment.h"
+
+/* How the schedule of an ideal is known. */
+struct label {
+    int64_t before; /* the label of the ideal without the last task */
+    int64_t times;  /* place of its times */
+    int32_t ideal;
+    int32_t used; /* accelerators */
+    bool on_cpu;  /* the last task */
+};
+
+/* Labels, and times of labels: for each node that others wait for, and the end of all nodes so far. */
+struct store {
+    struct label *label;
+    double *time;
+    int64_t labels, times, label_room, time_room, most;
+};
+
+/* A set of nodes on the way: the ideal walked down from without `ideal`. */
+struct step {
+    int64_t link; /* of `ideal`, the last one followed */
+    int32_t ideal;
+    int32_t node;    /* taken last; only smaller ones follow */
+    int32_t partial; /* units that it has some nodes of, and not all */
+    bool sink;       /* some node of it has none after it */
+    double time, size;
+    double in, out; /* for tensors */
+};
+
+struct chain {
+    const struct shard_order *order;
+    const struct shard_tasks *tasks;
+    int32_t ideals;
+    const int64_t *link_start;
+    const int32_t *link_node, *link_ideal;
+    double limit;
+    const int32_t *stop;
+    struct store store;
+    int64_t *first;  /* ideals + 1 elements: labels of each ideal */
+    int64_t *edge;   /* ideals + 1 elements: what is at the edge of each ideal is border[edge[i]] .. */
+    int32_t *border; /* nodes of an ideal before others that are not in it */
+    int64_t border_room;
+    /* Of the ideal walked down from: */
+    uint8_t *inside;  /* nodes elements */
+    int32_t *missing; /* units elements: nodes that are not in it */
+    double *ahead; /* nodes elements: time from the end of a node at its edge to the end of all, at least */
+    /* Of the set: */
+    uint8_t *taken;     /* nodes elements */
+    int32_t *waits;     /* nodes elements: edges from each node into it */
+    int32_t *reads;     /* tensors elements: nodes of it that read each */
+    int32_t *held;      /* units elements: nodes of it */
+    struct step *steps; /* nodes + 1 elements */
+    int32_t *place;     /* nodes elements: where in the times of the ideal below a node is */
+    int32_t *from;      /* nodes elements: where the times of a new label come from, -1: the new task */
+    int32_t *wait;      /* nodes elements: places that the new task waits for */
+    double *fresh;      /* nodes + 1 elements: times of a new label */
+};
+
+static void chain_free(struct chain *chain) {
+    free(chain->store.label);
+    free(chain->store.time);
+    free(chain->first);
+    free(chain->edge);
+    free(chain->border);
+    free(chain->inside);
+    free(chain->missing);
+    free(chain->ahead);
+    free(chain->taken);
+    free(chain->waits);
+    free(chain->reads);
+    free(chain->held);
+    free(chain->steps);
+    free(chain->place);
+    free(chain->from);
+    free(chain->wait);
+    free(chain->fresh);
+}
+
+static int chain_allocate(struct chain *chain) {
+    const size_t n = (size_t)chain->order->nodes + 1, units = (size_t)chain->tasks->units + 1;
+    const size_t ideals = (size_t)chain->ideals + 1;
+    chain->first = malloc(ideals * sizeof *chain->first);
+    chain->edge = malloc(ideals * sizeof *chain->edge);
+    chain->inside = malloc(n * sizeof *chain->inside);
+    chain->missing = malloc(units * sizeof *chain->missing);
+    chain->ahead = malloc(n * sizeof *chain->ahead);
+    chain->taken = calloc(n, sizeof *chain->taken);
+    chain->waits = calloc(n, sizeof *chain->waits);
+    chain->reads = calloc((size_t)chain->tasks->tensors + 1, sizeof *chain->reads);
+    chain->held = calloc(units, sizeof *chain->held);
+    chain->steps = malloc(n * sizeof *chain->steps);
+    chain->place = malloc(n * sizeof *chain->place);
+    chain->from = malloc(n * sizeof *chain->from);
+    chain->wait = malloc(n * sizeof *chain->wait);
+    chain->fresh = malloc(n * sizeof *chain->fresh);
+    const bool whole = chain->first && chain->edge && chain->inside && chain->missing && chain->ahead &&
+                       chain->taken && chain->waits && chain->reads && chain->held && chain->steps &&
+                       chain->place && chain->from && chain->wait && chain->fresh;
+    return whole ? SHARD_OK : SHARD_NO_MEMORY;
+}
+
+/* Room for so many more elements; false if there is none. */
+static bool reserve(void **array, int64_t *room, int64_t used, int64_t more, size_t size, int64_t most) {
+    if (used + more <= *room)
+        return true;
+    const int64_t wanted = 2 * *room + more + 1024;
+    void *moved =
+        (double)wanted * (double)size <= (double)most ? realloc(*array, (size_t)wanted * size) : NULL;
+    if (!moved)
+        return false;
+    *array = moved;
+    *room = wanted;
+    return true;
+}
+
+/* What is true of an ideal before walks from it; false if there is no memory. */
+static bool look_at(struct chain *chain, int32_t ideal) {
+    const struct shard_order *order = chain->order;
+    const struct shard_tasks *tasks = chain->tasks;
+    memset(chain->inside, 0, (size_t)order->nodes + 1);
+    memcpy(chain->missing, tasks->members, (size_t)tasks->units * sizeof *chain->missing);
+    for (int32_t i = ideal; i; i = chain->link_ideal[chain->link_start[i + 1] - 1]) {
+        const int32_t v = chain->link_node[chain->link_start[i + 1] - 1];
+        chain->inside[v] = 1;
+        chain->missing[tasks->unit[v]]--;
+    }
+    int64_t edge = chain->edge[ideal];
+    void *border = chain->border;
+    if (!reserve(&border, &chain->border_room, edge, order->nodes, sizeof *chain->border, chain->store.most))
+        return false;
+    chain->border = border;
+    for (int32_t v = 0; v < order->nodes; v++) {
+        bool waited = false;
+        chain->ahead[v] = 0.0;
+        for (int64_t i = order->out_start[v]; chain->inside[v] && i < order->out_start[v + 1]; i++) {
+            const int32_t w = order->out_head[i];
+            if (chain->inside[w])
+                continue;
+            waited = true;
+            if (tasks->tail[w] > chain->ahead[v])
+                chain->ahead[v] = tasks->tail[w];
+        }
+        if (waited)
+            chain->border[edge++] = v;
+    }
+    chain->edge[ideal + 1] = edge;
+    return true;
+}
+
+/* Keep a label of an ideal with the fresh times, unless one is as good; false if there is no memory. */
+static bool keep(struct chain *chain, int32_t ideal, int32_t width, struct label fresh) {
+    struct store *store = &chain->store;
+    for (int64_t i = chain->first[ideal]; i < store->labels; i++) {
+        struct label *known = &store->label[i];
+        const double *time = store->time + known->times;
+        bool no_worse = known->used <= fresh.used, no_better = known->used >= fresh.used;
+        for (int32_t j = 0; (no_worse || no_better) && j < width; j++) {
+            no_worse = no_worse && time[j] <= chain->fresh[j];
+            no_better = no_better && time[j] >= chain->fresh[j];
+        }
+        if (no_worse)
+            return true;
+        if (no_better) { /* it goes, and the last one takes its place */
+            const struct label last = store->label[--store->labels];
+            memmove(store->time + known->times, store->time + last.times,
+                    (size_t)width * sizeof *store->time);
+            const int64_t times = known->times;
+            *known = last;
+            known->times = times;
+            store->times -= width;
+            i--;
+        }
+    }
+    void *label = store->label, *time = store->time;
+    const bool fits =
+        reserve(&label, &store->label_room, store->labels, 1, sizeof *store->label, store->most);
+    store->label = label;
+    const bool fit = reserve(&time, &store->time_room, store->times, width, sizeof *store->time, store->most);
+    store->time = time;
+    if (!fits || !fit)
+        return false;
+    memcpy(store->time + store->times, chain->fresh, (size_t)width * sizeof *store->time);
+    fresh.times = store->times;
+    store->label[store->labels++] = fresh;
+    store->times += width;
+    return true;
+}
+
+/* Add a task of some time to all schedules of the ideal below; false if there is no memory. */
+static bool extend(struct chain *chain, int32_t ideal, const struct step *step, double time, bool on_cpu) {
+    const struct store *store = &chain->store;
+    const int32_t below = step->ideal;
+    const int64_t low = chain->edge[below], high = chain->edge[ideal];
+    const int32_t old = (int32_t)(chain->edge[below + 1] - low),
+                  width = (int32_t)(chain->edge[ideal + 1] - high);
+    int32_t waits = 0;
+    double after = 0.0;
+    for (int32_t j = 0; j < old; j++) {
+        const int32_t v = chain->border[low + j];
+        chain->place[v] = j;
+        if (chain->waits[v])
+            chain->wait[waits++] = j;
+    }
+    for (int32_t j = 0; j < width; j++) {
+        const int32_t v = chain->border[high + j];
+        chain->from[j] = chain->taken[v] ? -1 : chain->place[v];
+        if (chain->taken[v] && chain->ahead[v] > after)
+            after = chain->ahead[v];
+    }
+    for (int64_t i = chain->first[below]; i < chain->first[below + 1]; i++) {
+        const struct label *known = &store->label[i];
+        const int32_t used = known->used + (!on_cpu && chain->tasks->accelerators >= 0);
+        if (used > chain->tasks->accelerators && chain->tasks->accelerators >= 0)
+            continue;
+        const double *times = store->time + known->times;
+        double end = 0.0, latest = 0.0;
+        for (int32_t j = 0; j < waits; j++)
+            end = times[chain->wait[j]] > end ? times[chain->wait[j]] : end;
+        end += time;
+        if (end + after >= chain->limit)
+            continue;
+        for (int32_t j = 0; j < width; j++) {
+            chain->fresh[j] = chain->from[j] < 0 ? end : times[chain->from[j]];
+            const double least = chain->fresh[j] + chain->ahead[chain->border[high + j]];
+            latest = least > latest ? least : latest;
+        }
+        chain->fresh[width] = step->sink && end > times[old] ? end : times[old];
+        if (latest >= chain->limit || chain->fresh[width] >= chain->limit)
+            continue;
+        if (!keep(chain, ideal, width + 1, (struct label){i, 0, ideal, used, on_cpu}))
+            return false;
+    }
+    return true;
+}
+
+/* A node joins the set. */
+static void take(struct chain *chain, int32_t v, struct step *step) {
+    const struct shard_order *order = chain->order;
+    const struct shard_tasks *tasks = chain->tasks;
+    const int32_t unit = tasks->unit[v];
+    chain->taken[v] = 1;
+    if (!chain->held[unit]++) {
+        step->size += tasks->size[unit];
+        step->partial++;
+    }
+    if (chain->held[unit] == tasks->members[unit])
+        step->partial--;
+    step->time += tasks->accelerator_time[v];
+    step->sink = step->sink || order->out_start[v] == order->out_start[v + 1];
+    for (int64_t i = order->in_start[v]; i < order->in_start[v + 1]; i++)
+        chain->waits[order->in_tail[i]]++;
+    for (int64_t i = tasks->read_start[v]; i < tasks->read_start[v + 1]; i++)
+        step->in += chain->reads[tasks->read[i]]++ ? 0.0 : tasks->transfer[tasks->read[i]];
+    for (int64_t t = tasks->made_start[v]; t < tasks->made_start[v + 1]; t++) {
+        if (chain->reads[t])
+            step->in -= tasks->transfer[t];
+        bool sent = false;
+        for (int64_t i = tasks->reader_start[t]; !sent && i < tasks->reader_start[t + 1]; i++)
+            sent = !chain->inside[tasks->reader[i]];
+        if (sent)
+            step->out += tasks->transfer[t];
+    }
+}
+
+static void put_back(struct chain *chain, int32_t v) {
+    const struct shard_order *order = chain->order;
+    const struct shard_tasks *tasks = chain->tasks;
+    chain->taken[v] = 0;
+    chain->held[tasks->unit[v]]--;
+    for (int64_t i = order->in_start[v]; i < order->in_start[v + 1]; i++)
+        chain->waits[order->in_tail[i]]--;
+    for (int64_t i = tasks->read_start[v]; i < tasks->read_start[v + 1]; i++)
+        chain->reads[tasks->read[i]]--;
+}
+
+/* Whether sets of an ideal can have a node of its. */
+static bool may_take(const struct chain *chain, int32_t v) {
+    return chain->tasks->accelerators < 0 || !chain->missing[chain->tasks->unit[v]];
+}
+
+/* Find the schedules of an ideal whose last task is any set; false if stopped or without memory. */
+static bool end_with_sets(struct chain *chain, int32_t ideal, bool *full) {
+    struct step *step = chain->steps;
+    *step = (struct step){.link = chain->link_start[ideal + 1], .ideal = ideal, .node = INT32_MAX};
+    for (;;) {
+        if (step->link-- <= chain->link_start[step->ideal]) {
+            if (step == chain->steps)
+                return true;
+            if (is_stopped(chain->stop))
+                return false;
+            put_back(chain, step->node);
+            step--;
+            continue;
+        }
+        const int32_t v = chain->link_node[step->link];
+        if (v > step->node || !may_take(chain, v) || isinf(chain->tasks->accelerator_time[v]))
+            continue;
+        struct step *next = step + 1;
+        *next = *step;
+        next->node = v;
+        take(chain, v, next);
+        if (next->size > chain->tasks->memory || next->time + next->out >= chain->limit) {
+            put_back(chain, v);
+            continue;
+        }
+        next->ideal = chain->link_ideal[step->link];
+        next->link = chain->link_start[next->ideal + 1];
+        if (chain->tasks->accelerators < 0 || !next->partial) {
+            const double in = next->in > 0.0 ? next->in : 0.0;
+            if (!extend(chain, ideal, next, in + next->time + next->out, false)) {
+                *full = true;
+                return false;
+            }
+        }
+        step = next;
+    }
+}
+
+/* The same for a node on CPUs. */
+static bool end_with_nodes(struct chain *chain, int32_t ideal) {
+    const struct shard_order *order = chain->order;
+    bool room = true;
+    for (int64_t link = chain->link_start[ideal]; room && link < chain->link_start[ideal + 1]; link++) {
+        const int32_t v = chain->link_node[link];
+        if (isinf(chain->tasks->cpu_time[v]))
+            continue;
+        const struct step step = {.ideal = chain->link_ideal[link],
+                                  .sink = order->out_start[v] == order->out_start[v + 1]};
+        chain->taken[v] = 1;
+        for (int64_t i = order->in_start[v]; i < order->in_start[v + 1]; i++)
+            chain->waits[order->in_tail[i]]++;
+        room = extend(chain, ideal, &step, chain->tasks->cpu_time[v], true);
+        for (int64_t i = order->in_start[v]; i < order->in_start[v + 1]; i++)
+            chain->waits[order->in_tail[i]]--;
+        chain->taken[v] = 0;
+    }
+    return room;
+}
+
+/* Number the sets of a schedule. */
+static void trace(const struct chain *chain, int64_t label, int32_t *set) {
+    int32_t sets = 0;
+    while (chain->store.label[label].ideal) {
+        const struct label *last = &chain->store.label[label];
+        const int32_t number = last->on_cpu ? -1 : sets++;
+        for (int32_t i = last->ideal; i;
+             i = chain->link_ideal[chain->link_start[i + 1] - 1]) /* others follow */
+            set[chain->link_node[chain->link_start[i + 1] - 1]] = number;
+        label = last->before;
+    }
+}
+
+/* Find all labels; false if there is no memory for them. */
+static bool find_labels(struct chain *chain, bool *stopped) {
+    for (int32_t ideal = 0; ideal < chain->ideals; ideal++) {
+        *stopped = is_stopped(chain->stop);
+        if (*stopped)
+            return true;
+        chain->first[ideal] = chain->store.labels;
+        if (!look_at(chain, ideal))
+            return false;
+        if (ideal) {
+            bool full = !end_with_nodes(chain, ideal);
+            *stopped = !full && !end_with_sets(chain, ideal, &full) && !full;
+            if (full || *stopped)
+                return !full;
+        } else {
+            chain->fresh[0] = 0.0;
+            if (!keep(chain, 0, 1, (struct label){-1, 0, 0, 0, true}))
+                return false;
+        }
+        chain->first[ideal + 1] = chain->store.labels;
+    }
+    return true;
+}
+
+int shard_schedule_ideals(const struct shard_order *order, const struct shard_tasks *tasks, int64_t ideals,
+                          const int64_t *link_start, const int32_t *link_node, const int32_t *link_ideal,
+                          double limit, int64_t most, const int32_t *stop, double *end, int32_t *set) {
+    struct chain chain = {.order = order,
+                          .tasks = tasks,
+                          .ideals = (int32_t)ideals,
+                          .link_start = link_start,
+                          .link_node = link_node,
+                          .link_ideal = link_ideal,
+                          .limit = limit,
+                          .stop = stop,
+                          .store = {.most = most}};
+    int status = chain_allocate(&chain);
+    bool stopped = false;
+    if (!status) {
+        chain.edge[0] = 0;
+        status = find_labels(&chain, &stopped) ? SHARD_OK : SHARD_NO_MEMORY;
+    }
+    if (!status) {
+        *end = stopped ? NAN : INFINITY;
+        int64_t best = -1;
+        for (int64_t i = chain.first[ideals - 1]; !stopped && i < chain.first[ideals]; i++) {
+            const double time = chain.store.time[chain.store.label[i].times];
+            if (time < *end) {
+                *end = time;
+                best = i;
+            }
+        }
+        if (best >= 0)
+            trace(&chain, best, set);
+    }
+    chain_free(&chain);
+    return status;
+}

@@ -1,0 +1,125 @@
+/* Loads are sums: what a device pays for a net is the same whoever makes the tensor. */
+#include "placement/ideals/split_dp.h"
+
+#include "placement/ideals/walk.h"
+
+/* A node joins the set: what the set pays for the node's nets from now on. */
+static void join(struct split *split, int32_t v, struct step *step) {
+    const struct shard_devices *devices = split->devices;
+    for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++) {
+        struct net *net = &split->nets[devices->net[i]];
+        const int32_t taken = ++net->taken;
+        if (taken == 1) {
+            step->paid += net->transfer;
+            step->stuck += net->inside ? net->transfer : 0.0;
+        }
+        if (taken == net->members)
+            step->paid -= net->transfer;
+    }
+}
+
+static void leave(struct split *split, int32_t v) {
+    const struct shard_devices *devices = split->devices;
+    for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
+        split->nets[devices->net[i]].taken--;
+}
+
+/* Walk from an ideal through those that leave an accelerator a load below the limit; false if stopped. */
+static bool walk_accelerator(struct split *split, int32_t ideal) {
+    const struct shard_devices *devices = split->devices;
+    for (struct step *step = first_step(split, ideal);;) {
+        if (!follow(split, step)) {
+            if (step == split->steps)
+                return true;
+            if (is_stopped(split->stop))
+                return false;
+            leave(split, step->node);
+            step--;
+            continue;
+        }
+        struct step *next = step + 1;
+        *next = *step;
+        next->node = split->up_node[step->link];
+        next->time += devices->accelerator_time[next->node];
+        next->size += devices->size[next->node];
+        if (next->time + next->stuck >= split->limit || next->size > devices->memory)
+            continue;
+        join(split, next->node, next);
+        arrive(split, step, next);
+        if (next->time + next->paid < split->limit)
+            offer(split, &split->accelerator, next->ideal, next->time + next->paid, ideal);
+        step = next;
+    }
+}
+
+/* The same for a CPU. */
+static bool walk_cpu(struct split *split, int32_t ideal) {
+    const struct shard_devices *devices = split->devices;
+    for (struct step *step = first_step(split, ideal);;) {
+        if (!follow(split, step)) {
+            if (step-- == split->steps)
+                return true;
+            if (is_stopped(split->stop))
+                return false;
+            continue;
+        }
+        struct step *next = step + 1;
+        next->node = split->up_node[step->link];
+        next->time = step->time + devices->cpu_time[next->node];
+        if (next->time >= split->limit)
+            continue;
+        arrive(split, step, next);
+        offer(split, &split->cpu, next->ideal, next->time, ~ideal);
+        step = next;
+    }
+}
+
+/* Fill all rows; false if stopped. */
+static bool find_rows(struct split *split) {
+    for (int32_t ideal = 0; ideal < split->ideals - 1; ideal++) {
+        if (is_stopped(split->stop))
+            return false;
+        begin_with(split, ideal);
+        find_entries(split, ideal);
+        if (split->accelerator.count && !walk_accelerator(split, ideal))
+            return false;
+        if (split->cpu.count && !walk_cpu(split, ideal))
+            return false;
+    }
+    return true;
+}
+
+/* Go back from the whole graph to where an entry of its row came from, and so on: a device for each node. */
+static void trace(const struct split *split, size_t entry, int32_t *device) {
+    int32_t ideal = split->ideals - 1;
+    while (ideal) {
+        const int32_t a = (int32_t)entry / split->width, b = (int32_t)entry % split->width;
+        const int32_t origin = split->origin[(size_t)ideal * split->length + entry];
+        for (int32_t i = ideal; i; i = without_last(split, i)) /* those of the origin get another one yet */
+            device[last_node(split, i)] = origin < 0 ? split->devices->accelerators + a - 1 : b - 1;
+        entry -= origin < 0 ? (size_t)split->width : 1;
+        ideal = origin < 0 ? ~origin : origin;
+    }
+}
+
+int shard_split_ideals(const struct shard_devices *devices, int64_t ideals, const int64_t *link_start,
+                       const int32_t *link_node, const int32_t *link_ideal, double limit,
+                       const double *relief, const int32_t *stop, double *best, double *cost, int32_t *device,
+                       int64_t *pairs) {
+    struct split split =
+        split_of(devices, ideals, link_start, link_node, link_ideal, limit, relief, stop, best);
+    const int status = split_allocate(&split);
+    if (!status) {
+        *cost = INFINITY;
+        if (prepare(&split) && find_rows(&split)) {
+            const double *row = best + ((size_t)ideals - 1) * split.length;
+            const size_t entry = least_entry(row, split.length);
+            *cost = row[entry];
+            if (isfinite(*cost))
+                trace(&split, entry, device);
+        }
+        *pairs = split.pairs;
+    }
+    split_free(&split);
+    return status;
+}

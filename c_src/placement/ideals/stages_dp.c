@@ -1,0 +1,527 @@
+/* The walks of ideals_walk.h with nets in and nets out apart, each at its own rate. For clusters, the parts
+ * of the graph between two ideals are split one by one, and a second table is filled with chains of such
+ * parts. */
+#include "placement/ideals/stages_dp.h"
+
+#include "placement/ideals/walk.h"
+
+/* What an accelerator pays for nets. */
+struct apart {
+    double in, out;
+    double stuck_in, stuck_out; /* at least that from now on */
+};
+
+/* Entries that several devices at once go on from. */
+struct choice {
+    const struct entries *entries;
+    const int32_t *left; /* devices left at each of them */
+    size_t stride;       /* of rows, for one device more */
+    int32_t most;        /* devices of a stage */
+    int32_t origin;
+};
+
+struct stages {
+    struct split split;
+    const struct shard_sharing *sharing;
+    struct apart *apart;                    /* nodes + 1 elements, of the steps */
+    double *arriving;                       /* nets elements: what one costs that does not have the maker */
+    double *leaving;                        /* the same with the maker */
+    uint8_t *among;                         /* nodes elements: those that walks may add */
+    int32_t *share;                         /* like best: devices of the last stage; NULL if all have one */
+    int32_t *accelerators_left, *cpus_left; /* at each entry */
+};
+
+static void stages_free(struct stages *stages) {
+    split_free(&stages->split);
+    free(stages->apart);
+    free(stages->arriving);
+    free(stages->leaving);
+    free(stages->among);
+    free(stages->accelerators_left);
+    free(stages->cpus_left);
+}
+
+static int stages_allocate(struct stages *stages) {
+    const struct shard_devices *devices = stages->split.devices;
+    const size_t n = (size_t)devices->nodes + 1, nets = (size_t)devices->nets + 1;
+    stages->apart = malloc(n * sizeof *stages->apart);
+    stages->arriving = malloc(nets * sizeof *stages->arriving);
+    stages->leaving = malloc(nets * sizeof *stages->leaving);
+    stages->among = malloc(n * sizeof *stages->among);
+    stages->accelerators_left = malloc(stages->split.length * sizeof *stages->accelerators_left);
+    stages->cpus_left = malloc(stages->split.length * sizeof *stages->cpus_left);
+    if (split_allocate(&stages->split))
+        return SHARD_NO_MEMORY;
+    if (!(stages->apart && stages->arriving && stages->leaving && stages->among &&
+          stages->accelerators_left && stages->cpus_left))
+        return SHARD_NO_MEMORY;
+    memset(stages->among, 1, n * sizeof *stages->among);
+    for (int32_t i = 0; i < devices->nets; i++)
+        stages->arriving[i] = stages->leaving[i] = devices->transfer[i];
+    return SHARD_OK;
+}
+
+static double overlapped(const struct stages *stages, double in, double time, double out) {
+    if (stages->sharing->overlap == SHARD_OVERLAP_NONE)
+        return time + in + out;
+    if (stages->sharing->overlap == SHARD_OVERLAP_HALF)
+        return fmax(time, in + out);
+    return fmax(time, fmax(in, out));
+}
+
+/* A load shared out among so many devices, which synchronise what they hold. */
+static double shared(const struct stages *stages, double load, double size, int32_t count) {
+    if (count == 1)
+        return load;
+    const double part = load / count, sync = (count - 1) * size / (count * stages->sharing->bandwidth);
+    return stages->sharing->overlap == SHARD_OVERLAP_NONE ? part + sync : fmax(part, sync);
+}
+
+/* Whether some number of devices up to `most` brings a load below the limit. */
+static bool is_bearable(const struct stages *stages, double load, double size, int32_t most) {
+    for (int32_t count = 1; count <= most; count++)
+        if (shared(stages, load, size, count) < stages->split.limit)
+            return true;
+    return false;
+}
+
+/* Give the nodes that an ideal has more to one more stage, of any number of devices; false if stopped. */
+static bool offer_stage(struct stages *stages, const struct choice *choice, int32_t ideal, double load,
+                        double size) {
+    const size_t begin = (size_t)ideal * stages->split.length;
+    for (int32_t count = 1; count <= choice->most; count++) {
+        const double part = shared(stages, load, size, count);
+        if (part >= stages->split.limit)
+            continue;
+        if (is_stopped(stages->split.stop))
+            return false;
+        for (int32_t i = 0; i < choice->entries->count; i++) {
+            const struct entry *entry = &choice->entries->entry[i];
+            const double greatest = fmax(entry->load, part);
+            const size_t at = begin + entry->next + (size_t)(count - 1) * choice->stride;
+            if (choice->left[i] < count || greatest >= stages->split.best[at])
+                continue;
+            stages->split.best[at] = greatest;
+            stages->split.origin[at] = choice->origin;
+            if (stages->share)
+                stages->share[at] = count;
+        }
+    }
+    return true;
+}
+
+/* A node joins the set: what the set pays for the node's nets from now on. */
+static void join(struct stages *stages, int32_t v, struct apart *apart) {
+    struct split *split = &stages->split;
+    const struct shard_devices *devices = split->devices;
+    const bool full = stages->sharing->overlap == SHARD_OVERLAP_FULL;
+    split->place[v] = JOINED;
+    for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++) {
+        const int32_t number = devices->net[i], maker = stages->sharing->maker[number];
+        struct net *net = &split->nets[number];
+        const double arriving = stages->arriving[number], leaving = stages->leaving[number];
+        const bool makes = maker == v, sends = split->place[maker] == JOINED, first = ++net->taken == 1;
+        if (!first)
+            *(sends && !makes ? &apart->out : &apart->in) -= sends && !makes ? leaving : arriving;
+        if (net->taken < net->members)
+            *(sends ? &apart->out : &apart->in) += sends ? leaving : arriving;
+        if (!net->inside)
+            continue;
+        if (makes)
+            apart->stuck_out += first || full ? leaving : 0.0;
+        else if (first && split->place[maker] == BEGUN_WITH)
+            apart->stuck_in += arriving;
+        else if (first && !full) /* the maker may join yet, which only changes the rate */
+            apart->stuck_in += fmin(arriving, leaving);
+    }
+}
+
+static void leave(struct stages *stages, int32_t v) {
+    const struct shard_devices *devices = stages->split.devices;
+    stages->split.place[v] = AHEAD;
+    for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
+        stages->split.nets[devices->net[i]].taken--;
+}
+
+/* Walk from an ideal through those that leave accelerators a load below the limit; false if stopped. */
+static bool walk_accelerators(struct stages *stages, const struct choice *choice, int32_t ideal) {
+    struct split *split = &stages->split;
+    const struct shard_devices *devices = split->devices;
+    struct apart *apart = stages->apart;
+    *apart = (struct apart){0.0, 0.0, 0.0, 0.0};
+    for (struct step *step = first_step(split, ideal);;) {
+        if (!follow(split, step)) {
+            if (step == split->steps)
+                return true;
+            if (is_stopped(split->stop))
+                return false;
+            leave(stages, step->node);
+            step--;
+            apart--;
+            continue;
+        }
+        struct step *next = step + 1;
+        *next = *step;
+        next->node = split->up_node[step->link];
+        next->time += devices->accelerator_time[next->node];
+        next->size += devices->size[next->node];
+        const double least = overlapped(stages, apart->stuck_in, next->time, apart->stuck_out);
+        if (!stages->among[next->node] || next->size > devices->memory ||
+            !is_bearable(stages, least, next->size, choice->most))
+            continue;
+        apart[1] = *apart;
+        join(stages, next->node, ++apart);
+        arrive(split, step, next);
+        const double load = overlapped(stages, apart->in, next->time, apart->out);
+        if (!offer_stage(stages, choice, next->ideal, load, next->size))
+            return false;
+        step = next;
+    }
+}
+
+/* The same for CPUs. */
+static bool walk_cpus(struct stages *stages, const struct choice *choice, int32_t ideal) {
+    struct split *split = &stages->split;
+    const struct shard_devices *devices = split->devices;
+    for (struct step *step = first_step(split, ideal);;) {
+        if (!follow(split, step)) {
+            if (step-- == split->steps)
+                return true;
+            if (is_stopped(split->stop))
+                return false;
+            continue;
+        }
+        struct step *next = step + 1;
+        next->node = split->up_node[step->link];
+        next->time = step->time + devices->cpu_time[next->node];
+        next->size = step->size + devices->size[next->node];
+        if (!stages->among[next->node] || !is_bearable(stages, next->time, next->size, choice->most))
+            continue;
+        arrive(split, step, next);
+        if (!offer_stage(stages, choice, next->ideal, next->time, next->size))
+            return false;
+        step = next;
+    }
+}
+
+/* How many devices are left at each entry. */
+static void count_left(struct stages *stages) {
+    const struct split *split = &stages->split;
+    const size_t width = (size_t)split->width;
+    for (int32_t i = 0; i < split->accelerator.count; i++)
+        stages->accelerators_left[i] = split->width - (int32_t)(split->accelerator.entry[i].next % width);
+    for (int32_t i = 0; i < split->cpu.count; i++)
+        stages->cpus_left[i] = split->devices->cpus + 1 - (int32_t)(split->cpu.entry[i].next / width);
+}
+
+/* Fill the rows of ideals from one on and before another; false if stopped. */
+static bool find_rows(struct stages *stages, int32_t first, int32_t last) {
+    struct split *split = &stages->split;
+    const bool several = stages->share;
+    for (int32_t ideal = first; ideal < last; ideal++) {
+        if (is_stopped(split->stop))
+            return false;
+        find_entries(split, ideal);
+        if (!split->accelerator.count && !split->cpu.count)
+            continue;
+        begin_with(split, ideal);
+        count_left(stages);
+        const struct choice accelerators = {&split->accelerator, stages->accelerators_left, 1,
+                                            several ? split->devices->accelerators : 1, ideal};
+        const struct choice cpus = {&split->cpu, stages->cpus_left, (size_t)split->width,
+                                    several ? split->devices->cpus : 1, ~ideal};
+        if (split->accelerator.count && !walk_accelerators(stages, &accelerators, ideal))
+            return false;
+        if (split->cpu.count && !walk_cpus(stages, &cpus, ideal))
+            return false;
+    }
+    return true;
+}
+
+/* Where devices are numbered from: accelerators, CPUs. */
+struct numbers {
+    int32_t accelerator, cpu;
+};
+
+/* Go back from an entry of the row of an ideal to the one begun with: the first device of each node's stage,
+ * and how many it has. */
+static void trace(const struct stages *stages, int32_t first, int32_t ideal, size_t entry,
+                  struct numbers from, int32_t *device, int32_t *replicas) {
+    const struct split *split = &stages->split;
+    while (ideal != first) {
+        const size_t at = (size_t)ideal * split->length + entry;
+        const int32_t a = (int32_t)entry / split->width, b = (int32_t)entry % split->width;
+        const int32_t origin = split->origin[at], count = stages->share ? stages->share[at] : 1;
+        for (int32_t i = ideal; i; i = without_last(split, i)) { /* those of the origin get others yet */
+            device[last_node(split, i)] = origin < 0 ? from.cpu + a - count : from.accelerator + b - count;
+            if (replicas)
+                replicas[last_node(split, i)] = count;
+        }
+        entry -= (size_t)count * (origin < 0 ? (size_t)split->width : 1);
+        ideal = origin < 0 ? ~origin : origin;
+    }
+}
+
+int shard_split_stages(const struct shard_devices *devices, const struct shard_sharing *sharing,
+                       int64_t ideals, const int64_t *link_start, const int32_t *link_node,
+                       const int32_t *link_ideal, double limit, const double *relief, const int32_t *stop,
+                       double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
+                       int64_t *pairs) {
+    struct stages stages = {
+        .split = split_of(devices, ideals, link_start, link_node, link_ideal, limit, relief, stop, best),
+        .sharing = sharing,
+        .share = sharing->bandwidth > 0.0 ? share : NULL,
+    };
+    struct split *split = &stages.split;
+    const int status = stages_allocate(&stages);
+    if (!status) {
+        *cost = INFINITY;
+        if (prepare(split) && find_rows(&stages, 0, split->ideals - 1)) {
+            const double *row = best + ((size_t)ideals - 1) * split->length;
+            const size_t entry = least_entry(row, split->length);
+            *cost = row[entry];
+            if (isfinite(*cost))
+                trace(&stages, 0, split->ideals - 1, entry, (struct numbers){0, devices->accelerators},
+                      device, replicas);
+        }
+        *pairs = split->pairs;
+    }
+    stages_free(&stages);
+    return status;
+}
+
+/* What a part of the graph goes to. */
+enum kind { CPUS_ONLY, EQUAL_CLUSTER, REST_CLUSTER };
+
+/* How an entry of the second table came about. */
+struct part {
+    int32_t origin; /* the ideal that the part begins with */
+    int32_t kind;   /* of enum kind */
+    int32_t entry;  /* of the first table's row of the ideal that the part ends with */
+};
+
+struct hierarchy {
+    struct stages stages;
+    const struct shard_clusters *clusters;
+    size_t
+        length; /* of a row of the second table: at (f * 2 + p) * (cpus + 1) + a its least greatest load on
+                   f equal clusters, the rest if p, and a CPUs; infinite where that is not below the limit */
+    double *outer;
+    struct part *part; /* like outer */
+    int32_t *ends;     /* ideals elements: where parts may end */
+    int32_t *members;  /* nets elements: nodes in the part */
+};
+
+static void hierarchy_free(struct hierarchy *hierarchy) {
+    stages_free(&hierarchy->stages);
+    free(hierarchy->part);
+    free(hierarchy->ends);
+    free(hierarchy->members);
+}
+
+static int hierarchy_allocate(struct hierarchy *hierarchy) {
+    const struct split *split = &hierarchy->stages.split;
+    const size_t ideals = (size_t)split->ideals;
+    hierarchy->part = malloc(ideals * hierarchy->length * sizeof *hierarchy->part);
+    hierarchy->ends = malloc(ideals * sizeof *hierarchy->ends);
+    hierarchy->members = malloc(((size_t)split->devices->nets + 1) * sizeof *hierarchy->members);
+    if (stages_allocate(&hierarchy->stages) || !(hierarchy->part && hierarchy->ends && hierarchy->members))
+        return SHARD_NO_MEMORY;
+    for (size_t i = 0; i < ideals * hierarchy->length; i++)
+        hierarchy->outer[i] = INFINITY;
+    hierarchy->outer[0] = 0.0;
+    return SHARD_OK;
+}
+
+/* List the ideals that a part may end with that begins with one: a cluster can do its work. Returns their
+ * number, or -1 if stopped. */
+static int32_t find_ends(struct hierarchy *hierarchy, int32_t ideal) {
+    struct split *split = &hierarchy->stages.split;
+    const struct shard_devices *devices = split->devices;
+    const double all = split->work[split->ideals - 1];
+    const double most = devices->accelerators * split->limit + split->relief[devices->cpus] + SLACK * all +
+                        split->work[ideal];
+    int32_t count = 0;
+    for (struct step *step = first_step(split, ideal);;) {
+        if (!follow(split, step)) {
+            if (step-- == split->steps)
+                return count;
+            if (is_stopped(split->stop))
+                return -1;
+            continue;
+        }
+        struct step *next = step + 1;
+        next->node = split->up_node[step->link];
+        if (split->work[split->up_ideal[step->link]] > most)
+            continue;
+        arrive(split, step, next);
+        hierarchy->ends[count++] = next->ideal;
+        step = next;
+    }
+}
+
+/* Mark the nodes of a part, and set the rates of their nets. */
+static void enter_part(struct hierarchy *hierarchy, int32_t first, int32_t last) {
+    struct stages *stages = &hierarchy->stages;
+    const struct split *split = &stages->split;
+    const struct shard_devices *devices = split->devices;
+    memset(stages->among, 0, (size_t)devices->nodes);
+    memset(hierarchy->members, 0, (size_t)devices->nets * sizeof *hierarchy->members);
+    for (int32_t i = last; i; i = without_last(split, i))
+        stages->among[last_node(split, i)] = 1;
+    for (int32_t i = first; i; i = without_last(split, i))
+        stages->among[last_node(split, i)] = 0;
+    for (int32_t v = 0; v < devices->nodes; v++)
+        for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
+            hierarchy->members[devices->net[i]] += stages->among[v];
+    for (int32_t i = 0; i < devices->nets; i++) {
+        const double far = devices->transfer[i] * hierarchy->clusters->slowdown;
+        const bool within = hierarchy->members[i] == devices->members[i];
+        stages->arriving[i] = stages->among[stages->sharing->maker[i]] ? devices->transfer[i] : far;
+        stages->leaving[i] = within ? devices->transfer[i] : far;
+    }
+}
+
+/* Split a part over the accelerators of a cluster and CPUs; false if stopped. */
+static bool split_part(struct hierarchy *hierarchy, int32_t first, int32_t last) {
+    struct split *split = &hierarchy->stages.split;
+    enter_part(hierarchy, first, last);
+    split->goal = split->work[last];
+    split->best[(size_t)first * split->length] = 0.0;
+    return find_rows(&hierarchy->stages, first, last);
+}
+
+static void clear_part(struct hierarchy *hierarchy, int32_t first, int32_t last) {
+    struct split *split = &hierarchy->stages.split;
+    for (size_t i = (size_t)first * split->length; i < ((size_t)last + 1) * split->length; i++)
+        split->best[i] = INFINITY;
+}
+
+/* Where an entry of the second table leads with a part on so many CPUs and a cluster; -1 if there are not as
+ * many. */
+static int64_t next_entry(const struct hierarchy *hierarchy, size_t entry, int32_t cpus, enum kind kind) {
+    const size_t width = (size_t)hierarchy->stages.split.devices->cpus + 1;
+    const size_t a = entry % width + (size_t)cpus, p = entry / width % 2 + (kind == REST_CLUSTER);
+    const size_t f = entry / width / 2 + (kind == EQUAL_CLUSTER);
+    if (a >= width || p > 1 || f > (size_t)hierarchy->clusters->equal)
+        return -1;
+    return (int64_t)((f * 2 + p) * width + a);
+}
+
+/* Add a part, at an entry of its row, to all chains that end where it begins. */
+static void offer_part(struct hierarchy *hierarchy, int32_t first, int32_t last, int32_t entry,
+                       enum kind kind) {
+    const struct split *split = &hierarchy->stages.split;
+    const double load = split->best[(size_t)last * split->length + (size_t)entry];
+    for (size_t i = 0; i < hierarchy->length; i++) {
+        const double before = hierarchy->outer[(size_t)first * hierarchy->length + i];
+        const int64_t next = next_entry(hierarchy, i, entry / split->width, kind);
+        if (before == INFINITY || next < 0)
+            continue;
+        const size_t at = (size_t)last * hierarchy->length + (size_t)next;
+        if (fmax(before, load) < hierarchy->outer[at]) {
+            hierarchy->outer[at] = fmax(before, load);
+            hierarchy->part[at] = (struct part){first, (int32_t)kind, entry};
+        }
+    }
+}
+
+/* Whether some chain ends at an ideal that leaves enough devices for the work of the rest. */
+static bool is_promising(const struct hierarchy *hierarchy, int32_t ideal) {
+    const struct split *split = &hierarchy->stages.split;
+    const int32_t size = split->devices->accelerators, cpus = split->devices->cpus;
+    const double all = split->work[split->ideals - 1];
+    for (size_t i = 0; i < hierarchy->length; i++) {
+        const size_t a = i % ((size_t)cpus + 1), p = i / ((size_t)cpus + 1) % 2,
+                     f = i / ((size_t)cpus + 1) / 2;
+        const double left = (double)((size_t)hierarchy->clusters->equal - f) * size +
+                            (p ? 0.0 : (double)hierarchy->clusters->rest);
+        const double after = all - split->work[ideal] - split->relief[(size_t)cpus - a] - SLACK * all;
+        if (hierarchy->outer[(size_t)ideal * hierarchy->length + i] < INFINITY &&
+            (after <= 0.0 || after <= left * split->limit))
+            return true;
+    }
+    return false;
+}
+
+/* All chains of parts; false if stopped. */
+static bool find_parts(struct hierarchy *hierarchy) {
+    struct split *split = &hierarchy->stages.split;
+    for (int32_t first = 0; first < split->ideals - 1; first++) {
+        const int32_t count = is_promising(hierarchy, first) ? find_ends(hierarchy, first) : 0;
+        if (count < 0)
+            return false;
+        for (int32_t i = 0; i < count; i++) {
+            const int32_t last = hierarchy->ends[i];
+            if (!split_part(hierarchy, first, last))
+                return false;
+            for (int32_t entry = 0; entry < (int32_t)split->length; entry++) {
+                if (split->best[(size_t)last * split->length + (size_t)entry] == INFINITY)
+                    continue;
+                const int32_t b = entry % split->width;
+                offer_part(hierarchy, first, last, entry, b ? EQUAL_CLUSTER : CPUS_ONLY);
+                if (b && b <= hierarchy->clusters->rest)
+                    offer_part(hierarchy, first, last, entry, REST_CLUSTER);
+            }
+            clear_part(hierarchy, first, last);
+        }
+    }
+    return true;
+}
+
+/* Go back along the best chain of parts, splitting each again: a device for each node; false if stopped. */
+static bool trace_parts(struct hierarchy *hierarchy, size_t entry, int32_t *device) {
+    const struct split *split = &hierarchy->stages.split;
+    const int32_t size = split->devices->accelerators, equal = hierarchy->clusters->equal;
+    const int32_t cpus = split->devices->cpus + 1;
+    for (int32_t ideal = split->ideals - 1; ideal;) {
+        const struct part part = hierarchy->part[(size_t)ideal * hierarchy->length + entry];
+        const int32_t a = part.entry / split->width;
+        int32_t f = (int32_t)entry / cpus / 2, p = (int32_t)entry / cpus % 2;
+        f -= part.kind == EQUAL_CLUSTER;
+        p -= part.kind == REST_CLUSTER;
+        entry = (size_t)((f * 2 + p) * cpus + (int32_t)entry % cpus - a);
+        const struct numbers from = {
+            (part.kind == REST_CLUSTER ? equal : f) * size,
+            equal * size + hierarchy->clusters->rest + (int32_t)entry % cpus,
+        };
+        if (!split_part(hierarchy, part.origin, ideal))
+            return false;
+        trace(&hierarchy->stages, part.origin, ideal, (size_t)part.entry, from, device, NULL);
+        clear_part(hierarchy, part.origin, ideal);
+        ideal = part.origin;
+    }
+    return true;
+}
+
+int shard_split_clusters(const struct shard_devices *devices, const struct shard_sharing *sharing,
+                         const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
+                         const int32_t *link_node, const int32_t *link_ideal, double limit,
+                         const double *relief, const int32_t *stop, double *best, double *outer, double *cost,
+                         int32_t *device, int64_t *pairs) {
+    struct hierarchy hierarchy = {
+        .stages = {.split = split_of(devices, ideals, link_start, link_node, link_ideal, limit, relief, stop,
+                                     best),
+                   .sharing = sharing},
+        .clusters = clusters,
+        .length = ((size_t)clusters->equal + 1) * 2 * ((size_t)devices->cpus + 1),
+        .outer = outer,
+    };
+    struct split *split = &hierarchy.stages.split;
+    const int status = hierarchy_allocate(&hierarchy);
+    if (!status) {
+        *cost = INFINITY;
+        if (prepare(split)) {
+            clear_part(&hierarchy, 0, 0);
+            if (find_parts(&hierarchy)) {
+                const double *row = outer + ((size_t)ideals - 1) * hierarchy.length;
+                const size_t least = least_entry(row, hierarchy.length);
+                if (isfinite(row[least]) && trace_parts(&hierarchy, least, device))
+                    *cost = row[least];
+            }
+        }
+        *pairs = split->pairs;
+    }
+    hierarchy_free(&hierarchy);
+    return status;
+}

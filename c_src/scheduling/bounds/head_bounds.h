@@ -1,0 +1,40 @@
+/* Bounds on the start of one vertex after another, each from those before it. */
+#ifndef SHARD_STARTS_H
+#define SHARD_STARTS_H
+
+#include <stdint.h>
+
+#include "scheduling/heft.h"
+#include "scheduling/simulate.h"
+
+/* Vertices with more inputs are not looked behind. */
+enum { MOST_INPUTS = 64 };
+
+/* Nothing here is NaN; fmin and fmax, which ask, are calls. */
+static inline double lesser(double a, double b) {
+    return a < b ? a : b;
+}
+static inline double greater(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Memory for the vertices of one system. */
+struct starts;
+
+/* Null if there is no memory.
+ *
+ *   window       vertices before one that are looked at together, >= 0
+ *   most_inputs  of any vertex
+ *   start        nodes * devices elements, kept by the caller: bounds that are known, 0 at least; each vertex
+ *                gets its own in its turn */
+struct starts *starts_new(const struct shard_system *system, const struct shard_groups *groups,
+                          int32_t window, int64_t most_inputs, double *start);
+void starts_free(struct starts *starts);
+
+/* The order in which vertices are gone through, topological, those that start early first. */
+void starts_order(struct starts *starts, const int32_t *order, int32_t count);
+
+/* Raise the bounds of a vertex on all devices; those of all before it in the graph are known. */
+void starts_vertex(struct starts *starts, int32_t v);
+
+#endif

@@ -1,0 +1,32 @@
+/* What follows from where one vertex runs: bounds on those behind it, for each of its devices apart. */
+#ifndef SHARD_SINCE_H
+#define SHARD_SINCE_H
+
+#include <stdint.h>
+
+#include "scheduling/heft.h"
+#include "scheduling/simulate.h"
+
+/* Time that passes, in any schedule, from the end of a vertex v to the starts of some behind it.
+ *
+ *   first   nodes + 1 elements: those behind v are behind[first[v]] .. behind[first[v + 1] - 1]
+ *   behind  first[nodes] elements
+ *   lag     first[nodes] * devices * devices elements: by the device of v, then that of the other one
+ *
+ * A lag is infinite where the two devices exclude each other. */
+struct since {
+    int64_t *first;
+    int32_t *behind;
+    double *lag;
+};
+
+/* Fill it; SHARD_OK or SHARD_NO_MEMORY, and then too it has to be freed.
+ *
+ *   order   nodes elements: topological, those that start early first
+ *   window  as of `starts_new`
+ *   reach   vertices that are looked at together, v included, > 0 */
+int since_fill(struct since *since, const struct shard_system *system, const struct shard_groups *groups,
+               const int32_t *order, int32_t window, int32_t reach);
+void since_free(struct since *since);
+
+#endif

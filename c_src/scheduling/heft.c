@@ -1,0 +1,186 @@
+/* Busy times of every device, ascending; a gap is looked for from the arrival of the last input on. */
+#include "scheduling/heft.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct interval {
+    double start;
+    double end;
+};
+
+struct timeline {
+    struct interval *busy; /* ascending, disjoint */
+    int32_t count;
+    int32_t room;
+};
+
+struct heft {
+    const struct shard_system *system;
+    const struct shard_groups *groups;
+    int32_t *device;
+    double *start;
+    struct timeline *timelines;
+    double *used; /* of each device: sizes of all that is read there */
+};
+
+/* The first of a device's busy times that ends after `time`. */
+static int32_t first_after(const struct timeline *timeline, double time) {
+    int32_t low = 0;
+    int32_t high = timeline->count;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (timeline->busy[middle].end > time)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* When a vertex can start that must not before `time`; `limit` or more if that is not before `limit`. */
+static double earliest(const struct timeline *timeline, double time, double duration, double limit) {
+    for (int32_t i = first_after(timeline, time); i < timeline->count && time < limit; i++) {
+        if (time + duration <= timeline->busy[i].start)
+            return time;
+        time = timeline->busy[i].end;
+    }
+    return time;
+}
+
+static int insert(struct timeline *timeline, double start, double end) {
+    if (timeline->count == timeline->room) {
+        const int32_t room = 2 * timeline->room + 8;
+        struct interval *busy = realloc(timeline->busy, (size_t)room * sizeof *busy);
+        if (!busy)
+            return SHARD_NO_MEMORY;
+        timeline->busy = busy;
+        timeline->room = room;
+    }
+    const int32_t at = first_after(timeline, start);
+    memmove(timeline->busy + at + 1, timeline->busy + at,
+            (size_t)(timeline->count - at) * sizeof *timeline->busy);
+    timeline->busy[at] = (struct interval){start, end};
+    timeline->count++;
+    return SHARD_OK;
+}
+
+/* When the inputs of a vertex would be on a device: those that have been made. */
+static double arrival_on(const struct heft *heft, int32_t v, int32_t d) {
+    const struct shard_system *system = heft->system;
+    const struct shard_groups *groups = heft->groups;
+    double last = 0;
+    for (int64_t e = groups->in_start[v]; e < groups->in_start[v + 1]; e++) {
+        const int32_t u = groups->in_tail[e];
+        const int32_t from = heft->device[u];
+        double time = heft->start[u] + system->complexity[u] / system->speed[from];
+        if (from != d && groups->in_size[e] > 0)
+            time +=
+                groups->in_size[e] / system->bandwidth[(size_t)from * (size_t)system->devices + (size_t)d];
+        if (time > last)
+            last = time;
+    }
+    return last;
+}
+
+/* The device of a list (all if there is none) that finishes a vertex earliest, of those with `room` for its
+ * group, or with a memory that is no number. */
+static int32_t choose(const struct heft *heft, int32_t v, const int32_t *list, int32_t count, double room) {
+    const struct shard_system *system = heft->system;
+    const double need = heft->groups->need[heft->groups->unit[v]];
+    double best_end = INFINITY;
+    int32_t best = -1;
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t d = list ? list[i] : i;
+        const double spare = heft->groups->memory[d] - heft->used[d];
+        if (spare <= need && spare < room)
+            continue;
+        const double duration = system->complexity[v] / system->speed[d];
+        const double ready = arrival_on(heft, v, d);
+        if (best >= 0 && ready + duration >= best_end)
+            continue;
+        const double end = earliest(heft->timelines + d, ready, duration, best_end - duration) + duration;
+        if (best < 0 || end < best_end) {
+            best = d;
+            best_end = end;
+        }
+    }
+    return best;
+}
+
+static int32_t device_of(const struct heft *heft, int32_t v) {
+    const struct shard_groups *groups = heft->groups;
+    const int32_t number = groups->choice[groups->unit[v]];
+    const int32_t *list = number < 0 ? NULL : groups->choice_device + groups->choice_start[number];
+    const int32_t count = number < 0
+                              ? heft->system->devices
+                              : (int32_t)(groups->choice_start[number + 1] - groups->choice_start[number]);
+    const int32_t device = choose(heft, v, list, count, INFINITY);
+    if (device >= 0)
+        return device;
+    double most = -INFINITY;
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t d = list ? list[i] : i;
+        most = fmax(most, groups->memory[d] - heft->used[d]);
+    }
+    return choose(heft, v, list, count, most);
+}
+
+/* Put a vertex's group where the vertex goes, unless it has been put there. */
+static void settle(struct heft *heft, int32_t v, const int64_t *member_start, const int32_t *member) {
+    if (heft->device[v] >= 0)
+        return;
+    const int32_t d = device_of(heft, v);
+    const int32_t unit = heft->groups->unit[v];
+    for (int64_t i = member_start[unit]; i < member_start[unit + 1]; i++)
+        heft->device[member[i]] = d;
+    heft->used[d] += heft->groups->need[unit];
+}
+
+void units_of(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member) {
+    for (int32_t v = 0; v < nodes; v++)
+        start[unit[v] + 2]++;
+    for (int32_t u = 0; u < nodes; u++)
+        start[u + 1] += start[u];
+    for (int32_t v = 0; v < nodes; v++)
+        member[start[unit[v] + 1]++] = v;
+}
+
+static int assign_all(struct heft *heft, const int32_t *order, const int64_t *member_start,
+                      const int32_t *member) {
+    for (int32_t i = 0; i < heft->system->nodes; i++) {
+        const int32_t v = order[i];
+        settle(heft, v, member_start, member);
+        const int32_t d = heft->device[v];
+        const double duration = heft->system->complexity[v] / heft->system->speed[d];
+        heft->start[v] = earliest(heft->timelines + d, arrival_on(heft, v, d), duration, INFINITY);
+        if (insert(heft->timelines + d, heft->start[v], heft->start[v] + duration) != SHARD_OK)
+            return SHARD_NO_MEMORY;
+    }
+    return SHARD_OK;
+}
+
+int shard_heft(const struct shard_system *system, const struct shard_groups *groups, const int32_t *order,
+               int32_t *device, double *start) {
+    const size_t n = (size_t)system->nodes;
+    const size_t k = (size_t)system->devices;
+    int64_t *member_start = calloc(n + 3, sizeof *member_start);
+    int32_t *member = malloc((n + 1) * sizeof *member);
+    struct heft heft = {system, groups, device, start, NULL, NULL};
+    heft.timelines = calloc(k + 1, sizeof *heft.timelines);
+    heft.used = calloc(k + 1, sizeof *heft.used);
+    int status = SHARD_NO_MEMORY;
+    if (member_start && member && heft.timelines && heft.used) {
+        units_of(system->nodes, groups->unit, member_start, member);
+        status = assign_all(&heft, order, member_start, member);
+    }
+    for (size_t d = 0; heft.timelines && d < k; d++)
+        free(heft.timelines[d].busy);
+    free(heft.timelines);
+    free(heft.used);
+    free(member_start);
+    free(member);
+    return status;
+}

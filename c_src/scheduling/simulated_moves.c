@@ -1,0 +1,377 @@
+/* A move, a simulation, and the move taken back if it is refused. */
+#include "scheduling/simulated_moves.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/random.h"
+
+/* Sums here are not exact: what comes so near to a limit, as a share of it, counts as above. No tensor that
+ * fits is greater than the limit, so errors are a small share of it, too. */
+static const double NEAR = 1e-9;
+
+/* How often a move begins at what is too much where memory is overfull. */
+static const double RELIEVING = 0.5;
+
+/* A device holds more, or less, from a time on. */
+struct event {
+    double time;
+    double change;
+    int32_t device;
+    int64_t input; /* the place of the tensor in the order of `in_tail` */
+};
+
+struct search {
+    const struct shard_system *system;
+    const struct shard_groups *groups;
+    struct simulation *simulation;
+    struct random random;
+    int32_t *device;
+    double *priority;
+    bool reserved;
+    double penalty;
+    double makespan;
+    double overfull;
+    double *start;
+    double *finish;
+    double *arrival;
+    int32_t *sequence;
+    int32_t *rank;
+    int32_t *before;   /* what the device of a vertex ran just before it, or -1 */
+    int32_t *last;     /* of each device: the vertex looked at last */
+    int32_t *critical; /* vertices that would end the whole later if they ended later */
+    int32_t *delayer;  /* of each of these: what its device ran just before, if it waited for that; or -1 */
+    int32_t critical_count;
+    int64_t *edge_at; /* of each input, in the order of `in_tail`: its place in the order by tail */
+    int64_t *member_start;
+    int32_t *member;
+    struct event *events;
+    int64_t *crowded; /* inputs that came to devices and made them overfull */
+    int64_t *coming;  /* the same in the last simulation */
+    int32_t crowded_count;
+    int32_t coming_count;
+};
+
+/* What a move changed. */
+struct change {
+    int32_t unit; /* -1: priorities of a and b */
+    int32_t from;
+    int32_t a;
+    int32_t b;
+};
+
+static int by_device_and_time(const void *a, const void *b) {
+    const struct event *first = a;
+    const struct event *second = b;
+    if (first->device != second->device)
+        return (first->device > second->device) - (first->device < second->device);
+    return (first->time > second->time) - (first->time < second->time);
+}
+
+/* When tensors begin and end to be held by devices whose memory has a limit. */
+static size_t list_events(struct search *s) {
+    const struct shard_groups *groups = s->groups;
+    size_t count = 0;
+    for (int32_t v = 0; v < s->system->nodes; v++) {
+        const int32_t d = s->device[v];
+        for (int64_t i = groups->in_start[v]; i < groups->in_start[v + 1] && isfinite(groups->memory[d]);
+             i++) {
+            const double begin = s->reserved ? s->finish[groups->in_tail[i]] : s->arrival[s->edge_at[i]];
+            const double end = s->reserved ? s->finish[v] : s->start[v];
+            if (groups->in_size[i] <= 0 || begin >= end)
+                continue;
+            s->events[count++] = (struct event){begin, groups->in_size[i], d, i};
+            s->events[count++] = (struct event){end, -groups->in_size[i], d, i};
+        }
+    }
+    qsort(s->events, count, sizeof *s->events, by_device_and_time);
+    return count;
+}
+
+/* The time for which devices hold too much, up to twice it where that is far too much; and what came then. */
+static double time_overfull(struct search *s) {
+    const size_t count = list_events(s);
+    double overfull = 0;
+    double held = 0;
+    int64_t tensors = 0;
+    size_t begun = 0; /* the first event of this moment */
+    s->coming_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct event *event = s->events + i;
+        tensors += event->change > 0 ? 1 : -1;
+        held = tensors ? held + event->change : 0;
+        if (i + 1 == count || event[1].device != event->device || event[1].time <= event->time)
+            continue; /* of a device all is freed in the end */
+        const double memory = s->groups->memory[event->device];
+        while (s->events[begun].device != event->device || s->events[begun].time < event->time)
+            begun++;
+        if (!tensors || held < memory * (1 - NEAR))
+            continue;
+        overfull += (event[1].time - event->time) * (held > memory ? 2 - memory / held : 1);
+        for (size_t j = begun; j <= i; j++)
+            if (s->events[j].change > 0)
+                s->coming[s->coming_count++] = s->events[j].input;
+    }
+    return overfull;
+}
+
+/* Run what there is; whether all of it runs. */
+static bool simulate(struct search *s) {
+    const struct shard_choice choice = {SHARD_BY_PRIORITY, s->rank, s->priority, s->rank, {0}};
+    int32_t ran = 0;
+    simulation_run(s->simulation, &choice, s->device, s->start, s->finish, s->arrival, s->sequence, &ran);
+    if (ran < s->system->nodes)
+        return false;
+    s->makespan = 0;
+    for (int32_t v = 0; v < ran; v++)
+        if (s->finish[v] > s->makespan)
+            s->makespan = s->finish[v];
+    s->overfull = time_overfull(s);
+    return true;
+}
+
+/* The input that a vertex has waited for to its very start, or -1. */
+static int32_t awaited(const struct search *s, int32_t v) {
+    for (int64_t i = s->groups->in_start[v]; i < s->groups->in_start[v + 1]; i++)
+        if (s->arrival[s->edge_at[i]] >= s->start[v])
+            return s->groups->in_tail[i];
+    return -1;
+}
+
+/* Follow what each vertex has waited for, from the last one back to the start. */
+static void find_critical(struct search *s) {
+    const int32_t n = s->system->nodes;
+    memset(s->last, -1, (size_t)s->system->devices * sizeof *s->last);
+    int32_t v = -1;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t w = s->sequence[i];
+        s->before[w] = s->last[s->device[w]];
+        s->last[s->device[w]] = w;
+        if (v < 0 || s->finish[w] > s->finish[v])
+            v = w;
+    }
+    s->critical_count = 0;
+    while (v >= 0 && s->critical_count < n) {
+        const int32_t input = awaited(s, v);
+        s->delayer[s->critical_count] = input >= 0 ? -1 : s->before[v];
+        s->critical[s->critical_count++] = v;
+        v = input >= 0 ? input : s->before[v];
+    }
+}
+
+/* A device other than `from` that a unit may use, or -1 if a few tries find none. */
+static int32_t other_device(struct search *s, int32_t unit, int32_t from) {
+    const struct shard_groups *groups = s->groups;
+    const int32_t number = groups->choice[unit];
+    const int32_t *list = number < 0 ? NULL : groups->choice_device + groups->choice_start[number];
+    const int32_t count = number < 0
+                              ? s->system->devices
+                              : (int32_t)(groups->choice_start[number + 1] - groups->choice_start[number]);
+    for (int tries = 0; tries < 4; tries++) {
+        const int32_t at = random_below(&s->random, count);
+        const int32_t d = list ? list[at] : at;
+        if (d != from)
+            return d;
+    }
+    return -1;
+}
+
+/* The device of a neighbour of a vertex, if its group may go anywhere, else any. */
+static int32_t near_device(struct search *s, int32_t v, int32_t unit, int32_t from) {
+    const struct shard_groups *groups = s->groups;
+    const int64_t inputs = groups->in_start[v + 1] - groups->in_start[v];
+    const int64_t outputs = s->system->out_start[v + 1] - s->system->out_start[v];
+    if (groups->choice[unit] >= 0 || inputs + outputs == 0)
+        return other_device(s, unit, from);
+    const int64_t at = random_below(&s->random, (int32_t)(inputs + outputs));
+    const int32_t w = at < inputs ? groups->in_tail[groups->in_start[v] + at]
+                                  : s->system->out_head[s->system->out_start[v] + at - inputs];
+    return s->device[w] != from ? s->device[w] : other_device(s, unit, from);
+}
+
+static void put(struct search *s, int32_t unit, int32_t d) {
+    for (int64_t i = s->member_start[unit]; i < s->member_start[unit + 1]; i++)
+        s->device[s->member[i]] = d;
+}
+
+static void exchange(struct search *s, int32_t a, int32_t b) {
+    const double priority = s->priority[a];
+    s->priority[a] = s->priority[b];
+    s->priority[b] = priority;
+}
+
+/* A vertex's group goes elsewhere; whether there is anywhere. */
+static bool leave(struct search *s, int32_t v, struct change *change) {
+    const int32_t unit = s->groups->unit[v];
+    const int32_t from = s->device[v];
+    const int32_t d =
+        random_share(&s->random) < 0.5 ? near_device(s, v, unit, from) : other_device(s, unit, from);
+    if (d < 0)
+        return false;
+    *change = (struct change){unit, from, -1, -1};
+    put(s, unit, d);
+    return true;
+}
+
+/* What holds a device's memory is made, or read, elsewhere, earlier or later. */
+static bool relieve(struct search *s, struct change *change) {
+    const int64_t input = s->crowded[random_below(&s->random, s->crowded_count)];
+    const int32_t v =
+        random_share(&s->random) < 0.5 ? s->groups->in_tail[input] : s->system->out_head[s->edge_at[input]];
+    if (random_share(&s->random) < 0.5)
+        return leave(s, v, change);
+    for (int tries = 0; tries < 8; tries++) {
+        const int32_t w = random_below(&s->random, s->system->nodes);
+        if (w == v || s->device[w] != s->device[v])
+            continue;
+        *change = (struct change){-1, -1, v, w};
+        exchange(s, v, w);
+        return true;
+    }
+    return false;
+}
+
+/* Make a move; whether there was one. */
+static bool move(struct search *s, struct change *change) {
+    if (s->crowded_count > 0 && random_share(&s->random) < RELIEVING)
+        return relieve(s, change);
+    if (s->critical_count == 0) /* nothing has run to its end yet */
+        return leave(s, random_below(&s->random, s->system->nodes), change);
+    const int32_t at = random_below(&s->random, s->critical_count);
+    const int32_t v = s->critical[at];
+    const int32_t before = s->delayer[at];
+    if (before < 0 || random_share(&s->random) >= 0.5)
+        return leave(s, v, change);
+    *change = (struct change){-1, -1, v, before};
+    exchange(s, v, before);
+    return true;
+}
+
+static void take_back(struct search *s, const struct change *change) {
+    if (change->unit < 0)
+        exchange(s, change->a, change->b);
+    else
+        put(s, change->unit, change->from);
+}
+
+static bool accepted(struct search *s, double cost, double before, double temperature) {
+    if (cost <= before)
+        return true;
+    return temperature > 0 && random_share(&s->random) < exp((before - cost) / temperature);
+}
+
+/* What a schedule that has just been simulated says for the moves that follow; and whether it is the best. */
+static void learn(struct search *s, int32_t *best_device, double *best_priority, double *best_makespan) {
+    find_critical(s);
+    s->crowded_count = s->coming_count;
+    memcpy(s->crowded, s->coming, (size_t)s->coming_count * sizeof *s->crowded);
+    if (s->overfull > 0 || !(s->makespan < *best_makespan))
+        return;
+    *best_makespan = s->makespan;
+    memcpy(best_device, s->device, (size_t)s->system->nodes * sizeof *best_device);
+    memcpy(best_priority, s->priority, (size_t)s->system->nodes * sizeof *best_priority);
+}
+
+static void prepare(struct search *s) {
+    const int32_t n = s->system->nodes;
+    int64_t *next = s->member_start; /* for a while: of each vertex, the place of its next input */
+    memcpy(next, s->groups->in_start, (size_t)n * sizeof *next);
+    for (int32_t v = 0; v < n; v++) {
+        s->rank[v] = v;
+        for (int64_t e = s->system->out_start[v]; e < s->system->out_start[v + 1]; e++)
+            s->edge_at[next[s->system->out_head[e]]++] = e;
+    }
+    memset(s->member_start, 0, ((size_t)n + 3) * sizeof *s->member_start);
+    units_of(n, s->groups->unit, s->member_start, s->member);
+}
+
+static double cost(struct search *s) {
+    return simulate(s) ? s->makespan + s->penalty * s->overfull : INFINITY;
+}
+
+/* Returns the time for which memory is overfull in the end. */
+static double run(struct search *s, int64_t moves, double temperature, int32_t *best_device,
+                  double *best_priority, double *best_makespan) {
+    double now = cost(s);
+    double overfull = s->overfull;
+    if (isfinite(now))
+        learn(s, best_device, best_priority, best_makespan);
+    struct change change;
+    for (int64_t i = 0; i < moves; i++) {
+        if (!move(s, &change))
+            continue;
+        const double next = cost(s);
+        if (!accepted(s, next, now, temperature)) {
+            take_back(s, &change);
+            continue;
+        }
+        now = next;
+        overfull = s->overfull;
+        if (isfinite(now))
+            learn(s, best_device, best_priority, best_makespan);
+    }
+    return overfull;
+}
+
+static void release(struct search *s) {
+    simulation_free(s->simulation);
+    free(s->start);
+    free(s->finish);
+    free(s->arrival);
+    free(s->sequence);
+    free(s->rank);
+    free(s->before);
+    free(s->last);
+    free(s->critical);
+    free(s->delayer);
+    free(s->edge_at);
+    free(s->member_start);
+    free(s->member);
+    free(s->events);
+    free(s->crowded);
+    free(s->coming);
+}
+
+static bool allocate(struct search *s) {
+    const size_t n = (size_t)s->system->nodes + 1;
+    const size_t m = (size_t)s->system->out_start[s->system->nodes] + 1;
+    s->simulation = simulation_new(s->system);
+    s->start = calloc(n, sizeof *s->start);
+    s->finish = calloc(n, sizeof *s->finish);
+    s->arrival = calloc(m, sizeof *s->arrival);
+    s->sequence = calloc(n, sizeof *s->sequence);
+    s->rank = calloc(n, sizeof *s->rank);
+    s->before = calloc(n, sizeof *s->before);
+    s->last = calloc((size_t)s->system->devices + 1, sizeof *s->last);
+    s->critical = calloc(n, sizeof *s->critical);
+    s->delayer = calloc(n, sizeof *s->delayer);
+    s->edge_at = calloc(m, sizeof *s->edge_at);
+    s->member_start = calloc(n + 2, sizeof *s->member_start);
+    s->member = calloc(n, sizeof *s->member);
+    s->events = calloc(2 * m, sizeof *s->events);
+    s->crowded = calloc(m, sizeof *s->crowded);
+    s->coming = calloc(m, sizeof *s->coming);
+    return s->simulation && s->start && s->finish && s->arrival && s->sequence && s->rank && s->before &&
+           s->last && s->critical && s->delayer && s->edge_at && s->member_start && s->member && s->events &&
+           s->crowded && s->coming;
+}
+
+int shard_rearrange(const struct shard_system *system, const struct shard_groups *groups, int32_t reserved,
+                    int64_t moves, double temperature, double penalty, uint64_t *random, int32_t *device,
+                    double *priority, double *overfull, int32_t *best_device, double *best_priority,
+                    double *best_makespan) {
+    struct search s = {.system = system, .groups = groups, .random = {*random}, .device = device};
+    s.priority = priority;
+    s.reserved = reserved;
+    s.penalty = penalty;
+    const bool complete = allocate(&s);
+    if (complete && system->nodes > 0) {
+        prepare(&s);
+        *overfull = run(&s, moves, temperature, best_device, best_priority, best_makespan);
+        *random = s.random.state;
+    }
+    release(&s);
+    return complete ? SHARD_OK : SHARD_NO_MEMORY;
+}

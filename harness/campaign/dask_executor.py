@@ -1,0 +1,294 @@
+"""Machines that workers run on, as an executor: Dask hands each job to a worker, its outcome is judged here."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from distributed import Client, KilledWorker
+from distributed import Future as Task
+
+from harness.campaign.dask_worker import (
+    CONNECT_S,
+    CORES,
+    Errand,
+    Reply,
+    be_quiet,
+    carry_out,
+    check_address,
+    code_version,
+    come_to_rest,
+    introduce,
+    look_back,
+    take_file,
+)
+from harness.campaign.local_executor import CoRunners
+from harness.campaign.runs import Job, not_importable, utc_now
+from harness.results.database import Record
+from harness.results.judgement import judge
+from harness.sandbox.contract import Cancelled, Outcome
+from instances import InputError
+from instances.jsonfile import read_bytes, sha256
+from solvers.registry import FOLDER, source_hash
+
+LOOK_S = 1.0
+PIECE = 16 << 20  # bytes of a file that are sent at once
+JUDGES = 2
+
+
+class DaskExecutor:
+    """Carries out jobs on workers, one on each at a time; `harness.campaign.runs.Executor` says what it offers.
+
+    ``cores`` is the most that a job needs; smaller workers take no part. At most ``parallel`` workers are used, None
+    for all. ``say`` is told of workers that come and go. Raises InputError without a scheduler or a worker that fits.
+    """
+
+    name = "dask"
+
+    def __init__(self, scheduler: str, cores: int, parallel: int | None, say: Callable[[str], None]) -> None:
+        be_quiet()
+        self.scheduler, self.cores, self.parallel, self.say = scheduler, cores, parallel, say
+        self.topic = f"shardmark-{uuid4().hex}"
+        self.numbers = itertools.count()
+        self.beside = CoRunners()
+        self.workers: dict[str, dict[str, Any]] = {}  # by address, see `introduce`
+        self.looking = threading.Lock()
+        self.strangers: set[str] = set()  # workers of another kind
+        self.facts: dict[str, Mapping[str, Any]] = {}
+        self.refused: dict[tuple[str, str], str] = {}  # why, by the hash of a solver and the address of a worker
+        self.tasks: set[Task] = set()
+        self.ending = threading.Event()
+        self.client = connect(scheduler)
+        self.judges = ThreadPoolExecutor(JUDGES, "judge")
+        self.watcher = threading.Thread(target=self._watch, name="workers", daemon=True)
+        try:
+            self.client.subscribe_topic(self.topic, self._begun)
+            self._look()
+            self._expect_workers()
+        except BaseException:
+            self.close()
+            raise
+        self.watcher.start()
+
+    @property
+    def capacity(self) -> int:
+        """Workers that can take part."""
+        fit = sum(worker["cores"] >= self.cores for worker in list(self.workers.values()))
+        return fit if self.parallel is None else min(fit, self.parallel)
+
+    def submit(self, job: Job) -> Future[Record]:
+        """Begin a job on a worker that is free."""
+        result: Future[Record] = Future()
+        outcome = not_importable(job)
+        if outcome is None:
+            self._send(job, result)
+        else:
+            self.judges.submit(self._settle, result, lambda: self._judge(job, outcome, utc_now("milliseconds"), 0))
+        return result
+
+    def hosts(self) -> Mapping[str, Mapping[str, Any]]:
+        """Facts of every machine with a worker, by its name."""
+        return dict(self.facts)
+
+    def disturbances(self, killed: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
+        """What disturbed each machine that still has a worker."""
+        self._look()
+        found: dict[str, dict[str, None]] = {}
+        for address, sentences in self._ask(look_back, self.topic, dict(killed), workers=list(self.workers)).items():
+            if isinstance(sentences, list):
+                found.setdefault(self.workers[address]["host"], {}).update(dict.fromkeys(sentences))
+        return {name: list(sentences) for name, sentences in found.items()}
+
+    def close(self) -> None:
+        """Cancel what is under way, wait until the workers have killed it, and leave the scheduler."""
+        self.ending.set()
+        if self.watcher.is_alive():
+            self.watcher.join(CONNECT_S)
+        if self.client.status == "running":
+            with suppress(OSError, TimeoutError, CancelledError):
+                self.client.cancel(list(self.tasks), force=True)
+            self._ask(come_to_rest, workers=list(self.workers))
+        self.judges.shutdown(cancel_futures=True)
+        self.client.close(timeout=CONNECT_S)
+
+    # ------------------------------------------------------------ workers
+
+    def _expect_workers(self) -> None:
+        if not self.workers:
+            expected = f"expected at least one worker, start some with `shardmark worker --scheduler {self.scheduler}`"
+            raise InputError("scheduler", self.scheduler, expected)
+        if not self.capacity:
+            most = max(worker["cores"] for worker in self.workers.values())
+            raise InputError("--cores", str(self.cores), f"expected at most {most}, no worker has more")
+
+    def _watch(self) -> None:
+        """Look again and again which workers there are."""
+        stranded = False
+        while not self.ending.wait(LOOK_S):
+            self._look()
+            if stranded != (self.capacity == 0) and not self.ending.is_set():
+                stranded = not stranded
+                self.say("no worker is left, waiting for one to come" if stranded else "there is a worker again")
+
+    def _look(self) -> None:
+        """See which workers have come and gone, unless the scheduler has."""
+        with self.looking:
+            try:
+                there = set(self.client.nthreads())
+            except (OSError, TimeoutError, CancelledError, RuntimeError):
+                return
+            for address in self.workers.keys() - there:
+                self.say(f"worker {self._name(address)} has gone")
+                del self.workers[address]
+            self._welcome(sorted(there - self.workers.keys() - self.strangers))
+
+    def _welcome(self, addresses: Sequence[str]) -> None:
+        """Take workers on that are of our kind."""
+        for address, answer in self._ask(introduce, self.topic, workers=addresses).items():
+            if isinstance(answer, dict):
+                self.facts[answer["host"]] = answer.pop("facts")
+                self.workers[address] = answer
+                self.say(f"worker {self._name(address)}: {answer['means']}")
+            else:
+                self.strangers.add(address)
+
+    def _ask(self, question: Callable[..., Any], *values: Any, workers: Sequence[str]) -> dict[str, Any]:
+        """The answer of each worker, or the error that it had; nothing of those that do not answer."""
+        if not workers:
+            return {}
+        try:
+            asked = self.client.run(question, *values, workers=list(workers), on_error="return", asynchronous=False)
+        except (OSError, TimeoutError, CancelledError):
+            return {}
+        return dict(asked)
+
+    # ------------------------------------------------------------ jobs
+
+    def _send(self, job: Job, result: Future[Record], preferred: str = "") -> None:
+        refused = {address for version, address in self.refused if version == job.solver.hash}
+        fit = [address for address in list(self.workers) if address not in refused]
+        given = [preferred] if preferred else fit if refused else None
+        task = self.client.submit(
+            carry_out,
+            self._errand(job),
+            key=f"{self.topic}-{next(self.numbers)}",
+            resources={CORES: job.limits.cores},
+            workers=given or None,
+            allow_other_workers=bool(given),
+        )
+        self.tasks.add(task)
+        task.add_done_callback(lambda task: self._pass_on(job, result, task))
+
+    def _errand(self, job: Job) -> Errand:
+        order, place = job.order(), Path(job.solver.file)
+        if place.is_relative_to(FOLDER):
+            order = replace(order, file=str(place.relative_to(FOLDER)))
+        programs = {
+            word: sha256(read_bytes(word)) for word in order.command if os.path.isabs(word) and os.path.isfile(word)
+        }
+        return Errand(order, code_version(), job.solver.hash, programs, self.topic)
+
+    def _begun(self, event: tuple[float, Mapping[str, str]]) -> None:
+        """A worker has begun a run."""
+        self.beside.begin(event[1]["run"], event[1]["host"])
+
+    def _pass_on(self, job: Job, result: Future[Record], task: Task) -> None:
+        with suppress(RuntimeError):  # the judges have gone home
+            self.judges.submit(self._settle, result, lambda: self._judged(job, result, task))
+
+    @staticmethod
+    def _settle(result: Future[Record], judged: Callable[[], Record | None]) -> None:
+        try:
+            row = judged()
+        except BaseException as error:
+            result.set_exception(error)
+        else:
+            if row is not None:
+                result.set_result(row)
+
+    def _judged(self, job: Job, result: Future[Record], task: Task) -> Record | None:
+        """The row of a task that has ended; None if it was sent again."""
+        beside = self.beside.end(str(task.key))
+        self.tasks.discard(task)
+        try:
+            reply: Reply = task.result()
+        except KilledWorker as error:
+            reason = f"took down {error.allowed_failures + 1} workers, the last was {error.last_worker.name}"
+            return self._judge(job, Outcome("lost", reason), utc_now("milliseconds"), beside)
+        except CancelledError:
+            if self.ending.is_set():
+                raise Cancelled from None
+            expected = "expected a scheduler that stays, it has gone; the same command goes on from here"
+            raise InputError("scheduler", self.scheduler, expected) from None
+        except Exception as error:
+            reason = f"its worker failed: {type(error).__name__}: {error}"
+            return self._judge(job, Outcome("lost", reason), utc_now("milliseconds"), beside)
+        if not reply.lacks and not reply.refused:
+            return self._judge(job, reply.outcome, reply.started, beside)
+        refused = reply.refused or self._ship(job, reply)
+        if refused:
+            self._note(job, reply.worker, refused)
+        self._send(job, result, preferred="" if refused else reply.worker)
+        return None
+
+    @staticmethod
+    def _judge(job: Job, outcome: Outcome, started: str, beside: int) -> Record:
+        return judge(job, job.problem.instance, started, outcome, beside)
+
+    def _note(self, job: Job, worker: str, refused: str) -> None:
+        """Keep a worker's refusal; InputError once there is no worker left to ask."""
+        if refused not in self.refused.values():
+            self.say(refused)
+        self.refused[job.solver.hash, worker] = refused
+        if all((job.solver.hash, address) in self.refused for address in list(self.workers)):
+            expected = f"expected a worker that can carry out {job.solver.name} ({refused})"
+            raise InputError("scheduler", self.scheduler, expected)
+
+    def _ship(self, job: Job, reply: Reply) -> str:
+        """Send a worker the files that it lacks; why it could not keep them, "" if it could, or has gone."""
+        place = Path(job.solver.file)
+        if reply.lacks.startswith("instances/"):
+            files = {reply.lacks: job.problem.path}
+        elif source_hash(place) != job.solver.hash:
+            raise InputError(place, "", "expected the content that the campaign began with, it has changed")
+        else:
+            files = {f"{Path(reply.lacks).parent}/{file.name}": file for file in {place, *place.parent.glob("*.py")}}
+        for name, path in files.items():
+            for first, piece, last in pieces(path):
+                answer = self._ask(take_file, name, self.topic, piece, first, last, workers=[reply.worker])
+                if error := answer.get(reply.worker):
+                    return f"worker {self._name(reply.worker)}: could not keep {path.name} ({error})"
+        return ""
+
+    def _name(self, address: str) -> str:
+        return f"{self.workers.get(address, {}).get('name', '')} ({address})".strip()
+
+
+def connect(scheduler: str) -> Client:
+    """A client of the scheduler; InputError if it cannot be reached."""
+    check_address(scheduler)
+    try:
+        return Client(scheduler, timeout=CONNECT_S, set_as_default=False, name="shardmark")
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        expected = f"expected a Dask scheduler that answers within {CONNECT_S:g} s ({error})"
+        raise InputError("scheduler", scheduler, expected) from None
+
+
+def pieces(path: Path) -> Iterator[tuple[bool, bytes, bool]]:
+    """A file in pieces, each with whether it is the first and whether it is the last."""
+    with path.open("rb") as stream:
+        first, piece = True, stream.read(PIECE)
+        while True:
+            after = stream.read(PIECE)
+            yield first, piece, not after
+            if not after:
+                return
+            first, piece = False, after

@@ -1,0 +1,306 @@
+"""Which solvers there are: files and installed packages, asked of a child process, and external programs.
+
+What fails to import is a finding, not a failure: it stands in the list with the error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Container, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from harness.campaign import import_check
+from harness.campaign.import_check import IMPORT_TIMEOUT_S  # for all files of the project, and for each other
+from harness.sandbox.contract import Cancelled
+from harness.sandbox.supervisor import environment, remove
+from harness.sandbox.worker import OUT_OF_MEMORY
+from instances import InputError, tracks
+from solvers import external
+from solvers.registry import NAME, PACKAGE, legal_name, solver_files, source_hash
+
+LOOK_S = 0.2  # between looks whether an import is still wanted
+AT_ONCE = 2  # strangers' files that are imported at the same time
+MOST_BYTES = 1 << 20  # of what one process answers
+ENDS = {
+    import_check.SPENT: f"used more than {listing.CPU_S} s of CPU time while it was imported",
+    import_check.FULL: OUT_OF_MEMORY,
+}
+ENDS[-signal.SIGXCPU] = ENDS[import_check.SPENT]  # without isolation
+KINDS = ("solver", "bound")
+TRACK = re.compile(r"""(?:track\s*=\s*|@(?:solver|bound)\(\s*)["'](\w+)["']""")
+
+
+@dataclass(frozen=True)
+class SolverInfo:
+    """What the referee knows of a solver.
+
+    ``file`` is where it is declared: a path, or ``package:MODULE``. ``error`` says why it cannot be imported or
+    started, "" if it can. ``command`` is that of an external program, with placeholders; () for a Python function.
+    ``settings`` are those of ``params`` that the user has set, which makes it a variant of the solver ``variant_of``.
+    """
+
+    name: str
+    track: str
+    kind: str
+    file: str
+    hash: str
+    source: str = ""
+    description: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    deterministic: bool = True
+    error: str = ""
+    command: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    variant_of: str = ""
+
+    @property
+    def declared(self) -> str:
+        """The name under which its file declares it."""
+        return self.variant_of or self.name
+
+
+def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:
+    """All solvers and bounds of the project, of installed packages and of ``paths``, by track and name.
+
+    A path is a Python file, a TOML file of external programs, or a folder of both. What cannot be imported or started
+    stands in the list under its own name, with the error.
+    """
+    given = _checked(paths)
+    own = solver_files()
+    strangers = [file for file in solver_files(given) if file not in own]
+    # In a process that no stranger's code has touched.
+    found, installed = _imported(_versions(own), threading.Event(), survey=True)
+    for infos in _each_alone(_versions(strangers) | installed):
+        found += _without_clash(infos, found)
+    found += [from_program(program) for file in external.toml_files(given) for program in external.read_toml(file)]
+    return _unique(found)
+
+
+def declared_in(path: str | Path) -> list[SolverInfo]:
+    """What one Python or TOML file declares, whatever else there is; names are not held against those of others."""
+    (file,) = _checked([path])
+    if file.suffix == ".toml":
+        return [from_program(program) for program in external.read_toml(file)]
+    (infos,) = _each_alone(_versions([file]))
+    return infos
+
+
+def from_program(program: external.Program) -> SolverInfo:
+    """An external program as a solver."""
+    return SolverInfo(kind="solver", **vars(program))
+
+
+def from_command(command: str, track: str) -> SolverInfo:
+    """A command line as a solver of a track, named after its file; InputError if it cannot be started."""
+    return from_program(external.from_command(command, track))
+
+
+def _checked(paths: Iterable[str | Path]) -> list[Path]:
+    given = [Path(path).resolve() for path in paths]
+    for path in given:
+        if not path.exists():
+            raise InputError(path, "", "expected a solver file or a folder of them, there is none of that name")
+        if not path.is_dir() and path.suffix not in (".py", ".toml"):
+            raise InputError(path, "", "expected a Python file, a TOML file or a folder of them")
+    return given
+
+
+def _versions(files: Iterable[Path]) -> dict[str, str]:
+    return {str(file): source_hash(file) for file in files}
+
+
+def _each_alone(versions: Mapping[str, str]) -> list[list[SolverInfo]]:
+    """What each of strangers' files and packages declares: it speaks for itself only, from a process of its own."""
+    cancel = threading.Event()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            return list(pool.map(lambda place: _imported({place: versions[place]}, cancel)[0], versions))
+        except BaseException:  # such as Ctrl-C, which only this thread hears of
+            cancel.set()
+            raise
+
+
+def _imported(
+    versions: Mapping[str, str], cancel: threading.Event, *, survey: bool = False
+) -> tuple[list[SolverInfo], dict[str, str]]:
+    """What solver files and packages declare, and with ``survey`` the versions of all installed packages, by place.
+
+    ``versions`` has the hash of each place. A child that one of them takes down is followed by another for
+    the rest. Cancelled once ``cancel`` is set.
+    """
+    found: list[SolverInfo] = []
+    installed: dict[str, str] = {}
+    left = dict(versions)
+    while left:
+        content, error = _ask(list(left), cancel, survey)
+        try:
+            answers = _answers(content)
+            installed = answers.pop(0)["installed"] if survey and answers else installed
+            declared = [_read(answer, place, left[place]) for answer, place in _paired(answers, left)]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            declared, error = [], "was imported, but what came back is no list of what it declares"
+        found += [info for infos in declared for info in infos]
+        for place in list(left)[: len(declared)]:
+            del left[place]
+        if left:  # the one that was being imported took the process down
+            place = next(iter(left))
+            found += _broken(place, error, left.pop(place))
+    return found, installed
+
+
+def _ask(places: Sequence[str], cancel: threading.Event, survey: bool) -> tuple[bytes, str]:
+    """What one child process wrote, and how it ended if it did not get through all places.
+
+    Without ``survey`` it is a stranger's one place, imported in isolation.
+    """
+    scratch = os.path.join(tempfile.gettempdir(), f"shardmark-{uuid4().hex}")
+    # A file, as what an import leaves behind could hold a pipe open.
+    with tempfile.TemporaryFile() as answers:
+        alone = ["harness.campaign.import_check", *places, scratch, str(os.getpid())]
+        asked = ["harness.sandbox.worker", "survey", json.dumps(places)] if survey else alone
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", *asked],
+            stdin=subprocess.DEVNULL,
+            stdout=answers,
+            stderr=subprocess.DEVNULL,
+            env=environment(1),
+            start_new_session=True,
+        )
+        try:
+            status = _wait(child, cancel)
+            error = ENDS.get(status, f"ended the process while it was imported (exit status {status})")
+        except subprocess.TimeoutExpired:
+            error = f"was not imported within {IMPORT_TIMEOUT_S:g} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            remove(scratch)
+        answers.seek(0)
+        return answers.read(MOST_BYTES + 1), error
+
+
+def _wait(child: subprocess.Popen[bytes], cancel: threading.Event) -> int:
+    """The exit status of a child; TimeoutExpired after `IMPORT_TIMEOUT_S`, Cancelled once ``cancel`` is set."""
+    until = time.monotonic() + IMPORT_TIMEOUT_S
+    while not cancel.is_set():
+        try:
+            return child.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > until:
+                raise
+    raise Cancelled
+
+
+def _answers(content: bytes) -> list[dict[str, Any]]:
+    """The whole lines of what a child wrote; ValueError or RecursionError for what is not JSON, or too much."""
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES} bytes")
+    return [json.loads(line) for line in content.split(b"\n")[:-1]]
+
+
+def _paired(answers: Sequence[dict[str, Any]], places: Iterable[str]) -> list[tuple[dict[str, Any], str]]:
+    """Answers with their places; ValueError unless they came in the order in which they were asked for."""
+    pairs = list(zip(answers, places, strict=False))
+    if len(pairs) < len(answers) or any(answer["end"] != place for answer, place in pairs):
+        raise ValueError("an answer that was not asked for")
+    return pairs
+
+
+def _read(answer: Mapping[str, Any], place: str, version: str) -> list[SolverInfo]:
+    """What a place declares, nothing of it taken on trust; TypeError or KeyError if it is no answer."""
+    if "error" in answer:
+        return _broken(place, _printable(answer["error"]), version)
+    found: dict[tuple[str, str], SolverInfo] = {}
+    for declared in answer["solvers"]:
+        try:
+            info = _declared(declared, place, version)
+        except ValueError as error:
+            return _broken(place, str(error), version)
+        if found.setdefault((info.track, info.name), info) is not info:
+            return _broken(place, f"declares {info.name!r} twice", version)
+    return list(found.values())
+
+
+def _declared(solver: Mapping[str, Any], place: str, version: str) -> SolverInfo:
+    """One declaration; ValueError says what is wrong with it."""
+    words: dict[str, Any] = {key: _text(solver, key) for key in ("name", "track", "kind", "source", "description")}
+    if words["track"] not in tracks():
+        raise ValueError(f"declares the track {words['track']!r}, expected one of {', '.join(tracks())}")
+    if words["kind"] not in KINDS:
+        raise ValueError(f"declares the kind {words['kind']!r}, expected one of {', '.join(KINDS)}")
+    if not NAME.fullmatch(words["name"]):
+        raise ValueError(f"declares the name {words['name']!r}: expected lower-case letters, digits, dots and dashes")
+    params, deterministic = solver["params"], solver["deterministic"]
+    if not isinstance(params, dict) or not isinstance(deterministic, bool):
+        raise ValueError("declares something else than an object as params, or than true or false as deterministic")
+    # A text of JSON can hold half a character, and an infinite number, which no table takes.
+    plain = json.dumps(params, ensure_ascii=False, allow_nan=False).encode(errors="replace")
+    return SolverInfo(**words, file=place, hash=version, params=json.loads(plain), deterministic=deterministic)
+
+
+def _text(solver: Mapping[str, Any], key: str) -> str:
+    """A text of a declaration, fit for tables; ValueError if it is none."""
+    value = solver[key]
+    if not isinstance(value, str):
+        raise ValueError(f"declares a {key} that is no text")
+    return _printable(value)
+
+
+def _printable(text: str) -> str:
+    """A text as one line that every terminal and table takes."""
+    return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
+
+
+def _broken(place: str, error: str, version: str) -> list[SolverInfo]:
+    """What fails declares nothing: a row in every track that the file's text or folder names, else in all."""
+    path = Path(place)
+    text = path.read_text(errors="replace") if path.is_file() else ""
+    named = {path.parent.name, *TRACK.findall(text)} & set(tracks())
+    name = legal_name(place.removeprefix(PACKAGE) if place.startswith(PACKAGE) else path.stem)
+    return [SolverInfo(name, track, "solver", place, version, error=error) for track in sorted(named or tracks())]
+
+
+def _without_clash(infos: list[SolverInfo], found: Sequence[SolverInfo]) -> list[SolverInfo]:
+    """What one place declares, or its error if it has taken a name of another.
+
+    A file that fails has its name from its path: a number is added to one that is taken.
+    """
+    taken = {(other.track, other.name): other.file for other in found}
+    for info in infos:
+        if not info.error and (other := taken.get((info.track, info.name))):
+            error = f"solver name {info.name!r}: expected a name that {info.track} does not have yet ({other})"
+            infos = _broken(info.file, error, info.hash)
+            break
+    return [info if not info.error else replace(info, name=_free(info, taken)) for info in infos]
+
+
+def _free(info: SolverInfo, taken: Container[tuple[str, str]]) -> str:
+    """The name of a solver, or the first that is free of those made of it."""
+    names = chain([info.name], (f"{info.name}-{number}" for number in count(2)))
+    return next(name for name in names if (info.track, name) not in taken)
+
+
+def _unique(found: list[SolverInfo]) -> list[SolverInfo]:
+    by_name: dict[tuple[str, str], SolverInfo] = {}
+    for info in found:
+        other = by_name.setdefault((info.track, info.name), info)
+        if other is not info:
+            raise InputError(
+                info.file, info.name, f"expected a name that {info.track} does not have yet ({other.file})"
+            )
+    return sorted(by_name.values(), key=lambda info: (info.track, info.kind != "solver", info.name))

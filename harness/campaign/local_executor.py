@@ -1,0 +1,102 @@
+"""This machine as an executor: slots of disjoint cores, each a thread with a warden of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+
+from harness.campaign.cpus import core_sets, pin, usable_cpus
+from harness.campaign.host import Disturbances
+from harness.campaign.runs import Job, not_importable, utc_now
+from harness.results.database import Record
+from harness.results.judgement import judge
+from harness.sandbox.supervisor import Warden
+
+
+class CoRunners:
+    """For every run that is under way, the most others that were so at the same time on its machine."""
+
+    def __init__(self) -> None:
+        self.most: dict[str, int] = {}
+        self.host: dict[str, str] = {}
+        self.lock = threading.Lock()
+
+    def begin(self, run: str, host: str = "") -> None:
+        """A run begins, or begins again."""
+        with self.lock:
+            self.most.pop(run, None)
+            others = [other for other in self.most if self.host[other] == host]
+            for other in others:
+                self.most[other] = max(self.most[other], len(others))
+            self.most[run], self.host[run] = len(others), host
+
+    def end(self, run: str) -> int:
+        """A run ends: the most others that there were beside it."""
+        with self.lock:
+            self.host.pop(run, None)
+            return self.most.pop(run, 0)
+
+
+class LocalExecutor:
+    """Carries out jobs here, ``parallel`` at once with ``cores`` each; `harness.campaign.runs.Executor` says what it offers."""
+
+    name = "local"
+
+    def __init__(self, parallel: int, cores: int, warden: Callable[[], Warden] = Warden) -> None:
+        sets = core_sets(parallel, cores)
+        spare = set(usable_cpus()).difference(*sets)
+        self.capacity = parallel
+        self.free: SimpleQueue[tuple[list[int], set[int]]] = SimpleQueue()
+        for cpus in sets:
+            self.free.put((cpus, spare))
+        self.warden = warden
+        self.wardens: list[Warden] = []
+        self.slot = threading.local()
+        self.pool = ThreadPoolExecutor(parallel, "slot", self._take_slot)
+        self.beside = CoRunners()
+        self.cancel = threading.Event()
+        self.watched = Disturbances()
+
+    def submit(self, job: Job) -> Future[Record]:
+        """Begin a job in a slot that is free."""
+        return self.pool.submit(self._carry_out, job)
+
+    def hosts(self) -> Mapping[str, Mapping[str, object]]:
+        """None but this machine, whose facts the campaign has."""
+        return {}
+
+    def disturbances(self, killed: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
+        """What disturbed this machine."""
+        return {"": self.watched.found(killed.get("", 0))}
+
+    def close(self) -> None:
+        """End every run that is under way, and the wardens."""
+        self.cancel.set()
+        self.pool.shutdown(cancel_futures=True)
+        for warden in self.wardens:
+            warden.close()
+
+    def _take_slot(self) -> None:
+        """Make the thread that calls a slot.
+
+        Reading and judging for a slot, and its warden, stay off the cores of other slots: they use those that no slot
+        has, or its own.
+        """
+        cpus, spare = self.free.get()
+        pin({*cpus, *spare})
+        self.slot.cpus, self.slot.warden = cpus, self.warden()
+        self.wardens.append(self.slot.warden)
+
+    def _carry_out(self, job: Job) -> Record:
+        instance, started = job.problem.instance, utc_now("milliseconds")
+        outcome = not_importable(job)
+        if outcome is not None:
+            return judge(job, instance, started, outcome)
+        self.beside.begin(job.id)
+        try:
+            outcome = self.slot.warden.run(job.order(self.slot.cpus), self.cancel)
+        finally:
+            most = self.beside.end(job.id)
+        return judge(job, instance, started, outcome, most)

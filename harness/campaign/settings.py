@@ -1,0 +1,91 @@
+"""Parameters of solvers that the command line sets: a solver with other values than it declares is a variant of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.campaign.discover import SolverInfo
+from instances import InputError, catalog
+from instances.jsonfile import decode, read_bytes, sha256
+
+#: What a value is called, by the type of the one that the solver declares.
+WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+#: Characters of a text that names show.
+LONGEST = 40
+#: Characters of a text from a file: it is handed to a process of its own as arguments, which systems limit.
+MOST = 1_500_000
+
+
+def by_name(words: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The texts given for parameters; InputError for a parameter that is given twice."""
+    given = dict(words)
+    for name in given:
+        if [other for other, _ in words].count(name) > 1:
+            raise InputError("--set", repr(name), "expected one value for each parameter")
+    return given
+
+
+def with_settings(info: SolverInfo, given: Mapping[str, str]) -> SolverInfo:
+    """The solver with texts read as values of its parameters; itself where they are what it declares.
+
+    A text that begins with @ names a file that holds the value. InputError for a parameter that it does not have, and
+    for a value of another type than the declared one's.
+    """
+    values = {name: _value(info, name, text) for name, text in given.items()}
+    changed = {name: values[name] for name in sorted(values) if values[name] != info.params[name]}
+    if not changed:
+        return info
+    shown = ",".join(f"{name}={_shown(value)}" for name, value in changed.items())
+    params = {**info.params, **changed}
+    return replace(info, name=f"{info.name}[{shown}]", params=params, settings=changed, variant_of=info.name)
+
+
+def _value(info: SolverInfo, name: str, text: str) -> Any:
+    """A text as a value of a parameter."""
+    if info.command:
+        raise InputError("--set", repr(name), f"expected a solver in Python, {info.name} is a program")
+    if name not in info.params:
+        known = f"a parameter of {info.name}: {', '.join(info.params)}" if info.params else f"none for {info.name}"
+        raise InputError("--set", repr(name), f"expected {known}{catalog.near_miss(name, info.params)}")
+    kind = type(info.params[name])
+    if kind not in WORDS:
+        raise InputError("--set", repr(name), f"expected a parameter of {info.name} that is a number or a text")
+    if kind is str and text.startswith("@"):
+        text = _text_of(name, text[1:])
+    try:
+        return _read(kind, text)
+    except (ValueError, KeyError):
+        raise InputError("--set", repr(name), f"expected {WORDS[kind]} for {info.name}, found {text!r}") from None
+
+
+def _text_of(name: str, path: str) -> str:
+    """What a file says, in one line."""
+    if not path:
+        raise InputError("--set", repr(name), "expected the name of a file after @")
+    text = " ".join(decode(read_bytes(path), path).split())
+    if len(text) > MOST:
+        raise InputError(path, "", f"expected at most {MOST:,} characters for a parameter, found {len(text):,}")
+    return text
+
+
+def _read(kind: type, text: str) -> Any:
+    """A text as a value of a type; ValueError or KeyError if it is none."""
+    if kind is bool:
+        return {"true": True, "false": False}[text]
+    value = kind(text)
+    if kind is float and not math.isfinite(value):
+        raise ValueError("not finite")
+    if kind is str and not text.isprintable():
+        raise ValueError("no text for a table")
+    return value
+
+
+def _shown(value: Any) -> str:
+    """A value as it stands in the name of a variant: a long text by the beginning of its digest."""
+    if isinstance(value, str) and len(value) > LONGEST:
+        return sha256(value.encode())[:12]
+    return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")

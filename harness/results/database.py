@@ -1,0 +1,346 @@
+"""The results database: SQLite in WAL mode, one transaction a run; a run done again replaces itself whole.
+
+Every commit is on the disk before it returns: what was reported as done survives a kill, and a power cut.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from harness.results.schema import bring_up_to_date, is_older
+from instances import InputError
+
+FILE_NAME = "results.sqlite"
+LOCK_NAME = ".lock"
+LOCK_S = 1.0
+BUSY_S = 30.0  # how long a statement waits for whoever else holds the database, before anybody is told
+PATIENCE_S = 3600.0  # and all its tries together
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL)
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """A reported solution after verification; ``cost`` None if it was malformed."""
+
+    time_s: float
+    feasible: bool
+    cost: int | float | None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A reported lower bound."""
+
+    time_s: float
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run as it is stored; the fields are documented in `harness.results.schema`."""
+
+    id: str
+    track: str
+    instance: str
+    checksum: str
+    solver: str
+    kind: str
+    solver_hash: str
+    seed: int
+    timeout_s: float
+    memory_mib: float
+    cores: int
+    started: str
+    stop: str
+    status: str
+    reason: str
+    cost: int | float | None
+    lower_bound: int | float | None
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+    solution: Any = None
+    log: str = ""
+    cpu_limit_s: float | None = None
+    processes: int | None = None
+    output_mib: float | None = None
+    backend: str | None = None
+    enforced: Mapping[str, str] | None = None
+    co_runners: int | None = None
+    host: str = ""
+    claimed: Mapping[str, Any] | None = None
+    verified: str | None = None
+    incumbents: Sequence[Incumbent] = field(default=())
+    bounds: Sequence[Bound] = field(default=())
+
+
+def decimal(value: int | float | None) -> str | None:
+    """Exact decimal text of a cost: all digits of an int, the shortest text that reads back for a float."""
+    return None if value is None else repr(value)
+
+
+def as_float(value: int | float | None) -> float | None:
+    """The cost as float64, for arithmetic that need not be exact."""
+    return None if value is None else float(value)
+
+
+def storable(text: str) -> str:
+    """The text with what UTF-8 cannot hold replaced: names and messages can carry stray bytes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder unless it is there; InputError if it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
+
+
+@contextmanager
+def exclusive(folder: str | Path) -> Iterator[None]:
+    """Hold a results folder, made if need be, for one campaign; InputError if another one is under way in it."""
+    make_folder(Path(folder))
+    try:
+        lock = (Path(folder) / LOCK_NAME).open("w")
+    except OSError as error:
+        raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
+    with lock:
+        if not _locked(lock.fileno()):
+            raise InputError(folder, "", "expected no other `shardmark run` at work in this folder")
+        yield
+
+
+def _locked(lock: int) -> bool:
+    """Take a lock; wait a moment for a campaign that was killed: what it was just starting still holds its files."""
+    end = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(LOCK_S / 50)
+        else:
+            return True
+
+
+class Store:
+    """The database of one results folder; open it with ``Store.open``."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, tell: Callable[[str], None]) -> None:
+        self.connection, self.path, self.tell = connection, path, tell
+
+    @classmethod
+    def open(cls, folder: str | Path, *, create: bool = False, tell: Callable[[str], None] = lambda _: None) -> Store:
+        """Open the database of a folder, to read it, or with ``create`` to write, making it if there is none.
+
+        ``tell`` is told when another process keeps it from being written. Raises InputError if there is nothing to
+        read or it is not ours.
+        """
+        path = Path(folder) / FILE_NAME
+        if not create and not path.is_file():
+            raise InputError(folder, "", f"expected a results folder with {FILE_NAME}, run `shardmark run` first")
+        try:
+            return cls(_open_to_write(path) if create else _open_to_read(path), path, tell)
+        except sqlite3.Error as error:
+            raise InputError(path, "", f"expected a results database that can be opened ({error})") from None
+
+    def close(self) -> None:
+        """Close the database."""
+        self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """What is written inside is stored whole or not at all; one inside another is part of it."""
+        if self.connection.in_transaction:
+            yield self.connection
+            return
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            yield self.connection
+            self._execute("COMMIT")
+        except BaseException:
+            self.connection.rollback()
+            raise
+
+    def _execute(self, statement: str) -> None:
+        """Begin or end a transaction, again and again while another process holds the database: a run may be lost."""
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.connection.execute(statement)
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in BUSY or time.monotonic() > end:
+                    raise
+                self.tell(f"{self.path}: waiting for another process that holds it ({error})")
+
+    def add_campaign(
+        self,
+        started: str,
+        command: Sequence[str],
+        version: str,
+        host: Mapping[str, Any],
+        runs: Sequence[str] = (),
+        *,
+        executor: str = "local",
+        jobs: int = 1,
+    ) -> int:
+        """Record a call of ``shardmark run``, the referee's machine and the ids of all its runs; return its number."""
+        row = {"started": started, "command": _json(list(command)), "version": version}
+        with self.transaction() as db:
+            number = int(_insert(db, "campaigns", {**row, "executor": executor, "jobs": jobs}).lastrowid or 0)
+            db.executemany("INSERT INTO matrix VALUES (?, ?)", [(number, run) for run in runs])
+            self.add_host(number, "", host)
+        return number
+
+    def add_host(
+        self, campaign: int, name: str, facts: Mapping[str, Any], disturbances: Sequence[str] | None = None
+    ) -> None:
+        """Record a machine of a campaign, or what is known of it by now; ``disturbances`` None if nobody has looked."""
+        found = None if disturbances is None else _json(list(disturbances))
+        row = {"campaign": campaign, "name": name, "facts": _json(dict(facts)), "disturbances": found}
+        with self.transaction() as db:
+            _insert(db, "hosts", row, key=("campaign", "name"))
+
+    def end_campaign(self, campaign: int, ended: str, disturbances: Mapping[str, Sequence[str]]) -> None:
+        """Record when a campaign ended, and what was found on each of its machines that was looked at, by name."""
+        found = [(_json(list(words)), campaign, storable(name)) for name, words in disturbances.items()]
+        with self.transaction() as db:
+            db.execute("UPDATE campaigns SET ended = ? WHERE id = ?", (ended, campaign))
+            db.executemany("UPDATE hosts SET disturbances = ? WHERE campaign = ? AND name = ?", found)
+
+    def add_instance(
+        self, checksum: str, name: str, track: str, summary: Mapping[str, Any], published: Mapping[str, Any]
+    ) -> None:
+        """Record an instance, or what is known of it by now."""
+        facts = {"summary": _json(dict(summary)), "published": _json(dict(published))}
+        with self.transaction() as db:
+            row = {"checksum": checksum, "id": name, "track": track, **facts}
+            _insert(db, "instances", row, key=("checksum",))
+
+    def add_solver(
+        self, solver_hash: str, track: str, name: str, kind: str, source: str, description: str, params: Any
+    ) -> None:
+        """Record a version of a solver."""
+        row = {"hash": solver_hash, "track": track, "name": name, "kind": kind, "source": source}
+        with self.transaction() as db:
+            facts = {"description": description, "params": _json(params)}
+            _insert(db, "solvers", row | facts, key=("track", "name", "hash"))
+
+    def add_run(self, campaign: int, run: Record) -> None:
+        """Record a run with its incumbents and bounds, whole or not at all; replaces a run of the same id."""
+        row = {"campaign": campaign, **_columns(run)}
+        incumbents = [
+            (run.id, i, x.time_s, int(x.feasible), decimal(x.cost), as_float(x.cost))
+            for i, x in enumerate(run.incumbents)
+        ]
+        bounds = [(run.id, i, x.time_s, decimal(x.value), as_float(x.value)) for i, x in enumerate(run.bounds)]
+        with self.transaction() as db:
+            for table in ("incumbents", "bounds"):
+                db.execute(f"DELETE FROM {table} WHERE run = ?", (run.id,))
+            _insert(db, "runs", row, key=("id",))
+            db.executemany("INSERT INTO incumbents VALUES (?, ?, ?, ?, ?, ?)", incumbents)
+            db.executemany("INSERT INTO bounds VALUES (?, ?, ?, ?, ?)", bounds)
+
+    def finished(self) -> dict[str, str]:
+        """Status of every recorded run, by its id."""
+        return dict(self.connection.execute("SELECT id, status FROM runs").fetchall())
+
+    def disturbances(self, campaign: int) -> list[tuple[str, str]]:
+        """Name of the machine and sentence of everything that was found to have disturbed a campaign."""
+        query = "SELECT name, disturbances FROM hosts WHERE campaign = ? AND disturbances IS NOT NULL ORDER BY name"
+        return [(name, x) for name, found in self.connection.execute(query, (campaign,)) for x in json.loads(found)]
+
+    def solution(self, run: str) -> Any:
+        """The best solution of a run, or None."""
+        row = self.connection.execute("SELECT solution FROM runs WHERE id = ?", (run,)).fetchone()
+        try:
+            return None if row is None or row[0] is None else json.loads(zlib.decompress(row[0]))
+        except (zlib.error, ValueError, TypeError):
+            raise InputError(self.path, f"runs id {run!r} solution", "expected zlib of JSON") from None
+
+    def rows(self, table: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Column names and all rows of a table, the solutions left out."""
+        columns = [c[1] for c in self.connection.execute(f"PRAGMA table_info({table})") if c[1] != "solution"]
+        return columns, self.connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+
+
+def _open_to_write(path: Path) -> sqlite3.Connection:
+    make_folder(path.parent)
+    connection = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
+    with _closed_on_error(connection):
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        bring_up_to_date(connection, path, create=True)
+        connection.execute("PRAGMA foreign_keys=ON")
+    return connection
+
+
+def _open_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that leaves the file as it is: an older database is copied to memory and brought up to date."""
+    address = f"file:{quote(str(path.resolve()))}"
+    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_S)
+    try:
+        connection.execute("PRAGMA user_version")
+    except sqlite3.OperationalError:  # a folder that cannot be written, not even the log beside the database
+        connection.close()
+        connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
+    with _closed_on_error(connection):
+        if is_older(connection):
+            with closing(connection) as file:
+                connection = sqlite3.connect(":memory:")
+                file.backup(connection)
+        bring_up_to_date(connection, path)
+    return connection
+
+
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _columns(run: Record) -> dict[str, Any]:
+    """What the database holds of a run, by column."""
+    names = [f.name for f in fields(run) if f.name not in ("incumbents", "bounds")]
+    return {name: getattr(run, name) for name in names} | {
+        **{
+            name: None if (value := getattr(run, name)) is None else _json(dict(value))
+            for name in ("enforced", "claimed")
+        },
+        "feasible": int(run.cost is not None),
+        "cost": decimal(run.cost),
+        "cost_float": as_float(run.cost),
+        "lower_bound": decimal(run.lower_bound),
+        "lower_bound_float": as_float(run.lower_bound),
+        "solution": None if run.solution is None else zlib.compress(json.dumps(run.solution).encode()),
+    }
+
+
+def _json(value: Any) -> str:
+    """JSON of any value; stray surrogates, which an escape would hide, are replaced."""
+    return storable(json.dumps(value, ensure_ascii=False))
+
+
+def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], key: Sequence[str] = ()) -> sqlite3.Cursor:
+    """Insert a row, or update the one of the same key: to replace that would search all rows that may refer to it."""
+    update = ", ".join(f"{name} = excluded.{name}" for name in row if name not in key)
+    otherwise = f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {update}" if key else ""
+    values = ", ".join(f":{name}" for name in row)
+    stored = {name: storable(value) if isinstance(value, str) else value for name, value in row.items()}
+    return db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values}){otherwise}", stored)

@@ -1,0 +1,214 @@
+"""After a run: decode and verify what it sent, and say in one row why it ended, what it claimed and what is true."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.results.claims import contradicts
+from harness.results.database import Bound, Incumbent, Record, decimal
+from harness.sandbox.contract import Limits, Outcome
+from harness.sandbox.protocol import Message, ProtocolError, decode, is_number
+from harness.verify import Verdict, malformed, verify
+
+if TYPE_CHECKING:
+    from harness.campaign.runs import Job
+
+#: What a message may have at most, and more for each node: bytes, and lists and objects. What has more is no solution,
+#: and to parse it can take a hundred times its length of the referee's memory.
+LONGEST, LONGEST_PER_NODE = 1 << 20, 256
+MOST_PARTS, MOST_PARTS_PER_NODE = 1000, 2
+SENTENCE = 500  # characters kept of a reason
+
+
+class Reports:
+    """What a run sent, message after message: what it claims, and what is true of that.
+
+    ``incumbents``     all solutions, verified, as they arrived           ``bounds``        all lower bounds
+    ``cost``           least verified cost, None without one              ``solution``      the one of that cost
+    ``claimed_cost``   least cost claimed for a solution, None if none    ``misclaim``      the first that was too low
+    ``verified``       what is true of the best, see `harness.results.schema`     ``violation``     the rule it breaks, if any
+    ``word``           the last message that says how it ends             ``fault``         first breach of the protocol
+    """
+
+    def __init__(self, instance: Any, outcome: Outcome) -> None:
+        self.instance = instance
+        self.longest = LONGEST + LONGEST_PER_NODE * instance.nodes
+        self.most_parts = MOST_PARTS + MOST_PARTS_PER_NODE * instance.nodes
+        self.incumbents: list[Incumbent] = []
+        self.bounds: list[Bound] = []
+        self.cost: int | float | None = None
+        self.solution: Any = None
+        self.verified, self.violation = "nothing", ""
+        self.claimed_cost: int | float | None = None
+        self.misclaim = ""
+        self.word: Message | None = None
+        self.fault = ""
+        for arrival, payload in outcome.messages:
+            self._read(arrival, payload)
+        self.fault = self.fault or outcome.fault or ""
+
+    @property
+    def lower_bound(self) -> int | float | None:
+        """The greatest bound, None without one."""
+        return max((bound.value for bound in self.bounds), default=None)
+
+    @property
+    def peak_mib(self) -> float:
+        """The greatest memory that the solver's process has seen of itself: looks from outside can miss a spike."""
+        return self.word.value / 2**20 if self.word is not None and self.word.kind == "done" else 0.0
+
+    def claimed(self, outcome: Outcome, external: bool) -> dict[str, Any]:
+        """What the run says of itself, as it is stored."""
+        return {
+            "end": self.end(outcome, external),
+            "cost": decimal(self.claimed_cost),
+            "lower_bound": decimal(self.lower_bound),
+            "solutions": len(self.incumbents),
+            "bounds": len(self.bounds),
+        }
+
+    def end(self, outcome: Outcome, external: bool) -> str:
+        """How the run says it ended: "done", "declined", "error" or "nothing"; a program says so by its exit status."""
+        if external:
+            return "done" if outcome.stop == "exit" else "nothing"
+        return self.word.kind if self.word is not None else "nothing"
+
+    def _read(self, arrival: float, payload: bytes) -> None:
+        parts = payload.count(b"[") + payload.count(b"{")
+        if len(payload) > self.longest:
+            return self._fail(f"sent a message of {len(payload)} bytes, a solution here has at most {self.longest}")
+        if parts > self.most_parts:
+            return self._fail(f"sent a message of {parts} lists, a solution here has at most {self.most_parts}")
+        try:
+            message = decode(payload)
+        except ProtocolError as error:
+            return self._fail(str(error))
+        if message.kind == "solution":
+            self._judge(arrival, message)
+        elif message.kind == "bound":
+            self.bounds.append(Bound(arrival, message.value))
+        else:  # what a thread of the solver's still sends after that takes nothing back
+            self.word = message
+        return None
+
+    def _fail(self, fault: str) -> None:
+        self.fault = self.fault or fault
+
+    def _judge(self, arrival: float, message: Message) -> None:
+        """Verify a solution, and compare its cost with what is claimed for it."""
+        verdict = self._verify(message.value)
+        cost, claim = verdict.cost, message.cost
+        self.incumbents.append(Incumbent(arrival, verdict.feasible, cost))
+        if claim is not None:
+            self.claimed_cost = claim if self.claimed_cost is None else min(claim, self.claimed_cost)
+        if not verdict.feasible or cost is None:
+            found = "malformed" if cost is None else "infeasible"
+            if self.verified in ("nothing", "malformed", found):
+                self.verified, self.violation = found, verdict.violations[0]
+            return
+        self.verified = "feasible"
+        if claim is not None and undercuts(claim, cost) and not self.misclaim:
+            self.misclaim = f"claims the cost {claim!r} for a solution of cost {cost!r}"
+        if self.cost is None or cost < self.cost:
+            self.cost, self.solution = cost, message.value
+
+    def _verify(self, solution: Any) -> Verdict:
+        """The verdict on a solution; a verifier that fails is a fault, which must not end a campaign."""
+        try:
+            verdict = verify(self.instance, solution)
+            if verdict.cost is None or is_number(verdict.cost):
+                return verdict
+            reason = "its cost is beyond the range of float64"
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            reason = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+        self._fail(f"sent a solution that the referee could not verify: {reason}")
+        return malformed(reason)
+
+
+def undercuts(claim: int | float, cost: int | float) -> bool:
+    """Whether a claimed cost lies below the true one: at all between ints, beyond the tolerance between floats."""
+    return contradicts(cost, claim, isinstance(claim, int) and isinstance(cost, int))
+
+
+def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: bool = False) -> tuple[str, str, str]:
+    """``(stop, status, reason)``: the one place where why a run ended, what it claimed and what is true meet.
+
+    ``stop`` is why it ended. A limit that was broken decides; else what it said itself; else that it said nothing.
+    ``status`` is what it is worth. A claim that is refuted comes first, however the run ended; then why it ended, if
+    not by itself; then breaches of the protocol; then what was verified.
+    """
+    stop, reason = outcome.stop, outcome.reason
+    end = sent.end(outcome, external)
+    if stop in ("exit", "crash") and end in ("declined", "error"):
+        stop, reason = end, str(sent.word.value if sent.word else "")
+    elif stop == "exit" and end == "nothing" and not outcome.fault:  # after such a fault no word could be read
+        stop, reason = "crash", "ended its process without a word that it was done"
+    elif stop == "exit" and sent.peak_mib > limits.memory_mib:
+        stop, reason = "memory", limits.overused(sent.peak_mib)
+    cost, bound = sent.cost, sent.lower_bound
+    if cost is not None and bound is not None and contradicts(bound, cost, isinstance(cost, int)):
+        return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"
+    if sent.misclaim:
+        return stop, "misclaim", sent.misclaim
+    if stop != "exit":
+        return stop, stop, sentence(reason)
+    if sent.fault:
+        return stop, "error", sentence(sent.fault)
+    if cost is not None or (kind == "bound" and bound is not None):
+        return stop, "ok", ""
+    if sent.violation:
+        return stop, "infeasible", sentence(sent.violation)
+    return stop, "none", "reported no solution" if kind == "solver" else "reported no lower bound"
+
+
+def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: int = 0) -> Record:
+    """The row of a run on ``instance`` that has ended; ``started`` is UTC, ISO 8601."""
+    solver, problem, limits = job.solver, job.problem, job.limits
+    external = bool(solver.command)
+    sent = Reports(instance, outcome)
+    stop, status, reason = merge(solver.kind, limits, outcome, sent, external)
+    return Record(
+        id=job.id,
+        track=solver.track,
+        instance=problem.id,
+        checksum=problem.checksum,
+        solver=solver.name,
+        kind=solver.kind,
+        solver_hash=solver.hash,
+        seed=job.seed,
+        timeout_s=limits.timeout_s,
+        memory_mib=limits.memory_mib,
+        cores=limits.cores,
+        started=started,
+        stop=stop,
+        status=status,
+        reason=reason,
+        cost=sent.cost,
+        lower_bound=sent.lower_bound,
+        wall_s=outcome.wall_s,
+        cpu_s=outcome.cpu_s,
+        peak_mib=max(outcome.peak_mib, sent.peak_mib),
+        solution=sent.solution,
+        log=outcome.log,
+        cpu_limit_s=limits.cpu_limit_s,
+        processes=limits.processes,
+        output_mib=limits.output_mib,
+        backend=outcome.backend,
+        enforced=outcome.enforced,
+        co_runners=co_runners,
+        host=outcome.host,
+        claimed=sent.claimed(outcome, external),
+        verified=sent.verified,
+        incumbents=tuple(sent.incumbents),
+        bounds=tuple(sent.bounds),
+    )
+
+
+def sentence(text: str) -> str:
+    """A text, perhaps a stranger's, as one line of what can be printed, not too long."""
+    line = " ".join(text[: 2 * SENTENCE].split())
+    plain = "".join(character if character.isprintable() else "\ufffd" for character in line)
+    return plain if len(plain) <= SENTENCE else f"{plain[: SENTENCE - 1]}…"

@@ -1,0 +1,190 @@
+"""The schema of the results database, every column of it, and what brings a database of an older version up to it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from instances import InputError
+
+VERSION = 2
+
+SCHEMA = """
+CREATE TABLE campaigns (          -- one call of `shardmark run`
+  id INTEGER PRIMARY KEY,
+  started TEXT NOT NULL,          -- UTC, ISO 8601
+  ended TEXT,                     -- UTC, ISO 8601; NULL while it is under way, and if it was killed
+  command TEXT NOT NULL,          -- JSON list of arguments
+  version TEXT NOT NULL,          -- of shardmark
+  executor TEXT NOT NULL,         -- what carried its runs out: 'local' or 'dask'
+  jobs INTEGER                    -- runs at once; NULL if not recorded (schema 1)
+);
+CREATE TABLE hosts (              -- the machines of a campaign
+  campaign INTEGER NOT NULL REFERENCES campaigns(id),
+  name TEXT NOT NULL,             -- '' for the referee's own
+  facts TEXT NOT NULL,            -- JSON object, see `harness.campaign.host.facts`
+  disturbances TEXT,              -- JSON list of sentences on throttling, swapping, stolen time and the like, found
+                                  --   after the campaign; NULL if nobody looked
+  PRIMARY KEY (campaign, name)
+) WITHOUT ROWID;
+CREATE TABLE instances (          -- what was solved; a row a content, so that pages need no instance files
+  checksum TEXT PRIMARY KEY,      -- SHA-256 of the decompressed file, and its options
+  id TEXT NOT NULL,               -- catalog id, or the file's name
+  track TEXT NOT NULL,
+  summary TEXT NOT NULL,          -- JSON object: facts from Instance.summary()
+  published TEXT NOT NULL         -- JSON object: catalog facts (best_cost, lower_bound as decimal text, source, ...)
+);
+CREATE TABLE solvers (            -- who solved; a row a version of a solver
+  hash TEXT NOT NULL,             -- of its source
+  track TEXT NOT NULL,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,             -- 'solver' or 'bound'
+  source TEXT NOT NULL,           -- citation
+  description TEXT NOT NULL,
+  params TEXT NOT NULL,           -- JSON object
+  PRIMARY KEY (track, name, hash)
+);
+CREATE TABLE runs (               -- NULL in columns that say so: not recorded (schema 1)
+  id TEXT PRIMARY KEY,            -- SHA-256 of the definition: instance, solver, parameters, seed and limits
+  campaign INTEGER NOT NULL REFERENCES campaigns(id),
+  track TEXT NOT NULL,
+  instance TEXT NOT NULL,         -- catalog id, or the file's name
+  checksum TEXT NOT NULL REFERENCES instances(checksum),
+  solver TEXT NOT NULL,
+  kind TEXT NOT NULL,             -- 'solver' or 'bound'
+  solver_hash TEXT NOT NULL,
+  seed INTEGER NOT NULL,
+  timeout_s REAL NOT NULL,        -- limit of wall time
+  memory_mib REAL NOT NULL,       -- limit of memory, whole process tree
+  cores INTEGER NOT NULL,
+  started TEXT NOT NULL,          -- UTC, ISO 8601
+  stop TEXT NOT NULL,             -- why it ended: exit; timeout, cpu, memory, processes, output (a limit); crash,
+                                  --   error, declined, import (the solver); lost (its machine)
+  status TEXT NOT NULL,           -- what it is worth: ok, or one of stop but exit, or infeasible, none (no solution or
+                                  --   bound), misclaim (a claimed cost below the true one), contradiction (a bound
+                                  --   above its own cost)
+  reason TEXT NOT NULL,           -- one sentence, empty for ok
+  feasible INTEGER NOT NULL,      -- 1 if at least one verified feasible solution
+  cost TEXT,                      -- least verified cost, decimal text, exact; NULL if none
+  cost_float REAL,
+  lower_bound TEXT,               -- greatest bound reported, decimal text; NULL if none
+  lower_bound_float REAL,
+  wall_s REAL NOT NULL,           -- start of the process to its end, the referee's clock
+  cpu_s REAL NOT NULL,            -- user + system, whole process tree
+  peak_mib REAL NOT NULL,         -- greatest memory of the whole process tree
+  solution BLOB,                  -- zlib of the JSON of the best solution; NULL if none
+  log TEXT NOT NULL,              -- the last lines that the solver wrote to stderr and stdout
+  cpu_limit_s REAL,               -- limit of CPU time, whole process tree; NULL: not recorded
+  processes INTEGER,              -- limit of processes alive at once; NULL: not recorded
+  output_mib REAL,                -- limit of messages, stdout, stderr and scratch files; NULL: not recorded
+  backend TEXT,                   -- what held the limits: 'posix', 'benchexec', '' if nothing was run; NULL: not
+                                  --   recorded
+  enforced TEXT,                  -- JSON object, how: wall, cpu, memory, cores, processes, output, network, files, each
+                                  --   'hard', 'polled' or 'none'; NULL: not recorded
+  co_runners INTEGER,             -- most other runs under way beside it on its machine; NULL: not recorded
+  host TEXT NOT NULL DEFAULT '',  -- name of the machine in hosts
+  claimed TEXT,                   -- JSON object, what it said of itself: end ('done', 'error', 'declined', 'nothing'),
+                                  --   cost and lower_bound (decimal text or null, the best of each), solutions and
+                                  --   bounds (numbers of reports); NULL: not recorded
+  verified TEXT                   -- of the best solution: 'feasible', 'infeasible', 'malformed' (none had the track's
+                                  --   shape), 'nothing' (no solution)
+);
+CREATE TABLE matrix (             -- which runs a campaign was about, those that were there already among them
+  campaign INTEGER NOT NULL REFERENCES campaigns(id),
+  run TEXT NOT NULL,
+  PRIMARY KEY (campaign, run)
+) WITHOUT ROWID;
+CREATE INDEX runs_by_instance ON runs (track, instance, solver, seed);
+CREATE TABLE incumbents (         -- every solution reported in time
+  run TEXT NOT NULL REFERENCES runs(id),
+  number INTEGER NOT NULL,        -- 0, 1, ... in the order of arrival
+  time_s REAL NOT NULL,           -- arrival at the referee after the start of the process
+  feasible INTEGER NOT NULL,
+  cost TEXT,                      -- verified, decimal text; NULL if malformed
+  cost_float REAL,
+  PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+CREATE TABLE bounds (             -- every lower bound reported in time
+  run TEXT NOT NULL REFERENCES runs(id),
+  number INTEGER NOT NULL,
+  time_s REAL NOT NULL,
+  value TEXT NOT NULL,
+  value_float REAL NOT NULL,
+  PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+"""
+
+#: What turns a database of each older version into one of the next; run in one transaction, foreign keys unchecked.
+MIGRATIONS = {
+    1: """
+CREATE TABLE hosts (
+  campaign INTEGER NOT NULL REFERENCES campaigns(id), name TEXT NOT NULL, facts TEXT NOT NULL, disturbances TEXT,
+  PRIMARY KEY (campaign, name)
+) WITHOUT ROWID;
+INSERT INTO hosts SELECT id, '', host, NULL FROM campaigns;
+CREATE TABLE campaigns_2 (
+  id INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, command TEXT NOT NULL, version TEXT NOT NULL,
+  executor TEXT NOT NULL, jobs INTEGER
+);
+INSERT INTO campaigns_2 SELECT id, started, NULL, command, version, 'local', NULL FROM campaigns;
+DROP TABLE campaigns;
+ALTER TABLE campaigns_2 RENAME TO campaigns;
+ALTER TABLE runs ADD COLUMN cpu_limit_s REAL;
+ALTER TABLE runs ADD COLUMN processes INTEGER;
+ALTER TABLE runs ADD COLUMN output_mib REAL;
+ALTER TABLE runs ADD COLUMN backend TEXT;
+ALTER TABLE runs ADD COLUMN enforced TEXT;
+ALTER TABLE runs ADD COLUMN co_runners INTEGER;
+ALTER TABLE runs ADD COLUMN host TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN claimed TEXT;
+ALTER TABLE runs ADD COLUMN verified TEXT;
+UPDATE runs SET verified = CASE
+  WHEN feasible THEN 'feasible'
+  WHEN EXISTS (SELECT 1 FROM incumbents WHERE run = runs.id AND cost IS NOT NULL) THEN 'infeasible'
+  WHEN EXISTS (SELECT 1 FROM incumbents WHERE run = runs.id) THEN 'malformed'
+  ELSE 'nothing' END;
+""",
+}
+
+
+def is_older(connection: sqlite3.Connection) -> bool:
+    """Whether a database has an older version of the schema."""
+    return _version(connection) in MIGRATIONS
+
+
+def bring_up_to_date(connection: sqlite3.Connection, path: Path, *, create: bool = False) -> None:
+    """Give a database of an older version what it lacks, and with ``create`` a new one the schema, in one transaction.
+
+    Raises InputError for any other version.
+    """
+    known = [0, *MIGRATIONS] if create else MIGRATIONS
+    if _version(connection) in known:
+        with connection:
+            connection.execute("BEGIN EXCLUSIVE")
+            found = _version(connection)  # another process may have been here meanwhile
+            scripts = [SCHEMA] if found == 0 else [MIGRATIONS[version] for version in range(found, VERSION)]
+            for statement in chain.from_iterable(map(_statements, scripts)):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={max(found, VERSION)}")
+    found = _version(connection)
+    if found == 0:
+        raise InputError(path, "", "expected a database with the results of `shardmark run`, found one without any")
+    if found != VERSION:
+        raise InputError(path, "user_version", f"expected a schema from 1 to {VERSION}, found {found}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Schema version of a database, 0 for one without a schema."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script: `executescript` would end the transaction that they belong to."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

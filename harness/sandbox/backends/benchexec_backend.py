@@ -1,0 +1,287 @@
+"""Backend ``benchexec``: a run in control groups and, unless isolation is off, in namespaces, by BenchExec.
+
+BenchExec measures and holds memory, cores and network; the referee's watch keeps the clock and looks at the rest,
+because BenchExec looks at time about once a second only. All is read-only but the scratch folder and ``/tmp``: what a
+run writes there lies in memory, counts as such, and ends with the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import resource
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchexec.cgroups import Cgroups
+from benchexec.container import DIR_HIDDEN, DIR_OVERLAY, DIR_READ_ONLY
+from benchexec.runexecutor import RunExecutor
+
+from harness.sandbox.backends import prctl
+from harness.sandbox.backends.process_tree import written
+from harness.sandbox.contract import MEASURES, THREAD_VARIABLES, Order, Unable, Usage
+from harness.sandbox.memory import PAGE, largest_bytes
+from harness.sandbox.monitor import Pipes
+
+END_S = 30.0  # for BenchExec to clear up after a run
+CLEAR_S = 0.01  # what that takes as a rule
+CHARGE = 1 << 18  # bytes of memory that the system asks for at once, at most: so near to its limit nothing can begin
+FORKED = 1 << 21  # bytes: what is no greater than the warden by this may be its fork
+PIECE = 1 << 16  # characters of one argument: Linux takes 2^17
+HELD = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
+
+
+class Executor(RunExecutor):
+    """BenchExec's executor, which reads the meters once: the second look that it takes costs each run 0.1 s.
+
+    Memory that others have loaded before, such as libraries, is not in a control group; it is in what the system tells
+    of a process, ``resident``. That may be of the fork with which the run began, so only what is greater counts.
+    """
+
+    most = 0  # bytes that a control group has held at most, also of a run that could not be started
+
+    def _start_execution(self, *args: Any, cgroups: Cgroups, **call: Any) -> Any:
+        try:
+            return super()._start_execution(*args, cgroups=cgroups, **call)
+        except BaseException:
+            self.most = cgroups.read_max_mem_usage() or 0
+            raise
+
+    def _get_cgroup_measurements(self, cgroups: Cgroups, ru_child: Any, result: dict[str, Any]) -> None:
+        resident = largest_bytes(ru_child) if ru_child else 0
+        fork = largest_bytes(resource.getrusage(resource.RUSAGE_SELF)) + FORKED
+        result["resident"] = resident if resident > fork else 0
+        result["cputime"] = cgroups.read_cputime()
+        result["memory"] = self.most = cgroups.read_max_mem_usage() or 0
+        result["oom_kill_count"] = cgroups.read_oom_kill_count()
+
+
+class Benchexec:
+    """The backend; one an own process, the warden. ``isolation`` is "auto" or "none"."""
+
+    name = "benchexec"
+
+    def __init__(self, isolation: str = "auto") -> None:
+        self.isolated = isolation != "none"
+        # Where a run is started BenchExec closes all files but the standard ones, and tells only its log why it fails.
+        sys.stdout = self.log = os.fdopen(os.memfd_create("benchexec"), "w+")
+        logging.basicConfig(stream=self.log, level=logging.ERROR, format="%(message)s", force=True)
+        os.register_at_fork(after_in_child=prctl.die_with_parent)  # should the warden be killed, its run goes with it
+
+    def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
+        """Start a run: ``command`` if there is one, else the Python solver of ``job``.
+
+        `env` starts it, so that a program that does not exist ends as it does in a shell.
+        """
+        executor = self._executor(folder, order.hidden)
+        self.log.seek(0)
+        self.log.truncate()
+        channel = None if command else os.dup(pipes.channel)
+        stdout, stderr = os.dup(pipes.stdout), os.dup(pipes.stderr)
+        call = {
+            "args": ["/usr/bin/env", *surroundings(order, folder), *(command or worker_command(job))],
+            "stdin": channel,
+            "output_filename": f"/proc/self/fd/{stdout}",
+            "error_filename": f"/proc/self/fd/{stderr}",
+            "write_header": False,
+            "memlimit": -int(-order.limits.memory_mib * 2**20 // PAGE) * PAGE,
+            "cores": list(order.cpus) or None,
+            "workingDir": str(folder),
+        }
+        ends = [end for end in (channel, stdout, stderr) if end is not None]
+        return Run(executor, call, ends, self._enforced(order), self._complaint)
+
+    def _executor(self, folder: Path, hidden: str) -> Executor:
+        """An executor for one run in a folder, to which another is hidden."""
+        try:
+            if not self.isolated:
+                return Executor(use_namespaces=False)
+            modes = {"/": DIR_READ_ONLY, "/tmp": DIR_OVERLAY, "/run": DIR_HIDDEN, str(folder): DIR_HIDDEN}
+            modes |= dict.fromkeys(filter(os.path.isdir, [hidden]), DIR_HIDDEN)
+            return Executor(dir_modes=modes, container_system_config=False)
+        except SystemExit as end:
+            raise Unable(f"BenchExec: {one_line(end)}") from None
+
+    def _enforced(self, order: Order) -> dict[str, str]:
+        contained = "hard" if self.isolated else "none"
+        return HELD | {"cores": "hard" if order.cpus else "none", "network": contained, "files": contained}
+
+    def _complaint(self) -> str:
+        """The first of what BenchExec complained about in a run."""
+        self.log.seek(0)
+        return self.log.readline().strip(" .\n")
+
+
+def surroundings(order: Order, folder: Path) -> list[str]:
+    """What a run finds in its environment that is not the warden's: its own folder and number of threads."""
+    return [f"HOME={folder}", f"TMPDIR={folder}", *(f"{name}={order.limits.cores}" for name in THREAD_VARIABLES)]
+
+
+def worker_command(job: Mapping[str, Any]) -> list[str]:
+    """The child side of a run as a command; its channel is the standard input, other files are closed on the way."""
+    text = json.dumps({**job, "channel": 0})
+    pieces = (text[at : at + PIECE] for at in range(0, len(text), PIECE))
+    return [sys.executable, "-P", "-m", "harness.sandbox.worker", "run", *pieces]
+
+
+def one_line(error: BaseException) -> str:
+    """What BenchExec says when it gives up, often a page, as one line."""
+    return " ".join(str(error).split())[:300].rstrip(".")
+
+
+class Run:
+    """A run that is under way: a thread waits in BenchExec for its end, and for all that is to be cleared up."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        call: Mapping[str, Any],
+        ends: list[int],
+        enforced: dict[str, str],
+        complaint: Callable[[], str],
+    ) -> None:
+        self.executor = executor
+        self.enforced = enforced
+        self.complaint = complaint
+        self.folder = call["workingDir"]
+        self.memory = call["memlimit"]
+        self.result: dict[str, Any] = {}
+        self.failure = ""
+        self.process: int | None = None  # file descriptor of the run's first process
+        self.cgroups: Cgroups | None = None
+        self.over: float | None = None
+        self.bell: int | None = None  # also for `process`, once there is one
+        self.scratch: int | None = None  # the run's own folder, as it sees it, open
+        self.thread = threading.Thread(target=self._execute, args=(call, ends), daemon=True)
+        self.thread.start()
+
+    def _execute(self, call: Mapping[str, Any], ends: list[int]) -> None:
+        try:
+            self.result = self.executor.execute_run(**call)
+        except (Exception, SystemExit) as error:
+            self.failure = one_line(error) or repr(error)
+        finally:
+            for end in ends:
+                os.close(end)
+        if "exitcode" not in self.result:
+            self.failure = self.failure or self.complaint() or "it does not say why"
+
+    def ended(self) -> int | None:
+        """Exit status of the first process; None while it is not known. Unable if BenchExec could not start it.
+
+        One that there was no memory to start counts as killed for that.
+        """
+        if self.thread.is_alive():
+            self._find()
+            if self.over is None and self.process is not None and select.select([self.process], [], [], 0)[0]:
+                self.over = time.monotonic()
+            if self.over is not None:
+                self.thread.join(CLEAR_S)
+            return None
+        if self.failure and not self._full:
+            raise Unable(f"BenchExec: {self.failure}")
+        return self._status()
+
+    def usage(self) -> Usage:
+        """What all processes use."""
+        self._find()
+        if self.cgroups is None or not self.thread.is_alive():
+            return self._used()
+        with contextlib.suppress(OSError, ValueError):  # the run has ended in the meantime
+            return Usage(
+                peak=self.cgroups.read_max_mem_usage() or 0,
+                cpu_s=self.cgroups.read_cputime(),
+                processes=len(self._members()),
+                written=0 if self.scratch is None else written(self.scratch),
+            )
+        return Usage()
+
+    def strike(self) -> None:
+        """See `Contained`."""
+        for member in self._members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member, signal.SIGKILL)
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.process, signal.SIGKILL)
+
+    def kill(self) -> Usage:
+        """End all processes, wait until all is cleared up, and say what was used."""
+        end = time.monotonic() + END_S
+        while self.thread.is_alive():
+            self._find()
+            self.strike()
+            self.thread.join(0.005)
+            if time.monotonic() > end:
+                raise Unable("BenchExec: a run cannot be ended")
+        for held in (self.process, self.scratch):
+            if held is not None:
+                os.close(held)
+        self.process = self.scratch = None
+        return self._used()
+
+    def _find(self) -> None:
+        """Take hold of the first process and of its control groups, once there are any."""
+        with self.executor.SUB_PROCESS_PIDS_LOCK:
+            first = next(iter(self.executor.SUB_PROCESS_PIDS), None)
+        if first is None or self.process is not None:
+            return
+        try:
+            self.process = self.bell = os.pidfd_open(first)
+        except ProcessLookupError:  # it has ended before it was ever seen
+            self.over = self.over or time.monotonic()
+            return
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{first}/cgroup") as lines:
+                found = Cgroups.from_system(lines)
+            # A process that has ended may be shown in a group of others, which are not ours to measure or to kill.
+            if all(self._is_below(found, controller) for controller in (found.MEMORY, found.CPU)):
+                self.cgroups = found
+                self.scratch = os.open(f"/proc/{first}/root{self.folder}", os.O_RDONLY | os.O_DIRECTORY)
+
+    def _is_below(self, found: Cgroups, controller: str) -> bool:
+        """Whether the group that was found for a controller is one that BenchExec made for a run, below its own."""
+        return controller in found and Path(self.executor.cgroups[controller]) in Path(found[controller]).parents
+
+    def _members(self) -> list[int]:
+        """Processes of the run that are alive."""
+        if self.cgroups is None:
+            return []
+        try:
+            return [int(word) for word in Path(self.cgroups[self.cgroups.MEMORY], "cgroup.procs").read_text().split()]
+        except OSError:  # the group is gone, and all processes with it
+            return []
+
+    @property
+    def _full(self) -> bool:
+        """Whether the control group was as full as it may be."""
+        return 0 < self.memory < self.executor.most + CHARGE
+
+    def _status(self) -> int:
+        if self.failure:
+            return -signal.SIGKILL
+        code = self.result["exitcode"]
+        return -code.signal if code.signal else code.value
+
+    def _used(self) -> Usage:
+        """What BenchExec measured; one that was refused memory has used all that it may.
+
+        What is resident beyond the limit is not the run's alone: its control group has not held so much.
+        """
+        if self.thread.is_alive():
+            return Usage()
+        if self.failure:
+            return Usage(peak=max(self.executor.most, self.memory * self._full), out_of_memory=self._full)
+        status, resident = self._status(), self.result["resident"]
+        told = self.result.get("terminationreason") == "memory" and status != 0
+        refused = told or (self._full and status == -signal.SIGKILL)
+        peak = max(self.result["memory"], resident * (resident <= self.memory), self.memory * refused)
+        return Usage(peak=peak, cpu_s=self.result["cputime"], out_of_memory=refused)

@@ -1,0 +1,79 @@
+"""Which backend holds runs to their limits on this machine: tried once a campaign, by a run that does nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from harness.sandbox.contract import MEASURES, Limits, Order, Outcome
+from harness.sandbox.supervisor import Warden
+from instances import InputError
+from instances.jsonfile import read_bytes, sha256
+
+LIMITS = ("auto", "benchexec", "posix")
+ISOLATION = ("auto", "none")
+WAYS = {"hard": "hard", "polled": "polled", "none": "not held"}
+TRIAL = Limits(timeout_s=20.0, memory_mib=256.0)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A backend that works here, how it isolates, how it holds each of `MEASURES`, and why no better one was taken."""
+
+    name: str
+    isolation: str
+    enforced: dict[str, str]
+    why: str = ""
+
+    def warden(self) -> Warden:
+        """A warden that carries out runs with it."""
+        return Warden(self.name, self.isolation)
+
+    def __str__(self) -> str:
+        return described(self.name, self.enforced) + (f", because {self.why}" if self.why else "")
+
+
+def described(name: str, enforced: Mapping[str, str]) -> str:
+    """A backend and how it holds each of `MEASURES`, for people."""
+    ways = {words: [measure for measure in MEASURES if enforced.get(measure) == way] for way, words in WAYS.items()}
+    held = [f"{', '.join(measures)} {words}" for words, measures in ways.items() if measures]
+    return f"{name} ({'; '.join(held)})"
+
+
+def choose(limits: str = "auto", isolation: str = "auto") -> Backend:
+    """The best backend that works here and that ``limits``, one of `LIMITS`, allows; InputError if none does."""
+    why = ""
+    for name, kind in candidates(limits, isolation):
+        outcome = trial(name, kind)
+        failure = outcome.reason if outcome.stop != "exit" else unmeasured(outcome)
+        if not failure:
+            return Backend(name, kind, outcome.enforced, why)
+        why = why or failure
+    raise InputError("--limits", limits, f"expected a machine on which it can hold runs ({why})")
+
+
+def candidates(limits: str, isolation: str) -> Iterator[tuple[str, str]]:
+    """Backends and isolations, best first."""
+    if limits in ("auto", "benchexec"):
+        yield "benchexec", isolation
+        if isolation == "auto":
+            yield "benchexec", "none"
+    if limits in ("auto", "posix"):
+        yield "posix", isolation
+
+
+def trial(name: str, isolation: str) -> Outcome:
+    """A run of a program that does nothing; its instance is this file, so that a kill leaves none behind."""
+    with Warden(name, isolation) as warden:
+        command = (sys.executable, "-I", "-S", "-c", "pass")
+        cpus = (min(os.sched_getaffinity(0)),) if hasattr(os, "sched_getaffinity") else ()
+        return warden.run(Order("", __file__, sha256(read_bytes(__file__)), {}, "nothing", "", 0, TRIAL, cpus, command))
+
+
+def unmeasured(outcome: Outcome) -> str:
+    """What a backend that claims to hold memory hard cannot measure."""
+    if outcome.enforced.get("memory") == "hard" and not outcome.peak_mib:
+        return "the control groups of this machine do not tell the greatest memory of a run"
+    return ""

@@ -1,0 +1,226 @@
+"""Backend ``posix``: a run is a fork of its warden, isolated where the system permits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.sandbox import worker
+from harness.sandbox.backends import namespaces, prctl
+from harness.sandbox.backends.launch import Launch
+from harness.sandbox.backends.process_tree import Proc, ProcMeter, Tree, filled, flatten, written
+from harness.sandbox.contract import Order, Usage
+from harness.sandbox.memory import largest_bytes
+from harness.sandbox.monitor import LATE_S, Pipes
+
+MIB = 1 << 20
+URGENT = -20  # the warden's priority, if it may: it does little, but that at once
+SPARE = 4 * MIB  # bytes above a limit on files, so that it can be seen to be broken
+OPEN = 4096  # files that a process may have open
+FORKED = 2 * MIB  # a program that seems to have used no more than this above a fork of the warden may have used less
+WATCHED = {"wall": "hard", "cpu": "polled", "memory": "polled", "processes": "polled", "output": "polled"}
+
+
+class Posix:
+    """The backend; one an own process, the warden. ``isolation`` is "auto" or "none"."""
+
+    name = "posix"
+
+    def __init__(self, isolation: str = "auto") -> None:
+        worker.warm_up()
+        self.nice = os.getpriority(os.PRIO_PROCESS, 0)
+        self.isolated = self.pins = False
+        if sys.platform == "linux":
+            prctl.adopt_orphans()
+            prctl.let_others_look(False)
+            # This comes first: as it forks, OpenBLAS ends the threads that it has started here, and isolation needs
+            # a process of one thread. In a run OpenBLAS starts them again.
+            self.pins = os.waitpid(_fork(lambda: os._exit(not prctl.keep_cores())), 0)[1] == 0
+            self.isolated = isolation != "none" and not namespaces.obstacle()
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, URGENT)
+
+    def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
+        """Start a run: ``command`` if there is one, else the Python solver of ``job``."""
+        program, begun = os.pipe()
+        launch = Launch(order, job, command, folder, pipes, self.nice, self.pins, begun)
+        try:
+            run = (Isolated if self.isolated else Adopted)(launch, Program(program, external=bool(command)))
+        except BaseException:
+            os.close(program)
+            raise
+        finally:
+            os.close(begun)
+        contained = "hard" if self.isolated else "none"
+        run.enforced = {
+            **WATCHED,
+            "cores": "hard" if order.cpus and self.pins else "none",
+            "network": contained,
+            "files": contained,
+        }
+        return run
+
+
+class Program:
+    """Whether the program of an external solver has begun: until then what its process uses is the warden's fork."""
+
+    def __init__(self, pipe: int, *, external: bool) -> None:
+        self.pipe = pipe
+        self.external = external
+        os.set_blocking(pipe, False)
+
+    def began(self) -> bool:
+        """True once it is there, and always for a Python solver, which is a fork."""
+        if not self.external:
+            return True
+        try:
+            return not os.read(self.pipe, 1)
+        except BlockingIOError:
+            return False
+
+    def largest(self, of_ended: int, of_fork: int, seen: float) -> float:
+        """Greatest memory of one process in bytes, from that of those that have ended; ``seen`` was seen before.
+
+        The system adds to the memory of a program that of the fork which it was: no more than that says nothing.
+        """
+        return 0.0 if self.external and seen and of_ended <= of_fork + FORKED else float(of_ended)
+
+
+class Run:
+    """A run that is under way, see `harness.sandbox.monitor.Contained`."""
+
+    enforced: Mapping[str, str]
+    over: float | None = None
+    bell: int | None = None
+
+    def __init__(self, launch: Launch, program: Program) -> None:
+        self.limits = launch.order.limits
+        self.memory = self.limits.memory_mib * MIB
+        self.program = program
+
+
+class Isolated(Run):
+    """A run in namespaces of its own."""
+
+    def __init__(self, launch: Launch, program: Program) -> None:
+        super().__init__(launch, program)
+        files = int(self.limits.output_mib * MIB) + SPARE
+        hidden = (Path(launch.order.hidden),) if launch.order.hidden else ()
+        until = launch.job["deadline"] + self.limits.margin_s() + LATE_S
+        room = namespaces.Room(launch.folder, files, int(self.memory), needed(launch), hidden, until=until)
+        self.room = namespaces.start(room, lambda: become(launch))
+        self.bell = self.room.link.fileno()
+        self.proc = Proc(self.room.proc)
+        self.meter = ProcMeter(
+            self.proc,
+            lambda: (pid for pid in self.proc.processes() if pid != 1),
+            (self.room.shared, self.room.scratch),
+            lambda: state.waited_cpu_s if (state := self.proc.state(1)) else 0.0,  # of orphans
+        )
+
+    def ended(self) -> int | None:
+        """See `Contained`."""
+        return self.room.ended()
+
+    def usage(self) -> Usage:
+        """See `Contained`."""
+        if not self.program.began():
+            return Usage()
+        used = self.meter.read(self.memory, self.limits.processes)
+        used.written = filled(self.room.scratch)
+        return used
+
+    def strike(self) -> None:
+        """See `Contained`."""
+        self.room.kill()
+
+    def kill(self) -> Usage:
+        """See `Contained`. Nobody waits for whom process 1 takes with it: their CPU time is what a look finds."""
+        in_files = filled(self.room.scratch)
+        seen_s = self.meter.cpu_s(self.limits.processes) if self.program.began() else 0.0
+        self.room.kill()
+        _, _, used = os.wait4(self.room.init, 0)
+        self.room.close()
+        os.close(self.program.pipe)
+        peak = self.program.largest(largest_bytes(used), self.room.setup_peak, self.meter.peak)
+        cpu_s = max(seen_s, used.ru_utime + used.ru_stime - self.room.setup_cpu_s)
+        return Usage(peak=peak, cpu_s=cpu_s, written=in_files)
+
+
+class Adopted(Run):
+    """A run among all other processes; the warden adopts its orphans."""
+
+    def __init__(self, launch: Launch, program: Program) -> None:
+        super().__init__(launch, program)
+        self.tree = Tree()
+        self.meter = self.tree.meter()
+        self.folder = os.open(launch.folder, os.O_RDONLY)
+        self.of_fork = largest_bytes(resource.getrusage(resource.RUSAGE_SELF))
+        self.pid = _fork(lambda: become(launch))
+        self.bell = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
+        self.status: int | None = None
+
+    def ended(self) -> int | None:
+        """See `Contained`."""
+        self.status = self.tree.reap().get(self.pid, self.status)
+        return self.status
+
+    def usage(self) -> Usage:
+        """See `Contained`."""
+        if not self.program.began():
+            return Usage()
+        used = self.meter.read(self.memory, self.limits.processes)
+        used.written = written(self.folder)
+        return used
+
+    def strike(self) -> None:
+        """See `Contained`."""
+        self.tree.strike(self.pid)
+
+    def kill(self) -> Usage:
+        """See `Contained`."""
+        self.tree.kill(self.pid)
+        in_files = written(self.folder)
+        flatten(self.folder)
+        self.tree.close()
+        for number in (self.folder, self.program.pipe, self.bell):
+            if number is not None:
+                os.close(number)
+        peak = self.program.largest(self.tree.largest, self.of_fork, self.meter.peak)
+        return Usage(peak=peak, cpu_s=self.tree.cpu_s, written=in_files)
+
+
+def become(launch: Launch) -> None:
+    """Turn a fork of the warden into the run, which inherits no keys; never returns."""
+    if sys.platform == "linux":
+        prctl.forget_keys()
+    soft, hard = (min(OPEN, limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    launch.become()
+
+
+def needed(launch: Launch) -> tuple[Path, ...]:
+    """Folders that a run has to be able to read: those of programs, its solver's, its instance's, and Python's."""
+    programs = os.environ.get("PATH", "").split(os.pathsep)
+    return namespaces.needed(launch.job["instance"], launch.order.file, *launch.command, searched=programs)
+
+
+def _fork(body: Callable[[], None]) -> int:
+    """Fork a process that calls ``body``, which must not return; it dies with this one."""
+    warden = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if sys.platform == "linux":
+                prctl.let_others_look(True)
+                prctl.die_with_parent()
+            if os.getppid() == warden:
+                body()
+        finally:
+            os._exit(1)
+    return pid

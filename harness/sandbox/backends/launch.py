@@ -1,0 +1,121 @@
+"""The forked process that becomes a run: its files, signals, limits, environment, and then the solver."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.sandbox import worker
+from harness.sandbox.backends.prctl import keep_cores
+from harness.sandbox.contract import THREAD_VARIABLES, Order
+from harness.sandbox.monitor import Pipes
+from harness.sandbox.signals import MOST_FILES, lower_limit, reset_signals
+
+CHANNEL = 3  # number of the message pipe in a run
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Launch:
+    """All that a forked process needs to become a run.
+
+    ``command`` is that of an external solver, empty for the Python solver of ``job``; ``folder`` becomes the current
+    one. ``nice`` is the priority, ``pin`` whether requests for other cores do nothing. ``begun`` is the end of a
+    pipe that closes when the program of a ``command`` begins: what was before is not the solver's.
+    """
+
+    order: Order
+    job: Mapping[str, Any]
+    command: list[str]
+    folder: Path
+    pipes: Pipes
+    nice: int
+    pin: bool
+    begun: int
+
+    def become(self) -> None:
+        """Turn this process into the run; never returns."""
+        status = 1
+        try:
+            os.setsid()
+            self._connect()
+            self._limit()
+            os.chdir(self.folder)
+            if self.command:
+                self._execute()
+            self._solve()
+            status = 0
+        except SystemExit as end:
+            status = _status_of(end)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(BaseException):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status)
+
+    def environment(self) -> dict[str, str]:
+        """The warden's environment, but for the run's own folder and number of threads."""
+        threads = dict.fromkeys(THREAD_VARIABLES, str(self.order.limits.cores))
+        return {**os.environ, **threads, "HOME": str(self.folder), "TMPDIR": str(self.folder)}
+
+    def _connect(self) -> None:
+        """Standard files, the message pipe or ``begun``, and no other; signals as a program finds them at its start."""
+        last = self.begun if self.command else self.pipes.channel
+        ends = [os.open(os.devnull, os.O_RDONLY), self.pipes.stdout, self.pipes.stderr, last]
+        for number, end in enumerate([fcntl.fcntl(end, fcntl.F_DUPFD, len(ends)) for end in ends]):
+            os.dup2(end, number, inheritable=number < CHANNEL)
+        os.closerange(len(ends), MOST_FILES)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, errors="backslashreplace") for number in (1, 2))
+        reset_signals()
+
+    def _limit(self) -> None:
+        """Limits that the system holds. None on addresses: honest programs reserve many more than they use."""
+        limits = self.order.limits
+        lower_limit(resource.RLIMIT_CORE, 0)
+        lower_limit(
+            resource.RLIMIT_FSIZE, int(max(limits.output_mib, limits.memory_mib) * MIB)
+        )  # shared memory is a file
+        os.setpriority(os.PRIO_PROCESS, 0, self.nice)
+        if self.order.cpus and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, self.order.cpus)
+            if self.pin:
+                keep_cores()
+
+    def _execute(self) -> None:
+        """Become another program; one that cannot be started ends as it would in a shell."""
+        try:
+            os.execvpe(self.command[0], self.command, self.environment())
+        except OSError as error:
+            print(f"cannot start {self.command[0]}: {error.strerror}", file=sys.stderr)
+            raise SystemExit(127 if isinstance(error, FileNotFoundError) else 126) from None
+
+    def _solve(self) -> None:
+        """Run the Python solver, in a process that looks as if Python had been started for it."""
+        environment = self.environment()
+        os.environ.clear()
+        os.environ.update(environment)
+        tempfile.tempdir = None  # it was the warden's
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        worker.run_job({**self.job, "channel": CHANNEL})
+
+
+def _status_of(end: SystemExit) -> int:
+    """The exit status that Python gives: a number is the status, None is 0, a text is printed and gives 1."""
+    if end.code is None or isinstance(end.code, int):
+        return (end.code or 0) & 0xFF
+    print(end.code, file=sys.stderr)
+    return 1

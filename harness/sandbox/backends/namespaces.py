@@ -1,0 +1,352 @@
+"""Isolation of a run by Linux namespaces: no network, no files to write but in its scratch folder, no other processes.
+
+The warden forks into new namespaces. That child, process 1 among the run's processes, furnishes them: everything
+read-only, a scratch folder and ``/tmp`` in memory, few devices. Its own child, process 2, gives up all rights and
+becomes the solver. When process 1 ends or is killed, the kernel ends all others; it dies with the warden, so nothing of
+a run outlives that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import math
+import os
+import platform
+import re
+import resource
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.sandbox.backends import prctl
+from harness.sandbox.contract import Unable
+from harness.sandbox.memory import largest_bytes
+from harness.sandbox.signals import MOST_FILES, reset_signals
+
+NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+READ_ONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 4096, 1 << 14, 1 << 18
+MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "nodiratime": 2048, "relatime": 1 << 21}
+MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE = 442, -100, 0x8000
+
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+
+DEVICES = ("null", "zero", "full", "random", "urandom")
+HIDDEN = (Path("/dev"), Path("/run"))  # devices, and the sockets of services
+#: Namespaces in which a run would have rights again, and memory that no process need hold: System V's.
+NONE = ("user/max_user_namespaces", "kernel/shmall", "kernel/msgmni")
+SMALL = 1 << 16  # bytes of file systems that are there to hide others
+SETUP_S = 30.0
+AGAIN_S = 0.05
+TRIAL = Path("/dev/shm/trial")  # a folder in memory of the run's own: nothing to be deleted
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a run finds: its scratch folder, bytes for files there and in ``/tmp``, bytes for ``/dev/shm``.
+
+    ``needed`` are folders that it must be able to read, wherever they lie. ``hidden`` are others that it finds empty,
+    ``sockets`` those of services, which it cannot call. At ``until`` in `time.monotonic` process 1 ends it by itself,
+    however long the warden looks at something.
+    """
+
+    scratch: Path
+    scratch_bytes: int
+    shared_bytes: int
+    needed: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    sockets: tuple[str, ...] = ()
+    until: float = math.inf
+
+
+class Enclosed:
+    """An isolated run as the warden holds it; ``init`` is its process 1.
+
+    ``proc`` is its own proc file system, ``scratch`` and ``shared`` are its file systems in memory, all three open
+    folders; ``setup_cpu_s`` and ``setup_peak`` (bytes) are what was used before the solver began.
+    """
+
+    def __init__(self, init: int, link: socket.socket) -> None:
+        self.init = init
+        self.link = link
+        self.status: int | None = None
+        self.setup_cpu_s = 0.0
+        self.setup_peak = 0
+        link.settimeout(SETUP_S)
+        try:
+            folders = self._hear()
+            self.scratch, self.shared, self.proc = folders
+        except BaseException as error:
+            self.kill()
+            os.waitpid(init, 0)
+            link.close()
+            raise Unable(f"isolation: {error}") from None
+        link.setblocking(False)
+
+    def ended(self) -> int | None:
+        """Exit status of the solver as `os.waitstatus_to_exitcode` gives it; None while it is alive."""
+        if self.status is None:
+            with contextlib.suppress(BlockingIOError):
+                self._hear()
+        return self.status
+
+    def kill(self) -> None:
+        """End all its processes; what they used is that of process 1 once it has been waited for."""
+        os.kill(self.init, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let go of its file systems."""
+        self.link.close()
+        for folder in (self.scratch, self.shared, self.proc):
+            os.close(folder)
+
+    def _hear(self) -> list[int]:
+        """Take one message of process 1, and the folders that come with it."""
+        text, folders, _, _ = socket.recv_fds(self.link, 1 << 16, 3)
+        if not text:  # it was killed, and all others with it
+            self.status = -signal.SIGKILL
+            return folders
+        message = json.loads(text)
+        if "error" in message:
+            raise Unable(message["error"])
+        self.status = message.get("status")
+        self.setup_cpu_s = message["cpu_s"]
+        self.setup_peak = message["peak"]
+        return folders
+
+
+def start(room: Room, become: Callable[[], None]) -> Enclosed:
+    """Fork an isolated process that calls ``become``, which must not return; Unable if the system does not let us.
+
+    The calling process must have one thread.
+    """
+    if sys.platform != "linux" or platform.machine() not in prctl.CLONE:
+        raise Unable(f"isolation: no namespaces are known of {sys.platform} on {platform.machine()}")
+    owner, sockets = (os.geteuid(), os.getegid()), _named_sockets()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        try:
+            init = prctl.fork_into(NEWUSER | NEWPID | NEWNS | NEWNET | NEWIPC)
+        except OSError as error:
+            ours.close()
+            raise Unable(f"isolation: {error.strerror}") from None
+        if init == 0:
+            ours.close()
+            _begin(replace(room, sockets=sockets), owner, theirs, become)
+    return Enclosed(init, ours)
+
+
+def needed(*files: str, searched: Iterable[str] = ()) -> tuple[Path, ...]:
+    """Folders that a process has to be able to read: Python's, those it searches, ours, and those of its files."""
+    folders = map(Path, (sys.prefix, sys.base_prefix, *searched, *sys.path, *map(os.path.dirname, files)))
+    return tuple(dict.fromkeys(folder for folder in folders if folder.is_absolute()))
+
+
+def obstacle() -> str:
+    """Why this process, which must have one thread, cannot isolate runs; "" if it can."""
+    try:
+        run = start(Room(TRIAL, SMALL, SMALL), lambda: os._exit(0))
+    except Unable as error:
+        return str(error)
+    run.kill()
+    os.waitpid(run.init, 0)
+    run.close()
+    return ""
+
+
+def why_not() -> str:
+    """`obstacle`, found out in a process of its own: for a program that has threads."""
+    command = [sys.executable, "-P", "-m", "harness.sandbox.backends.namespaces"]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout.strip()
+
+
+# ---------------------------------------------------------------- process 1 and process 2
+
+
+def _begin(room: Room, owner: tuple[int, int], link: socket.socket, become: Callable[[], None]) -> None:
+    """What process 1 does, for a user and a group; never returns."""
+    try:
+        reset_signals()  # it is safe from those that it does not handle
+        prctl.die_with_parent()
+        _map(*owner)
+        _raise_loopback()
+        Path("/proc/self/oom_score_adj").write_text("1000")  # if the system must end something, the run
+        socket.send_fds(link, [_used()], _furnish(room))
+        solver = os.fork()
+        if solver == 0:
+            link.close()
+            prctl.give_up_rights()
+            become()
+        if room.until < math.inf:
+            _end_at(room.until)
+        _wait_for(solver, link)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            link.send(json.dumps({"error": getattr(error, "strerror", None) or repr(error)}).encode())
+    finally:
+        os._exit(1)
+
+
+def _end_at(until: float) -> None:
+    """End this process, and the run with it, at that time of `time.monotonic`; by no signal of the run's before it."""
+    signal.signal(signal.SIGALRM, lambda *_: time.monotonic() < until or os._exit(1))
+    signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic()), AGAIN_S)
+
+
+def _map(user: int, group: int) -> None:
+    """Be in the new namespace the user and the group that this was outside, and no other."""
+    prctl.let_others_look(True)  # else the maps belong to root
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def _raise_loopback() -> None:
+    """Let the processes of the run, and nobody else, speak to each other over the network."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
+
+
+def _wait_for(solver: int, link: socket.socket) -> None:
+    """Wait for all who end, and tell how the solver ended."""
+    os.closerange(0, link.fileno())
+    os.closerange(link.fileno() + 1, MOST_FILES)
+    while (ended := os.wait())[0] != solver:
+        pass
+    link.send(_used(status=os.waitstatus_to_exitcode(ended[1])))
+
+
+def _used(**more: int) -> bytes:
+    """A message about what process 1 itself has used."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return json.dumps({"cpu_s": used.ru_utime + used.ru_stime, "peak": largest_bytes(used), **more}).encode()
+
+
+def _furnish(room: Room) -> list[int]:
+    """Mount what the run finds; the scratch folder, ``/dev/shm`` and ``/proc``, open."""
+    _mount(None, "/", None, RECURSIVE | PRIVATE)
+    overlay = Path("/tmp").is_dir() and not any(path.startswith("/tmp/") for path, _ in _mounts())
+    _make_read_only()
+    needed = [path.resolve() for path in room.needed]
+    hidden = [path for path in dict.fromkeys(needed) if any(path.is_relative_to(place) for place in HIDDEN)]
+    kept = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in hidden if path.is_dir()}
+    _furnish_devices(room.shared_bytes)
+    if Path("/run").is_dir():
+        _mount_tmpfs("/run", SMALL, "0755")
+    _furnish_proc()
+    for path, folder in kept.items():
+        path.mkdir(parents=True, exist_ok=True)
+        _mount(f"/proc/self/fd/{folder}", str(path), None, BIND | RECURSIVE)
+    _furnish_scratch(room, overlay)
+    for path in filter(os.path.isdir, room.hidden):
+        _mount_tmpfs(str(path), SMALL, "0755")
+    for socket_ in filter(_is_socket, room.sockets):
+        _mount("/dev/null", socket_, None, BIND)
+    return [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (".", "/dev/shm")] + [os.open("/proc", os.O_RDONLY)]
+
+
+def _furnish_proc() -> None:
+    """A ``/proc`` of the run's own processes, read-only; through it `NONE` of what nobody would count."""
+    _mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+    for name in NONE:
+        with contextlib.suppress(OSError):  # where the system does not let us
+            Path("/proc/sys", name).write_text("0")
+    _mount(None, "/proc", None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC)
+
+
+def _named_sockets() -> tuple[str, ...]:
+    """Paths of the sockets that processes in this network have bound to one; another network does not keep them off.
+
+    Absolute paths only: the system does not say which folder another is relative to.
+    """
+    try:
+        lines = _lines("/proc/self/net/unix")
+    except OSError:
+        return ()
+    return tuple({words[7] for line in lines if len(words := line.split(maxsplit=7)) == 8 and words[7][0] == "/"})
+
+
+def _lines(path: str) -> list[str]:
+    """The lines of a file that has names of files in it, in which all that is white but a new line may occur."""
+    return os.fsdecode(Path(path).read_bytes()).split("\n")[:-1]
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _furnish_devices(shared_bytes: int) -> None:
+    """A ``/dev`` with what every program may need, and nothing that reaches a disk, even for root."""
+    os.chdir("/dev")  # the devices that there are, by names of one word, also when the new folder hides them
+    _mount_tmpfs("/dev", SMALL, "0755")
+    for name in DEVICES:
+        if os.path.exists(name):
+            Path("/dev", name).touch()
+            _mount(name, f"/dev/{name}", None, BIND)
+    for name, target in {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}.items():
+        os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")
+    os.mkdir("/dev/shm")
+    _mount_tmpfs("/dev/shm", shared_bytes, "1777")
+
+
+def _furnish_scratch(room: Room, overlay: bool) -> None:
+    """The scratch folder, current from here on; in the same file system, to be forgotten, what goes to ``/tmp``."""
+    room.scratch.mkdir(parents=True, exist_ok=True)
+    _mount_tmpfs(str(room.scratch), room.scratch_bytes, "0700")
+    os.chdir(room.scratch)
+    for name in ("upper", "work", "scratch"):
+        os.mkdir(name)
+    os.chmod("upper", 0o1777)
+    if overlay:
+        layers = "lowerdir=/tmp,upperdir=upper,workdir=work,userxattr"
+        with contextlib.suppress(OSError):  # where the system does not let us, it stays read-only
+            _mount("overlay", "/tmp", "overlay", NOSUID | NODEV, layers)
+    _mount("scratch", str(room.scratch), None, BIND)
+    os.chdir(room.scratch)
+
+
+def _mount_tmpfs(place: str, size: int, mode: str) -> None:
+    # The system's own memory for each file is about a KiB, however little is in it.
+    _mount("tmpfs", place, "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes={size // 1024},mode={mode}")
+
+
+def _mount(source: str | None, place: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    source_, kind_, options_ = (text and os.fsencode(text) for text in (source, kind, options))
+    result = prctl.LIBC.mount(source_, os.fsencode(place), kind_, ctypes.c_ulong(flags), options_)
+    prctl.checked(result, f"the system lets us mount nothing at {place}")
+
+
+def _make_read_only() -> None:
+    """Everything that is mounted becomes read-only, here only."""
+    attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    if prctl.LIBC.syscall(MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, ctypes.byref(attributes), size) == 0:
+        return
+    for place, flags in _mounts():  # Linux before 5.12
+        _mount(None, place, None, REMOUNT | BIND | READ_ONLY | flags)
+
+
+def _mounts() -> list[tuple[str, int]]:
+    """Where something is mounted, and with which flags."""
+    found = []
+    for line in _lines("/proc/self/mountinfo"):
+        words = line.split(" ")
+        place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), words[4])
+        found.append((place, sum(MOUNT_FLAGS.get(word, 0) for word in words[5].split(","))))
+    return found
+
+
+if __name__ == "__main__":
+    print(obstacle())

@@ -1,0 +1,134 @@
+"""Drawings of schedules: what each device runs when, and the chain of vertices that takes all the time there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from harness import verify
+from harness.verify import Times
+from leaderboard.report import Device, Link, Schedule
+
+
+def drawing(
+    instance: Any,
+    solution: Any,
+    *,
+    bound: float | None = None,
+    until: float | None = None,
+    title: str = "",
+    caption: str = "",
+) -> Schedule | None:
+    """When a solution of a track with times runs what, the fastest devices first; None if it breaks a rule.
+
+    The caption also says what the critical chain spends its time on.
+    """
+    times = verify.times(instance, solution)
+    if times is None:
+        return None
+    used = sorted(set(times.device), key=lambda d: (-float(instance.speed[d]), d))
+    place = {d: i for i, d in enumerate(used)}
+    chain = critical_chain(instance, times)
+    return Schedule(
+        nodes=instance.node_names,
+        device=[place[d] for d in times.device],
+        start=times.start,
+        finish=times.finish,
+        devices=_devices(instance, times, used),
+        chain=chain,
+        bound=bound,
+        until=until,
+        title=title,
+        caption=" ".join(filter(None, (caption, _told(times, chain)))),
+    )
+
+
+def _devices(instance: Any, times: Times, used: Sequence[int]) -> list[Device]:
+    """The devices in use, with their speeds and the share of the time in which they run something."""
+    spent = np.array(times.finish) - np.array(times.start)
+    busy = np.bincount(np.array(times.device, dtype=np.int64), spent, instance.devices)
+    whole = max(times.finish, default=0.0) or 1.0
+    return [
+        Device(
+            _name(instance, d), f"busy {100 * busy[d] / whole:.0f} % of the time", speed=f"speed {instance.speed[d]:g}"
+        )
+        for d in used
+    ]
+
+
+def _name(instance: Any, device: int) -> str:
+    """A device's name, of those that are only numbered with the word."""
+    name: str = instance.device_names[device]
+    return f"device {name}" if name.isdecimal() else name
+
+
+def critical_chain(instance: Any, times: Times) -> list[Link]:
+    """The vertices that take all the time there is, each with what let it begin, in the order of time.
+
+    From the vertex that ends last, back to what each one waited for: its latest input, if it began when that arrived,
+    or else the vertex before it on its device.
+    """
+    if not times.start:
+        return []
+    before, latest = _before(times), _latest(instance, times)
+    v: int | None = max(range(len(times.finish)), key=times.finish.__getitem__)
+    chain = []
+    while v is not None:
+        link, v = _cause(instance, times, v, before[v], latest[v])
+        chain.append(link)
+    return chain[::-1]
+
+
+def _cause(instance: Any, times: Times, v: int, before: int, latest: int) -> tuple[Link, int | None]:
+    """What let a vertex begin, and the vertex to which that is owed."""
+    if latest >= 0 and times.arrival[latest] == times.start[v]:
+        u = int(instance.graph.tail[latest])
+        return Link(v, "input" if times.device[u] == times.device[v] else "transfer"), u
+    if before >= 0 and times.finish[before] == times.start[v]:
+        return Link(v, "device"), before
+    return Link(v, "start"), None
+
+
+def _before(times: Times) -> list[int]:
+    """The vertex that each device ran before each vertex, -1 for none."""
+    last: dict[int, int] = {}
+    before = [-1] * len(times.start)
+    for v in times.begun:
+        before[v] = last.get(times.device[v], -1)
+        last[times.device[v]] = v
+    return before
+
+
+def _latest(instance: Any, times: Times) -> list[int]:
+    """The input of each vertex that arrives last, of equal ones that which was made last; -1 for none."""
+    latest = [-1] * len(times.start)
+    ready: list[tuple[float, float]] = [(-1.0, -1.0)] * len(times.start)
+    tail, head = instance.graph.tail.tolist(), instance.graph.head.tolist()
+    for e, (u, v) in enumerate(zip(tail, head, strict=True)):
+        now = times.arrival[e], times.finish[u]
+        if now > ready[v]:
+            ready[v], latest[v] = now, e
+    return latest
+
+
+def _told(times: Times, chain: Sequence[Link]) -> str:
+    """What the critical chain spends its time on."""
+    if not chain:
+        return ""
+    computing = sum(times.finish[link.vertex] - times.start[link.vertex] for link in chain)
+    words = f"Its critical chain has {_count(len(chain), 'vertex', 'vertices')}"
+    words += f", which run{'s' if len(chain) == 1 else ''} for {computing:,.6g}"
+    counts = {cause: sum(link.cause == cause for link in chain) for cause in ("device", "transfer")}
+    if moved := counts["transfer"]:
+        moving = sum(times.start[b.vertex] - times.finish[a.vertex] for a, b in pairwise(chain))
+        transfers = _count(moved, "transfer", "transfers")
+        words += f", and {transfers} between devices, which take{'s' if moved == 1 else ''} {moving:,.6g}"
+    waits = _count(counts["device"], "of them waits", "of them wait")
+    return words + (f"; {waits} for a device, not for an input." if counts["device"] else ".")
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"

@@ -1,0 +1,259 @@
+"""A schedule, drawn: a row a device, a bar a vertex, and over them the critical chain and the lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from markupsafe import Markup, escape
+
+from leaderboard import charts
+from leaderboard.charts import NARROW, WIDE, Scale, tag, text, tooltip
+from leaderboard.report import Schedule
+from leaderboard.text import count
+
+#: Devices that are drawn.
+MOST_ROWS = 60
+#: Bars have words of their own up to this many; otherwise those of the critical chain have, up to as many.
+MOST_NAMED = 1000
+#: More lines from one device to another are thinner.
+MOST_HOPS = 60
+AXIS = "time, in the unit of the instance"
+KEY = "A row is a device, the fastest first; what takes less than a pixel is drawn together with what is beside it."
+#: What each kind of mark means, in the order of the legend.
+MARKS = {
+    "run": "a vertex runs",
+    "critical": "one of the critical chain runs",
+    "hop": "transfer on the critical chain",
+    "limit": "lower bound: no schedule ends before it",
+}
+#: What a vertex waited for, by the cause of its link.
+WAITED = {
+    "start": "for nothing",
+    "device": "for its device",
+    "input": "for an input from its device",
+    "transfer": "for a transfer",
+}
+
+
+@dataclass(frozen=True)
+class Span:
+    """Vertices that run from ``start`` to ``finish``: one, or several without a gap between them that can be seen."""
+
+    start: float
+    finish: float
+    vertices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A device: its number, its name, words for it, how long it runs vertices, and which ones, in the order of time."""
+
+    device: int
+    name: str
+    title: str
+    busy: float
+    vertices: Sequence[int]
+
+
+def draw(schedule: Schedule, wide: int = WIDE) -> Markup:
+    """The schedule for wide and for narrow screens, with a legend, and words for devices that are left out."""
+    every = rows(schedule)
+    shown = most_telling(schedule, every)
+    drawing = charts.responsive(lambda width: _drawing(schedule, shown, width), wide)
+    return drawing + _legend(schedule) + _left_out(len(every) - len(shown))
+
+
+def rows(schedule: Schedule) -> list[Row]:
+    """Every device with what it runs."""
+    found: list[list[int]] = [[] for _ in schedule.devices]
+    for v in sorted(range(len(schedule.nodes)), key=lambda v: (schedule.start[v], schedule.finish[v])):
+        found[schedule.device[v]].append(v)
+    return [
+        Row(
+            i,
+            device.name,
+            ", ".join(filter(None, (f"{device.name}: {_vertices(len(runs))}", device.speed, device.load))),
+            _busy(schedule, runs),
+            runs,
+        )
+        for i, (device, runs) in enumerate(zip(schedule.devices, found, strict=True))
+    ]
+
+
+def _busy(schedule: Schedule, vertices: Iterable[int]) -> float:
+    return sum(schedule.finish[v] - schedule.start[v] for v in vertices)
+
+
+def most_telling(schedule: Schedule, every: Sequence[Row]) -> list[Row]:
+    """At most `MOST_ROWS` devices, in their order: those of the critical chain, then those that run the longest."""
+    critical = {schedule.device[link.vertex] for link in schedule.chain}
+    ranked = sorted(every, key=lambda row: (row.device not in critical, -row.busy))
+    return sorted(ranked[:MOST_ROWS], key=lambda row: row.device)
+
+
+def together(schedule: Schedule, vertices: Iterable[int], pixel: float) -> list[Span]:
+    """Spans of vertices in the order of time; neighbours that take less than a pixel, and are less apart, are one."""
+    found: list[Span] = []
+    open_ended = False
+    for v in vertices:
+        start, finish = schedule.start[v], schedule.finish[v]
+        small = finish - start < pixel
+        if small and open_ended and start - found[-1].finish < pixel:
+            found[-1] = Span(found[-1].start, finish, (*found[-1].vertices, v))
+        else:
+            found.append(Span(start, finish, (v,)))
+        open_ended = small
+    return found
+
+
+# ---------------------------------------------------------------- marks
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where things are: rows of a height below ``top``, times from 0 on to the right of ``left``."""
+
+    left: int
+    inner: int
+    top: int
+    row: int
+    x: Scale
+
+    def at(self, time: float) -> float:
+        """The place of a time."""
+        return self.left + self.inner * self.x(time)
+
+    def middle(self, row: int) -> float:
+        """Of a row."""
+        return self.top + self.row * (row + 0.5)
+
+    @property
+    def pixel(self) -> float:
+        """The time that one takes."""
+        return (self.x.high - self.x.low) / self.inner
+
+
+def _drawing(schedule: Schedule, shown: Sequence[Row], width: int) -> Markup:
+    makespan = max(schedule.finish, default=0.0)
+    left, right = (176, 14) if width > NARROW else (80, 8)
+    x = charts.linear(0.0, max(makespan, schedule.until or 0.0) or 1.0)
+    frame = Frame(left, width - left - right, 34, 22 if len(shown) <= 24 else 15, x)
+    foot = frame.top + frame.row * len(shown)
+    chain = {link.vertex: link.cause for link in schedule.chain}
+    others = [together(schedule, (v for v in row.vertices if v not in chain), frame.pixel) for row in shown]
+    critical = [together(schedule, (v for v in row.vertices if v in chain), frame.pixel) for row in shown]
+    few = [width > NARROW and sum(map(len, spans)) <= MOST_NAMED for spans in (others, critical)]
+    marks = []
+    for i, row in enumerate(shown):
+        bars = _bars(schedule, frame, i, others[i], few[0], {}) + _bars(schedule, frame, i, critical[i], few[1], chain)
+        speed = schedule.devices[row.device].speed if width > NARROW else ""
+        marks.append(_row(frame, i, row, f"{row.name}, {speed}" if speed else row.name, bars))
+    parts = [*charts.ruled(x, left, frame.inner, frame.top, foot, AXIS), *marks, *_hops(schedule, frame, shown)]
+    words = f"{_vertices(len(schedule.nodes))} on {len(schedule.devices)} devices, makespan {makespan:,.6g}"
+    words += "" if schedule.bound is None else f", lower bound {schedule.bound:,.6g}"
+    return charts.svg(width, foot + 40, words, [*parts, *_ends(schedule, frame, foot, makespan)])
+
+
+def _row(frame: Frame, i: int, row: Row, name: str, bars: Sequence[Markup]) -> Markup:
+    """A device, called by a name, with its bars."""
+    y, width = frame.middle(i), frame.left + frame.inner
+    hit = tag("rect", class_="hit", x=0, y=y - frame.row / 2, width=width, height=frame.row)
+    return tag("g", tooltip(row.title), hit, charts.row_name(name, frame.left, y), *bars)
+
+
+def _bars(
+    schedule: Schedule, frame: Frame, i: int, spans: Sequence[Span], named: bool, chain: dict[int, str]
+) -> list[Markup]:
+    """The bars of a row, each with words of its own or all as one path; of the ``chain`` they say what they awaited."""
+    style = "critical" if chain else "run"
+    parts = [[span] for span in spans] if named else [spans] if spans else []
+    return [
+        tag(
+            "path",
+            *([tooltip(_told(schedule, part[0], chain))] if named else []),
+            d=_strokes(frame, i, part),
+            stroke_width=frame.row - 4,
+            class_=style,
+        )
+        for part in parts
+    ]
+
+
+def _told(schedule: Schedule, span: Span, chain: dict[int, str]) -> str:
+    """What runs, when, and what it waited for."""
+    v, *others = span.vertices
+    what = _vertices(len(others) + 1) if others else schedule.nodes[v]
+    waited = f", waited {WAITED[chain[v]]}" if v in chain and not others else ""
+    device = schedule.devices[schedule.device[v]]
+    where = device.name + (f" ({device.speed})" if device.speed else "")
+    return f"{what}: {span.start:,.6g} to {span.finish:,.6g} on {where}{waited}"
+
+
+def _strokes(frame: Frame, i: int, spans: Iterable[Span]) -> str:
+    """A path as broad as its bars; what is wide enough ends a bit early, so that it can be told from the next one."""
+    parts = []
+    for span in spans:
+        x = frame.at(span.start)
+        wide = frame.at(span.finish) - x
+        parts.append(f"M{x:.1f} {frame.middle(i):g}h{wide - 0.7 if wide > 2.5 else max(wide, 0.7):.1f}")
+    return "".join(parts)
+
+
+def _hops(schedule: Schedule, frame: Frame, shown: Sequence[Row]) -> list[Markup]:
+    """Lines along which the critical chain leads from one device to another."""
+    place = {row.device: i for i, row in enumerate(shown)}
+    lines = []
+    for before, link in pairwise(schedule.chain):
+        i, j = (place.get(schedule.device[v]) for v in (before.vertex, link.vertex))
+        if link.cause == "transfer" and i is not None and j is not None:
+            a, b = frame.at(schedule.finish[before.vertex]), frame.at(schedule.start[link.vertex])
+            lines.append(f"M{a:.1f} {frame.middle(i):g}L{b:.1f} {frame.middle(j):g}")
+    style = "hop many" if len(lines) > MOST_HOPS else "hop"
+    return [tag("path", d="".join(lines), class_=style)] if lines else []
+
+
+def _ends(schedule: Schedule, frame: Frame, foot: int, makespan: float) -> list[Markup]:
+    """When it ends, and before when no schedule does."""
+    parts = [_limit(frame.at(makespan), foot, 14.0, f"makespan {makespan:,.6g}", "base", frame)]
+    if schedule.bound is not None:
+        parts.append(_limit(frame.at(schedule.bound), foot, 28.0, f"lower bound {schedule.bound:,.6g}", "limit", frame))
+    return parts
+
+
+def _limit(x: float, foot: int, y: float, words: str, style: str, frame: Frame) -> Markup:
+    """A line down from words, which stand before it where there is room."""
+    before = x - frame.left > 6.5 * len(words)
+    label = text(words, x - 5 if before else x + 5, y, class_="tick", text_anchor="end" if before else "start")
+    return tag("g", tag("line", class_=style, x1=x, x2=x, y1=y - 10, y2=float(foot)), label)
+
+
+# ---------------------------------------------------------------- words
+
+
+def _legend(schedule: Schedule) -> Markup:
+    """The marks that there are, with their meanings."""
+    there = {
+        "run": len(schedule.nodes) > len(schedule.chain),
+        "critical": bool(schedule.chain),
+        "hop": any(link.cause == "transfer" for link in schedule.chain),
+        "limit": schedule.bound is not None,
+    }
+    items = []
+    for style, words in MARKS.items():
+        if there[style]:
+            line = "M11 0V12" if style == "limit" else "M1 11L21 1" if style == "hop" else "M1 6H21"
+            mark = tag("path", d=line, stroke_width=10 if style in ("run", "critical") else None, class_=style)
+            sample = tag("svg", mark, viewBox="0 0 22 12", width=22, height=12)
+            items.append(tag("li", sample, escape(words)))
+    return tag("ul", *items, class_="legend always") if items else Markup("")
+
+
+def _left_out(devices: int) -> Markup:
+    order = "those of the critical chain come first, then those that run the longest"
+    return tag("p", f"Not drawn: {count(devices, 'more device')}; {order}.", class_="key") if devices else Markup("")
+
+
+def _vertices(number: int) -> str:
+    return f"{number:,} {'vertex' if number == 1 else 'vertices'}"

@@ -1,0 +1,204 @@
+"""A split of a graph over devices, drawn: nodes in layers along the edges, each in the colour of its device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from markupsafe import Markup, escape
+
+from leaderboard import charts
+from leaderboard.charts import COLOURS, NARROW, WIDE, spread, tag, tooltip
+from leaderboard.report import MOST_NODES, Device, Split
+from leaderboard.text import count, printable
+
+#: Nodes have words of their own up to this many.
+MOST_NAMED = 1000
+MARGIN = 10  # around the nodes
+KEY = (
+    "A colour is a device, squares are on CPUs. Edges lead to the right, on narrow screens downwards; those within a "
+    "device have its colour."
+)
+SWEEPS = 8  # in which nodes are put beside their neighbours
+
+Edges = Sequence[tuple[int, int]]
+Lists = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A device that holds nodes: its name, words for it, the classes of its marks, its nodes, edges within it."""
+
+    name: str
+    title: str
+    style: str
+    cpu: bool
+    nodes: list[int]
+    edges: list[tuple[int, int]]
+
+
+def held(split: Split) -> list[Held]:
+    """The devices that hold nodes, in their order. Accelerators have colours of their own, which recur as rings."""
+    nodes: Lists = [[] for _ in split.devices]
+    edges: list[list[tuple[int, int]]] = [[] for _ in split.devices]
+    for v, i in enumerate(split.device):
+        nodes[i].append(v)
+    for u, v in split.edges:
+        if split.device[u] == split.device[v]:
+            edges[split.device[u]].append((u, v))
+    number = accumulate((not device.cpu for device in split.devices), initial=0)
+    return [
+        Held(device.name, _title(device, len(found)), _style(device, j), device.cpu, found, inside)
+        for device, found, inside, j in zip(split.devices, nodes, edges, number, strict=False)
+        if found
+    ]
+
+
+def _title(device: Device, nodes: int) -> str:
+    """What a device holds, in words."""
+    return ", ".join(filter(None, (f"{device.name}: {count(nodes, 'node')}", device.load)))
+
+
+def _style(device: Device, number: int) -> str:
+    """The classes of an accelerator with so many others before it, or of a CPU."""
+    ring = "mark ring " if number // COLOURS % 2 else ""
+    return "series s0" if device.cpu else f"series {ring}s{number % COLOURS + 1}"
+
+
+def draw(split: Split, wide: int = WIDE) -> Markup:
+    """The split for wide and for narrow screens, with a legend of the devices that hold nodes.
+
+    Edges lead to the right, on narrow screens downwards. Those within a device have its colour.
+    """
+    devices = held(split)
+    if len(split.nodes) > MOST_NODES:
+        words = f"{count(len(split.nodes), 'node')} are too many to draw; what the devices hold:"
+        return tag("p", escape(words), class_="key") + legend(devices)
+    places = placed(len(split.nodes), split.edges)
+    return charts.responsive(lambda width: _drawing(split, devices, places, width), wide) + legend(devices)
+
+
+# ---------------------------------------------------------------- layers
+
+
+def layers(nodes: int, edges: Edges) -> list[int]:
+    """The layer of each node, 0, 1, ...: every edge leads to a greater one.
+
+    Without successors a node is as early as it can be; all others are as late as they can be, so that what only feeds
+    others, such as weights, stands beside its reader.
+    """
+    after, before = neighbours(nodes, edges)
+    waiting = [len(found) for found in before]
+    order = [v for v in range(nodes) if not waiting[v]]
+    layer = [0] * nodes
+    for v in order:  # which grows on the way
+        for w in after[v]:
+            layer[w] = max(layer[w], layer[v] + 1)
+            waiting[w] -= 1
+            if not waiting[w]:
+                order.append(w)
+    for v in reversed(order):
+        if after[v]:
+            layer[v] = min(layer[w] for w in after[v]) - 1
+    return layer
+
+
+def neighbours(nodes: int, edges: Edges) -> tuple[Lists, Lists]:
+    """The successors and the predecessors of each node."""
+    after: Lists = [[] for _ in range(nodes)]
+    before: Lists = [[] for _ in range(nodes)]
+    for tail, head in edges:
+        after[tail].append(head)
+        before[head].append(tail)
+    return after, before
+
+
+def placed(nodes: int, edges: Edges) -> list[tuple[int, float]]:
+    """The layer of each node, and its place across: nodes of a layer are at least 1 apart, all from 0 on.
+
+    Layer by layer, forth and back again, each node is moved to the mean of its predecessors, or its successors, as
+    far as the others of its layer leave room (Sugiyama, Tagawa & Toda 1981).
+    """
+    layer = layers(nodes, edges)
+    after, before = neighbours(nodes, edges)
+    members: Lists = [[] for _ in range(max(layer, default=-1) + 1)]
+    for v in range(nodes):
+        members[layer[v]].append(v)
+    widest = max(map(len, members), default=1)
+    across = [0.0] * nodes
+    for found in members:
+        for i, v in enumerate(found):
+            across[v] = (widest - len(found)) / 2 + i
+    for sweep in range(SWEEPS):
+        near, ordered = (before, members) if sweep % 2 == 0 else (after, members[::-1])
+        for found in ordered:
+            wanted = [sum(across[u] for u in near[v]) / len(near[v]) if near[v] else across[v] for v in found]
+            for v, place in zip(found, beside(wanted, widest - 1.0), strict=True):
+                across[v] = place
+    return list(zip(layer, across, strict=True))
+
+
+def beside(wanted: Sequence[float], most: float) -> list[float]:
+    """Places from 0 to ``most``, at least 1 apart, near those wanted, and with their mean where there is room."""
+    found = spread(wanted, 1.0, 0.0, most)
+    shift = (sum(wanted) - sum(found)) / len(found)
+    shift = min(max(shift, -min(found)), most - max(found))
+    return [place + shift for place in found]
+
+
+# ---------------------------------------------------------------- marks
+
+
+def _drawing(split: Split, devices: Sequence[Held], places: Sequence[tuple[int, float]], width: int) -> Markup:
+    """The drawing at a width, its layers along the longer side."""
+    deepest, widest = max((a for a, _ in places), default=0), max((b for _, b in places), default=0.0)
+    downwards = width == NARROW
+    along = min(max(11 * deepest, 100), 1600) if downwards else width - 2 * MARGIN
+    aside = width - 2 * MARGIN if downwards else min(max(14 * widest, 160), 40 * max(widest, 1), 420)
+    step, apart = along / max(deepest, 1), min(aside / max(widest, 1.0), 40.0)
+    margin = MARGIN + (aside - apart * widest) / 2
+    at = [(MARGIN + step * a, margin + apart * b) for a, b in places]
+    if downwards:
+        at = [(y, x) for x, y in at]
+    radius = min(max(0.42 * min(step, apart), 1.2), 5.0)
+    between = [(u, v) for u, v in split.edges if split.device[u] != split.device[v]]
+    groups = [_edges(between, at, "across"), *(_device(split.nodes, device, at, radius) for device in devices)]
+    height = round((along if downwards else aside) + 2 * MARGIN)
+    label = f"{count(len(split.nodes), 'node')} on {count(len(devices), 'device')}"
+    return tag(
+        "svg", *groups, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img", aria_label=label
+    )
+
+
+def _edges(edges: Edges, at: Sequence[tuple[float, float]], style: str) -> Markup:
+    """Edges as one path."""
+    ends = [(*at[u], *at[v]) for u, v in edges]
+    return tag("path", d="".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for a, b, c, d in ends), class_=style)
+
+
+def _device(names: Sequence[str], device: Held, at: Sequence[tuple[float, float]], radius: float) -> Markup:
+    """The nodes of a device over its edges; a pointer on any of them fades the others out."""
+    named, on = len(names) <= MOST_NAMED, device.name
+    marks = [
+        _node(*at[v], radius, device.cpu, [tooltip(f"{printable(names[v])} on {on}")] if named else [])
+        for v in device.nodes
+    ]
+    return tag("g", tooltip(device.title), _edges(device.edges, at, "within"), *marks, class_=device.style)
+
+
+def _node(x: float, y: float, radius: float, square: bool, words: Sequence[Markup]) -> Markup:
+    if square:
+        side = 2 * radius
+        return tag("path", *words, d=f"M{x - radius:.1f} {y - radius:.1f}h{side:.1f}v{side:.1f}h-{side:.1f}z")
+    return tag("circle", *words, cx=x, cy=y, r=radius)
+
+
+def legend(devices: Sequence[Held]) -> Markup:
+    """The devices that hold nodes: mark, name, number of nodes, load."""
+    items = []
+    for device in devices:
+        shown = tag("g", _node(8.0, 8.0, 5.0, device.cpu, []), class_=device.style)
+        sample = tag("svg", shown, viewBox="0 0 16 16", width=16, height=16)
+        items.append(tag("li", sample, escape(printable(device.title))))
+    return tag("ul", *items, class_="legend always")

@@ -1,0 +1,214 @@
+"""Pages of reproductions: a paper's tables and figures beside ours, in a folder of the site that later builds keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from leaderboard import charts, published
+from leaderboard.build import REPRODUCE, InputError, check, furnish, has_asv, menu, put, reproductions, unwritable
+from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
+from leaderboard.pages import environment, solution
+from leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Schedule, Split, Strips, Table
+from leaderboard.text import short
+
+WITHOUT_RUNS = '<meta name="runs" content="none"/>'  # of a page whose figures are all published ones
+
+
+def write(report: Report, output: Path) -> Path:
+    """Write the page of a report into the site in ``output``, which may hold nothing else yet; return its path.
+
+    Raises InputError for a folder that holds anything but a site, or cannot be written, and for a report without any
+    run where the page has some.
+    """
+    output = Path(output).resolve()
+    check(output)
+    page = output / REPRODUCE / f"{report.name}.html"
+    try:
+        _keep_runs(report, page)
+        page.parent.mkdir(parents=True, exist_ok=True)
+        furnish(output)
+        there = (output / "index.html").is_file()
+        around: dict[str, Any] = {"leaderboard": there, "menu": menu(output), "asv": has_asv(output)}
+        put(page, render(report, **around))
+        put(page.with_name("index.html"), render_list(reproductions(output), **around))
+    except OSError as error:
+        raise unwritable(output, error) from None
+    return page
+
+
+def _keep_runs(report: Report, page: Path) -> None:
+    """InputError for a report without any run that would take the place of a page with some."""
+    if report.empty and page.is_file() and WITHOUT_RUNS not in page.read_text(encoding="utf-8"):
+        words = "expected runs to show, but nothing was run here: the page, which has some, is kept as it is"
+        raise InputError(page, "", words)
+
+
+def render(report: Report, *, leaderboard: bool, **menu: Any) -> str:
+    """The page of a report; ``leaderboard`` says whether there is one to link to, ``menu`` has what else there is."""
+    template = environment().get_template("reproduction.html")
+    sections = [(section, [grid(x) for x in section.tables], figures(section.pictures)) for section in report.sections]
+    return template.render(root="../", report=report, sections=sections, leaderboard=leaderboard, **menu)
+
+
+def render_list(titles: Mapping[str, str], *, leaderboard: bool, **menu: Any) -> str:
+    """The page that lists them all, by name, with their titles."""
+    template = environment().get_template("reproductions.html")
+    return template.render(root="../", titles=titles, leaderboard=leaderboard, **menu)
+
+
+# ---------------------------------------------------------------- tables
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a table shows; ``key`` is what a number is sorted by, None for words."""
+
+    shown: str
+    key: str | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table as the page shows it: headings with whether numbers stand below, rows with whether they are published."""
+
+    title: str
+    note: str
+    headings: Sequence[tuple[str, bool]]
+    rows: Sequence[tuple[bool, Sequence[Cell]]]
+
+
+def grid(table: Table) -> Grid:
+    """The cells of a table."""
+    names = list(table.rows[0]) if table.rows else []
+    numeric = {name: all(not isinstance(row[name], str) for row in table.rows) for name in names}
+    decimals = table.decimals
+    rows = [
+        (PAPER in row.values(), [_cell(row[name], numeric[name], decimals[name]) for name in names])
+        for row in table.rows
+    ]
+    return Grid(table.title, table.note, list(numeric.items()), rows)
+
+
+def _cell(value: Any, numeric: bool, digits: int) -> Cell:
+    if value is None:
+        return Cell("–", "" if numeric else None)
+    if isinstance(value, float):
+        return Cell(f"{value:,.{digits}f}".replace("-", "−"), repr(value))
+    return Cell(f"{value:,}", str(value)) if numeric else Cell(value, None)
+
+
+# ---------------------------------------------------------------- pictures
+
+
+def figures(pictures: Sequence[Picture]) -> list[tuple[Picture, Markup]]:
+    """Pictures with their drawings; several of a section stand beside each other."""
+    wide = charts.HALF if len(pictures) > 1 else charts.WIDE
+    return [(x, _drawing(x, wide)) for x in pictures]
+
+
+def _drawing(picture: Picture, wide: int) -> Markup:
+    if isinstance(picture, Split | Schedule):
+        return solution(picture, wide)
+    if isinstance(picture, Ladder):
+        return ladder(picture, wide)
+    if isinstance(picture, Bars):
+        return bars(picture, wide)
+    return strips(picture, wide) if isinstance(picture, Strips) else plot(picture, wide)
+
+
+def strips(picture: Strips, wide: int) -> Markup:
+    """Rows of dots."""
+    rows = [
+        Strip(
+            name,
+            None,
+            [published.mark(dot.name, dot.value, dot.role, _style(dot.colour), name, picture.zero) for dot in dots],
+        )
+        for name, dots in picture.rows
+    ]
+    return published.draw(rows, picture.axis, picture.zero, wide)
+
+
+def ladder(picture: Ladder, wide: int) -> Markup:
+    """A bar a bracket, from what is proved up to 1."""
+    bars = [
+        Bar(
+            name=bracket.name,
+            href=None,
+            value=1.0,
+            floor=bracket.low,
+            words=f"{bracket.low:.4f}",
+            title=f"{bracket.name}: the optimum lies from {bracket.low:.4f} to 1",
+            style="s0" if bracket.published else "s1",
+        )
+        for bracket in picture.brackets
+    ]
+    return charts.responsive(lambda width: charts.ranking(bars, width, picture.axis), wide)
+
+
+def bars(picture: Bars, wide: int) -> Markup:
+    """A bar a mean, from 0 on, with its deviation; all means have as many digits as the greatest shows four."""
+    digits = max(3 - math.floor(math.log10(max((row.value for row in picture.rows), default=1.0) or 1.0)), 0)
+    rows = [
+        Bar(
+            name=row.name,
+            href=None,
+            value=row.value,
+            floor=0.0,
+            words=f"{row.value:,.{digits}f}",
+            title=f"{row.name}: {row.value:.6g}, standard deviation {row.deviation:.3g}",
+            style=_style(row.colour),
+            whisker=(row.value - row.deviation, row.value + row.deviation),
+        )
+        for row in picture.rows
+    ]
+    scale = charts.linear(0.0, 1.04 * max((row.value + row.deviation for row in picture.rows), default=1.0))
+    return charts.responsive(lambda width: charts.ranking(rows, width, picture.axis, scale, picture.bound), wide)
+
+
+def plot(picture: Plot, wide: int) -> Markup:
+    """Lines or points on the axes of the picture."""
+    x = _scale(picture.x, [a for line in picture.lines for a, _ in line.points])
+    spread = [value for line in picture.lines for _, *ends in line.spread for value in ends]
+    heights = [b for line in picture.lines for _, b in line.points]
+    y = _scale(picture.y, [*heights, *spread, *(value for value, _ in picture.rules)])
+    lines = [_curve(line, x.high) for line in picture.lines if line.points]
+    rules = [Rule(value, words, f"{words}: {value:.3g}{picture.y.unit}") for value, words in picture.rules]
+    return charts.figure(lines, x, y, (picture.x.words, picture.y.words), rules=rules, wide=wide)
+
+
+def _curve(line: Line, until: float) -> Curve:
+    style = f"{_style(line.colour)}{' published' if line.published else ''}"
+    label = "" if line.published else line.name
+    until = line.points[-1][0] if line.shape == "steps" else until
+    return Curve(line.name, line.points, until, style, label, True, line.shape, line.spread)
+
+
+def _style(colour: int) -> str:
+    """The class of a colour."""
+    return f"s{(colour - 1) % charts.COLOURS + 1}" if colour else "s0"
+
+
+def _scale(axis: Axis, values: Sequence[float]) -> Scale:
+    """A scale that covers the values, or the span that the axis asks for."""
+    if axis.at:
+        return Scale(
+            min(axis.at), max(axis.at), math.log10 if axis.logarithmic else float, [(v, short(v)) for v in axis.at]
+        )
+    low, high = axis.span or (min(values, default=0.0), max(values, default=1.0))
+    if axis.distances:
+        return charts.gaps(min(low, 0.0), max(1.2 * high, 0.002))
+
+    def label(value: float) -> str:
+        return f"{short(value)}{axis.unit}"
+
+    if axis.logarithmic:
+        return charts.logarithmic(low * 0.95, high * 1.05, label)
+    margin = 0.04 * (high - low) or 1.0
+    return charts.linear(low - margin, high + margin, label)

@@ -1,0 +1,163 @@
+"""Reproductions of published tables and figures: ours beside theirs. A module of this folder is one, under its name.
+
+Nothing outside has to change when one is added; modules whose names begin with an underscore are shared by several,
+published figures lie beside them as TOML. A reproduction offers three names:
+
+``DEFAULTS``                its settings, a dataclass whose fields are made by `setting`, ``seed`` among them
+``plan(settings, folder)``  the runs that it needs, as `Cell`s; what it has to generate is written to the folder
+``report(settings, runs)``  what they found beside what is published, a `leaderboard.report.Report`
+
+The runs go through the referee like all others: a campaign that resumes, verified, in a results folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.campaign.runs import Problem
+from leaderboard.report import Report
+
+if TYPE_CHECKING:
+    from harness.results.ranking import Tables
+
+
+#: How runs end that are worth nothing because of a fault, and not of the limits or of the method.
+FAULTS = ("error", "crash", "import", "lost")
+#: What an option takes: a whole number, one from 1, a list of such from 1, a list of names, seconds, any text.
+KINDS = ("count", "positive", "numbers", "names", "seconds", "text")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of the command line: its default, and of what kind its values are, one of `KINDS` or of ``choices``."""
+
+    default: Any
+    kind: str
+    choices: Sequence[str]
+    meaning: str
+
+
+def setting(kind: str, meaning: str, choices: Sequence[str] = ()) -> Any:
+    """A field of a reproduction's settings with an option of the command line, unless it is None in its defaults."""
+    return field(default=None, metadata={"kind": kind, "meaning": meaning, "choices": choices})
+
+
+def options(defaults: Any) -> dict[str, Option]:
+    """The options of a reproduction with these defaults, by name."""
+    return {
+        x.name: Option(default, **x.metadata)
+        for x in fields(defaults)
+        if (default := getattr(defaults, x.name)) is not None
+    }
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run that a reproduction needs, of a ``kind`` that is "solver" or "bound"; it knows it by ``about``.
+
+    ``keep``  whether it needs the solution as well
+    """
+
+    problem: Problem
+    kind: str
+    method: str
+    timeout_s: float
+    seed: int
+    about: Any = None
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a cell; None for what was not found.
+
+    ``cost``      least verified cost, found ``cost_s`` seconds after the start
+    ``bound``     greatest lower bound, found ``bound_s`` seconds after the start; None if a cost contradicts it
+    ``costs``     when each better solution came, in seconds, and its verified cost
+    ``exact``     cost and bound as they were verified and stated, exact decimal text; the bound also if contradicted
+    ``solution``  the best one, plain JSON, if the cell keeps it
+    """
+
+    cell: Cell
+    status: str
+    reason: str
+    wall_s: float
+    cost: float | None
+    cost_s: float | None
+    bound: float | None
+    bound_s: float | None
+    contradicted: bool
+    costs: tuple[tuple[float, float], ...] = ()
+    exact: tuple[str | None, str | None] = (None, None)
+    solution: Any = None
+
+
+class Reproduction(Protocol):
+    """What a module of this folder offers."""
+
+    DEFAULTS: Any
+    __doc__: str | None
+
+    def plan(self, settings: Any, folder: Path) -> list[Cell]: ...
+
+    def report(self, settings: Any, runs: list[Run]) -> Report: ...
+
+
+def reproductions() -> dict[str, Reproduction]:
+    """All of them, by the names that the command line has for them."""
+    found = (module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return {name.replace("_", "-"): _module(name) for name in found}
+
+
+def _module(name: str) -> Reproduction:
+    module: Any = importlib.import_module(f"{__name__}.{name}")
+    found: Reproduction = module
+    return found
+
+
+def finished(cells: Mapping[str, Cell], tables: Tables, solution: Callable[[str], Any] | None = None) -> list[Run]:
+    """What came of cells, by the ids of their runs; one that is not in the tables is left out.
+
+    ``solution`` has the best solution of a run by its id, None if no cell keeps one.
+    """
+    costs = tables.costs_over_time()
+    return [
+        Run(
+            cell=cells[row["id"]],
+            status=row["status"],
+            reason=row["reason"],
+            wall_s=row["wall_s"],
+            cost=row["cost_float"],
+            cost_s=row["time_to_best_s"],
+            bound=row["lower_bound_float"] if row["bound_trusted"] else None,
+            bound_s=row["time_to_bound_s"],
+            contradicted=row["lower_bound"] is not None and not row["bound_trusted"],
+            costs=tuple(costs[row["id"]]),
+            exact=(row["cost"], row["lower_bound"]),
+            solution=solution(row["id"]) if solution and cells[row["id"]].keep else None,
+        )
+        for row in tables.runs.iter_rows(named=True)
+        if row["id"] in cells
+    ]
+
+
+def failures(runs: Iterable[Run]) -> list[str]:
+    """A sentence for each way in which methods failed, and for every bound that a cost contradicts."""
+    counts: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        if run.status not in ("ok", "timeout"):
+            counts.setdefault((run.cell.method, run.status), []).append(run)
+    words = [
+        f"{method}: {len(which)} of its runs ended as {status}, the first because: {which[0].reason}."
+        for (method, status), which in counts.items()
+    ]
+    return words + [
+        f"{run.cell.method} on {run.cell.problem.id}: its bound is above a verified cost and counts nowhere."
+        for run in runs
+        if run.contradicted
+    ]

@@ -1,0 +1,130 @@
+"""How far published costs and ours are from what is proved: Table 5 of the winner's paper, its bounds beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from harness.results import published
+from leaderboard.report import Dot, Report, Section, Strips, Table
+from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions.contest import shared as contest
+from leaderboard.reproductions.contest.shared import ALL, Case, Row, Settings
+
+DEFAULTS = Settings(
+    seed=0,
+    instances=ALL,
+    solvers=("cfn-native",),
+    bounds=("simple", "cfn-relaxed", "lagrange", "lp"),
+    percent=100,
+    bound_timeout=600.0,
+)
+
+
+def plan(settings: Settings, folder: Path) -> list[Cell]:
+    """Every bound on every instance at hand, and solvers that prove bounds of their own."""
+    return contest.cells(settings)
+
+
+def report(settings: Settings, runs: list[Run]) -> Report:
+    """Bounds, what they leave open, and when they were reached, instance by instance."""
+    every = contest.cases(settings, runs)
+    return Report(
+        name="contest-bounds",
+        title="How close to the optimum?",
+        about="Lower bounds of the contest's instances: the best published ones, from Gurobi and from Lagrangian "
+        "relaxation within up to 72 hours, and those that methods of this project prove under the referee, with what "
+        "the two leave open below the best cost that is known.",
+        facts=contest.facts(settings, every),
+        sections=[_bounds(every, settings), _gaps(every, settings), *_times(every, settings)],
+        notes=contest.notes(every),
+        sources=contest.sources(),
+        contradictions=contest.contradictions(every),
+        empty=not runs,
+    )
+
+
+def methods(settings: Settings) -> list[str]:
+    """Whose bounds there are: those of bound methods, and of solvers."""
+    return [*(settings.bounds or ()), *settings.solvers]
+
+
+def _bounds(every: Sequence[Case], settings: Settings) -> Section:
+    rows: list[Row] = [
+        {
+            "instance": case.name,
+            "figures": contest.whose(case),
+            **{name: _number(case.bound(name)) for name in methods(settings)},
+            "published": _number(case.bound_published),
+            "best here / published": contest.ratio(case.bound_here, case.bound_published),
+        }
+        for case in every
+    ]
+    note = "A bound that a cost verified here refutes is left out, and told as a contradiction."
+    table = Table("Lower bounds, beside Table 5", rows, digits=4, coarse=["published", *methods(settings)], note=note)
+    shown = [(case.name, _dots(case, settings)) for case in every if case.best > 0]
+    picture = Strips(
+        "Lower bounds below the best known cost",
+        "At the right edge a bound proves that the best cost known is optimal.",
+        "distance to the best known cost",
+        "best",
+        shown,
+    )
+    return Section("Bounds", [], [table], [picture] if shown else [])
+
+
+def _number(bound: Fraction | None) -> int | float | None:
+    """A bound as tables have it: whole if it is."""
+    if bound is None:
+        return None
+    return bound.numerator if bound.denominator == 1 else float(bound)
+
+
+def _dots(case: Case, settings: Settings) -> list[Dot]:
+    """Ours on top, then the published bound."""
+    found = [
+        Dot(name, float(bound / case.best) - 1, colour)
+        for colour, name in enumerate(methods(settings), 1)
+        if (bound := case.bound(name)) is not None
+    ]
+    return [*found, Dot(published.BOUND, float(case.bound_published / case.best) - 1, role="bound")]
+
+
+def _gaps(every: Sequence[Case], settings: Settings) -> Section:
+    words = [
+        "Each bound over the best known cost: 1 is a proof. The last columns have what is left open, as cost / bound "
+        "- 1: by the runs alone, their least cost above their greatest bound, and with everything that is known."
+    ]
+    rows = [_gap(case, settings) for case in every]
+    note = "The winner's cost / the published bound is Table 5 as printed."
+    table = Table("Lower bound / best known cost", rows, digits=5, as_printed=["winner's cost / published"], note=note)
+    return Section("Gaps", words, [table])
+
+
+def _gap(case: Case, settings: Settings) -> Row:
+    return {
+        "instance": case.name,
+        "figures": contest.whose(case),
+        **{name: contest.ratio(case.bound(name), case.best) for name in methods(settings)},
+        "published": contest.ratio(case.bound_published, case.best),
+        "winner's cost / published": published.figures()["cost_over_bound"][case.entry.id],
+        "open here, %": contest.percent_above(case.best_here, case.bound_here),
+        "open, %": contest.percent_above(case.best, case.best_bound),
+    }
+
+
+def _times(every: Sequence[Case], settings: Settings) -> list[Section]:
+    """When each bound last rose; nothing if nothing ran."""
+    rows: list[Row] = [
+        {"instance": case.name, **{name: _last(case, name) for name in methods(settings)}}
+        for case in every
+        if case.here
+    ]
+    table = Table("Seconds to the last rise of each bound", rows, digits=1)
+    return [Section("Times", [], [table])] if rows else []
+
+
+def _last(case: Case, method: str) -> float | None:
+    run = case.runs.get(method)
+    return None if run is None else run.bound_s

@@ -1,0 +1,224 @@
+"""What the reproductions of the winner's Figures 6, 8, 9 and 10 share: the sample, costs over time, published ones."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harness.campaign.runs import Problem
+from harness.results import published
+from instances import InputError, catalog
+from instances.catalog import Entry
+from leaderboard.reproductions import Cell, Run, failures, setting
+
+FILE = Path(__file__).with_name("convergence2025.toml")
+#: Run in full where none of the instances that are asked for is at hand.
+EMBEDDED = ("menus-150", "sharded-transformer-128", "sharded-resnet-152", "sharded-lstm-25")
+#: The method of the paper, the winner's.
+WINNER = "cfn-penalty"
+
+Row = dict[str, Any]
+Curve = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a reproduction of these figures is asked for."""
+
+    seed: int = setting("count", "of the first run on every instance; the others have those that follow")
+    seeds: int = setting("positive", "runs of every solver on every instance")
+    instances: tuple[str, ...] = setting("names", "ids or suites; without any at hand some that come with the project")
+    percent: int = setting("positive", "of the contest's time limit that each run has")
+
+
+DEFAULTS = Settings(seed=0, seeds=1, instances=tuple(f"contest-{letter}" for letter in "AKLMRSFWXY"), percent=100)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An instance with its runs, by solver; none if it is not at hand."""
+
+    entry: Entry
+    runs: Mapping[str, Sequence[Run]]
+
+    @property
+    def name(self) -> str:
+        """As tables have it."""
+        return self.entry.id.removeprefix("contest-")
+
+    @property
+    def limit(self) -> float:
+        """Seconds of a run here, else those of the contest."""
+        return next((run.cell.timeout_s for runs in self.runs.values() for run in runs), self.entry.time_limit_s)
+
+    @property
+    def best(self) -> float:
+        """The least cost known: of all runs here, and published."""
+        costs = [run.cost for runs in self.runs.values() for run in runs if run.cost is not None]
+        known = self.entry.published.get("best_cost")
+        return min([*costs, *([float(known)] if known else [])], default=0.0)
+
+    def curves(self, solver: str) -> dict[int, Curve]:
+        """By seed, the time and cost of each better solution, without the one that each run begins with.
+
+        That one uses least memory and is no solution of a network.
+        """
+        return {run.cell.seed: run.costs[1:] for run in self.runs.get(solver, ())}
+
+
+# ---------------------------------------------------------------- what runs
+
+
+def cells(settings: Settings, solvers: Sequence[str]) -> list[Cell]:
+    """Every solver with every seed on every instance at hand."""
+    return [
+        Cell(problem, "solver", solver, _limit(entry, settings), settings.seed + i, entry.id)
+        for entry, path in _at_hand(settings)
+        for problem in [Problem.of(entry, path)]
+        for i in range(settings.seeds)
+        for solver in solvers
+    ]
+
+
+def _limit(entry: Entry, settings: Settings) -> float:
+    return entry.time_limit_s * (1.0 if entry.embedded else settings.percent / 100)
+
+
+def _at_hand(settings: Settings) -> list[tuple[Entry, Path]]:
+    """Instances with their files: those asked for that are at hand, or others that come with the project."""
+    for entries in (asked(settings), [catalog.find(name) for name in EMBEDDED]):
+        found = [(entry, path) for entry in entries if (path := catalog.at_hand(entry)) is not None]
+        if found:
+            break
+    return found
+
+
+def asked(settings: Settings) -> list[Entry]:
+    """The instances that are asked for; InputError for one of another track."""
+    suites = catalog.suites()
+    found = [entry for name in settings.instances for entry in suites.get(name) or [catalog.find(name)]]
+    for entry in found:
+        if entry.track != "intraop":
+            raise InputError("reproduce", "--instances", f"expected instances of intraop, found {entry.id!r}")
+    return list({entry.id: entry for entry in found}.values())
+
+
+def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
+    """The instances that are asked for, and those that ran instead."""
+    found: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        found.setdefault(run.cell.about, {}).setdefault(run.cell.method, []).append(run)
+    names = dict.fromkeys([*(entry.id for entry in asked(settings)), *found])
+    return [Case(catalog.find(name), found.get(name, {})) for name in names]
+
+
+def parts(every: Sequence[Case], figures: Iterable[int]) -> list[tuple[str, list[str], list[Case]]]:
+    """Heading, what the paper says, and the instances of each figure; then those of none."""
+    found, others = [], list(every)
+    for number in figures:
+        figure = record()["figure"][str(number)]
+        shown = [case for case in every if case.entry.id in figure["instances"]]
+        others = [case for case in others if case not in shown]
+        if shown:
+            told = f"Of its plot, which holds no numbers, the paper says: {figure['told']}."
+            found.append((f"Figure {number}: {figure['of']}", [told], shown))
+    return found + ([("Other instances", [], others)] if others else [])
+
+
+# ---------------------------------------------------------------- costs over time
+
+
+def value_at(curve: Curve, time: float) -> float | None:
+    """The value that holds at a time, None before the first."""
+    return next((value for at, value in reversed(curve) if at <= time), None)
+
+
+def median_curve(
+    curves: Collection[Curve], until: float
+) -> tuple[list[tuple[float, float]], list[tuple[float, float, float]]]:
+    """The median of curves that hold their values in steps, and their range, from when all have begun until a time."""
+    times = sorted({at for curve in curves for at, _ in curve if at <= until} | {until})
+    line, spread = [], []
+    for time in times:
+        values = [value for curve in curves if (value := value_at(curve, time)) is not None]
+        if curves and len(values) == len(curves):
+            line.append((time, float(median(values))))
+            spread.append((time, min(values), max(values)))
+    return line, spread
+
+
+def settled(curve: Curve, within: float = 0.01) -> float | None:
+    """When a curve that falls came within a fraction of where it ends, for good."""
+    if not curve:
+        return None
+    enough = curve[-1][1] * (1 + within)
+    return next(time for time, value in curve if value <= enough)
+
+
+def reduction(without: float, full: float) -> float:
+    """(without - full) / without, in %."""
+    return 100 * (without - full) / without if without else 0.0
+
+
+def difference(without: Curve, full: Curve) -> Curve:
+    """The reduction over time, from when both have begun."""
+    times = sorted({time for time, _ in (*without, *full)})
+    pairs = [(time, value_at(without, time), value_at(full, time)) for time in times]
+    found = [(time, reduction(a, b)) for time, a, b in pairs if a is not None and b is not None]
+    return [found[0], *(after for before, after in pairwise(found) if after[1] != before[1])] if found else []
+
+
+def median_of(values: Iterable[float | None]) -> float | None:
+    """The median of those that are there."""
+    found = [value for value in values if value is not None]
+    return float(median(found)) if found else None
+
+
+# ---------------------------------------------------------------- what was published, and what is said
+
+
+@cache
+def record() -> Mapping[str, Any]:
+    """The file as it stands: ``papers seeds figure nodes global reduction``."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+def sources() -> tuple[tuple[str, str], ...]:
+    """Where the figures were published: words and address."""
+    return tuple((words, address) for words, address in record()["papers"])
+
+
+def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
+    """The sample, its seeds and limits, and on what the published figures were made."""
+    here = [case for case in every if case.runs]
+    last = settings.seed + settings.seeds - 1
+    limits = ", ".join(f"{case.name} {case.limit:g}" for case in here)
+    return {
+        "Sample": f"{len(here)} instances: {', '.join(case.name for case in here)}",
+        "Seeds": str(settings.seed) if last == settings.seed else f"{settings.seed} to {last}",
+        "Time limit": f"seconds a run: {limits}",
+        "Published with": f"{published.figures()['made']['later']}; curves are of one of {record()['seeds']} seeds",
+    }
+
+
+def notes(settings: Settings, every: Sequence[Case]) -> list[str]:
+    """What keeps figures from being compared: faults, other machines and limits, what is not here."""
+    missing = [case.name for case in every if not case.runs]
+    embedded = any(case.entry.embedded for case in every)
+    shorter = settings.percent < 100 and any(case.runs and not case.entry.embedded for case in every)
+    less = f", and ours had {settings.percent} % of the contest's time limit" if shorter else ""
+    words = [
+        f"Published curves were not run here: another machine, 8 cores{less}.",
+        *failures(run for case in every for runs in case.runs.values() for run in runs),
+    ]
+    if missing:
+        words.append(f"Not at hand: {', '.join(missing)}. `shardmark fetch contest` brings them.")
+    if missing and embedded:
+        words.append("Instances that come with the project ran instead, with their own time limits.")
+    return words

@@ -1,0 +1,235 @@
+"""What the reproductions of the contest share: which instances are at hand, published figures beside runs, notes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from harness.campaign.runs import Problem
+from harness.results import published
+from instances import InputError, catalog
+from instances.catalog import Entry
+from leaderboard.report import HERE, PAPER, Dot
+from leaderboard.reproductions import Cell, Run, failures, setting
+
+Row = dict[str, Any]
+
+ALL = ("contest",)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a reproduction of the contest is asked for; None: it has no such option."""
+
+    seed: int = setting("count", "of every run")
+    instances: tuple[str, ...] = setting(
+        "names", "ids or suites; those that are not at hand have published figures only"
+    )
+    solvers: tuple[str, ...] = setting("names", "solvers that run, in the order of columns")
+    bounds: tuple[str, ...] | None = setting("names", "bounds that run, in the order of columns")
+    percent: int = setting("positive", "of the contest's time limit that each solver has")
+    bound_timeout: float | None = setting("seconds", "seconds that each bound has")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An instance of the contest with what came of runs on it, by method."""
+
+    entry: Entry
+    runs: Mapping[str, Run]
+
+    @property
+    def here(self) -> bool:
+        """Whether anything has run on it."""
+        return bool(self.runs)
+
+    @property
+    def name(self) -> str:
+        """As tables have it."""
+        return self.entry.id.removeprefix("contest-")
+
+    def cost(self, method: str) -> int | None:
+        """The least verified cost of a method, exact."""
+        run = self.runs.get(method)
+        return None if run is None or run.exact[0] is None else int(run.exact[0])
+
+    def bound(self, method: str) -> Fraction | None:
+        """The greatest bound of a method, exact; None if a cost verified here refutes it."""
+        run, least = self.runs.get(method), self.best_here
+        if run is None or run.exact[1] is None:
+            return None
+        bound = Fraction(run.exact[1])
+        return None if least is not None and bound > least else bound
+
+    @property
+    def best_here(self) -> int | None:
+        """The least cost of all runs."""
+        return min((int(run.exact[0]) for run in self.runs.values() if run.exact[0] is not None), default=None)
+
+    @property
+    def bound_here(self) -> Fraction | None:
+        """The greatest bound of all runs."""
+        return max((bound for method in self.runs if (bound := self.bound(method)) is not None), default=None)
+
+    @property
+    def best_published(self) -> int:
+        """The least published cost."""
+        return int(self.entry.published["best_cost"])
+
+    @property
+    def bound_published(self) -> Fraction:
+        """The greatest published lower bound."""
+        return Fraction(self.entry.published["lower_bound"])
+
+    @property
+    def best(self) -> int:
+        """The least cost known."""
+        return self.best_published if self.best_here is None else min(self.best_published, self.best_here)
+
+    @property
+    def best_bound(self) -> Fraction:
+        """The greatest lower bound known that no cost known refutes."""
+        stand = [bound for bound in (self.bound_published, self.bound_here) if bound is not None and bound <= self.best]
+        return max(stand, default=Fraction(0))
+
+
+# ---------------------------------------------------------------- what runs
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Every solver, and every bound that is asked for, on every instance at hand."""
+    solvers = [("solver", name) for name in settings.solvers]
+    bounds = [("bound", name) for name in settings.bounds or ()]
+    return [
+        Cell(problem, kind, method, _limit(entry, kind, settings), settings.seed, entry.id)
+        for entry in entries(settings)
+        if (path := catalog.at_hand(entry)) is not None
+        for problem in [Problem.of(entry, path)]
+        for kind, method in (*solvers, *bounds)
+    ]
+
+
+def _limit(entry: Entry, kind: str, settings: Settings) -> float:
+    if kind == "bound":
+        return settings.bound_timeout or 0.0
+    return entry.time_limit_s * settings.percent / 100
+
+
+def entries(settings: Settings) -> list[Entry]:
+    """The instances that are asked for, in the order of the contest; InputError for one without published results."""
+    suites = catalog.suites()
+    known = published.instances()
+    asked = {
+        entry.id
+        for name in settings.instances
+        for entry in ([e for e in suites[name] if e.id in known] if name in suites else [catalog.find(name)])
+    }
+    for name in sorted(asked - set(known)):
+        raise InputError("reproduce", "--instances", f"expected instances of the contest, found {name!r}")
+    return [catalog.find(name) for name in known if name in asked]
+
+
+def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
+    """The instances that are asked for, each with what came of its runs."""
+    found: dict[str, dict[str, Run]] = {}
+    for run in runs:
+        found.setdefault(run.cell.about, {})[run.cell.method] = run
+    return [Case(entry, found.get(entry.id, {})) for entry in entries(settings)]
+
+
+# ---------------------------------------------------------------- what is said of them
+
+
+def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
+    """The sample, its seed and limits, and on what the published figures were made."""
+    here = [case.name for case in every if case.here]
+    limits = sorted({case.entry.time_limit_s for case in every})
+    share = "" if settings.percent == 100 else f"{settings.percent} % of "
+    words = f"{share}the contest's {limits[0]:g}{f' to {limits[-1]:g}' if len(limits) > 1 else ''} s for each solver"
+    if settings.bound_timeout is not None:
+        words += f", {settings.bound_timeout:g} s for each bound"
+    made = published.figures()["made"]
+    return {
+        "Sample": f"{len(here)} of {len(every)} instances run here{': ' if here else ''}{', '.join(here)}",
+        "Seed": str(settings.seed),
+        "Time limit": words,
+        "Published with": f"the teams and XLA: {made['contest']}; lower bounds: {made['bounds']}",
+    }
+
+
+def notes(every: Sequence[Case]) -> list[str]:
+    """What keeps figures from being compared: other machines, faults, what is not here."""
+    missing = [case.name for case in every if not case.here]
+    nothing = ["Nothing was run here: all figures are published ones."] if len(missing) == len(every) else []
+    words = [
+        *nothing,
+        "Published figures were not run here: other machines, 8 cores. They have no part in a ranking of solvers.",
+        *failures(run for case in every for run in case.runs.values() if not run.contradicted),
+    ]
+    if missing:
+        words.append(
+            f"Not at hand, so with published figures only: {', '.join(missing)}. `shardmark fetch contest` brings them."
+        )
+    return words
+
+
+def whose(case: Case) -> str:
+    """Whose figures a row of an instance has."""
+    return f"{PAPER} and {HERE}" if case.here else PAPER
+
+
+def contradictions(every: Sequence[Case]) -> list[str]:
+    """A sentence for each bound above a known cost, ours or published: one of the two is wrong."""
+    return [sentence for case in every for sentence in _contradictions(case)]
+
+
+def _contradictions(case: Case) -> list[str]:
+    found = []
+    least, lowest = case.best_here, case.best_published
+    for method, run in case.runs.items():
+        text = run.exact[1]
+        if text is None:
+            continue
+        whose = f"{case.name}: the bound of {method}, {text}, is above a"
+        if least is not None and Fraction(text) > least:
+            found.append(f"{whose} cost verified here, {least}: the bound is wrong.")
+        elif Fraction(text) > lowest:
+            found.append(f"{whose} published cost, {lowest}: one of the two is wrong.")
+    if least is not None and case.bound_published > least:
+        text = case.entry.published["lower_bound"]
+        found.append(f"{case.name}: the published bound, {text}, is above a cost verified here, {least}: it is wrong.")
+    return found
+
+
+def dots(case: Case, over: Fraction) -> list[Dot]:
+    """The costs of the contest on an instance, as distances from a value."""
+    return [
+        Dot(result.author.name, float(int(result.value) / over) - 1, role=result.author.role)
+        for result in published.contest_costs(case.entry.id)
+        if result.value is not None
+    ]
+
+
+def sources() -> tuple[tuple[str, str], ...]:
+    """Where the figures were published: words and address."""
+    return tuple((words, address) for words, address in published.figures()["papers"])
+
+
+def ratio(part: int | Fraction | None, whole: int | Fraction | None) -> float | None:
+    """A quotient, None without one."""
+    return float(Fraction(part) / Fraction(whole)) if part is not None and whole else None
+
+
+def percent_above(cost: int | Fraction | None, bound: int | Fraction | None) -> float | None:
+    """How far a cost is above a bound, in percent."""
+    quotient = ratio(cost, bound)
+    return None if quotient is None else 100 * (quotient - 1)
+
+
+def geometric_mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are there, None without any."""
+    found = [value for value in values if value]
+    return statistics.geometric_mean(found) if found else None

@@ -1,0 +1,81 @@
+"""What topological orders are worth when they are sliced optimally: Tables 1 and 4 of the preprint."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from leaderboard.report import Axis, Line, Plot, Report, Section, Table
+from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions.pipeline import shared as archer
+from leaderboard.reproductions.pipeline.shared import ORDERINGS, STAGES, Cases, Settings
+
+DEFAULTS = Settings(seed=0, graphs=8, models=4, costs_from="all", stages=STAGES, timeout=3.0)
+
+SEARCHES = (*ORDERINGS, "annealing")
+#: All others are drawn relative to this one.
+YARDSTICK = "brkga-10000"
+
+
+def plan(settings: Settings, folder: Path) -> list[Cell]:
+    """Every search for an order, and our search for partitions."""
+    return archer.cells(settings, folder, SEARCHES, ())
+
+
+def report(settings: Settings, runs: list[Run]) -> Report:
+    """Means of cost / simple bound, which the best order makes least."""
+    cases = archer.by_case(runs)
+    whole = {case: found for case, found in cases.items() if all(_has_ratio(found.get(m)) for m in SEARCHES)}
+    return Report(
+        name="pipeline-orderings",
+        title="Which orders are worth slicing?",
+        about="Topological orders, each sliced into blocks optimally: cost over the simple lower bound (Lemma 3.3), "
+        "less is better. The last row, annealing, searches partitions and not orders.",
+        facts=archer.facts(settings, cases),
+        sections=[_section(group, settings, whole) for group in archer.groups(whole)],
+        notes=archer.remarks(runs, [case for case in cases if case not in whole]),
+        sources=archer.sources(),
+    )
+
+
+def _has_ratio(run: Run | None) -> bool:
+    """Whether there is a cost, and a simple bound to divide it by."""
+    return run is not None and run.cost is not None and run.cell.problem.summary["simple_bound"] > 0
+
+
+def _section(group: str, settings: Settings, whole: Cases) -> Section:
+    cases = {case: found for case, found in whole.items() if case.group == group}
+    ours = partial(_ratio, cases)
+    table = Table(
+        f"Cost / simple bound, geometric means, beside {archer.where('orderings', group)}",
+        archer.beside("order", SEARCHES, "orderings", group, settings, ours),
+        digits=3,
+    )
+    return Section(archer.GROUPS[group], [archer.STANDS_FOR[group]], [table], [_plot(group, settings, cases)])
+
+
+def _ratio(cases: Cases, method: str, stages: int) -> float | None:
+    """Geometric mean of cost / simple bound."""
+    there = [found[method] for case, found in cases.items() if case.stages == stages]
+    return archer.geometric_mean([(run.cost or 0) / run.cell.problem.summary["simple_bound"] for run in there])
+
+
+def _plot(group: str, settings: Settings, cases: Cases) -> Plot:
+    def line(method: str, colour: int, *, published: bool) -> Line:
+        figure = partial(archer.printed, "orderings", group) if published else partial(_ratio, cases)
+        pairs = [(k, figure(method, k), figure(YARDSTICK, k)) for k in settings.stages]
+        points = [(k, 100 * (value / least - 1)) for k, value, least in pairs if value and least]
+        return Line(f"{method}, published" if published else method, points, colour, published)
+
+    shown = {"annealing": 4, "brkga-100": 1, "random-10000": 3, "random-100": 2, "random-1": 6}
+    lines = [
+        line(method, colour, published=published) for method, colour in shown.items() for published in (False, True)
+    ]
+    return Plot(
+        f"How far from {YARDSTICK}",
+        f"Geometric means of the cost, compared with those of {YARDSTICK}. Dashed: as published.",
+        Axis("stages", logarithmic=True, at=settings.stages),
+        Axis(f"cost above that of {YARDSTICK}", unit=" %"),
+        [line for line in lines if line.points],
+        [(0.0, YARDSTICK)],
+    )

@@ -1,0 +1,89 @@
+"""How long slicing and lower bounds take, against the size of the graph: Figures 4 and 5 of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import median
+
+from leaderboard.report import Axis, Line, Plot, Report, Section, Table
+from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions.pipeline import shared as archer
+from leaderboard.reproductions.pipeline.shared import HIERARCHY, Cases, Row, Settings
+
+DEFAULTS = Settings(seed=0, graphs=8, models=4, costs_from="all", stages=(4, 16, 64), timeout=5.0, bound_timeout=5.0)
+
+SLICING = "random-1"
+#: Its time is that of a run which computes nothing to speak of.
+NOTHING = "simple"
+NAMES = {SLICING: "slicing one order", "brkga-10000": "slicing 10,000 orders"}
+SEARCHES = tuple(NAMES)
+BOUNDS = HIERARCHY[1:]
+
+
+def plan(settings: Settings, folder: Path) -> list[Cell]:
+    """One slicing, a genetic search of them, and the programs of the paper."""
+    return archer.cells(settings, folder, SEARCHES, (NOTHING, *BOUNDS))
+
+
+def report(settings: Settings, runs: list[Run]) -> Report:
+    """Wall times by number of nodes, a picture for each number of stages."""
+    cases = archer.by_case(runs)
+    return Report(
+        name="pipeline-times",
+        title="How long do slicing and bounds take?",
+        about="Wall time of whole runs as the referee measures it, the start of the process and reading the graph "
+        "included: slicing one order takes less than these. Bounds end by themselves shortly before their limit.",
+        facts=archer.facts(settings, cases),
+        sections=[_section(group, settings, cases) for group in archer.groups(cases)],
+        notes=archer.remarks(runs, []),
+        sources=archer.sources(),
+    )
+
+
+def _section(group: str, settings: Settings, every: Cases) -> Section:
+    cases = {case: found for case, found in every.items() if case.group == group}
+    rows = [_row(method, cases, settings) for method in (NOTHING, *SEARCHES, *BOUNDS)]
+    told = archer.published()["times"][group]
+    words = [archer.STANDS_FOR[group], f"Of {told['table']}, which holds no numbers, the paper says: {told['words']}."]
+    table = Table("Median of the wall time, and the longest, s", rows, digits=2)
+    span = _span(run.wall_s for found in every.values() for run in found.values())
+    return Section(archer.GROUPS[group], words, [table], [_plot(k, cases, settings, span) for k in settings.stages])
+
+
+def _times(method: str, cases: Cases, stages: int) -> list[tuple[float, float]]:
+    """Nodes and seconds of the runs of a method."""
+    return sorted(
+        (case.nodes, found[method].wall_s) for case, found in cases.items() if case.stages == stages and method in found
+    )
+
+
+def _row(method: str, cases: Cases, settings: Settings) -> Row:
+    row: Row = {"run": "start of a run (simple)" if method == NOTHING else NAMES.get(method, method)}
+    for k in settings.stages:
+        times = [seconds for _, seconds in _times(method, cases, k)]
+        row[f"k={k}"], row[f"k={k}, longest"] = (median(times), max(times)) if times else (None, None)
+    return row
+
+
+def _span(times: Iterable[float]) -> tuple[float, float]:
+    found = list(times)
+    return 0.8 * min(found), 1.25 * max(found)
+
+
+def _plot(stages: int, cases: Cases, settings: Settings, span: tuple[float, float]) -> Plot:
+    colours = {SLICING: 3, "brkga-10000": 2, "bottleneck": 6, "bottleneck-guess": 4, "exact": 1}
+    lines = [
+        Line(NAMES.get(method, method), _times(method, cases, stages), colour, shape="dots")
+        for method, colour in colours.items()
+    ]
+    starts = [seconds for _, seconds in _times(NOTHING, cases, stages)]
+    rules = [(median(starts), "start of a run")] if starts else []
+    return Plot(
+        f"k = {stages}",
+        "A point is a run on one graph.",
+        Axis("nodes", logarithmic=True),
+        Axis("wall time", logarithmic=True, unit=" s", span=span),
+        [line for line in lines if line.points],
+        [*rules, (settings.bound_timeout or 0.0, "limit of a bound")],
+    )

@@ -1,0 +1,233 @@
+"""What the reproductions of Archer et al. 2024 share: the sample of graphs, the published figures, geometric means."""
+
+from __future__ import annotations
+
+import statistics
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from harness.campaign.runs import Problem
+from instances import InputError
+from instances.generate import families
+from instances.generate.draws import Draws
+from leaderboard.report import HERE, PAPER
+from leaderboard.reproductions import Cell, Run, failures, setting
+from leaderboard.reproductions._generated import written
+
+FILE = Path(__file__).with_name("archer2024.toml")
+STAGES = (2, 4, 8, 16, 32, 64)
+#: The paper's searches and ours; its hierarchy of bounds, cheapest first; and ours.
+ORDERINGS = ("mla", "mla-weighted", "random-1", "random-100", "random-10000", "brkga-100", "brkga-10000")
+SEARCHES = ("brkga-10000", "annealing")
+HIERARCHY = ("simple", "bottleneck", "bottleneck-guess", "exact")
+OURS = ("anchored", "reweighted")
+
+#: Costs and bounds closer together than this, relatively, are the same: programs give way to solvers' tolerances.
+SAME = 1e-5
+
+RANDOM = ("erdos-renyi", "barabasi-albert", "watts-strogatz", "block-model")
+NODES = (50, 200)
+#: Families of model graphs, with the parameter that their size is drawn by and its range.
+MODELS: tuple[tuple[str, str, int, int, dict[str, int]], ...] = (
+    ("sequence-to-sequence", "steps", 4, 14, {}),
+    ("u-net", "levels", 3, 6, {}),
+    ("transformer", "layers", 2, 8, {"head_groups": 4}),
+    ("mixture-of-experts", "layers", 1, 4, {}),
+    ("residual-network", "pixels", 112, 448, {}),
+)
+MOST = 1000  # graphs of a kind in a sample
+
+GROUPS = {
+    "regal": "REGAL-style random graphs",
+    "models": "Model graphs",
+}
+#: What the sample of each group stands for.
+STANDS_FOR = {
+    "regal": "The paper has the 1000 graphs of REGAL, filtered for hardness; ours follow what is known of them.",
+    "models": "The paper has 369 production models whose costs it cannot publish; ours are networks whose costs are "
+    "estimated from shapes, so only the course of the figures can be compared.",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a reproduction of this paper is asked for; None: it has no such option."""
+
+    seed: int = setting("count", "of the sample and of every run")
+    graphs: int | None = setting("count", "random graphs in the sample")
+    models: int | None = setting("count", "model graphs in the sample")
+    costs_from: str | None = setting(
+        "text", "tensors whose sizes a random graph's node has a random fraction of in its cost", ("all", "own")
+    )
+    instance: str | None = setting("text", "a file, or an id from `shardmark list instances`")
+    stages: tuple[int, ...] = setting("numbers", "numbers of stages, as 2,4,8")
+    bounds: tuple[str, ...] | None = setting("names", "bounds beside the paper's, in the order of rows")
+    timeout: float = setting("seconds", "seconds that each search has")
+    bound_timeout: float | None = setting("seconds", "seconds that each bound has")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph of a group and a number of stages."""
+
+    group: str
+    graph: str
+    nodes: int
+    stages: int
+
+
+Cases = dict[Case, dict[str, Run]]
+Row = dict[str, Any]
+
+
+# ---------------------------------------------------------------- the sample
+
+
+def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
+    """The graphs of a sample, written to the folder, each with every number of stages; those of one graph together.
+
+    Graph i of sample s has the seed 1000 s + i. A file has its content's digest in its name, so that a sample leaves
+    those of another, which may be under way, alone. Raises InputError for a sample without graphs, or with too many,
+    and for a file that is there with other content.
+    """
+    count = (settings.graphs or 0) + (settings.models or 0)
+    if not count or max(settings.graphs or 0, settings.models or 0) > MOST:
+        raise InputError("reproduce", "--graphs and --models", f"expected from 1 to {MOST} graphs of a kind in all")
+    made = [("regal", graph) for graph in _random_graphs(settings)] + [("models", g) for g in _model_graphs(settings)]
+    cases = []
+    for group, graph in made:
+        path = written(graph, folder)
+        for k in settings.stages:
+            problem = Problem(f"{graph.name}-k{k}", path, graph.track, {"stages": k})
+            cases.append((Case(group, graph.name, graph.nodes, k), problem))
+    return cases
+
+
+def _random_graphs(settings: Settings) -> Iterator[Any]:
+    low, high = NODES
+    sizes = Draws(settings.seed).integers(low, high + 1, settings.graphs or 0).tolist()
+    costs = settings.costs_from or "all"
+    for i, nodes in enumerate(sizes):
+        yield families()[RANDOM[i % len(RANDOM)]].build(MOST * settings.seed + i, nodes=nodes, costs_from=costs)
+
+
+def _model_graphs(settings: Settings) -> Iterator[Any]:
+    for i, place in enumerate(Draws(settings.seed).uniform(settings.models or 0).tolist()):
+        family, parameter, low, high, more = MODELS[i % len(MODELS)]
+        size = low + int(place * (high + 1 - low))
+        yield families()[family].build(MOST * settings.seed + i, **{parameter: size}, **more)
+
+
+def cells(settings: Settings, folder: Path, searches: Sequence[str], bounds: Sequence[str]) -> list[Cell]:
+    """Every search and every bound on every case of the sample."""
+    kinds = [("solver", searches, settings.timeout), ("bound", bounds, settings.bound_timeout)]
+    return [
+        Cell(problem, kind, method, limit, settings.seed, case)
+        for case, problem in sample(settings, folder)
+        for kind, methods, limit in kinds
+        if limit is not None
+        for method in methods
+    ]
+
+
+def ladder(settings: Settings) -> tuple[str, ...]:
+    """The paper's bounds and then the others that are asked for."""
+    return tuple(dict.fromkeys((*HIERARCHY, *(settings.bounds or ()))))
+
+
+def by_case(runs: Iterable[Run]) -> Cases:
+    """Runs by the case that they are about, and by method."""
+    found: Cases = defaultdict(dict)
+    for run in runs:
+        found[run.cell.about][run.cell.method] = run
+    return dict(found)
+
+
+def groups(cases: Cases) -> list[str]:
+    """The groups that there are cases of."""
+    return [group for group in GROUPS if any(case.group == group for case in cases)]
+
+
+def facts(settings: Settings, cases: Cases) -> dict[str, str]:
+    """What the sample is, its seed, and the limits."""
+    words = {"Sample": "; ".join(_sizes(group, cases, settings) for group in groups(cases)), "Seed": str(settings.seed)}
+    limits = [(settings.timeout, "for each search"), (settings.bound_timeout, "for each bound")]
+    words["Time limit"] = ", ".join(f"{limit:g} s {what}" for limit, what in limits if limit is not None)
+    return words if settings.bound_timeout is None else {**words, "Published with": published()["setup"]}
+
+
+def _sizes(group: str, cases: Cases, settings: Settings) -> str:
+    """How many graphs of a group there are, how large, and of which families."""
+    nodes = {case.graph: case.nodes for case in cases if case.group == group}
+    kinds = sorted({graph.rsplit("-", 1)[0] for graph in nodes})
+    what = "REGAL-style graph" if group == "regal" else "model graph"
+    count = f"{len(nodes)} {what}{'' if len(nodes) == 1 else 's'}"
+    least, most = min(nodes.values()), max(nodes.values())
+    size = f"{least} nodes" if least == most else f"{least} to {most} nodes"
+    return f"{count} of {size} ({', '.join(kinds)}){'' if group == 'models' else f', {_costs(settings)}'}"
+
+
+def _costs(settings: Settings) -> str:
+    """How the costs of random graphs are drawn."""
+    whose = {"all": "of all tensors", "own": "of its own tensors"}[settings.costs_from or "all"]
+    return f"a node's cost with a random fraction {whose}"
+
+
+def remarks(runs: Iterable[Run], left_out: Iterable[Case]) -> list[str]:
+    """What did not go as it should: failures, and the cases that they keep out of the means."""
+    missing = [f"{case.graph} with k = {case.stages}" for case in left_out]
+    words = f"Left out of all means, for want of a figure above 0: {', '.join(missing)}."
+    return [*failures(runs), *([words] if missing else [])]
+
+
+# ---------------------------------------------------------------- published figures, and means
+
+
+@cache
+def published() -> Mapping[str, Any]:
+    """The paper's figures."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+def sources() -> tuple[tuple[str, str], ...]:
+    """Where the figures were published: words and address."""
+    return tuple((paper["words"], paper["address"]) for paper in published()["papers"].values())
+
+
+def printed(kind: str, group: str, method: str, stages: int) -> float | None:
+    """A figure of a method as it was published, None if it was not."""
+    row = published()[kind][group].get(method)
+    columns: list[int] = published()["stages"]
+    return row[columns.index(stages)] if row and stages in columns else None
+
+
+def where(kind: str, group: str) -> str:
+    """The table that the published figures of a group stand in."""
+    return str(published()[kind][group]["table"])
+
+
+def geometric_mean(values: Sequence[float]) -> float | None:
+    """Of positive numbers, None without any."""
+    return statistics.geometric_mean(values) if values else None
+
+
+def row(label: str, name: str, whose: str, settings: Settings, figure: Callable[[int], Any]) -> Row:
+    """A row of a table with a column for each number of stages."""
+    return {label: name, "figures": whose, **{f"k={k}": figure(k) for k in settings.stages}}
+
+
+def beside(
+    label: str, methods: Sequence[str], kind: str, group: str, settings: Settings, ours: Callable[[str, int], Any]
+) -> list[Row]:
+    """A row of ours for each method, and below it the published one, if there is one."""
+    rows = []
+    for method in methods:
+        rows.append(row(label, method, HERE, settings, partial(ours, method)))
+        if method in published()[kind][group]:
+            rows.append(row(label, method, PAPER, settings, partial(printed, kind, group, method)))
+    return rows

@@ -1,0 +1,1 @@
+"""TODO leaderboard/reproductions/placement."""

@@ -1,0 +1,174 @@
+"""What a split by operators is worth over one by layers: Table 3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.campaign.runs import Problem
+from instances.layers import by_layers, untangled
+from leaderboard.report import HERE, PAPER, Report, Section, Table
+from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions._generated import written
+from leaderboard.reproductions.placement import shared as placement
+from leaderboard.reproductions.placement.shared import Case, Row, Settings, Workload, figures, ratio
+
+#: Graphs of operators, the only ones of which a layer can have several nodes.
+OPERATORS = (
+    "bert-3-operators-inference",
+    "bert-6-operators-inference",
+    "bert-12-operators-inference",
+    "resnet-50-operators-inference",
+    "bert-3-operators-training",
+    "bert-6-operators-training",
+    "bert-12-operators-training",
+    "resnet-50-operators-training",
+)
+DEFAULTS = Settings(seed=0, instances=OPERATORS, solvers=("dp",), timeout=120.0)
+#: What stays together, the least first: a placement of one is a placement of all before it.
+ON_OPERATORS, UNTANGLED, ON_LAYERS = GRANULARITIES = ("operators", "layers, untangled", "layers")
+
+
+def plan(settings: Settings, folder: Path) -> list[Cell]:
+    """Every solver on every file at hand, by operators, and by layers where the file has some."""
+    every = [work for work in placement.workloads(settings.instances or (), "throughput") if work.path]
+    return [
+        Cell(problem, "solver", solver, settings.timeout, settings.seed, (work.name, granularity))
+        for work in every
+        for granularity, problem in _problems(work, folder)
+        for solver in settings.solvers
+    ]
+
+
+def _problems(work: Workload, folder: Path) -> list[tuple[str, Problem]]:
+    """The acyclic splits of operators, and those of layers if the file tells of any, as it does and untangled."""
+    problem = work.problem("acyclic")
+    if problem is None or not (problem.instance.layer >= 0).any():
+        return [(ON_OPERATORS, problem)] if problem else []
+    instances = {UNTANGLED: by_layers(untangled(problem.instance)), ON_LAYERS: by_layers(problem.instance)}
+    found = [
+        (granularity, Problem(f"{work.name}-{name}-acyclic", written(instance, folder), "placement", problem.options))
+        for (granularity, instance), name in zip(instances.items(), ("by-layers-untangled", "by-layers"), strict=True)
+    ]
+    return [(ON_OPERATORS, problem), *found]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A workload with the runs of a solver on its operators and its layers."""
+
+    case: Case
+    solver: str
+
+    def run(self, granularity: str) -> Run | None:
+        """The run at a granularity, if there is one."""
+        return self.case.runs.get((self.solver, granularity))
+
+    def cost(self, granularity: str) -> float | None:
+        """What it found."""
+        run = self.run(granularity)
+        return None if run is None else run.cost
+
+    def bound(self, granularity: str) -> float | None:
+        """What it proved."""
+        run = self.run(granularity)
+        return None if run is None else run.bound
+
+
+def report(settings: Settings, runs: list[Run]) -> Report:
+    """Loads of both, and how much greater the one of layers is."""
+    every = placement.cases(settings, "throughput", runs, GRANULARITIES[::-1])
+    pairs = [Pair(case, solver) for case in every for solver in settings.solvers]
+    return placement.report(
+        every,
+        settings,
+        [Section("Operators and layers", [], [_loads(pairs), *_proofs(pairs)])],
+        _without_layers(every),
+        name="placement-granularity",
+        title="What are operators worth over layers?",
+        about="The largest load of a device where operators can be placed one by one, and where those of a layer stay "
+        "together: the paper's graphs of operators, as published, and found here where the file has layers. Devices "
+        "follow one another (acyclic), as with the paper's dynamic program. Untangled: without operators that put "
+        "layers on cycles with each other, such as weights that the first and the last layer share. With them layers "
+        "on a cycle are one, as in the published program.",
+    )
+
+
+def _loads(pairs: Sequence[Pair]) -> Table:
+    rows = [row for pair in pairs for row in (_printed(pair), _found(pair)) if row]
+    return Table(
+        "Largest load, beside Table 3",
+        rows,
+        digits=2,
+        note="Gain: load by untangled layers / load by operators − 1. Some nodes may have no layer in the file. The "
+        "paper has one load by layers; it stands beside ours of untangled layers, as that of layers on cycles, which "
+        "then are one and have to share a device, can be many times as large.",
+    )
+
+
+def _printed(pair: Pair) -> Row:
+    if pair.case.name not in figures()["layers"]:
+        return {}
+    return _row(pair, PAPER, None, {by: _printed_cost(pair.case, by) for by in GRANULARITIES})
+
+
+def _printed_cost(case: Case, granularity: str) -> float | None:
+    """The paper's load; that of its layers is one of untangled ones, none is printed for the others."""
+    text = figures()["layers"].get(case.name) if granularity == UNTANGLED else None
+    return case.printed("dp") if granularity == ON_OPERATORS else None if text is None else float(text)
+
+
+def _found(pair: Pair) -> Row:
+    if not pair.case.here:
+        return {}
+    return _row(pair, HERE, _layers(pair.case), {by: pair.cost(by) for by in GRANULARITIES})
+
+
+def _row(pair: Pair, whose: str, layers: int | None, by: dict[str, float | None]) -> dict[str, Any]:
+    gain = ratio(by[UNTANGLED], by[ON_OPERATORS])
+    return {
+        "instance": pair.case.name,
+        "figures": whose,
+        "solver": pair.solver,
+        "layers in the file": layers,
+        **by,
+        "gain, %": None if gain is None else 100 * (gain - 1),
+    }
+
+
+def _layers(case: Case) -> int | None:
+    problem = case.work.problem("acyclic")
+    if problem is None:
+        return None
+    layer = problem.instance.layer
+    return len(np.unique(layer[layer >= 0]))
+
+
+def _proofs(pairs: Sequence[Pair]) -> list[Table]:
+    """A row for each run; nothing if nothing ran."""
+    rows = [_proof(pair, by) for pair in pairs for by in GRANULARITIES if pair.run(by)]
+    note = "Bound: that of the run. Gap: here / bound − 1. Here / paper: ours with as many digits as are printed."
+    title = "Row by row, with what is proved"
+    return [Table(title, rows, note=note, coarse=["time, s"], as_printed=["paper"])] if rows else []
+
+
+def _proof(pair: Pair, granularity: str) -> Row:
+    run = pair.run(granularity)
+    return {
+        "instance": pair.case.name,
+        "nodes": granularity,
+        "solver": pair.solver,
+        **placement.proof(_printed_cost(pair.case, granularity), pair.cost(granularity), pair.bound(granularity)),
+        "time, s": None if run is None else run.wall_s,
+        "ended": None if run is None else run.status,
+    }
+
+
+def _without_layers(every: Sequence[Case]) -> list[str]:
+    names = [case.name for case in every if case.here and not _layers(case)]
+    told = f"No layers in the file, so by operators only: {', '.join(names)}."
+    return [told] if names else []

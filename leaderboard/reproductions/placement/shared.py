@@ -1,0 +1,429 @@
+"""What the reproductions of Tarnawski et al. 2020 share: which instances and methods run, figures, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.campaign.runs import Problem
+from harness.results.published import placement_figures as figures
+from harness.verify import Verdict, verify
+from instances import InputError, catalog
+from instances.catalog import Entry
+from instances.jsonfile import read_json
+from leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
+from leaderboard.reproductions import Cell, Run, failures, setting
+
+#: What devices may hold, the narrowest first, as ends of ids have it: what is found in one is allowed in all after it.
+MODES = {"acyclic": "-acyclic", "contiguous": "", "free": "-free"}
+#: Costs and bounds closer together than this, relatively, are the same.
+SAME = 1e-9
+#: Which does not run: the splits of the paper's experts are judged.
+EXPERT = "expert"
+#: After the point, of the paper's costs.
+PRINTED_DIGITS = 2
+
+Row = Mapping[str, Any]
+Methods = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a reproduction of this paper is asked for; None: it has no such option."""
+
+    seed: int = setting("count", "of every run")
+    instances: tuple[str, ...] | None = setting(
+        "names", "ids or suites; those that are not at hand have published figures only"
+    )
+    solvers: tuple[str, ...] = setting("names", "solvers that run, in the order of columns")
+    bounds: tuple[str, ...] | None = setting("names", "bounds that run")
+    timeout: float = setting("seconds", "seconds that each solver has")
+    bound_timeout: float | None = setting("seconds", "seconds that each bound has")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A file with an objective: the first entry of the catalog with this file; ``path`` is None if it is not here."""
+
+    entry: Entry
+    objective: str
+    path: Path | None
+
+    @cached_property
+    def name(self) -> str:
+        """What the figures call it."""
+        return self.known("contiguous")[0]
+
+    def known(self, mode: str) -> tuple[str, Entry | None]:
+        """The id of the file with this objective in a mode, and its entry if the catalog has it."""
+        options = self.options(mode)
+        same = [x for x in _entries() if x.place == self.entry.place and dict(x.options) == options]
+        if same:
+            return same[0].id, same[0]
+        file = self.entry.id.removesuffix("-free").removesuffix("-acyclic").removesuffix("-latency")
+        return f"{file}{'-latency' if self.objective == 'latency' else ''}{MODES[mode]}", None
+
+    def options(self, mode: str) -> dict[str, str]:
+        """Of the instance, those that are not what they are by default."""
+        return {
+            **({"objective": "latency"} if self.objective == "latency" else {}),
+            **({"contiguity": mode} if mode != "contiguous" else {}),
+        }
+
+    def problem(self, mode: str) -> Problem | None:
+        """What runs in a mode; None without the file."""
+        if self.path is None:
+            return None
+        name, entry = self.known(mode)
+        return Problem.of(entry, self.path) if entry else Problem(name, self.path, "placement", self.options(mode))
+
+
+def _entries() -> list[Entry]:
+    return [entry for entry in catalog.entries() if entry.track == "placement"]
+
+
+def workloads(names: Iterable[str], objective: str) -> list[Workload]:
+    """The files of ids and suites, each once, in the order of the catalog; InputError for one of another track."""
+    suites = catalog.suites()
+    asked = [entry for name in names for entry in suites.get(name) or [catalog.find(name)]]
+    for entry in asked:
+        if entry.track != "placement":
+            raise InputError("reproduce", entry.id, f"expected an instance of placement, found {entry.track}")
+    places = {entry.place for entry in asked}
+    first = {entry.place: entry for entry in reversed(_entries()) if entry.place in places}
+    return [
+        Workload(entry, objective, catalog.at_hand(entry)) for entry in _entries() if first.get(entry.place) is entry
+    ]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload with what came of runs on it, by method and mode, and what was published of it.
+
+    ``table`` is what the figures call the part that has it; ``order`` has the modes, the narrowest first.
+    """
+
+    work: Workload
+    runs: Mapping[tuple[str, str], Run]
+    table: str
+    order: Sequence[str] = tuple(MODES)
+
+    @property
+    def name(self) -> str:
+        """As tables have it."""
+        return self.work.name
+
+    @property
+    def here(self) -> bool:
+        """Whether anything has run on it."""
+        return bool(self.runs)
+
+    @property
+    def published(self) -> Mapping[str, Any]:
+        """What the paper's table has of it; empty for what it has not."""
+        found: Mapping[str, Any] = figures()[self.table].get(self.name, {})
+        return found
+
+    def printed(self, method: str) -> float | None:
+        """The published cost of a method."""
+        text = self.published.get("cost", {}).get(method)
+        return None if text is None else float(text)
+
+    def cost(self, method: str, mode: str) -> float | None:
+        """The least verified cost of a method; of the expert, that of the published split."""
+        if method == EXPERT:
+            return self.expert.cost if self.expert and self.expert.feasible else None
+        run = self.runs.get((method, mode))
+        return None if run is None else run.cost
+
+    def best(self, *modes: str) -> float | None:
+        """The least cost of all methods in these modes."""
+        return min((x.cost for (_, mode), x in self.runs.items() if mode in modes and x.cost is not None), default=None)
+
+    def bound(self, mode: str) -> float | None:
+        """The greatest bound of all methods that holds in a mode, refuted ones left out."""
+        bounds = [
+            run.bound for (_, other), run in self.runs.items() if run.bound is not None and other in self.wider(mode)
+        ]
+        best = self.best(*self.narrower(mode))
+        return max((x for x in bounds if best is None or x <= best * (1 + SAME)), default=None)
+
+    def wider(self, mode: str) -> Sequence[str]:
+        """The modes that allow all that a mode allows, itself among them."""
+        return self.order[self.order.index(mode) :]
+
+    def narrower(self, mode: str) -> Sequence[str]:
+        """The modes whose placements a mode allows, itself among them."""
+        return self.order[: self.order.index(mode) + 1]
+
+    @cached_property
+    def expert(self) -> Verdict | None:
+        """What the published split of an expert is worth; None without one, or if its file is not at hand."""
+        path, problem = split_of_expert(self.name), self.work.problem("free")
+        return verify(problem.instance, read_json(path)) if path and problem else None
+
+
+def split_of_expert(name: str) -> Path | None:
+    """The file with the split of an expert, in the mirror or the cache; None without one."""
+    if name not in figures()["splits"]:
+        return None
+    path, blob = figures()["splits"][name]
+    return catalog.at_hand(_beside(catalog.find(name), path, blob))
+
+
+def _beside(entry: Entry, path: str, blob: str) -> Entry:
+    """Another file of the repository that an entry is from."""
+    return replace(entry, id=f"{entry.id}-expert", path=path, checksum=f"git-blob-sha1:{blob}")
+
+
+# ---------------------------------------------------------------- what runs
+
+
+def cells(settings: Settings, objective: str, methods: Methods, *, keep: bool = False) -> list[Cell]:
+    """Every solver in its modes and every bound, on every file at hand; InputError for a solver without a mode.
+
+    Bounds are those of any sets, which hold for all others; ``keep`` says whether solutions are needed. The expert does
+    not run.
+    """
+    for name in settings.solvers:
+        if name not in methods:
+            raise InputError("reproduce", "--solvers", f"expected some of {', '.join(methods)}, found {name!r}")
+    solvers = [name for name in settings.solvers if name != EXPERT]
+    runs = [("solver", name, mode, settings.timeout) for name in solvers for mode in methods[name]]
+    runs += [("bound", name, "free", settings.bound_timeout or 0.0) for name in settings.bounds or ()]
+    return [
+        Cell(problem, kind, name, limit, settings.seed, (work.name, mode), keep)
+        for work in workloads(settings.instances or (), objective)
+        for problems in [{mode: work.problem(mode) for mode in MODES}]
+        for kind, name, mode, limit in runs
+        if (problem := problems[mode])
+    ]
+
+
+def cases(settings: Settings, objective: str, runs: Iterable[Run], order: Sequence[str] = tuple(MODES)) -> list[Case]:
+    """The files that are asked for, each with what came of its runs."""
+    found: dict[str, dict[tuple[str, str], Run]] = {}
+    for run in runs:
+        name, mode = run.cell.about
+        found.setdefault(name, {})[run.cell.method, mode] = run
+    every = workloads(settings.instances or (), objective)
+    return [Case(work, found.get(work.name, {}), objective, order) for work in every]
+
+
+# ---------------------------------------------------------------- what is said
+
+
+def report(
+    every: Sequence[Case], settings: Settings, sections: Sequence[Section], remarks: Sequence[str] = (), **words: str
+) -> Report:
+    """A report with what all of this paper have in common; ``words`` are its name, its title and what it is about."""
+    return Report(
+        facts=facts(settings, every),
+        sections=sections,
+        notes=[*notes(every), *remarks],
+        sources=tuple((words, address) for words, address in figures()["papers"]),
+        contradictions=contradictions(every),
+        empty=not any(case.here for case in every),
+        **words,
+    )
+
+
+def parts(every: Sequence[Case], titles: Mapping[str, str]) -> list[tuple[str, list[Case]]]:
+    """Cases by how their names end, under the titles of the ends that there are, the first that fits."""
+    found: dict[str, list[Case]] = {title: [] for title in titles.values()}
+    for case in every:
+        found[next(title for end, title in titles.items() if case.name.endswith(end))].append(case)
+    return [(title, cases) for title, cases in found.items() if cases]
+
+
+def certified(case: Case, settings: Settings, methods: Methods) -> list[Row]:
+    """A row a method and mode: published and verified cost, the greatest bound that holds there, and the gap.
+
+    Of a file that is not at hand, and of experts that have made no split, only what is published.
+    """
+    rows = [_certified(case, name, mode) for name in settings.solvers for mode in methods[name]]
+    return [row for row in rows if row["paper"] is not None or (case.here and row["method"] != EXPERT)]
+
+
+def _certified(case: Case, name: str, mode: str) -> Row:
+    run = case.runs.get((name, mode))
+    ended = "file not at hand" if run is None else run.status
+    if name == EXPERT:
+        ended = "split not at hand" if case.expert is None else "ok" if case.expert.feasible else "infeasible"
+    return {
+        "instance": case.name,
+        "method": name,
+        "sets": mode,
+        **proof(case.printed(name), case.cost(name, mode), case.bound(mode)),
+        "paper's time": case.published.get("time", {}).get(name),
+        "time, s": None if run is None else run.wall_s,
+        "ended": ended,
+    }
+
+
+def section(
+    title: str,
+    cases_: Sequence[Case],
+    settings: Settings,
+    methods: Methods,
+    tables: Sequence[Table],
+    drawn: Sequence[str],
+    yardstick: tuple[str, str],
+) -> Section:
+    """Tables of some cases with what is proved below them, and some methods drawn beside one."""
+    columns = [(name, mode) for name in drawn for mode in methods[name]]
+    return Section(title, [], [*tables, proofs(cases_, settings, methods)], picture(cases_, columns, yardstick))
+
+
+def proofs(cases_: Sequence[Case], settings: Settings, methods: Methods) -> Table:
+    """What each method found in each mode, and what is proved of it."""
+    return Table(
+        "Row by row, with what is proved",
+        [row for case in cases_ for row in certified(case, settings, methods)],
+        coarse=["time, s"],
+        as_printed=["paper"],
+        note="Bound: the greatest of all methods that holds for the sets of the row. Gap: here / bound − 1. Here / "
+        "paper: ours with as many digits as are printed.",
+    )
+
+
+def proof(printed: float | None, cost: float | None, bound: float | None) -> Row:
+    """The columns of a cost, the paper's and ours, with what is proved."""
+    return {
+        "paper": printed,
+        "here": cost,
+        "here / paper": of_printed(cost, printed),
+        "bound": bound,
+        "gap, %": percent_above(cost, bound),
+    }
+
+
+def beside(cases_: Sequence[Case], settings: Settings, methods: Methods) -> list[Row]:
+    """Two rows a workload, the paper's costs and ours, a column a method and mode."""
+    return [
+        row for case in cases_ for row in (_printed(case, settings, methods), _found(case, settings, methods)) if row
+    ]
+
+
+def heading(name: str, mode: str, methods: Methods) -> str:
+    """Of the column of a method in a mode."""
+    return name if len(methods[name]) == 1 else f"{name}, {mode}"
+
+
+def _printed(case: Case, settings: Settings, methods: Methods) -> Row:
+    columns = [(heading(name, mode, methods), name) for name in settings.solvers for mode in methods[name]]
+    costs = {title: case.printed(name) for title, name in columns}
+    return {"instance": case.name, "figures": PAPER, **costs} if case.published else {}
+
+
+def _found(case: Case, settings: Settings, methods: Methods) -> Row:
+    columns = [(name, mode) for name in settings.solvers for mode in methods[name]]
+    costs = {heading(name, mode, methods): case.cost(name, mode) for name, mode in columns}
+    return {"instance": case.name, "figures": HERE, **costs} if case.here else {}
+
+
+def picture(cases_: Sequence[Case], columns: Sequence[tuple[str, str]], yardstick: tuple[str, str]) -> list[Strips]:
+    """Costs of some methods and modes as distances from that of one, ours and the paper's; none without any."""
+    rows = [(_short(case), _dots(case, columns, yardstick)) for case in cases_]
+    words = f"Costs beside that of {yardstick[0]}, ours beside ours and the paper's beside the paper's; left is better."
+    shown = [(name, dots) for name, dots in rows if dots]
+    title = f"How far from {yardstick[0]}"
+    return [Strips(title, words, f"distance from the cost of {yardstick[0]}", yardstick[0], shown)] if shown else []
+
+
+def _short(case: Case) -> str:
+    """The name of the network, as the heading above tells the rest."""
+    return case.name.partition("-operators-")[0].partition("-layers-")[0]
+
+
+def _dots(case: Case, columns: Sequence[tuple[str, str]], yardstick: tuple[str, str]) -> list[Dot]:
+    ours, theirs = case.cost(*yardstick), case.printed(yardstick[0])
+    names = [name for name, _ in columns]
+    dots = [
+        Dot(name if names.count(name) == 1 else f"{name}, {mode}", cost / ours - 1, colour)
+        for colour, (name, mode) in enumerate(columns, 1)
+        if ours and (cost := case.cost(name, mode)) is not None
+    ]
+    printed = [(name, case.printed(name)) for name in dict.fromkeys(names)]
+    return dots + [Dot(name, cost / theirs - 1, role="paper") for name, cost in printed if cost and theirs]
+
+
+def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
+    """The sample, its seed and limits, and on what the published figures were made."""
+    here = [case.name for case in every if case.here]
+    limits = f"{settings.timeout:g} s for each solver"
+    if settings.bound_timeout is not None:
+        limits += f", {settings.bound_timeout:g} s for each bound"
+    return {
+        "Sample": f"{len(here)} of {len(every)} instances run here{': ' if here else ''}{', '.join(here)}",
+        "Seed": str(settings.seed),
+        "Time limit": limits,
+        "Published with": figures()["made"],
+    }
+
+
+def notes(every: Sequence[Case]) -> list[str]:
+    """What keeps figures from being compared: other machines, faults, what is not here."""
+    missing = [case for case in every if case.work.path is None]
+    nothing = ["Nothing was run here: all figures are published ones."] if len(missing) == len(every) else []
+    words = [
+        *nothing,
+        "Published figures were not run here: another machine, other programs.",
+        *failures(run for case in every for run in case.runs.values() if not run.contradicted),
+    ]
+    if missing:
+        suites = list(dict.fromkeys(case.work.entry.suites[0] for case in missing))
+        names = ", ".join(case.name for case in missing)
+        words.append(
+            f"Not at hand, so with published figures only: {names}. `shardmark fetch {' '.join(suites)}` brings them."
+        )
+    return words
+
+
+def contradictions(every: Sequence[Case]) -> list[str]:
+    """A sentence for each bound above a cost that is known, ours or as printed: one of the two is wrong."""
+    return [words for case in every for words in (*_above_ours(case), *_above_printed(case))]
+
+
+def _above_ours(case: Case) -> list[str]:
+    return [
+        f"{case.name}: the bound of {name} for {mode} sets, {run.exact[1]}, is above a cost verified here, {best!r}."
+        for (name, mode), run in case.runs.items()
+        if run.exact[1] is not None
+        and (best := case.best(*case.narrower(mode))) is not None
+        and float(run.exact[1]) > best * (1 + SAME)
+    ]
+
+
+def _above_printed(case: Case) -> list[str]:
+    """Of what is printed the last digit may have been cut off."""
+    found = []
+    for name, text in case.published.get("cost", {}).items():
+        modes = {mode for method, mode in case.runs if method == name}
+        last = Fraction(10) ** -len(text.partition(".")[2])
+        bounds = [bound for mode in modes if (bound := case.bound(mode)) is not None]
+        if bounds and Fraction(min(bounds)) > Fraction(text) + last:
+            found.append(
+                f"{case.name}: the published cost of {name}, {text}, is below a bound proved here, {min(bounds)!r}."
+            )
+    return found
+
+
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """A quotient, None without one."""
+    return part / whole if part is not None and whole else None
+
+
+def of_printed(cost: float | None, printed: float | None) -> float | None:
+    """A cost over a printed one, the former rounded as the latter is; None without one."""
+    return ratio(None if cost is None else round(cost, PRINTED_DIGITS), printed)
+
+
+def percent_above(cost: float | None, bound: float | None) -> float | None:
+    """How far a cost is above a bound that it does not refute, in percent."""
+    quotient = ratio(cost, bound)
+    return None if quotient is None else 100 * max(quotient - 1, 0.0)

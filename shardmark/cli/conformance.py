@@ -1,0 +1,222 @@
+"""The conformance check of ``shardmark submit``: what a solver must do before it is proposed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.campaign.cpus import usable_cpus
+from harness.campaign.discover import SolverInfo, declared_in, discover, from_command
+from harness.campaign.runs import Job, Problem, perform
+from harness.results.claims import contradicts
+from harness.results.database import Record
+from harness.sandbox.backends.choice import choose
+from harness.sandbox.contract import Limits
+from harness.sandbox.supervisor import Warden
+from instances import InputError, catalog
+from shardmark.cli import text
+from shardmark.cli.busy import BusyThreads
+
+MEMORY_MIB = 1024.0
+DEADLINE_S = 2.0
+#: CPU time beyond cores * wall that is no sign of another thread: a share, and seconds.
+CPU_SHARE, CPU_S = 1.1, 0.2
+BUSY = 1.25  # threads that want a core, on average; one hands over to another now and then
+LONGEST_DESCRIPTION = 160
+
+YES, NO, UNTESTED = "yes", "no", "not tested"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; ``passed`` is "yes", "no" or "not tested", ``detail`` says what was seen."""
+
+    check: str
+    solver: str
+    passed: str
+    detail: str
+
+
+def submit(path: str | Path, track: str | None = None, say: Callable[[str], None] = print) -> list[Finding]:
+    """Check every solver that a Python or TOML file declares, or a program, which needs a ``track``.
+
+    ``say`` is told what is under way. InputError for a file that declares nothing to check.
+    """
+    candidates = _candidates(Path(path), track)
+    others = [info for info in discover() if Path(info.file) != Path(path).resolve()]
+    findings = [finding for info in candidates for finding in examine(info, others, say)]
+    return list(dict.fromkeys(findings))  # a file that cannot be imported fails alike for every track
+
+
+def _candidates(path: Path, track: str | None) -> list[SolverInfo]:
+    if path.is_dir():
+        raise InputError(path, "", "expected a file that declares solvers, or a program, found a folder")
+    if path.suffix not in (".py", ".toml") and os.path.isfile(path):
+        if track is None:
+            raise InputError(path, "", "expected --track for a program, or a Python or TOML file that declares one")
+        return [from_command(shlex.quote(str(path.resolve())), track)]
+    found = [info for info in declared_in(path) if track in (None, info.track)]
+    if not found:
+        expected = f"expected at least one solver{'' if track is None else f' of the track {track}'}"
+        raise InputError(path, "", f"{expected}, found none")
+    return found
+
+
+def examine(info: SolverInfo, others: Sequence[SolverInfo], say: Callable[[str], None]) -> Iterator[Finding]:
+    """All checks of one solver, one after another; a solver that cannot be imported has no others."""
+    first = "can be started" if info.command else "imports"
+    if info.error:
+        yield Finding(first, info.name, NO, info.error)
+        return
+    yield Finding(first, info.name, YES, info.file)
+    yield from declares(info, others)
+    with choose().warden() as warden:
+        trial = Trial(info, warden, say)
+        yield from trial.solves()
+        yield trial.repeats()
+        yield from trial.obeys()
+
+
+def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding]:
+    """What a solver says of itself."""
+    taken = [other.file for other in others if (other.track, other.name) == (info.track, info.name)]
+    yield Finding("name is free", info.name, NO if taken else YES, f"taken by {taken[0]}" if taken else info.track)
+    for key, text in (("description", info.description), ("source", info.source)):
+        if not text.strip() and info.command and Path(info.file).suffix != ".toml":
+            yield Finding(key, info.name, UNTESTED, "declare the program in a TOML file to say it")
+        elif not text.strip():
+            yield Finding(key, info.name, NO, f"expected a {key}")
+        elif "\n" in text.strip() or len(text) > LONGEST_DESCRIPTION:
+            yield Finding(key, info.name, NO, f"expected one line of at most {LONGEST_DESCRIPTION} characters")
+        else:
+            yield Finding(key, info.name, YES, text.strip())
+
+
+class Trial:
+    """One solver on the small instances of its track."""
+
+    def __init__(self, info: SolverInfo, warden: Warden, say: Callable[[str], None]) -> None:
+        self.info = info
+        self.warden = warden
+        self.say = say
+        self.first: list[tuple[Problem, Record]] = []
+
+    def run(self, problem: Problem, limits: Limits, cpus: Sequence[int] = ()) -> Record:
+        """One run; on one core as far as the solver knows."""
+        self.say(f"{self.info.name} on {problem.id}")
+        return perform(Job(self.info, problem, 0, limits), self.warden, cpus)
+
+    def run_tiny(self, problem: Problem) -> Record:
+        """One run on a tiny instance."""
+        return self.run(problem, Limits(problem.timeout_s, MEMORY_MIB), usable_cpus()[:1])
+
+    def solves(self) -> Iterator[Finding]:
+        """It solves the tiny instances of its track, or declines them."""
+        for problem in problems("tiny", self.info.track):
+            row = self.run_tiny(problem)
+            self.first.append((problem, row))
+            check = f"{'solves' if self.info.kind == 'solver' else 'bounds'} {problem.id}"
+            yield Finding(check, self.info.name, *_worth(row, problem))
+        if all(row.status == "declined" for _, row in self.first):
+            yield Finding("takes an instance", self.info.name, NO, "declined every tiny instance of its track")
+
+    def repeats(self) -> Finding:
+        """The same seed gives the same result where time did not run out, if it says so."""
+        check = "repeats itself"
+        if not self.info.deterministic:
+            return Finding(check, self.info.name, UNTESTED, "it says that it is not deterministic")
+        same = []
+        for problem, row in self.first:
+            if row.status != "ok":
+                continue
+            again = self.run_tiny(problem)
+            if _result(row) == _result(again):
+                same.append(problem.id)
+            elif not (_out_of_time(row) or _out_of_time(again)):
+                detail = f"{problem.id}, seed 0: {_words(row, repr)}, then {_words(again, repr)}"
+                return Finding(check, self.info.name, NO, f"{detail}; mend it, or declare deterministic = false")
+        if same:
+            return Finding(check, self.info.name, YES, f"seed 0, on {', '.join(same)}")
+        return Finding(check, self.info.name, UNTESTED, "it uses all of its time wherever it succeeds")
+
+    def obeys(self) -> Iterator[Finding]:
+        """It keeps its deadline, its cores and its memory on an instance that could take longer."""
+        (problem, *_) = problems("deadline", self.info.track)
+        row, busy = self.watched(problem)
+        name = self.info.name
+        yield Finding("keeps its deadline", name, *_in_time(row, problem))
+        kept = row.cpu_s <= CPU_SHARE * row.wall_s + CPU_S and (busy is None or busy <= BUSY)
+        seen = f"{row.cpu_s:.2f} s of CPU time in {row.wall_s:.2f} s on one core"
+        seen += "" if busy is None else f", {busy:.1f} threads busy"
+        yield Finding("keeps to its cores", name, YES if kept else NO, seen)
+        rows = [row, *(row for _, row in self.first)]
+        peak = max(row.peak_mib for row in rows)
+        kept = all(row.status != "memory" for row in rows)
+        detail = f"at most {peak:.0f} MiB of {MEMORY_MIB:.0f} MiB"
+        yield Finding("keeps its memory", name, YES if kept else NO, detail)
+
+    def watched(self, problem: Problem) -> tuple[Record, float | None]:
+        """A run that is not pinned, so that what it uses beyond one core shows, and its busy threads on average."""
+        limits = Limits(DEADLINE_S, MEMORY_MIB, cpu_s=len(usable_cpus()) * DEADLINE_S + 1)  # one finding a defect
+        with BusyThreads() as busy:
+            row = self.run(problem, limits)
+        return row, busy.mean
+
+
+def problems(suite: str, track: str) -> list[Problem]:
+    """The instances of a track in one of the suites of this check, ``tiny`` and ``deadline``."""
+    return [Problem.of(entry, catalog.locate(entry)) for entry in catalog.suite(suite) if entry.track == track]
+
+
+def _worth(row: Record, problem: Problem) -> tuple[str, str]:
+    """Whether a run on a tiny instance is good enough, and what came of it."""
+    if row.status == "declined":
+        return YES, f"declined: {row.reason}"
+    if row.status != "ok":
+        return NO, f"{row.status}: {row.reason}"
+    published = problem.published.get("best_cost")
+    if published is None:
+        return YES, _words(row)
+    optimum = int(published) if published.isdigit() else float(published)
+    if row.lower_bound is not None and contradicts(row.lower_bound, optimum, isinstance(row.cost, int)):
+        return NO, f"claims the lower bound {row.lower_bound}, the optimum is {published}"
+    return YES, f"{_words(row)}, the optimum is {show.text(optimum)}"
+
+
+def _in_time(row: Record, problem: Problem) -> tuple[str, str]:
+    """Whether a run ended by itself before its limit, with something to show."""
+    if row.stop == "timeout":
+        return NO, f"{problem.id}: {row.reason}, stop by run.deadline"
+    if row.status not in ("ok", "declined"):
+        return NO, f"{problem.id}: {row.status}: {row.reason}"
+    return YES, f"{problem.id}: ended after {row.wall_s:.2f} s of {DEADLINE_S:g} s, {_words(row) or 'declined'}"
+
+
+def _result(row: Record) -> tuple[object, ...]:
+    return row.status, row.cost, row.lower_bound, row.solution
+
+
+def _words(row: Record, shown: Callable[[object], str] = text.text) -> str:
+    """Cost and bound of a run."""
+    found = (("cost", row.cost), ("bound", row.lower_bound))
+    return ", ".join(f"{name} {shown(value)}" for name, value in found if value is not None)
+
+
+def _out_of_time(row: Record) -> bool:
+    """Whether a run may have been cut short by its own deadline."""
+    limits = Limits(row.timeout_s, row.memory_mib)
+    return row.wall_s > 0.9 * (row.timeout_s - limits.margin_s())
+
+
+def verdict(findings: Sequence[Finding], path: str | Path) -> str:
+    """One sentence: what to do next."""
+    failed = sum(finding.passed == NO for finding in findings)
+    if failed:
+        plural = "check" if failed == 1 else "checks"
+        return f"{failed} {plural} of {len(findings)} failed: mend what they say, then submit {path} again."
+    homes = {".py": "put it into the folder of its track in solvers/", ".toml": "add it to solvers/external.toml"}
+    home = homes.get(Path(path).suffix, "declare it in solvers/external.toml")
+    return f"Nothing failed: {home} and open a pull request."

@@ -1,0 +1,1 @@
+"""TODO shardmark/cli/templates."""

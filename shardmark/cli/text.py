@@ -1,0 +1,133 @@
+"""Text for people: aligned columns, durations, and the progress of a campaign on stderr."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.campaign.runs import Job, Standing
+    from harness.results.database import Record
+    from leaderboard.report import Report
+
+
+#: Elements of a list that have a line each.
+MOST_LINES = 20
+
+
+def text(value: Any, digits: int | None = None) -> str:
+    """A value in a table: nothing for None, words for truth, all digits for an int; of a float ``digits`` after the
+    point, or six in all."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}" if digits is None else f"{value:.{digits}f}"
+    if isinstance(value, list):
+        return "; ".join(map(text, value)) or "-"
+    return printable(str(value))
+
+
+def printable(words: str, keep: str = "") -> str:
+    """Text with what a terminal would obey or cannot show escaped, as ``\\x1b``, but for the characters to ``keep``."""
+    if words.isprintable():
+        return words
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in words)
+
+
+def unmarked(docstring: str | None) -> str:
+    """A docstring for a terminal: single backticks for double ones, none around what has a column of its own."""
+    return re.sub(r"(?m)^``([^`]+)``(?=  )", r"\1    ", docstring or "").replace("``", "`")
+
+
+def pairs(answer: Mapping[str, Any]) -> str:
+    """One object, a line a key; an element a line of a list, the first ones of it."""
+    width = max(map(len, answer), default=0)
+    lines = []
+    for key, value in answer.items():
+        for name, words in zip_longest([key], _lines(value) or ["-"], fillvalue=""):
+            lines.append(f"{name:<{width}}  {words}")
+    return "\n".join(lines)
+
+
+def _lines(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        return [text(value)]
+    more = len(value) - MOST_LINES
+    return [*map(text, value[:MOST_LINES]), *([f"and {more:,} more, which --json has"] if more > 0 else [])]
+
+
+def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None = None) -> str:
+    """A list of objects as aligned columns, numbers to the right; the last column is not padded.
+
+    ``decimals`` has the digits after the point of the floats in a column, by its name; see `text`.
+    """
+    if not rows:
+        return "(none)"
+    names = list(rows[0])
+    cells = [[text(row[name], (decimals or {}).get(name)) for name in names] for row in rows]
+    right = [all(isinstance(row[name], int | float) or row[name] is None for row in rows) for name in names]
+    widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
+
+    def line(row: Sequence[str]) -> str:
+        return "  ".join(f"{c:>{w}}" if r else f"{c:<{w}}" for c, w, r in zip(row, widths, right, strict=True)).rstrip()
+
+    return "\n".join(map(line, [names, *cells]))
+
+
+def report(found: Report) -> str:
+    """What a reproduction says, its pictures left out."""
+    parts = [f"{found.title}\n{found.about}", pairs(found.facts)]
+    for section in found.sections:
+        parts += ["\n".join([f"== {section.title}", *section.words])]
+        parts += [
+            f"{x.title}\n{table(x.rows, x.decimals)}{f'{chr(10)}{x.note}' if x.note else ''}" for x in section.tables
+        ]
+    parts += [f"note: {printable(note)}" for note in found.notes]
+    parts += [f"contradiction: {printable(words)}" for words in found.contradictions]
+    return "\n\n".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A rough length of time: 42 s, 7 min, 3.2 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+class Progress:
+    """A line on stderr for every run that ends, with how far the campaign is and an estimate of what is left."""
+
+    def __init__(self, total: int, already: int, quiet: bool = False) -> None:
+        self.quiet = quiet
+        if already:
+            self.line(f"{already} of {total} runs are there already")
+
+    def line(self, words: str) -> None:
+        """Say something, unless quiet."""
+        if not self.quiet:
+            sys.stderr.write(f"{printable(words)}\n")  # in one piece, whoever else speaks
+            sys.stderr.flush()
+
+    def __call__(self, standing: Standing, job: Job, row: Record) -> None:
+        """Tell of one finished run."""
+        worth = row.cost if row.kind == "solver" or row.lower_bound is None else row.lower_bound
+        found = "" if worth is None else f"{'cost' if worth is row.cost else 'bound'} {text(worth)}"
+        state = found if row.status == "ok" else f"{row.status}{', ' + found if found else ''}: {row.reason}"
+        width = len(str(standing.total))
+        self.line(
+            f"[{standing.done:>{width}}/{standing.total}] {row.track} {row.instance} {row.solver}"
+            f"{f' seed {row.seed}' if row.seed else ''}{f' on {row.host}' if row.host else ''}: {state}"
+            f" ({row.wall_s:.1f} s; {self._far(standing)})"
+        )
+
+    @staticmethod
+    def _far(standing: Standing) -> str:
+        if standing.done == standing.total:
+            return f"done after {duration(standing.elapsed_s)}"
+        left = f"about {duration(standing.left_s)} left"
+        return f"{standing.running} running, {duration(standing.elapsed_s)} gone, {left}"

@@ -1,0 +1,88 @@
+"""The lower bound of the linear relaxation: the local polytope, and the memory of the time steps that matter."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop.network.reduced_problem import Problem, worst_steps
+from solvers.intraop.programs.baseline import Task, prove
+from solvers.intraop.programs.dual_bound import polished, proved
+from solvers.intraop.programs.floating_point import FloatProgram
+from solvers.intraop.programs.mathopt import Answer, minimise
+from solvers.intraop.programs.model import Program
+from solvers.registry import Run, bound
+
+#: Entries up to which HiGHS solves the program, by the simplex method; PDLP, by gradients, beyond.
+LARGEST = 1_000_000
+#: The fraction of the time for PDLP, and the rest for what messages can make of its dual values.
+ENGINE = 0.7
+#: Iterations of PDLP between two looks at the clock.
+CHECKS = 8
+#: Rows of memory added at once, and the fraction of the limit above which a step is overloaded.
+MORE_ROWS, OVERLOAD = 5, 1e-5
+#: The fraction of the limit within which a step of the first solution gets a row from the beginning.
+NEAR = 0.02
+
+
+@bound(track="intraop", source="Wainwright and Jordan 2008, local polytope; Applegate et al. 2021, PDLP")
+def lp(instance: Instance, run: Run) -> None:
+    """Relax the integer program of the reduced network, memory rows added where violated (HiGHS, PDLP when large).
+
+    Whatever the engine's dual values are, the bound is what they prove in exact integers; see `_program_dual`. Those of
+    a program that time did not suffice for are improved by message passing first, or replaced where there are none.
+    """
+    prove(instance, run, _engine)
+
+
+def _engine(task: Task) -> bool:
+    steps = [] if task.start is None else _tight(task.problem, task.start)
+    while task.remaining():
+        program = Program.of(task.problem, steps)
+        if not np.diff(program.tables.start).all():
+            return False
+        floats = FloatProgram(program, task.top)
+        until = time.monotonic() + (ENGINE if program.entries > LARGEST else 1.0) * task.remaining()
+        answer = minimise(floats, until, integer=False, **_parameters(task, program))
+        _prove(task, floats, answer)
+        if answer is None:
+            return True
+        fresh = [step for step in _overloaded(task, answer.column) if step not in steps]
+        if not fresh:
+            return True
+        steps += fresh
+    return True
+
+
+def _prove(task: Task, floats: FloatProgram, answer: Answer | None) -> None:
+    """Report what dual values prove; without any, message passing begins with none."""
+    some = answer is not None and len(answer.dual) > 0
+    dual = answer.dual if answer is not None and some else np.zeros(len(floats.rows[0]) - 1)
+    if some:
+        task.prove(proved(floats, dual))
+    if (answer is None or not answer.optimal) and not task.problem.model.wide:
+        task.prove(polished(floats, dual, task.until))
+
+
+def _tight(problem: Problem, value: Ints) -> list[int]:
+    """Steps in which an assignment, shape (v,), comes near the limit."""
+    return worst_steps(problem.overload(value) + int(NEAR * problem.timeline.limit), MORE_ROWS)
+
+
+def _overloaded(task: Task, column: Any) -> list[int]:
+    """Steps that need a row: those in which a solution, if there is one, uses more memory than there is."""
+    if not len(column):
+        return []
+    problem = task.problem
+    excess = problem.expected(column[: len(problem.variable)]) - problem.room
+    return worst_steps(excess - OVERLOAD * problem.timeline.limit, MORE_ROWS)
+
+
+def _parameters(task: Task, program: Program) -> dict[str, Any]:
+    if program.entries > LARGEST:
+        return {"threads": task.run.cores, "pdlp": {"termination_check_frequency": CHECKS}}
+    return {"highs": {"string_options": {"parallel": "off"}}}

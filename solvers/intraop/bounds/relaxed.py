@@ -1,0 +1,53 @@
+"""The lower bound of the problem without its memory limit, a cost function network, as far as toulbar2 proves it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.intraop import Instance
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.model import Model
+from solvers.intraop.network.reduction import prepare
+from solvers.intraop.programs.toulbar2 import bounded
+from solvers.intraop.programs.toulbar2_network import Network, Status
+from solvers.intraop.search.attempt import Claims
+from solvers.registry import Run, bound
+
+#: Seconds kept back at the end for the child to answer.
+RESERVE = 0.2
+
+
+@bound(
+    track="intraop",
+    name="cfn-relaxed",
+    source="Soft Constraints, Strong Solutions, Equation (5) with multipliers of zero",
+    deterministic=False,
+)
+def cfn_relaxed(instance: Instance, run: Run) -> None:
+    """Minimise the cost without the memory limit, over strategies that fit beside the least of all others (toulbar2).
+
+    A minimum that keeps the limit is reported as a solution.
+    """
+    claims, timeline = Claims(run, instance.cheapest_parts()), Timeline.of(instance)
+    for tolerant in (False, True):
+        model = prepare(instance, timeline, tolerant=tolerant)
+        if model is not None and _bound(instance, run, timeline, model, claims):
+            return
+
+
+def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model, claims: Claims) -> bool:
+    """Report better and better bounds; False if the model has no assignment at all.
+
+    What a model forbids costs more than any assignment without it, so the bound holds for all solutions.
+    """
+    network, nothing = Network(model), np.zeros(len(model.unary), dtype=np.int64)
+    for found in bounded(network, nothing, lambda: run.remaining() - RESERVE, RESERVE / 2):
+        if found.status == Status.IMPOSSIBLE:
+            return False
+        claims.offer(-(-found.bound // network.scale) << model.shift)  # whole costs: round up
+        if found.status == Status.OPTIMAL and found.value is not None:
+            strategy = model.lift(instance, found.value)
+            usage = timeline.usage[instance.strategy_start[:-1] + strategy]
+            if (timeline.profile(usage) <= timeline.limit).all():
+                run.report(strategy.tolist())
+    return True

@@ -1,0 +1,107 @@
+"""Lower bounds of networks in which memory has a price, as far as toulbar2 proves them."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop.cfn.lagrangian import Dual
+from solvers.intraop.network.reduced_problem import worst_steps
+from solvers.intraop.programs.baseline import Task, prove
+from solvers.intraop.programs.dual_bound import price
+from solvers.intraop.programs.memory_rows import memory_of_steps
+from solvers.intraop.programs.toulbar2 import bounded
+from solvers.intraop.programs.toulbar2_network import BUDGET, Network, Status
+from solvers.registry import Run, bound
+
+#: Fraction of the time for the first multipliers.
+FIRST = 0.2
+#: Steps that get a multiplier at once where a minimum breaks the limit.
+MORE_ROWS = 3
+#: What a step along a subgradient is multiplied by where the bound does not rise, and the least it may become.
+SHORTER, LEAST_STEP = 0.9, 0.001
+
+
+@bound(
+    track="intraop",
+    source="Soft Constraints, Strong Solutions, Equation (5); Polyak 1969 for the multipliers",
+    deterministic=False,
+)
+def toulbar2(instance: Instance, run: Run) -> None:
+    """Minimise the reduced network with a price on memory, which subgradients change while time is left (toulbar2).
+
+    The prices of the first minimisation are those of `lagrange`, whose bounds on the network come from messages alone.
+    Prices are rounded to integers first, so what toulbar2 proves is exact.
+    """
+    prove(instance, run, _engine)
+
+
+def _engine(task: Task) -> bool:
+    dual = Dual(task.problem, task.top)
+    dual.climb(time.monotonic() + FIRST * task.remaining())
+    if dual.closed:  # nothing costs less than the first solution, or nothing is allowed
+        task.prove(dual.bound)
+        return task.start is not None
+    lagrangian = _Lagrangian(task, dual.multipliers)
+    while task.remaining() and lagrangian.open:
+        lagrangian.improve()
+    return lagrangian.possible
+
+
+class _Lagrangian:
+    """The network under prices of memory: ``multipliers``, the cost of a byte in the steps that have any."""
+
+    def __init__(self, task: Task, multipliers: dict[int, float]) -> None:
+        self.task, self.multipliers = task, multipliers
+        self.network = Network(task.problem.model)
+        self.open = self.possible = True
+        self.best, self._step = 0, 1.0
+
+    def improve(self) -> None:
+        """Minimise under the multipliers, report the bound, and change the multipliers by what the minimum uses."""
+        penalty, worth = self._penalty()
+        for found in bounded(self.network, penalty, self.task.remaining):
+            if found.status == Status.IMPOSSIBLE:
+                self.open = self.possible = False
+                return
+            proven = -(-(found.bound - worth) // self.network.scale)
+            self.task.prove(proven)
+            if found.status == Status.OPTIMAL and found.value is not None:
+                self._move(found.value, proven)
+                return
+        self.open = False
+
+    def _penalty(self) -> tuple[Ints, int]:
+        """What the memory of every value costs, shape (rows,), and what the room is worth, in costs of the network."""
+        rows = memory_of_steps(self.task.problem, self.multipliers)
+        unit = np.array(list(self.multipliers.values())) * rows.unit * float(self.network.scale)
+        start = self.task.problem.model.start[:-1]
+        while True:
+            penalty, worth = price(rows, unit, len(self.task.problem.variable))
+            if sum(np.maximum.reduceat(penalty, start).tolist()) < BUDGET:
+                return penalty, worth
+            unit = unit / 2  # any multipliers give a bound
+
+    def _move(self, value: Ints, proven: int) -> None:
+        """Take a step along the subgradient, to where the bound would be that of the first solution if it were linear.
+
+        Done where the memory fits and what has a price is used up: the bound is that minimum's cost.
+        """
+        over = self.task.problem.overload(value)
+        if proven <= self.best:
+            self._step *= SHORTER
+        self.best = max(self.best, proven)
+        for step in worst_steps(over, MORE_ROWS):
+            self.multipliers.setdefault(step, 0.0)
+        gradient = {step: float(over[step]) for step in self.multipliers}
+        length = sum(excess * excess for step, excess in gradient.items() if excess > 0 or self.multipliers[step] > 0)
+        if not length or self._step < LEAST_STEP or self.best >= self.task.top:
+            self.open = False
+            return
+        stride = self._step * (self.task.top - proven) / length
+        self.multipliers = {
+            step: max(0.0, multiplier + stride * gradient[step]) for step, multiplier in self.multipliers.items()
+        }

@@ -1,0 +1,199 @@
+"""Algorithm 1 of the contest winner's paper: networks without the memory limit, in which memory costs, round by round.
+
+Where the paper leaves a number open it is the one in the winner's program. Not in the paper, and not here, are what
+that program does beside Algorithm 1: a local search from the least memory, an exact attempt on small instances, and
+solving the best weights again on an eighth core.
+
+One thing is done once that toulbar2 would otherwise do in every solve: variables that are functions of others are
+merged into them, exactly (see `_reduce`). The networks have the same solutions at the same costs.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.intraop import Instance
+from solvers.intraop.cfn.penalty_weights import Outcome, Weights
+from solvers.intraop.network.infeasibility import contradiction
+from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.model import Mask, Model, build, exact_cost
+from solvers.intraop.network.reduction import reduce
+from solvers.intraop.programs.child_processes import Workers
+from solvers.intraop.programs.toulbar2_network import BUDGET, Network, Status
+from solvers.intraop.search.assignment import Search
+from solvers.intraop.search.attempt import first_record, reserve
+from solvers.intraop.search.incumbent import Record
+from solvers.registry import Declined, Run
+
+#: CPU seconds that toulbar2 has for each network at first.
+SLICE = 12.0
+#: Seconds by which the slice grows after a round: as a rule, up to `MOST_SLICES` of the first; and where a network was
+#: left without a solution, then beyond that as well.
+LONGER, MOST_SLICES, LONGER_AFTER_NOTHING = 1.0, 2, 5.0
+#: Networks of a round, or as many as there are cores if those are more.
+LEVELS = 7
+#: Seconds that the post-processing of one solution has.
+POLISH = 1.0
+#: Line 2: the search has converged after so many rounds without a better solution.
+PATIENCE = 25
+#: Fraction of the time that is left for finding the edge by which nothing is possible.
+REASON = 0.5
+#: Bytes for each table entry that a child of toulbar2 needs beside what it shares.
+CHILD_BYTES = 20
+
+Maker = Callable[[Mask, int, np.random.Generator], Weights]
+
+
+def solve(instance: Instance, run: Run, weights: Maker, *, slice_s: float, polish: bool = True) -> None:
+    """Run Algorithm 1 with weights of some kind, ``slice_s`` CPU seconds for each network at first.
+
+    ``polish`` says whether feasible solutions are post-processed. Raises Declined, after the solution that uses
+    least memory was reported, where memory cannot suffice or every assignment has an entry of 10^17 or more, and all
+    other entries together cost less than that.
+    """
+    if not slice_s > 0:
+        raise Declined(f"slice_s: expected a number above 0, found {slice_s:g}")
+    timeline = Timeline.of(instance)
+    record = first_record(instance, run, timeline)
+    every = build(instance, np.zeros(len(instance.usage), dtype=bool))
+    model = reduce(every)
+    if model is not None:
+        relaxation = _Relaxation(instance, timeline, model, every if polish else None)
+        possible = _Adaptation(run, record, relaxation, weights, slice_s).run()
+    if model is None or not possible:
+        raise Declined(contradiction(instance, timeline, time.monotonic() + REASON * run.remaining()))
+
+
+class _Relaxation:
+    """The relaxed problem, Equation (7): a penalty on every byte above the least that its node can use.
+
+    ``every``, the network of all nodes, serves the post-processing, which is left out without it.
+    """
+
+    def __init__(self, instance: Instance, timeline: Timeline, model: Model, every: Model | None) -> None:
+        self.instance, self.timeline, self.model = instance, timeline, model
+        self._network = Network(model)
+        self._excess = (timeline.usage - timeline.least()[timeline.owner]).astype(np.float64)
+        nobody = np.zeros(instance.nodes, dtype=np.int64)
+        self._search = Search(Footprint(instance, timeline, every), nobody) if every is not None else None
+
+    def free(self) -> Mask:
+        """Nodes whose time steps cannot be overloaded, whatever is chosen: they need no weight."""
+        timeline = self.timeline
+        return timeline.peak_of_node(timeline.profile(timeline.most())) <= timeline.limit
+
+    def over(self, strategy: Ints) -> Mask:
+        """Nodes with an overloaded time step, shape (n,), for the strategy of every node."""
+        timeline = self.timeline
+        used = timeline.usage[self.instance.strategy_start[:-1] + strategy]
+        return timeline.peak_of_node(timeline.profile(used)) > timeline.limit
+
+    def penalty(self, weight: Floats) -> Ints:
+        """What the values of the network cost beside Equation (1), shape (rows,), for weights of shape (n,).
+
+        Where they came to more than toulbar2 can count, all are made smaller by one factor.
+        """
+        penalty = self.model.fold(weight[self.timeline.owner] * self._excess) * self._network.scale
+        most = np.maximum.reduceat(penalty, self.model.start[:-1]).sum() if len(penalty) else 0.0
+        return np.ceil(penalty * min(1.0, BUDGET / max(most, 1.0))).astype(np.int64)
+
+    def minimise(self, penalty: Ints, seconds: float, end: float, last_call: float) -> Ints:
+        """A child's part, line 9: ``[status, strategy of every node]``, or the status alone without a solution."""
+        found = self._network.minimise(penalty, seconds, end)
+        if found.value is None:
+            return np.array([found.status])
+        strategy = self.model.lift(self.instance, found.value)
+        if self._search is not None and not self.over(strategy).any():
+            self._search.reset(strategy)
+            self._search.descend(min(time.monotonic() + POLISH, last_call))
+            strategy = self._search.value
+        return np.concatenate([[found.status], strategy])
+
+
+class _NoAssignment(Exception):
+    """Every assignment of the network is forbidden."""
+
+
+class _Adaptation:
+    """The rounds of Algorithm 1, each of several networks in children, as many at once as there are cores."""
+
+    def __init__(self, run: Run, record: Record, relaxation: _Relaxation, weights: Maker, slice_s: float) -> None:
+        self._run, self._record, self._relaxation = run, record, relaxation
+        kept = reserve(run)
+        self._end, self._last_call = run.deadline - kept, run.deadline - kept / 2
+        self._slice, self._longest = slice_s, MOST_SLICES * slice_s
+        free = relaxation.free()
+        self._weights = weights(free, 1 if free.all() else max(LEVELS, run.cores), run.rng)
+        self._workers, self._width = Workers(), self._room()
+        self._unsolved = self._proved = False
+
+    def _room(self) -> int:
+        """How many children may run at once: one a core, where memory suffices when shared memory counts for each."""
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        child = own + CHILD_BYTES * len(self._relaxation.model.cell) / 2**20
+        return max(1, min(self._run.cores, int((self._run.memory - own) / child)))
+
+    def run(self) -> bool:
+        """Report better and better solutions; False if it turns out that every assignment is forbidden."""
+        stale = 0
+        try:
+            with self._workers:
+                while stale < PATIENCE and not self._proved and time.monotonic() < self._end:
+                    before = self._record.excess, self._record.cost
+                    self._adapt(self._round())
+                    improved = (self._record.excess, self._record.cost) < before
+                    stale = 0 if improved or self._unsolved else stale + 1
+        except _NoAssignment:
+            return False
+        return True
+
+    def _round(self) -> list[Outcome | None]:
+        """Solve the networks of all levels, in random order; what they led to, None for those that failed."""
+        waiting = self._run.rng.permutation(len(self._weights.level)).tolist()
+        outcomes: list[Outcome | None] = [None] * len(waiting)
+        self._unsolved = False
+        while (waiting or len(self._workers)) and time.monotonic() < self._last_call:
+            while waiting and len(self._workers) < self._width and time.monotonic() < self._end:
+                self._launch(waiting.pop())
+            if not len(self._workers):
+                break
+            for level, outcome in self._answers():
+                outcomes[level] = outcome
+        return outcomes
+
+    def _launch(self, level: int) -> None:
+        penalty = self._relaxation.penalty(self._weights.level[level])
+        job = partial(self._relaxation.minimise, penalty, self._slice, self._end, self._last_call)
+        self._workers.launch(level, job, self._end - time.monotonic())
+
+    def _answers(self) -> Iterator[tuple[int, Outcome | None]]:
+        """Level and outcome of the next children to end; their solutions are reported if they are better."""
+        for level, answer in self._workers.collect(self._last_call):
+            status = Status.NOTHING_YET if answer is None else Status(answer[0])
+            if status == Status.IMPOSSIBLE:
+                raise _NoAssignment
+            if answer is None or status == Status.NOTHING_YET:
+                self._unsolved |= answer is not None
+                yield level, None
+                continue
+            strategy = answer[1:]
+            self._record.offer(strategy)
+            outcome = Outcome(exact_cost(self._relaxation.instance, strategy), self._relaxation.over(strategy))
+            unweighted = not self._weights.level[level].any()
+            self._proved |= unweighted and outcome.feasible and status == Status.OPTIMAL
+            yield level, outcome
+
+    def _adapt(self, outcomes: list[Outcome | None]) -> None:
+        """Lines 3 to 8, unless time was too short for a network: then the same weights have longer next time."""
+        if self._unsolved:
+            self._slice += LONGER_AFTER_NOTHING
+            self._longest = max(self._longest, self._slice)
+            return
+        self._weights.update(outcomes)
+        self._slice = min(self._slice + LONGER, self._longest)

@@ -1,0 +1,91 @@
+"""The integer program of what is left of a problem, by CP-SAT: memory rows are added where solutions violate them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from instances.columns import Ints
+from solvers._cpsat import answer, core, set_up
+from solvers.intraop.network.reduced_problem import Problem, worst_steps
+from solvers.intraop.programs import model
+from solvers.intraop.programs.cpsat import columns, costs, equations, memory, write
+from solvers.intraop.programs.memory_rows import memory_of_steps
+
+#: Memory rows added at once.
+MORE_ROWS = 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a search found out, in costs of the model.
+
+    ``bound``  no assignment that fits costs less; None if there is none at all
+    ``value``  shape (v,): the best that fits, None if none was found
+    ``done``   whether the search is complete: ``value`` is optimal if it costs ``bound``, or nothing fits
+    """
+
+    bound: int | None
+    value: Ints | None
+    done: bool
+
+
+class Program:
+    """One-hot values, a flag for each allowed cell of a table, and the memory of some steps.
+
+    CP-SAT's rows and cuts are integers. Its values of the objective are doubles, so costs are in a unit that keeps them
+    exact, rounded down: its bound is proved, and its optimum is one of the problem where the unit is 1.
+    """
+
+    def __init__(self, problem: Problem, steps: Iterable[int]) -> None:
+        self._cp, self.problem, self._steps = core(), problem, list(steps)
+        self._model = self._cp.CpModelProto()
+        program = model.Program.of(problem, self._steps)
+        write(columns(self._model, program), equations(self._model, program), memory(self._model, program.memory))
+        self._cost, self._unit = program.cost, 1
+
+    def _add_rows(self, steps: list[int]) -> None:
+        self._steps += steps
+        write(memory(self._model, memory_of_steps(self.problem, steps)))
+
+    def solve(self, top: int, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> Answer:
+        """Search until a time, or until nothing can cost less than ``top``.
+
+        ``found`` gets every better assignment, whether it fits or not.
+        """
+        self._model.clear_objective()
+        self._unit, bound = costs(self._model, self._cost, top), 0
+        while True:
+            response = self._search(top, until - time.monotonic(), cores, seed, found)
+            if response.status == self._cp.INFEASIBLE:
+                return Answer(None, None, True)
+            bound = max(bound, self._unit * response.inner_objective_lower_bound)
+            if response.status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
+                return Answer(bound, None, False)
+            value = self._values(np.array(response.solution))
+            over = self.problem.overload(value)
+            if (over <= 0).all():
+                return Answer(bound, value, response.status == self._cp.OPTIMAL)
+            steps = [step for step in worst_steps(over, MORE_ROWS) if step not in self._steps]
+            if not steps or time.monotonic() > until or bound >= top:
+                return Answer(bound, None, False)
+            self._add_rows(steps)
+
+    def _search(self, top: int, seconds: float, cores: int, seed: int, found: Callable[[Ints], None]) -> Any:
+        """CP-SAT's answer on the rows that there are."""
+        parameters = self._cp.SatParameters()
+        set_up(parameters, cores, seed, seconds)
+        return answer(
+            self._model,
+            parameters,
+            lambda column: found(self._values(np.array(column))),
+            lambda bound: self._unit * bound >= top,
+        )
+
+    def _values(self, column: Ints) -> Ints:
+        """The value of every variable, shape (v,), in a solution of shape (columns,)."""
+        return np.flatnonzero(column[: len(self.problem.variable)]) - self.problem.model.start[:-1]

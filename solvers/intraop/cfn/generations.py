@@ -1,0 +1,216 @@
+"""Search by generations: variants of an assignment, improved by blocks, and the best of all their parts put together.
+
+Memory has a price meanwhile that follows the load; what that leads to is made to fit in every generation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from solvers.intraop._kernels import Effort
+from solvers.intraop.cfn.neighbourhoods import Blocks
+from solvers.intraop.network.reduced_problem import Problem, worst_steps
+from solvers.intraop.network.reduction import reduce
+from solvers.intraop.search.assignment import Search, beside
+
+#: Neighbourhoods, one of which is drawn for each round, and the work of a round, in cells: some hundredths of a second.
+EFFORTS = (
+    Effort(300, 1e4, 4e6),
+    Effort(1000, 1e4, 1e7),
+    Effort(1000, 1e5, 3e7),
+    Effort(3000, 1e5, 3e7),
+    Effort(6000, 1e5, 5e7),
+)
+WORK = 3e7
+#: Neighbourhood and rounds in which variants are put together: of few values a variable, it takes in many variables.
+WHOLE, PUTTING = Effort(6000, 1e6, 5e7), 4
+#: Variants in a generation; rounds under costs with noise, and without, at most.
+VARIANTS, NOISY, CLEAN = 4, 4, 12
+#: Range of the noise, as fractions of what it takes to change a variable; that counts for at least and at most so many
+#: times what a variable costs on average.
+NOISE, STAKES = (0.3, 10.0), (0.3, 1000.0)
+#: Variants of the best one that fits.
+FITTING = 3
+#: Rounds of the variants in the first generation, which all begin with the same assignment.
+FIRST = 40
+#: Prices of memory, as multiples, under which what fits is improved, one after the other, and rounds at each, at most.
+LADDER, AT_ONE = (1.0, 0.5, 0.2, 0.0), 8
+#: Improvement is over when two rounds gain less than this fraction of the cost.
+ENOUGH = 1e-5
+#: A price changes in a generation by up to this fraction where the load is above the limit, and below it: fully where
+#: they differ by this fraction of the limit. A step without a price gets this fraction of the highest, or of
+#: what makes all memory together cost as much as the assignment.
+UP, DOWN, BAND, FIRST_PRICE = 0.1, 0.03, 0.02, 0.03
+#: Steps that get a price in a generation, at most.
+MORE_PRICES = 3
+#: Generations that together gain less than this fraction of the cost before the search goes back to the best solution;
+#: range of what the first prices are multiplied with then, and of those under which the best one is made better.
+STALE, PROGRESS, SPREAD, AROUND = 8, 1e-4, (0.9, 1.1), (0.3, 1.5)
+#: Seconds for making an assignment fit.
+REPAIR = 5.0
+
+
+class Walks:
+    """Searches one problem on all cores; as long as time is not over, deterministic for a seed and a number of cores.
+
+    ``offer``  is given every assignment that may be the best, and says whether it is better than all before
+    ``best``   the best one that fits, None if none is known
+    """
+
+    def __init__(self, blocks: Blocks, *, seed: int, cores: int, offer: Callable[[Ints], bool]) -> None:
+        self.blocks, self.problem, self.offer, self.cores = blocks, blocks.problem, offer, cores
+        self.best: Ints | None = None
+        self._seeds = np.random.SeedSequence(seed)
+        self._random = self._fresh()
+        self._value, self._price = np.zeros(0, dtype=np.int64), np.zeros(0)
+        self._first_price, self._generations, self._stale, self._until = self._price, 0, 0, 0.0
+        self._whole, self._mark = 1.0, math.inf
+
+    def _fresh(self) -> np.random.Generator:
+        return np.random.default_rng(self._seeds.spawn(1)[0])
+
+    def begin(self, value: Ints, price: Floats) -> None:
+        """Start at an assignment, shape (v,), and prices of a byte in every span."""
+        self._value, self._price, self._first_price = value, price, price
+        self._whole = self.problem.model.cost(value) / max(1, self.problem.timeline.limit)
+
+    def go_on(self, until: float, enough: Callable[[], bool]) -> None:
+        """Search until a time, or until it is enough."""
+        self._until = until
+        with ThreadPoolExecutor(self.cores) as pool:
+            while time.monotonic() < until and not enough():
+                self._generation(pool)
+
+    def _generation(self, pool: ThreadPoolExecutor) -> None:
+        """Vary, put together, adjust prices, make fit, put together what fits."""
+        of_row = self.blocks.price(self._price)
+        stakes = self._stakes(self._value, of_row)
+        variants = pool.map(lambda random: self._vary(of_row, stakes, random), [self._fresh() for _ in range(VARIANTS)])
+        fit = [] if self.best is None else [self.best]
+        self._value = self._put_together([self._value, *variants, *fit], self._price, fits=False)
+        load = self.blocks.load(self._value)
+        starts = [(self._value, self._fresh()), *((value, self._fresh()) for value in FITTING * fit)]
+        fitting = [value for value in pool.map(lambda start: self._make_fit(*start), starts) if value is not None]
+        for value in fitting:
+            self._note(value)
+        if self.best is not None and len(fitting) > 1:
+            self._note(self._put_together([self.best, *fitting], self._price, fits=True))
+        self._price = self._follow(self._price, load)
+        self._generations += 1
+        if self.best is not None:
+            self._go_back_if_stale(self.best)
+
+    def _go_back_if_stale(self, best: Ints) -> None:
+        """Go on from the best solution and about the first prices after generations that have gained little."""
+        cost = self.problem.model.cost(best)
+        if cost < self._mark:
+            self._mark, self._stale = (1 - PROGRESS) * cost, 0
+        else:
+            self._stale += 1
+        if self._stale >= STALE:
+            self._value, self._stale = best, 0
+            self._price = self._first_price * self._random.uniform(*SPREAD)
+
+    def _vary(self, of_row: Floats, stakes: Floats, random: np.random.Generator) -> Ints:
+        """Improve the assignment under costs with noise, and then without."""
+        if not self._generations:
+            return self._improve(self.blocks, self._value, of_row, FIRST, random, fits=False)
+        noise = _noise(stakes, random)
+        value = self._improve(self.blocks, self._value, of_row + noise, NOISY, random, fits=False)
+        return self._improve(self.blocks, value, of_row, CLEAN, random, fits=False)
+
+    def _stakes(self, value: Ints, of_row: Floats) -> Floats:
+        """How much more the next best value of a variable costs beside the others of an assignment, shape (rows,)."""
+        model = self.problem.model
+        present, start = model.start[:-1] + value, model.start[:-1]
+        cost = beside(self.problem.footprint.tame, value) + of_row
+        now = cost[present]
+        cost[present] = np.inf
+        least, most = np.array(STAKES) * max(1, model.cost(value)) / max(1, model.variables)
+        return np.repeat(least + np.clip(np.minimum.reduceat(cost, start) - now, 0, most), model.sizes)
+
+    def _improve(
+        self, blocks: Blocks, value: Ints, of_row: Floats, rounds: int, random: np.random.Generator, *, fits: bool
+    ) -> Ints:
+        """So many rounds of blocks at most; less when they gain little, or when time is over."""
+        before = np.inf
+        for _ in range(rounds):
+            if time.monotonic() > self._until:
+                break
+            effort = EFFORTS[random.integers(len(EFFORTS))]
+            value, _, gain = blocks.improve(value, of_row, effort, WORK, random, fits=fits)
+            if before + gain < ENOUGH * abs(blocks.problem.model.cost(value)):
+                break
+            before = gain
+        return value
+
+    def _put_together(self, values: list[Ints], price: Floats, *, fits: bool) -> Ints:
+        """The best assignment, nearly, of those in which every variable has its value in one of some assignments."""
+        model = self.problem.model
+        of_row = self.blocks.price(price)
+        least = min(values, key=model.cost if fits else lambda value: self._priced(value, of_row))
+        held = np.zeros(len(model.unary), dtype=bool)
+        held[model.start[:-1] + np.stack(values)] = True
+        few = reduce(dataclasses.replace(model, unary=np.where(held, model.unary, model.forbidden)))
+        if few is None or time.monotonic() > self._until:
+            return least
+        part = Problem(self.problem.instance, self.problem.timeline, few)
+        blocks, value = Blocks(part), few.sink(part.instance, model.lift(part.instance, least))
+        if value is None:  # it has forbidden entries
+            value = part.first_values(few.unary)
+        of_few = blocks.price(blocks.of_spans(self.blocks.of_steps(price)))
+        best = value
+        for multiple in LADDER if fits else (1.0,):
+            for _ in range(PUTTING):
+                value, _, gain = blocks.improve(value, multiple * of_few, WHOLE, WORK, self._random, fits=fits)
+                if not gain or time.monotonic() > self._until:
+                    break
+            best = min(best, value, key=few.cost) if fits else value
+        together = model.sink(part.instance, few.lift(part.instance, best))
+        return least if together is None else together
+
+    def _priced(self, value: Ints, of_row: Floats) -> float:
+        return self.problem.model.cost(value) + float(of_row[self.problem.model.start[:-1] + value].sum())
+
+    def _make_fit(self, value: Ints, random: np.random.Generator) -> Ints | None:
+        """Make an assignment fit and improve it under lower and lower prices; None if that fails."""
+        search = Search(self.problem.footprint, value)
+        if not search.repair(min(self._until, time.monotonic() + REPAIR)):
+            return None
+        best, price = search.value, self._price * random.uniform(*AROUND)
+        if value is self.best:
+            of_row = self.blocks.price(price)
+            noise = _noise(self._stakes(value, of_row), random)
+            value = self._improve(self.blocks, value, of_row + noise, NOISY, random, fits=True)
+        else:
+            value = search.value
+        for multiple in LADDER:
+            value = self._improve(self.blocks, value, self.blocks.price(multiple * price), AT_ONE, random, fits=True)
+            best = min(best, value, key=self.problem.model.cost)
+        return best
+
+    def _note(self, value: Ints) -> None:
+        if self.offer(value):
+            self.best = value
+
+    def _follow(self, price: Floats, load: Ints) -> Floats:
+        """Prices after a generation: higher where there was too little room, lower where there was some left."""
+        above = (load - self.blocks.room) / max(1, self.problem.timeline.limit)
+        change = np.clip(above / BAND, -1.0, 1.0)
+        price = price * (1 + np.where(change > 0, UP, DOWN) * change)
+        first = FIRST_PRICE * (price.max(initial=0.0) or self._whole)
+        for span in worst_steps(above, MORE_PRICES):
+            price[span] = max(price[span], first)
+        return price
+
+
+def _noise(stakes: Floats, random: np.random.Generator) -> Floats:
+    """Costs of values at random, shape (rows,), by a share of the stakes that is drawn as well."""
+    return random.exponential(np.exp(random.uniform(*np.log(NOISE))) * stakes)

@@ -1,0 +1,185 @@
+"""Lower bounds from multipliers of memory, a step each, and message passing in the network; exact integers.
+
+Which multipliers and messages are good is found in floating point, under a minimum that is softened less and less
+(Savchynskyy et al., UAI 2012): moved one at a time under the plain minimum, multipliers of steps with nearly the same
+nodes get stuck. What they prove is computed in integers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from solvers.intraop._kernels import NEVER, Messages, Softened
+from solvers.intraop.cfn.multipliers import Prices, Row
+from solvers.intraop.network.model import Mask
+from solvers.intraop.network.reduced_problem import Problem
+
+#: Costs below the one that ends the search come to this much, scaled: room for fractions of messages.
+FINE = 2**56
+#: Memory is measured in so many units a limit, rounded down.
+UNITS = 2**24
+#: Softness as a fraction of the bound a variable: at first, at first where multipliers are given, at last; a stage's
+#: part of the one before.
+SOFT, WARM, HARD, NEXT = 1.0, 0.2, 0.001, 0.8
+#: Passes between two moves of the multipliers; moves between two looks for further steps; moves in a stage;
+#: fraction of the limit that memory misses it by when a stage is done.
+SWEEPS, LOOK, MOVES, SETTLED = 5, 4, range(4, 20), 0.01
+#: Exact passes that show what a stage is worth; those between two looks at what the last ones gain, and the fraction
+#: of the bound that is enough to go on.
+PROOF, POLISH, GAIN = 5, 10, 3e-5
+
+
+class Dual:
+    """The Lagrangian bound of a problem, for assignments that cost less than ``top`` in costs of the model.
+
+    Any multipliers and messages give a bound; `climb` makes them better. All numbers are integers: costs divided by
+    2**drop, rounded down, times 2**bits, and memory in units of 2**grain bytes.
+    """
+
+    def __init__(self, problem: Problem, top: int, multipliers: dict[int, float] | None = None) -> None:
+        model, limit = problem.model, problem.timeline.limit
+        self.problem = problem
+        self.top = top = min(top, model.forbidden)
+        self.drop = max(0, top.bit_length() - FINE.bit_length() + 1)
+        self.bits = max(0, FINE.bit_length() - 1 - top.bit_length())
+        self.grain = max(0, limit.bit_length() - UNITS.bit_length())
+        end = max(0, ((top - 1) >> self.drop) + 1)
+        cell, unary = (np.minimum(costs >> self.drop, end) << self.bits for costs in (model.cell, model.unary))
+        self.messages = Messages(model.start, model.tail, model.head, cell, unary, end << self.bits)
+        self._cost = self.messages.cost.copy()
+        self._proved: list[tuple[Row, int]] = []
+        self._soft: Softened | None = None
+        chains = [np.bincount(ends, minlength=model.variables) for ends in (model.tail, model.head)]
+        self._prices = Prices(problem, self.grain, np.maximum(1, np.maximum(*chains)))
+        for step, multiplier in (multipliers or {}).items():
+            self._note_room(self._prices.add(step, multiplier / self._per_byte))
+
+    @property
+    def _per_byte(self) -> float:
+        """Cost of a byte, in costs of the model, where a unit of memory has the multiplier 1."""
+        return 2.0 ** (self.drop - self.bits - self.grain)
+
+    @property
+    def multipliers(self) -> dict[int, float]:
+        """Cost of a byte in every step that has such a price."""
+        return {row.step: multiplier * self._per_byte for row, multiplier in self._proved if multiplier}
+
+    @property
+    def priced(self) -> list[tuple[Row, int]]:
+        """The rows of memory that the bound rests on, and what a unit of each costs."""
+        return list(self._proved)
+
+    @property
+    def bound(self) -> int:
+        """What an assignment costs at least, in costs of the model; ``top`` if none costs less."""
+        return min(self.top, -(-self.messages.bound >> self.bits) << self.drop)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no assignment costs less than ``top``."""
+        return self.messages.bound >= self.messages.top
+
+    def price(self) -> Ints:
+        """What the memory of every value costs, shape (rows,), in costs of the model; rounded down."""
+        return self._priced() >> self.bits << self.drop
+
+    def _priced(self) -> Ints:
+        total = np.zeros(len(self._cost), dtype=np.int64)
+        for row, multiplier in self._proved:
+            total[row.at] += row.usage * multiplier
+        return total
+
+    def values(self) -> Ints:
+        """An assignment, shape (v,), that costs little beside the memory it is priced at; it need not fit."""
+        return self.problem.first_values(self.messages.cost) if self._soft is None else self._soft.round()
+
+    def prune(self, top: int | None = None) -> Problem | None:
+        """The problem without what no assignment below ``top`` contains, by default its own; None if there is none."""
+        top = self.top if top is None else top
+        return None if self.bound >= top else self.problem.keep(*self._below(top))
+
+    def left(self, top: int) -> int:
+        """How many values and cells assignments that cost less than ``top`` can contain."""
+        return 0 if self.bound >= top else sum(int(allowed.sum()) for allowed in self._below(top))
+
+    def _below(self, top: int) -> tuple[Mask, Mask]:
+        """Which values and cells those can be; ``top`` is above the bound."""
+        return self.messages.prune(min(self.messages.top, ((top - 1 >> self.drop) + 1) << self.bits))
+
+    def climb(self, until: float, note: Callable[[], None] = lambda: None, *, hard: float = HARD) -> None:
+        """Raise the bound to where it gains little more, or until a time; ``note`` is called as it rises.
+
+        ``hard`` is the softness at last.
+        """
+        began = time.monotonic()
+        self.messages.sweep(PROOF)
+        until -= time.monotonic() - began  # what stages come to takes as long to prove
+        self._cost = np.where(self.messages.cost < NEVER, self._cost, NEVER)  # what cannot be is out of the way
+        soft = self._soft = self._softened()
+        fraction = WARM if self._prices.rows else SOFT
+        while fraction > hard and not self.closed and time.monotonic() < until:
+            self._stage(soft, fraction, until)
+            if self._adopt(soft):
+                note()
+            fraction *= NEXT
+        before = -NEVER
+        while not self.closed and time.monotonic() < until and self.messages.bound - before > GAIN * abs(before):
+            before = self.messages.bound
+            self.messages.sweep(POLISH)
+        note()
+
+    def _softened(self) -> Softened:
+        soft = Softened(self.messages, self._cost.astype(np.float64))
+        for row in self._prices.rows.values():
+            soft.cost[row.at] += row.multiplier * row.usage
+        return soft
+
+    def _stage(self, soft: Softened, fraction: float, until: float) -> None:
+        """Pass messages at one softness until expected memory about fits, or for so many moves of multipliers."""
+        softness = max(1.0, fraction * abs(self.messages.bound) / max(1, self.problem.model.variables))
+        for moves in range(MOVES.stop):
+            if self.closed or time.monotonic() > until:
+                return
+            soft.sweep(SWEEPS, softness)
+            weight = self._weights(soft, softness)
+            if moves % LOOK == 0 and self.problem.timeline.exact:
+                for row in self._prices.look(weight):
+                    self._note_room(row)
+            if self._prices.move(weight, softness, soft.cost) < SETTLED and moves + 1 >= MOVES.start:
+                return
+
+    def _note_room(self, row: Row) -> None:
+        if row.room < 0:
+            self.messages.bound = self.messages.top  # nothing fits into this step
+
+    def _weights(self, soft: Softened, softness: float) -> Floats:
+        weight = np.exp(soft.belief / -softness)
+        sums = np.add.reduceat(weight, self.problem.model.start[:-1])
+        result: Floats = weight / sums[self.problem.variable]
+        return result
+
+    def _adopt(self, soft: Softened) -> bool:
+        """Take over multipliers and messages if they prove more than those at hand; whether they do."""
+        if self.closed:
+            return True
+        before, proved = self.messages.state, self._proved
+        self._proved = [(row, _whole(row)) for row in self._prices.rows.values()]
+        cost = np.where(self._cost < NEVER, np.minimum(self._cost + self._priced(), 2 * FINE), NEVER)
+        constant = -sum(multiplier * row.room for row, multiplier in self._proved)
+        message = np.rint(np.clip(soft.message, -4 * FINE, 4 * FINE)).astype(np.int64)
+        self.messages.adopt(cost, constant, message)
+        if self.messages.bound > -NEVER:
+            self.messages.sweep(PROOF)
+        if self.messages.bound > before[-1]:
+            return True
+        self.messages.state, self._proved = before, proved
+        return False
+
+
+def _whole(row: Row) -> int:
+    """The row's multiplier as an integer, such that no product with it passes `FINE`."""
+    return min(int(row.multiplier), FINE // max(1, row.room, int(row.usage.max(initial=0))))

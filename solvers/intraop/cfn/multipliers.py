@@ -1,0 +1,144 @@
+"""Multipliers of memory, one a step: moved together to where the memory that is expected fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from solvers.intraop.network.reduced_problem import Problem, worst_steps
+
+#: Steps with multipliers, at most; those added at once; fraction of the limit that counts as an overload.
+MOST_STEPS, MORE_STEPS, OVERLOAD = 60, 3, 0.001
+#: A step whose multiplier has been 0 for so many moves is dropped.
+IDLE = 20
+#: Curvature is taken for so many times what it is without the network, which spreads a change.
+DAMPING = 1.5
+#: A multiplier grows in one move to twice what it was, and by what costs the average value so many softnesses.
+REACH = 10.0
+#: Rounds over all multipliers in which one move is computed, at most, and the change by which it is done.
+ROUNDS, DONE = 100, 1e-4
+
+
+@dataclass(eq=False)
+class Row:
+    """One step's memory: the values that use some, in units above the variable's least, and its multiplier."""
+
+    step: int
+    at: Ints
+    usage: Ints
+    room: int
+    multiplier: float = 0.0
+    idle: int = 0
+
+
+class Prices:
+    """What the memory of some steps costs.
+
+    ``rows``   the steps, by number
+    ``grain``  memory is measured in units of 2**grain bytes, rounded down: what fits in bytes fits in units
+    """
+
+    def __init__(self, problem: Problem, grain: int, chains: Ints) -> None:
+        self.problem, self.grain = problem, grain
+        self.rows: dict[int, Row] = {}
+        self._chains = chains.astype(np.float64)
+        self._table: _Table | None = None  # made when it is needed
+
+    def add(self, step: int, multiplier: float = 0.0) -> Row:
+        """Give a step a multiplier, in costs a unit."""
+        problem, model = self.problem, self.problem.model
+        memory = problem.memory(step)
+        least = np.minimum.reduceat(memory, model.start[:-1])
+        above = (memory - least[problem.variable]) >> self.grain
+        varies = np.maximum.reduceat(above, model.start[:-1]) > 0
+        at = np.flatnonzero(varies[problem.variable])
+        room = (int(problem.room[step]) - int(least.sum())) >> self.grain
+        row = self.rows[step] = Row(step, at, above[at], room, multiplier)
+        self._table = None
+        return row
+
+    def look(self, weight: Floats) -> list[Row]:
+        """Add steps that are overloaded where each value has a weight, shape (rows,)."""
+        over = self.problem.expected(weight) - self.problem.room - OVERLOAD * self.problem.timeline.limit
+        fresh = [step for step in worst_steps(over, MORE_STEPS) if step not in self.rows]
+        return [self.add(step) for step in fresh[: MOST_STEPS - len(self.rows)]]
+
+    def move(self, weight: Floats, softness: float, cost: Floats) -> float:
+        """Change all multipliers by Newton's method, and ``cost``, shape (rows,), with them.
+
+        ``weight``, shape (rows,), are the values' at a softness. Returns by what fraction of the limit expected
+        memory misses it most: above it, or below it at a price.
+        """
+        rows = list(self.rows.values())
+        if not rows:
+            return 0.0
+        if self._table is None:
+            self._table = _Table.of(rows, self.problem.variable)
+        excess, curvature = self._table.derivatives(weight, softness * self._chains)
+        multiplier = np.array([row.multiplier for row in rows])
+        typical = np.array([max(1.0, float(row.usage.mean())) if len(row.at) else 1.0 for row in rows])
+        change = _box_maximum(excess, DAMPING * curvature, -multiplier, multiplier + REACH * softness / typical)
+        for row, by in zip(rows, change.tolist(), strict=True):
+            cost[row.at] += by * row.usage
+            row.multiplier = max(0.0, row.multiplier + by)
+            row.idle = 0 if row.multiplier else row.idle + 1
+        self._drop()
+        misses = np.where(multiplier > 0, np.abs(excess), np.maximum(excess, 0.0))
+        return float(misses.max()) / max(1, self.problem.timeline.limit >> self.grain)
+
+    def _drop(self) -> None:
+        if any(row.idle > IDLE for row in self.rows.values()):
+            self.rows = {step: row for step, row in self.rows.items() if row.idle <= IDLE}
+            self._table = None
+
+
+@dataclass(eq=False)
+class _Table:
+    """The rows of steps side by side, ``usage`` of shape (steps, columns), for the values that use memory in any."""
+
+    at: Ints
+    variable: Ints
+    start: Ints
+    usage: Floats
+    room: Floats
+
+    @classmethod
+    def of(cls, rows: list[Row], variable: Ints) -> _Table:
+        at = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(row.at for row in rows)]))
+        usage = np.zeros((len(rows), len(at)))
+        for line, row in zip(usage, rows, strict=True):
+            line[np.searchsorted(at, row.at)] = row.usage
+        start = np.flatnonzero(np.diff(variable[at], prepend=-1))
+        return cls(at, variable[at][start], start, usage, np.array([row.room for row in rows], dtype=np.float64))
+
+    def derivatives(self, weight: Floats, softness: Floats) -> tuple[Floats, Floats]:
+        """How much memory exceeds the room, shape (steps,), and how fast it falls as multipliers rise, squared shape.
+
+        As if every variable, at its softness, shape (v,), were alone.
+        """
+        if not len(self.start):
+            return -self.room, np.zeros((len(self.room), len(self.room)))
+        weighted = self.usage * weight[self.at]
+        mean = np.add.reduceat(weighted, self.start, axis=1)
+        of_variable = softness[self.variable]
+        of_value = np.repeat(of_variable, np.diff(self.start, append=len(self.at)))
+        squares = np.einsum("ik,jk->ij", weighted / of_value, self.usage)
+        return mean.sum(axis=1) - self.room, squares - np.einsum("ik,jk->ij", mean / of_variable, mean)
+
+
+def _box_maximum(gradient: Floats, curvature: Floats, low: Floats, high: Floats) -> Floats:
+    """The x between ``low`` and ``high`` with the most of g x - x C x / 2, one coordinate at a time; shape (n,)."""
+    x = np.zeros(len(gradient))
+    for _ in range(ROUNDS):
+        before = x.copy()
+        for i in range(len(x)):
+            slope, bend = gradient[i] - curvature[i] @ x, curvature[i, i]
+            if abs(slope) < bend * (high[i] - low[i]):
+                x[i] = min(max(x[i] + slope / bend, low[i]), high[i])
+            elif slope:
+                x[i] = high[i] if slope > 0 else low[i]
+        if (np.abs(x - before) <= DONE * np.abs(x)).all():
+            break
+    return x

@@ -1,0 +1,79 @@
+"""Search with large neighbourhoods: blocks chosen anew, optimally beside the rest, memory having a price."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from solvers.intraop._kernels import Effort, Field
+from solvers.intraop.network.ragged import offsets
+from solvers.intraop.network.reduced_problem import Problem
+
+#: More room than there is memory.
+BOUNDLESS = 2**62
+
+
+class Blocks:
+    """The blocks of one problem; an assignment is a value for every variable, shape (v,).
+
+    Time is counted in spans in which the same nodes are live; a span has the room of its tightest step.
+
+    ``room``  shape (spans,): memory that is left to the nodes whose memory depends on values
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, model, foot = problem, problem.model, problem.footprint
+        cuts = np.unique(np.concatenate([[0], foot.begin, foot.end]))
+        cuts = cuts[cuts < problem.timeline.steps]
+        self._begin, self._end = np.searchsorted(cuts, foot.begin), np.searchsorted(cuts, foot.end)
+        self.room = np.minimum.reduceat(problem.room, cuts) if len(problem.room) else problem.room
+        self._cuts = cuts
+        scopes = [np.stack([model.tail, model.head], axis=1).ravel(), *(np.array(scope) for scope, _ in model.wide)]
+        arity = np.array([2] * len(model.tail) + [len(scope) for scope, _ in model.wide], dtype=np.int64)
+        cells = [model.cell, *(cost.ravel() for _, cost in model.wide)]
+        tables = offsets(arity), np.concatenate(scopes), np.concatenate(cells).astype(np.float64)
+        memory = foot.start, self._begin, self._end, foot.usage_start, foot.usage
+        cost, boundless = model.unary.astype(np.float64), np.full(len(self.room), BOUNDLESS)
+        self._tight, self._wide = (Field(model.start, cost, tables, memory, room) for room in (self.room, boundless))
+
+    def load(self, value: Ints) -> Ints:
+        """Memory in use in every span, of the nodes whose memory depends on values."""
+        foot = self.problem.footprint
+        place = foot.usage_start[foot.variable] + value[foot.variable] * foot.nodes[foot.variable]
+        used = foot.usage[place + np.arange(len(foot.begin)) - foot.start[foot.variable]]
+        change = np.zeros(len(self.room) + 1, dtype=np.int64)
+        np.add.at(change, self._begin, used)
+        np.add.at(change, self._end, -used)
+        return np.cumsum(change)[:-1]
+
+    def price(self, of_span: Floats) -> Floats:
+        """What the memory of every value costs, shape (rows,), for the price of a byte in every span."""
+        row, usage, start = self.problem.usages
+        until = np.concatenate([[0.0], np.cumsum(of_span)])
+        of_node = until[self._end] - until[self._begin]
+        weight = usage * np.repeat(of_node, np.diff(start))
+        return np.bincount(row, weight, minlength=len(self.problem.variable)).astype(np.float64)
+
+    def of_spans(self, multipliers: dict[int, float]) -> Floats:
+        """Prices of a byte in every span, for those of some steps."""
+        result = np.zeros(len(self.room))
+        for step, multiplier in multipliers.items():
+            result[np.searchsorted(self._cuts, step, side="right") - 1] += multiplier
+        return result
+
+    def of_steps(self, price: Floats) -> dict[int, float]:
+        """Prices of a byte in the first step of every span, where they are not zero."""
+        return {int(self._cuts[span]): float(price[span]) for span in np.flatnonzero(price)}
+
+    def improve(
+        self, value: Ints, price: Floats, effort: Effort, work: float, random: np.random.Generator, *, fits: bool
+    ) -> tuple[Ints, Ints, float]:
+        """``(value, load, gain)`` after blocks of about so much work; see `Field.improve_by_blocks`.
+
+        If it ``fits``, no span is loaded beyond its room, or more than before; else memory has only its price.
+        """
+        field = self._tight if fits else self._wide
+        value, load = value.copy(), self.load(value)
+        state = random.integers(0, 2**63, size=1).astype(np.uint64)
+        gain = field.improve_by_blocks(price, value, load, effort, work, state)
+        return value, load, gain

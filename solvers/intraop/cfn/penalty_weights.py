@@ -1,0 +1,135 @@
+"""Weights of memory for Algorithm 1 of the contest winner's paper: first on a logarithmic scale, then in brackets.
+
+A round has several vectors of weights, rising; what their networks lead to makes those of the next round. The paper
+says which way weights move and leaves open how far; that, and all factors here, are as in the winner's program.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances.columns import Floats
+from solvers.intraop.network.model import Mask
+
+#: Random change of the first weights.
+NOISE = 0.125
+#: Factors on the upper and the lower end of a node's bracket where the memory in its time steps is on one side of the
+#: limit under all weights of a round; on the lower end where it has never been above.
+RAISE, LOWER, LOWER_UNTRIED = 1.35, 1.5, 1000.0
+#: Exponents of these factors while that goes on: for each round of it, how soon that wears off, the greatest factors.
+PER_ROUND_ABOVE, PER_ROUND_BELOW, WEAR, MOST_RAISE, MOST_LOWER = 1.0, 1.25, 0.175, 100.0, 1000.0
+#: The same for one weight for all nodes.
+RAISE_GLOBAL, LOWER_GLOBAL = 2.0, 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the network under some weights led to.
+
+    ``cost``  exact cost of its solution, Equation (1)
+    ``over``  shape (n,): whether memory exceeds the limit in one of the node's time steps, Equation (2)
+    """
+
+    cost: int
+    over: Mask
+
+    @property
+    def feasible(self) -> bool:
+        """Whether memory suffices everywhere."""
+        return not self.over.any()
+
+
+class Weights(ABC):
+    """The weights of a round: ``level``, shape (levels, n), rising; those of ``free`` nodes, shape (n,), are 0."""
+
+    def __init__(self, free: Mask, levels: int, rng: np.random.Generator) -> None:
+        powers = 10.0 ** (np.arange(levels) - levels // 2)
+        noise = rng.uniform(1 - NOISE, 1 + NOISE, (levels, len(free)))
+        self.level: Floats = np.where(free, 0.0, powers[:, None] * noise)
+        self._share = np.arange(1, levels + 1)[:, None] / levels
+        self._begun = False
+
+    def update(self, outcomes: Sequence[Outcome | None]) -> None:
+        """Lines 3 to 8, for what each level led to, None for one that failed.
+
+        Until one has led to a feasible solution, line 1: the logarithmic scale is continued.
+        """
+        tried = [(level, outcome) for level, outcome in zip(self.level, outcomes, strict=True) if outcome is not None]
+        self._begun |= any(outcome.feasible for _, outcome in tried)
+        if not tried:
+            return
+        if not self._begun:
+            self.level = self.level * 10.0 ** len(self.level)
+            return
+        low, high = self._bracket(tried)
+        self.level = low + self._share * (high - low)
+
+    @abstractmethod
+    def _bracket(self, tried: Sequence[tuple[Floats, Outcome]]) -> tuple[Floats, Floats]:
+        """The ends between which the next weights of each node lie, shape (n,)."""
+
+
+class NodeWeights(Weights):
+    """Equation (7): a weight w_v for every node, bracketed by what happens in the node's own time steps."""
+
+    def __init__(self, free: Mask, levels: int, rng: np.random.Generator) -> None:
+        super().__init__(free, levels, rng)
+        self._low, self._high = np.zeros(len(free)), self.level[-1]
+        self._ever_over = np.zeros(len(free), dtype=bool)
+        self._above, self._below = (np.zeros(len(free), dtype=np.int64) for _ in range(2))
+        self._rounds = 0
+
+    def _bracket(self, tried: Sequence[tuple[Floats, Outcome]]) -> tuple[Floats, Floats]:
+        fits, over = self._section(tried)
+        self._ever_over |= over
+        self._above = np.where(fits, np.where(over, self._above, 0), self._above + 1)
+        self._below = np.where(over, np.where(fits, self._below, 0), self._below + 1)
+        wear = np.exp(-WEAR * self._rounds)
+        self._rounds += 1
+        raised = np.minimum(RAISE ** (1 + (PER_ROUND_ABOVE * self._above - 1) * wear), MOST_RAISE)
+        lowered = np.minimum(LOWER ** (1 + (PER_ROUND_BELOW * self._below - 1) * wear), MOST_LOWER)
+        raised[self._above == 1] = RAISE
+        lowered[self._below == 1] = np.where(self._ever_over, LOWER, LOWER_UNTRIED)[self._below == 1]
+        self._high = np.where(fits, self._high, self._high * raised)
+        self._low = np.where(over, self._low, self._low / lowered)
+        return self._low, self._high
+
+    def _section(self, tried: Sequence[tuple[Floats, Outcome]]) -> tuple[Mask, Mask]:
+        """Narrow the brackets; for every node: whether its highest weights suffice, and whether any does not.
+
+        The upper end is the weight of the cheapest solution that fits there, above all weights that do not suffice;
+        the lower end is the last weight that does not suffice below all that do.
+        """
+        place = {cost: i for i, cost in enumerate(sorted({outcome.cost for _, outcome in tried}))}
+        fits, last_over, any_over = (np.zeros(self.level.shape[1], dtype=bool) for _ in range(3))
+        best = np.full(len(fits), len(place))
+        for weight, outcome in tried:
+            over, rank = outcome.over, place[outcome.cost]
+            self._low = np.where(over & ~fits, weight, self._low)
+            better = ~over & (~fits | last_over | (rank < best))
+            self._high, best = np.where(better, weight, self._high), np.where(better, rank, best)
+            fits, last_over, any_over = fits | ~over, over, any_over | over
+        return fits & ~last_over, any_over
+
+
+class GlobalWeight(Weights):
+    """The same weight for all nodes, bracketed by whether memory suffices everywhere: what the paper compares with."""
+
+    def _bracket(self, tried: Sequence[tuple[Floats, Outcome]]) -> tuple[Floats, Floats]:
+        heights = [float(weight.max(initial=0.0)) for weight, _ in tried]
+        low, high = heights[0], heights[-1]
+        fits = any_over = False
+        for height, (_, outcome) in zip(heights, tried, strict=True):
+            if outcome.feasible:
+                high, fits = (high if fits else height), True
+            elif fits:
+                high, fits, any_over = heights[-1], False, True
+            else:
+                low, any_over = height, True
+        low, high = low if any_over else low / LOWER_GLOBAL, high if fits else high * RAISE_GLOBAL
+        weighed = self.level[-1] > 0
+        return np.where(weighed, low, 0.0), np.where(weighed, high, 0.0)

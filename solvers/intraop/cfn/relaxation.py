@@ -1,0 +1,151 @@
+"""The integer program over what a Lagrangian bound leaves of all costs, by HiGHS, whose linear relaxation is tight.
+
+Messages and multipliers are exact integers, and every assignment costs the bound, what they leave of its values and
+cells, and the price of the memory that it does not use. The last three, which HiGHS minimises in floating point,
+are small beside the bound: so is what its answer has to give way for rounding.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from instances.columns import Ints
+from solvers.intraop.cfn.exact import Answer
+from solvers.intraop.cfn.lagrangian import Dual
+from solvers.intraop.cfn.multipliers import Row
+from solvers.intraop.network.model import Mask, Model, Wide
+from solvers.intraop.network.ragged import offsets, within
+from solvers.intraop.network.reduced_problem import Problem, worst_steps
+from solvers.intraop.programs.floating_point import FloatProgram
+from solvers.intraop.programs.mathopt import minimise
+from solvers.intraop.programs.memory_rows import Rows, memory_of_steps
+from solvers.intraop.programs.model import Program, Tables
+
+#: Of the time, what the bound may take, and its softness at last: nearly where the linear relaxation is.
+BOUND, HARD = 0.2, 1e-5
+#: The fraction of all costs by which HiGHS may miss the end of interest.
+BEYOND = 1e-6
+#: Rows of memory added at once.
+MORE_ROWS = 10
+
+
+def solve(
+    problem: Problem,
+    top: int,
+    multipliers: dict[int, float],
+    until: float,
+    *,
+    seed: int,
+    found: Callable[[Ints], None],
+) -> Answer:
+    """Search for the best assignment below ``top`` until a time, on one core; ``found`` gets what is found.
+
+    HiGHS reports at its end only. Rows of memory are added where solutions violate them.
+    """
+    dual = Dual(problem, top, multipliers)
+    now = time.monotonic()
+    dual.climb(now + BOUND * (until - now), hard=HARD)
+    steps, bound = [row.step for row, _ in dual.priced], dual.bound
+    steps += _violated(problem, dual.values(), steps)
+    while not dual.closed:
+        values, cells = dual.messages.prune()
+        if not np.logical_or.reduceat(values, problem.model.start[:-1]).all():
+            break
+        left = _Left(dual, _rest(dual, values, cells), steps)
+        answer = minimise(left, until, integer=True, **_parameters(left, seed))
+        if answer is None or answer.infeasible:
+            return Answer(bound, None, False) if answer is None else Answer(None, None, True)
+        bound = max(bound, left.proved(answer.bound))
+        if not len(answer.column):
+            return Answer(bound, None, False)
+        value = left.program.values(answer.column)
+        found(value)
+        if (problem.overload(value) <= 0).all():
+            return Answer(bound, value, answer.optimal)
+        more = _violated(problem, value, steps)
+        if not more or time.monotonic() > until:
+            return Answer(bound, None, False)
+        steps += more
+    return Answer(None, None, True)
+
+
+def _violated(problem: Problem, value: Ints, steps: list[int]) -> list[int]:
+    """Further steps in which an assignment uses too much memory."""
+    return [step for step in worst_steps(problem.overload(value), MORE_ROWS) if step not in steps]
+
+
+def _parameters(left: _Left, seed: int) -> dict[str, Any]:
+    """One thread, no gap that is small enough, and an end to what is of interest."""
+    cutoff = left.top * left.scale * (1 + BEYOND) + BEYOND
+    doubles = {"mip_rel_gap": 0.0, "mip_abs_gap": BEYOND, "objective_bound": cutoff}
+    return {
+        "random_seed": seed % 2**31,
+        "highs": {"string_options": {"parallel": "off"}, "double_options": doubles},
+    }
+
+
+def _rest(dual: Dual, values: Mask, cells: Mask) -> Model:
+    """The model whose costs are what the messages leave: of the values and cells only that may be below the top."""
+    model, (cost, sent, bound) = dual.problem.model, dual.messages.state
+    top = dual.messages.top - bound
+    rows, columns = model.sizes[model.tail], model.sizes[model.head]
+    pair = np.repeat(np.arange(len(rows)), rows * columns)
+    row, column = np.divmod(within(rows * columns), columns[pair])
+    first = offsets(rows + columns)[pair]
+    given = np.where(cells, sent[first + row] + sent[first + rows[pair] + column], 0)
+    return dataclasses.replace(
+        model,
+        unary=np.where(values, cost, top),
+        cell=np.where(cells, _scaled(dual, model.cell) - given, top),
+        wide=tuple(Wide(scope, np.minimum(_scaled(dual, table), top)) for scope, table in model.wide),
+        forbidden=top,
+    )
+
+
+def _scaled(dual: Dual, costs: Ints) -> Ints:
+    """Costs of the model in the numbers of the messages, in which what is not of interest costs their top."""
+    result: Ints = np.minimum(costs >> dual.drop, dual.messages.top >> dual.bits) << dual.bits
+    return result
+
+
+class _Left(FloatProgram):
+    """The program of what is left, with a column for the price of the memory that is not used in each step.
+
+    ``top``  what is left of the end of interest
+    """
+
+    def __init__(self, dual: Dual, rest: Model, steps: list[int]) -> None:
+        self.dual = dual
+        tables = Tables.of(rest)
+        first = len(rest.unary) + len(tables.cost)
+        priced = [(row, multiplier) for row, multiplier in dual.priced if multiplier]
+        price = np.minimum(np.array([multiplier for _, multiplier in priced], dtype=np.int64), rest.forbidden)
+        room = np.array([row.room for row, _ in priced], dtype=np.int64)
+        most = np.maximum(1, np.minimum(room, rest.forbidden // np.maximum(price, 1) + 1))
+        memory = _with_unused(memory_of_steps(dual.problem, steps), [row for row, _ in priced], most, first)
+        super().__init__(Program(rest, tables, memory), rest.forbidden)
+        self.cost[first:] = price * most.astype(np.float64) * self.scale
+
+    def proved(self, bound: float) -> int:
+        """What HiGHS's bound proves, in costs of the problem."""
+        total = self.dual.messages.bound + self.bound(bound)
+        return min(self.dual.top, -(-total >> self.dual.bits) << self.dual.drop)
+
+
+def _with_unused(rows: Rows, priced: list[Row], most: Ints, first: int) -> Rows:
+    """The rows, and one for each of the priced: what is used there and the column for what is not fill the room."""
+    count = np.array([len(row.at) + 1 for row in priced], dtype=np.int64)
+    entries = [np.repeat(np.arange(len(rows.room)), np.diff(rows.start)), len(rows.room) + _numbers(count)]
+    columns = [rows.column, *(np.append(row.at, first + k) for k, row in enumerate(priced))]
+    uses = [rows.use, *(-np.append(row.usage, 1) for row in priced)]
+    room = np.concatenate([rows.room, -np.array([row.room for row in priced], dtype=np.int64)])
+    return Rows.of(np.concatenate(entries), np.concatenate(columns), np.concatenate(uses), room, most, rows.unit)
+
+
+def _numbers(count: Ints) -> Ints:
+    return np.repeat(np.arange(len(count)), count)

@@ -1,0 +1,124 @@
+"""Exact reduction by cost and memory: values that others replace go, leaves that follow their neighbour merge into it.
+
+Unlike the reductions of `_reduce`, these keep an optimum but not every assignment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop._kernels import NEVER, CostNetwork
+from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.model import Contraction, Mask, Model, contract
+from solvers.intraop.network.ragged import offsets, spread, within
+from solvers.intraop.network.reduction import reduce
+
+#: Another round is worth its time while the last one left less than this fraction of the values.
+WORTHWHILE = 0.99
+
+
+def simplify(instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Model | None:
+    """A model with fewer variables and values that keeps, of the assignments that fit, one of least cost.
+
+    None where it turns out that none fits without a forbidden entry. The timeline must be exact: rounded memory does
+    not say which value uses less. At the time ``until`` the model is taken as it is then.
+    """
+    before = math.inf
+    while len(model.unary) < WORTHWHILE * before and time.monotonic() < until:
+        before = len(model.unary)
+        facts = _Facts(instance, timeline, model)
+        values = facts.network.undominated(*facts.columns)
+        fewer = reduce(dataclasses.replace(model, unary=np.where(values, model.unary, model.forbidden)), until)
+        if fewer is None:
+            return None
+        facts = _Facts(instance, timeline, fewer)
+        model = contract(fewer, _plan(fewer, facts))
+    return model
+
+
+class _Facts:
+    """A model's network and the memory of its values, as the core reads them."""
+
+    def __init__(self, instance: Instance, timeline: Timeline, model: Model) -> None:
+        allowed = model.cell < model.forbidden
+        self.network = CostNetwork(model.start, model.tail, model.head, np.where(allowed, model.cell, NEVER))
+        keep = np.zeros(model.variables, dtype=bool)
+        for scope, _ in model.wide:
+            keep[list(scope)] = True
+        footprint = Footprint(instance, timeline, model)
+        self.columns = (model.unary, *spans(footprint, may_bind(footprint)), keep)
+
+
+def may_bind(footprint: Footprint) -> Mask:
+    """Steps, shape (steps,), in which memory can exceed the limit if every node uses the most it can."""
+    timeline, model = footprint.timeline, footprint.model
+    most = np.zeros(len(timeline.begin), dtype=np.int64)
+    owner = timeline.owner[model.member]
+    np.maximum.at(most, owner, timeline.usage[model.member])
+    return timeline.profile(most) > timeline.limit
+
+
+def spans(footprint: Footprint, matters: Mask) -> tuple[Ints, Ints]:
+    """``(start, usage)``: the memory of every value in the spans between two changes of its variable's set of nodes.
+
+    Variable i has as many spans as its nodes have ends and beginnings; value k uses, in the j-th of w,
+    ``usage[start[i] + k * w + j]``. Only steps that matter count, shape (steps,).
+    """
+    foot, steps = footprint, footprint.timeline.steps + 1
+    some = offsets(matters.astype(np.int64))
+    node = np.flatnonzero(some[foot.end] > some[foot.begin])
+    variable = foot.variable[node]
+    keys, place = np.unique(
+        np.concatenate([variable * steps + foot.begin[node], variable * steps + foot.end[node]]), return_inverse=True
+    )
+    width = np.bincount(keys // steps, minlength=foot.model.variables)
+    first, start = offsets(width)[:-1], offsets(width * foot.model.sizes)
+    count = foot.model.sizes[variable]
+    value = within(count)
+    of_node = np.repeat(foot.usage_start[variable] + node - foot.start[variable], count)
+    used = foot.usage[of_node + value * np.repeat(foot.nodes[variable], count)]
+    change = np.zeros(int(start[-1]), dtype=np.int64)
+    row = np.repeat(start[variable], count) + value * np.repeat(width[variable], count)
+    for column, sign in ((place[: len(node)], 1), (place[len(node) :], -1)):
+        np.add.at(change, row + np.repeat(column - first[variable], count), sign * used)
+    usage = np.cumsum(change)
+    return start, np.where(_matters(keys, steps, some, foot.model.sizes, width), usage, 0)
+
+
+def _matters(keys: Ints, steps: int, some: Ints, sizes: Ints, width: Ints) -> Mask:
+    """Whether each span of each value contains a step that matters; the last span of a variable is over at once."""
+    variable, begin = np.divmod(keys, steps)
+    end = np.append(begin[1:], 0)
+    last = np.append(np.diff(variable) > 0, True)[: len(keys)]
+    of_span = ~last & (some[np.where(last, begin, end)] > some[begin])
+    count = sizes * width
+    return of_span[np.repeat(offsets(width)[:-1], count) + within(count) % np.maximum(np.repeat(width, count), 1)]
+
+
+def _plan(model: Model, facts: _Facts) -> Contraction:
+    """Merge the variables that follow another into it."""
+    follow, choice = facts.network.followers(*facts.columns)
+    child = np.flatnonzero(follow >= 0)
+    root = np.arange(model.variables)
+    root[child] = follow[child]
+    kept, new = np.unique(root, return_inverse=True)
+    count = model.sizes[root]
+    start, value = offsets(count), within(count)
+    pair = _only_pair(model)[child]
+    first = facts.network.message[pair] + np.where(model.head[pair] == root[child], model.sizes[model.tail[pair]], 0)
+    value[spread(start[child], count[child])] = choice[spread(first, count[child])]
+    return Contraction(model.sizes[kept], new, start, value)
+
+
+def _only_pair(model: Model) -> Ints:
+    """Some pair of every variable, shape (v,): for leaves the only one."""
+    pair = np.zeros(model.variables, dtype=np.int64)
+    pair[model.tail] = np.arange(len(model.tail))
+    pair[model.head] = np.arange(len(model.tail))
+    return pair

@@ -1,0 +1,160 @@
+"""Memory in use over time, on the time steps that matter, and what every value of a model adds to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop.network.adjacency import Adjacency
+from solvers.intraop.network.model import Mask, Model
+from solvers.intraop.network.ragged import offsets, spread
+
+#: Sums of memory stay below.
+LARGEST_SUM = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Equation (2) on the time steps whose set of live nodes is not part of a neighbouring one's.
+
+    ``begin``, ``end``    shape (n,): node v is live in the steps [begin[v], end[v]), numbered anew
+    ``owner``, ``usage``  shape (strategies,): node of every strategy, and its memory, 0 if the node is never live
+    ``steps``, ``limit``  number of steps, memory that may be in use in any one
+
+    Where sums could pass 64 bits the numbers are scaled, usage rounded up and the limit down: what fits then fits
+    in truth.
+    """
+
+    begin: Ints
+    end: Ints
+    owner: Ints
+    usage: Ints
+    steps: int
+    limit: int
+    exact: bool
+
+    @classmethod
+    def of(cls, instance: Instance) -> Timeline:
+        """The timeline of an instance."""
+        live = instance.end > instance.begin
+        ends = np.unique(instance.end[live])
+        first = np.searchsorted(ends, instance.begin, side="right")
+        last = np.searchsorted(ends, instance.end, side="right")
+        begins = np.unique(first[live])  # the stretches between two ends in which something begins
+        owner = np.repeat(np.arange(instance.nodes), instance.strategies)
+        most = max(instance.usage_limit + 1, LARGEST_SUM // max(1, instance.nodes) - 1)  # more is as bad
+        usage = np.minimum(np.where(live[owner], instance.usage, 0), min(most, 2**63 - 1))
+        most = int(usage.max(initial=0))
+        bits = max(0, (most * instance.nodes).bit_length() - LARGEST_SUM.bit_length() + 1)
+        return cls(
+            begin=np.where(live, np.searchsorted(begins, first), 0),
+            end=np.where(live, np.searchsorted(begins, last), 0),
+            owner=owner,
+            usage=-(-usage >> bits),
+            steps=len(begins),
+            limit=instance.usage_limit >> bits,
+            exact=bits == 0,
+        )
+
+    def profile(self, usage_of_node: Ints) -> Ints:
+        """Memory in use in every step, shape (steps,), for the memory of every node, shape (n,)."""
+        change = np.zeros(self.steps + 1, dtype=np.int64)
+        np.add.at(change, self.begin, usage_of_node)
+        np.add.at(change, self.end, -usage_of_node)
+        return np.cumsum(change)[:-1]
+
+    def peak_of_node(self, of_step: Ints) -> Ints:
+        """Largest entry of ``of_step``, shape (steps,), in the steps of every node, shape (n,); 0 if never live."""
+        return peaks(of_step, self.begin, self.end)
+
+    def least(self) -> Ints:
+        """Least memory of every node over its strategies, shape (n,)."""
+        smallest = np.full(len(self.begin), np.iinfo(np.int64).max)
+        np.minimum.at(smallest, self.owner, self.usage)
+        return smallest
+
+    def most(self) -> Ints:
+        """Greatest memory of every node over its strategies, shape (n,)."""
+        largest = np.zeros(len(self.begin), dtype=np.int64)
+        np.maximum.at(largest, self.owner, self.usage)
+        return largest
+
+    def hopeless(self) -> Mask:
+        """Strategies that overload some step even beside the least of all other nodes, shape (strategies,).
+
+        None where the least of all nodes is an overload itself, or where scaled numbers say too little to rule out.
+        """
+        least = self.least()
+        base = self.profile(least)
+        if not self.exact or (base > self.limit).any():
+            return np.zeros(len(self.usage), dtype=bool)
+        room = self.limit - self.peak_of_node(base)
+        return self.usage - least[self.owner] > room[self.owner]
+
+
+def peaks(of_step: Ints, begin: Ints, end: Ints) -> Ints:
+    """Largest entry of ``of_step``, shape (steps,), in every interval [begin, end), shape (n,); 0 if it is empty."""
+    length = end - begin
+    peak = np.zeros(len(length), dtype=of_step.dtype)
+    span, largest = 1, of_step  # largest[t] is the maximum of `span` steps from t on
+    while span <= len(of_step):
+        some = np.flatnonzero((length >= span) & (length < 2 * span))
+        peak[some] = np.maximum(largest[begin[some]], largest[end[some] - span])
+        largest = np.maximum(largest[:-span], largest[span:])
+        span *= 2
+    return peak
+
+
+class Footprint:
+    """What every value of every variable of a model adds to the memory profile.
+
+    Kept are only the nodes whose memory depends on the value, ``nodes[i]`` of them for variable i: those from
+    ``start[i]`` on, live in the steps [begin, end). The j-th of them, under value k, uses
+    ``usage[usage_start[i] + k * nodes[i] + j]``.
+    """
+
+    def __init__(self, instance: Instance, timeline: Timeline, model: Model) -> None:
+        self.instance, self.timeline, self.model = instance, timeline, model
+        members = np.diff(model.member_start)[model.start[:-1]]
+        usage, column = timeline.usage[model.member], _columns(model.sizes, members)
+        smallest = np.full(int(members.sum()), np.iinfo(np.int64).max)
+        np.minimum.at(smallest, column, usage)
+        varies = np.zeros(len(smallest), dtype=bool)
+        varies[column[usage > smallest[column]]] = True
+        node = timeline.owner[model.member[spread(model.member_start[model.start[:-1]], members)]][varies]
+        self.variable = np.repeat(np.arange(model.variables), members)[varies]
+        self.nodes = np.bincount(self.variable, minlength=model.variables)
+        self.start = offsets(self.nodes)
+        self.begin, self.end = timeline.begin[node], timeline.end[node]
+        self.usage = usage[varies[column]]
+        self.usage_start = offsets(self.nodes * model.sizes)
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The pairs and wide tables at every variable of the tame model."""
+        return Adjacency(self.tame)
+
+    @cached_property
+    def tame(self) -> Model:
+        """The model for searches, see `Model.tame`."""
+        return self.model.tame()
+
+    def of(self, variable: int, value: int) -> Ints:
+        """Memory of the variable's nodes under a value, shape (nodes[variable],)."""
+        count = int(self.nodes[variable])
+        first = int(self.usage_start[variable]) + value * count
+        return self.usage[first : first + count]
+
+    def profile(self, value: Ints) -> Ints:
+        """Memory in use in every step, shape (steps,), for a value of every variable, shape (v,)."""
+        strategy = self.model.lift(self.instance, value)
+        return self.timeline.profile(self.timeline.usage[self.instance.strategy_start[:-1] + strategy])
+
+
+def _columns(sizes: Ints, members: Ints) -> Ints:
+    """For every entry of all values' members: which node, counted over all variables, it is about."""
+    return spread(np.repeat(offsets(members)[:-1], sizes), np.repeat(members, sizes))

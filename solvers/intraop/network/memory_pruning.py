@@ -1,0 +1,51 @@
+"""What memory rules out: values beside which not even the least of all other variables fits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Ints
+from solvers.intraop.network.dominance import spans
+from solvers.intraop.network.memory import Footprint, peaks
+from solvers.intraop.network.model import Mask
+from solvers.intraop.network.ragged import offsets, within
+
+
+def fitting(footprint: Footprint, room: Ints) -> Mask | None:
+    """Which values, shape (rows,), fit in every step beside the least of every other variable; None if none do.
+
+    ``room``, shape (steps,), is the memory that there is for the nodes of the footprint. A merged variable may use
+    the least for one of its nodes only where it does not for another: its least is that of the whole variable.
+    """
+    variable, begin, end = _spans(footprint)
+    usage = spans(footprint, np.ones(len(room), dtype=bool))[1]
+    width = np.bincount(variable, minlength=footprint.model.variables)
+    of_row = np.repeat(width, footprint.model.sizes)
+    span = np.repeat(np.repeat(offsets(width)[:-1], footprint.model.sizes), of_row) + within(of_row)
+    least = np.full(len(variable), np.iinfo(np.int64).max)
+    np.minimum.at(least, span, usage)
+    left = room - _profile(least, begin, end, len(room))
+    if (left < 0).any():
+        return None
+    most = least - peaks(-left, begin, end)
+    fits = np.ones(len(of_row), dtype=bool)
+    fits[np.repeat(np.arange(len(of_row)), of_row)[(usage > most[span]) & (begin < end)[span]]] = False
+    return fits
+
+
+def _spans(footprint: Footprint) -> tuple[Ints, Ints, Ints]:
+    """``(variable, begin, end)`` of the spans of `spans`; the last one of every variable is over at once."""
+    node = np.flatnonzero(footprint.end > footprint.begin)
+    steps, variable = footprint.timeline.steps + 1, footprint.variable[node]
+    keys = np.unique(np.concatenate([variable * steps + footprint.begin[node], variable * steps + footprint.end[node]]))
+    variable, begin = np.divmod(keys, steps)
+    last = np.append(np.diff(variable) > 0, True)[: len(keys)]
+    return variable, begin, np.where(last, begin, np.append(begin[1:], 0)[: len(keys)])
+
+
+def _profile(usage: Ints, begin: Ints, end: Ints, steps: int) -> Ints:
+    """The sum over all spans of a step, shape (steps,)."""
+    change = np.zeros(steps + 1, dtype=np.int64)
+    np.add.at(change, begin, usage)
+    np.add.at(change, end, -usage)
+    return np.cumsum(change)[:-1]

@@ -1,0 +1,197 @@
+"""Exact reduction of a network: values without support go, variables that are functions of others merge into them.
+
+The crosscutting edges of the contest's instances, and most forbidden entries, tie neighbours so tightly that one
+strategy determines the other; see "Soft Constraints, Strong Solutions", Appendix A, on crosscuts.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.model import BLOCK, Contraction, Mask, Model, blocks, build, contract, exact_cost
+from solvers.intraop.network.ragged import offsets, spread, within
+from solvers.intraop.search.construction import construct
+
+
+def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, until: float = math.inf) -> Model | None:
+    """The reduced model of an instance, without strategies that cannot fit; see `build` and `reduce`.
+
+    Where costs have to be shifted, for a few that no good solution has, a greedy assignment shows which those are. At
+    the time ``until`` the model is taken as it is then.
+    """
+    hopeless = timeline.hopeless()
+    model = reduce(build(instance, hopeless, tolerant=tolerant), until)
+    if model is None or not model.shift:
+        return model
+    search = construct(Footprint(instance, timeline, model), np.zeros(len(model.unary)), until)
+    if not search.repair(until):
+        return model
+    search.descend(until)
+    known = exact_cost(instance, model.lift(instance, search.value))
+    return reduce(build(instance, hopeless, tolerant=tolerant, known=known), until)
+
+
+def reduce(model: Model, until: float = math.inf) -> Model | None:
+    """An equivalent model with fewer variables and values, or None where every assignment has a forbidden entry.
+
+    At the time ``until`` what is reduced by then is taken.
+
+    Every assignment of ``model`` without forbidden entries corresponds to one of the result, at the same cost and
+    with the same strategies.
+    """
+    while time.monotonic() < until:
+        support = _Support(model)
+        if not support.every_variable_lives():
+            return None
+        how = _plan(support, _functions(support))
+        if _cells(model, how) > 2 * len(model.cell) + BLOCK:
+            how = _plan(support, _NO_FUNCTIONS)
+        if len(how.sizes) == model.variables and how.sizes.sum() == len(model.unary):
+            return model
+        model = contract(model, how)
+    return model
+
+
+class _Support:
+    """Arc consistency on forbidden entries: the values that are left, and the pairs that are functions.
+
+    ``alive``       shape (rows,): whether the value takes part in an assignment of every pair by itself
+    ``determines``  shape (2, p): whether every living value of the tail (the head) leaves one of the head (the tail)
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.alive: Mask = model.unary < model.forbidden
+        self.determines = np.zeros((2, len(model.tail)), dtype=bool)
+        ends = np.concatenate([model.tail, model.head])
+        pairs, degree = np.arange(len(model.tail)), np.bincount(ends, minlength=model.variables)
+        first, of_variable = offsets(degree), np.tile(pairs, 2)[np.argsort(ends, kind="stable")]
+        while len(pairs):
+            parts = blocks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]])
+            lost = np.unique(np.concatenate([self._visit(pairs[block]) for block in parts]))
+            pairs = np.unique(of_variable[spread(first[lost], degree[lost])])
+
+    def _visit(self, pairs: Ints) -> Ints:
+        """Remove the values that have no support in some pairs; the variables that lose any, some recurring."""
+        model, lost = self.model, []
+        open_cell, row, column = self.open_cells(pairs)
+        for side, (variable, of_cell) in enumerate(((model.tail[pairs], row), (model.head[pairs], column))):
+            count = model.sizes[variable]
+            value = spread(model.start[variable], count)
+            supports = np.bincount(of_cell[open_cell], minlength=len(value))
+            self.determines[side, pairs] = np.logical_and.reduceat((supports <= 1), offsets(count)[:-1])
+            dead = np.flatnonzero((supports == 0) & self.alive[value])
+            self.alive[value[dead]] = False
+            lost.append(np.repeat(variable, count)[dead])
+        return np.concatenate(lost)
+
+    def open_cells(self, pairs: Ints) -> tuple[Mask, Ints, Ints]:
+        """``(open, row, column)`` for every cell of the pairs.
+
+        Whether both its values live and the cell is not forbidden, and to which of the tails' values and of the
+        heads' values, counted over all the pairs, it belongs.
+        """
+        model = self.model
+        tail, head = model.tail[pairs], model.head[pairs]
+        rows, columns = model.sizes[tail], model.sizes[head]
+        width = np.repeat(columns, rows)
+        row = np.repeat(np.arange(len(width)), width)
+        column = within(width) + np.repeat(offsets(columns)[:-1], rows * columns)
+        open_cell = model.cell[spread(model.cell_start[pairs], rows * columns)] < model.forbidden
+        open_cell &= self.alive[spread(model.start[tail], rows)][row]
+        open_cell &= self.alive[spread(model.start[head], columns)][column]
+        return open_cell, row, column
+
+    def every_variable_lives(self) -> bool:
+        """Whether no domain is empty."""
+        return bool((self.left() > 0).all())
+
+    def left(self) -> Ints:
+        """Number of living values of every variable, shape (v,)."""
+        return np.diff(offsets(self.alive.astype(np.int64))[self.model.start])
+
+
+def _cells(model: Model, how: Contraction) -> int:
+    """Number of table entries after a contraction."""
+    ends = np.sort(how.root[np.stack([model.tail, model.head])], axis=0)
+    joined = np.unique((ends[0] * len(how.sizes) + ends[1])[ends[0] != ends[1]])
+    return int((how.sizes[joined // len(how.sizes)] * how.sizes[joined % len(how.sizes)]).sum()) if len(joined) else 0
+
+
+def _plan(support: _Support, functions: tuple[Ints, Ints, Mask]) -> Contraction:
+    """Drop the dead values, merge the given functions, and merge all variables that have one value left."""
+    model, left = support.model, support.left()
+    parent = np.arange(model.variables)
+    fixed = np.flatnonzero(left == 1)
+    parent[fixed] = fixed[:1]
+    child, pair, by_tail = functions
+    parent[child] = np.where(by_tail, model.tail[pair], model.head[pair])
+    start = offsets(left[parent])
+    rank = within(left[parent])  # which living value the parent's values decide: their own, unless told otherwise
+    rank[spread(start[child], left[parent[child]])] = _maps(support, pair, by_tail)
+    parent, start, rank = _to_roots(parent, left, start, rank)
+    roots, root = np.unique(parent, return_inverse=True)
+    living = np.flatnonzero(support.alive)[np.repeat(offsets(left)[:-1], left[parent]) + rank]
+    return Contraction(left[roots], root, start, living - np.repeat(model.start[:-1], left[parent]))
+
+
+_NO_FUNCTIONS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool))
+
+
+def _functions(support: _Support) -> tuple[Ints, Ints, Mask]:
+    """``(child, pair, by_tail)``: children, each with a pair in which another variable determines it.
+
+    A parent has more living values than its child, or as many and a lower index: no circle can arise. Of several
+    parents the one with the fewest values is taken. Variables of wide tables merge into no larger ones: the
+    tables would grow.
+    """
+    model, left = support.model, support.left()
+    wide = np.zeros(model.variables, dtype=bool)
+    for scope, _ in model.wide:
+        wide[list(scope)] = True
+    by_tail = np.repeat([True, False], len(model.tail))
+    pair = np.tile(np.arange(len(model.tail)), 2)
+    parent = np.concatenate([model.tail, model.head])
+    child = np.concatenate([model.head, model.tail])
+    larger = ((left[parent] > left[child]) & ~wide[child]) | ((left[parent] == left[child]) & (parent < child))
+    take = np.flatnonzero(support.determines.ravel() & larger & (left[child] > 1))
+    take = take[np.lexsort((parent[take], left[parent[take]], child[take]))]
+    take = take[np.unique(child[take], return_index=True)[1]]
+    return child[take], pair[take], by_tail[take]
+
+
+def _maps(support: _Support, pairs: Ints, by_tail: Mask) -> Ints:
+    """For each pair in turn: which living value of the child every living value of the parent leaves."""
+    model = support.model
+    before = offsets(support.alive.astype(np.int64))
+    found = [np.zeros(0, dtype=np.int64)]
+    for block in blocks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]]):
+        tail, head = model.tail[pairs[block]], model.head[pairs[block]]
+        rows, columns = model.sizes[tail], model.sizes[head]
+        open_cell, row, column = support.open_cells(pairs[block])
+        of_pair = np.repeat(np.arange(len(block)), rows * columns)[open_cell]
+        tail_row = spread(model.start[tail], rows)[row[open_cell]]
+        head_row = spread(model.start[head], columns)[column[open_cell]]
+        decides = by_tail[block][of_pair]
+        order = np.lexsort((np.where(decides, tail_row, head_row), of_pair))
+        child = np.where(by_tail[block], head, tail)[of_pair]
+        rank = before[np.where(decides, head_row, tail_row)] - before[model.start[child]]
+        found.append(rank[order])
+    return np.concatenate(found)
+
+
+def _to_roots(parent: Ints, left: Ints, start: Ints, rank: Ints) -> tuple[Ints, Ints, Ints]:
+    """Follow parents to those that are their own, composing the maps; the distance doubles in every step."""
+    while (parent[parent] != parent).any():
+        grand = parent[parent]
+        count = left[grand]
+        of_parent = rank[spread(start[parent], count)]
+        rank = rank[np.repeat(start[:-1], count) + of_parent]
+        parent, start = grand, offsets(count)
+    return parent, start, rank

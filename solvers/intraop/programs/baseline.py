@@ -1,0 +1,179 @@
+"""What the exact baselines have in common: a first solution, what an engine finds and proves, and how it ends."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from threading import Lock
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.model import build
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.network.reduction import prepare
+from solvers.intraop.programs.model import Program
+from solvers.intraop.search.assignment import Search
+from solvers.intraop.search.attempt import Claims, attempt_or_decline, decline_without_memory, first_record, reserve
+from solvers.intraop.search.greedy import assignments
+from solvers.intraop.search.incumbent import Record
+from solvers.registry import Run
+
+#: What is kept back at the end, see `reserve`.
+RESERVE = {"share": 0.03, "least": 0.6, "most": 3.0}
+#: Fraction of the time for the first solution, at most.
+FIRST = 0.2
+#: Of the time that is left when an engine's program is written, the fraction that writing it may take.
+WRITING = 0.5
+#: An end is early where more than this fraction of an engine's time is left.
+EARLY = 0.1
+
+
+def integer_below(value: float) -> int:
+    """The largest integer that is certainly not above the one that was rounded to ``value``."""
+    return int(value if value < 2**53 else math.nextafter(value, 0.0))
+
+
+class Task:
+    """A problem for an engine, and where its results go; an engine may call it from threads of its own.
+
+    ``start``  shape (v,): an assignment that fits and has no forbidden entry, None if none is known
+    ``top``    what that costs in the model, else ``model.forbidden``
+    ``until``  value of `time.monotonic` by which the engine is to end
+    ``ended``  how the engine says that it ended, "" where it has not been asked
+    """
+
+    def __init__(
+        self, run: Run, record: Record | None, claims: Claims, problem: Problem, start: Ints | None, until: float
+    ) -> None:
+        self.run, self.problem, self.start, self.until = run, problem, start, until
+        self.top = problem.model.forbidden if start is None else problem.model.cost(start)
+        self._record, self._claims, self._lock, self.ended = record, claims, Lock(), ""
+        self._seconds = self.remaining()
+        self._written_by = time.monotonic() + WRITING * self._seconds
+
+    def remaining(self) -> float:
+        """Seconds left."""
+        return max(0.0, self.until - time.monotonic())
+
+    def offer(self, value: Ints) -> None:
+        """Report an assignment, shape (v,), repaired if the tolerances of an engine let it break the limit."""
+        if (self.problem.overload(value) > 0).any():
+            search = Search(self.problem.footprint, value)
+            search.repair(self.until)
+            value = search.value
+        assert self._record is not None, "a bound has no solutions"
+        with self._lock:
+            self._record.offer(self.problem.model.lift(self.problem.instance, value))
+
+    def prove(self, bound: int) -> None:
+        """Report a bound on what fits and costs less than ``top``, in costs of the model.
+
+        It is none where memory is rounded up, nor is what exceeds all costs that are not forbidden.
+        """
+        model, bound = self.problem.model, min(bound, self.top)
+        if self.problem.timeline.exact and bound < model.forbidden:
+            with self._lock:
+                self._claims.offer(bound << model.shift)
+
+    def program(self, bytes_an_entry: int) -> Program | None:
+        """The program, None with a line on stderr if an engine could not hold it, or there is no time to write it."""
+        if self.late():
+            return None
+        program = Program.of(self.problem)
+        if program.entries * bytes_an_entry <= self.run.memory * 2**20:
+            return program
+        print(f"a program of {program.entries} entries does not fit into {self.run.memory:.0f} MiB", file=sys.stderr)
+        return None
+
+    def explain(self) -> None:
+        """Say on stderr how an engine ended that has proved no optimum, though time is left."""
+        open_ = self._record is not None and self._claims.best < self._record.cost
+        if self.ended and open_ and self.remaining() > EARLY * self._seconds:
+            early = f"ended {self.remaining():.1f} s early without a proof"
+            print(f"{early}, the engine's word for it: {self.ended}", file=sys.stderr)
+
+    def late(self) -> bool:
+        """Whether writing the program takes too much of the time, which a line on stderr says."""
+        if time.monotonic() < self._written_by:
+            return False
+        print("the program takes too long to write: not solved", file=sys.stderr)
+        return True
+
+
+Engine = Callable[[Task], bool]
+
+
+def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> None:
+    """Report a greedy solution, then what an engine finds and proves on the instance, or on what is left of it.
+
+    The engine returns False if it has proved that every assignment that fits has a forbidden entry: one of 10^17 or
+    more, where all others together cost less. Such instances, and those that lack memory, are declined with the time
+    step or the edge that shows it, after the least bad assignment has been looked for.
+    """
+    until = run.deadline - reserve(run, **RESERVE)
+    timeline = Timeline.of(instance)
+    record = first_record(instance, run, timeline)
+    claims = Claims(run, instance.cheapest_parts())
+
+    def attempt(*, tolerant: bool) -> bool:
+        small = prepare(instance, timeline, tolerant=tolerant, until=until)
+        if small is None:
+            return False
+        problem = Problem(instance, timeline, small)
+        start = _first(problem, until, lambda value: record.offer(small.lift(instance, value)))
+        if time.monotonic() >= until:
+            return True
+        if not reduced:
+            start = small.lift(instance, start)
+            known = None if record.excess else record.cost
+            whole = build(instance, np.zeros(len(timeline.usage), dtype=bool), tolerant=tolerant, known=known)
+            problem = Problem(instance, timeline, whole)
+        task = Task(run, record, claims, problem, start if _fits(problem, start) else None, until)
+        possible = engine(task)
+        task.explain()
+        return possible
+
+    attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=True)
+
+
+def prove(instance: Instance, run: Run, engine: Engine) -> None:
+    """Report what an engine proves on the reduced network, and no solution: a greedy one only says what is too much.
+
+    Instances that lack memory, or whose forbidden entries cannot be avoided, are declined as by `solve`.
+    """
+    until = run.deadline - reserve(run, **RESERVE)
+    timeline = Timeline.of(instance)
+    decline_without_memory(instance)
+    claims = Claims(run, instance.cheapest_parts())
+
+    def attempt(*, tolerant: bool) -> bool:
+        problem = Problem.of(instance, timeline, tolerant=tolerant, until=until)
+        if problem is None:
+            return False
+        start = _first(problem, until)
+        if time.monotonic() >= until:
+            return True
+        return engine(Task(run, None, claims, problem, start if _fits(problem, start) else None, until))
+
+    attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=False)
+
+
+def _fits(problem: Problem, value: Ints) -> bool:
+    """Whether an assignment keeps the limit and has no forbidden entry."""
+    return bool((problem.overload(value) <= 0).all()) and problem.model.cost(value) < problem.model.forbidden
+
+
+def _first(problem: Problem, until: float, note: Callable[[Ints], object] = lambda _: None) -> Ints:
+    """The best assignment of the method `greedy` in a part of the time, each of them noted; it need not fit."""
+    best, worth = np.zeros(problem.model.variables, dtype=np.int64), (math.inf, 0)
+    for value in assignments(problem.footprint, time.monotonic() + FIRST * (until - time.monotonic())):
+        note(value)
+        now = (max(0, int(problem.overload(value).max(initial=0))), problem.model.cost(value))
+        if now < worth:
+            best, worth = value, now
+    return best

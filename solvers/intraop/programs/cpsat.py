@@ -1,0 +1,73 @@
+"""Programs as CP-SAT reads them, one part after another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+
+from instances.columns import Ints
+from solvers._cpsat import LOWEST, add_row
+from solvers.intraop.programs.memory_rows import Rows
+from solvers.intraop.programs.model import Program
+
+#: CP-SAT adds up coefficients in 64 bits, but compares and reports values of the objective as doubles, after some
+#: operations on them: all coefficients together, and the values that matter, stay below.
+LARGEST_SUM, LARGEST_VALUE = 2**60, 2**50
+
+
+def columns(model: Any, program: Program) -> Iterator[None]:
+    """Add the columns of a program to a proto, one a turn."""
+    variables = model.variables
+    for upper in program.upper.tolist():
+        variables.add().domain.extend((0, upper))
+        yield
+
+
+def equations(model: Any, program: Program) -> Iterator[None]:
+    """Add one value of every variable, and cells of every margin that add up to its value; one a turn."""
+    constraints = model.constraints
+    for begin, end in pairwise(program.model.start.tolist()):
+        constraints.add().exactly_one.literals.extend(range(begin, end))
+        yield
+    for row in _rows(*program.margins()):
+        add_row(model, row, [-1] + [1] * (len(row) - 1), 0, 0)
+        yield
+
+
+def memory(model: Any, rows: Rows) -> Iterator[None]:
+    """Add rows of memory, one a turn."""
+    for column, use, room in zip(
+        _rows(rows.start, rows.column), _rows(rows.start, rows.use), rows.room.tolist(), strict=True
+    ):
+        add_row(model, column, use, LOWEST, room)
+        yield
+
+
+def write(*parts: Iterator[None]) -> None:
+    """Take all turns of the above."""
+    deque(chain(*parts), maxlen=0)
+
+
+def costs(model: Any, cost: Ints, top: int) -> int:
+    """Minimise the costs of the columns, shape (columns,), in a unit that is returned, rounded down.
+
+    So a bound times the unit is one on what costs less than ``top``; costs above ``top`` are as bad as that.
+    """
+    cost = np.minimum(cost, top)
+    unit = int(np.gcd.reduce(cost, initial=0)) or 1
+    while max(top / LARGEST_VALUE, float(cost.sum(dtype=np.float64)) / LARGEST_SUM) >= unit:
+        unit *= 2
+    some = np.flatnonzero(cost)
+    model.objective.vars.extend(some)
+    model.objective.coeffs.extend(cost[some] // unit)
+    return unit
+
+
+def _rows(start: Ints, flat: Ints) -> Iterator[list[int]]:
+    """The rows ``flat[start[i]:start[i + 1]]`` as lists."""
+    for begin, end in pairwise(start.tolist()):
+        yield flat[begin:end].tolist()

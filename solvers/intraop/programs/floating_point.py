@@ -1,0 +1,87 @@
+"""A program in floating-point numbers that engines cope with, and what their bounds are worth in integers."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from solvers.intraop.network.ragged import offsets
+from solvers.intraop.programs.model import Program
+
+#: The best cost known becomes about this, and the largest coefficient of a row of memory: far from the absolute
+#: tolerances of 1e-9 to 1e-6, small enough for the arithmetic.
+COST_SCALE, ROW_SCALE = 2.0**20, 2.0**10
+#: SCIP and HiGHS accept reduced costs that are off by this much, of columns that range from 0 to 1.
+DUAL_TOLERANCE = 1e-7
+#: What every bound gives way besides: cuts, propagation and pruning work with relative tolerances up to 1e-6.
+RELATIVE_TOLERANCE = 1e-6
+
+
+class FloatProgram:
+    """A program for assignments that cost less than ``top``, all of whose columns range from 0 to 1.
+
+    Sums of memory are measured in what they can come to, rows of memory and costs in powers of two. Costs above
+    ``top`` are as bad as ``top``. ``start, column, value`` are the entries of all rows, whose sums lie in
+    [``low``, ``high``]: of each variable of the model, of each margin, of each row of memory.
+    """
+
+    def __init__(self, program: Program, top: int) -> None:
+        self.program, self.top = program, top
+        self.scale = min(1.0, COST_SCALE / 2.0 ** top.bit_length())
+        self.cost: Floats = np.minimum(program.cost, top) * self.scale
+        self.integer = np.arange(len(self.cost)) < len(program.model.unary)
+
+    @cached_property
+    def upper(self) -> Floats:
+        """What every column can be at most, shape (columns,)."""
+        return np.minimum(self.program.upper, 1).astype(np.float64)
+
+    @cached_property
+    def rows(self) -> tuple[Ints, Ints, Floats, Floats, Floats]:
+        """``(start, column, value, low, high)``: in every row each column once, in ascending order."""
+        model, memory = self.program.model, self.program.memory
+        margin_start, margin_column = self.program.margins()
+        margin = np.ones(len(margin_column))
+        margin[margin_start[:-1]] = -1.0
+        use, factor = self._memory
+        start = np.concatenate([np.diff(part) for part in (model.start, margin_start, memory.start)])
+        column = np.concatenate([np.arange(len(model.unary)), margin_column, memory.column])
+        equal = np.concatenate([np.ones(model.variables), np.zeros(len(margin_start) - 1)])
+        low = np.concatenate([equal, np.full(len(factor), -np.inf)])
+        high = np.concatenate([equal, memory.room * factor])
+        return offsets(start), column, np.concatenate([np.ones(len(model.unary)), margin, use]), low, high
+
+    @property
+    def row_scale(self) -> Floats:
+        """What every row of memory was multiplied by, shape (rows of memory,)."""
+        return self._memory[1]
+
+    @cached_property
+    def _memory(self) -> tuple[Floats, Floats]:
+        """The entries of the rows of memory, and what each row was multiplied by."""
+        memory, first = self.program.memory, self.program.first_sum
+        use = memory.use.astype(np.float64)
+        summed = memory.column >= first
+        use[summed] *= memory.most[memory.column[summed] - first]
+        count = np.diff(memory.start)
+        factor = np.ones(len(count))
+        some = np.flatnonzero(count)
+        largest = np.maximum.reduceat(np.abs(use), memory.start[some]) if len(some) else use
+        factor[some] = np.minimum(1.0, ROW_SCALE / 2.0 ** np.frexp(largest)[1])
+        return use * np.repeat(factor, count), factor
+
+    def columns(self, value: Ints) -> Floats:
+        """What every column is under an assignment, shape (v,); shape (columns,)."""
+        column = self.program.columns(value).astype(np.float64)
+        column[self.program.first_sum :] /= self.program.memory.most
+        return column
+
+    def bound(self, dual: float) -> int:
+        """What an engine's bound is worth in costs of the model, after what its arithmetic may owe."""
+        if not dual > 0:
+            return 0
+        owed = DUAL_TOLERANCE * (len(self.cost) + 1)
+        return max(0, math.ceil(min(self.top, (dual - owed) * (1 - RELATIVE_TOLERANCE) / self.scale)))

@@ -1,0 +1,155 @@
+"""The rows of a program that are about memory: of single time steps, or of all that matter in a sparse form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances.columns import Ints
+from solvers.intraop.network.dominance import may_bind
+from solvers.intraop.network.ragged import offsets, spread
+from solvers.intraop.network.reduced_problem import Problem
+
+#: All uses of a program together stay below, so that engines can add them up in 64 bits.
+LARGEST_USE = 2**60
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Sums over columns that must not exceed a number each; all arrays int64.
+
+    ``start, column, use``  row i adds up ``use[j]`` times column ``column[j]`` for j from ``start[i]`` on, each column
+                            once and in ascending order
+    ``room``                shape (rows,): what it may come to, in units of ``unit`` bytes like everything here
+    ``most``                shape (sums,): what columns of their own, which stand for sums of others, can come to
+    """
+
+    start: Ints
+    column: Ints
+    use: Ints
+    room: Ints
+    most: Ints
+    unit: int
+
+    @classmethod
+    def of(cls, row: Ints, column: Ints, use: Ints, room: Ints, most: Ints, unit: int) -> Rows:
+        """The rows with entries ``use[j]`` in row ``row[j]`` and column ``column[j]``, equal places added up."""
+        order = np.lexsort((column, row))
+        row, column = row[order], column[order]
+        first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(column, prepend=-1) != 0))
+        total = np.add.reduceat(use[order], first) if len(first) else use[:0]
+        start = offsets(np.bincount(row[first], minlength=len(room)))
+        return cls(start, column[first], total, room, most, unit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Uses:
+    """What values use above the least of their node: shapes (uses,), the nodes of the footprint in ascending order.
+
+    ``amount``, the ``most`` of every node, and ``room``, shape (steps,), what is left above the least of all nodes, are
+    in ``unit`` bytes, rounded down: what fits in bytes fits in units. Only huge numbers have something to round.
+    """
+
+    node: Ints
+    row: Ints
+    amount: Ints
+    room: Ints
+    most: Ints
+    unit: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Uses:
+        """The uses of a problem."""
+        foot, (row, usage, start) = problem.footprint, problem.usages
+        least, most = (pick.reduceat(usage, start[:-1]) if len(usage) else usage for pick in (np.minimum, np.maximum))
+        node = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        amount = usage - least[node]
+        some = np.flatnonzero(amount)
+        unit = int(np.gcd.reduce(amount, initial=0)) or 1
+        while float(amount.sum(dtype=np.float64)) / unit >= LARGEST_USE:
+            unit *= 2
+        change = np.zeros(problem.timeline.steps + 1, dtype=np.int64)
+        np.add.at(change, foot.begin, least)
+        np.add.at(change, foot.end, -least)
+        room = (problem.room - np.cumsum(change)[:-1]) // unit
+        return cls(node[some], row[some], amount[some] // unit, room, (most - least) // unit, unit)
+
+
+def memory_of_steps(problem: Problem, steps: Iterable[int]) -> Rows:
+    """One row for each of the steps, over the values."""
+    chosen, foot, uses = list(steps), problem.footprint, _Uses.of(problem)
+    begin, end = foot.begin[uses.node], foot.end[uses.node]
+    live = [np.flatnonzero((begin <= step) & (step < end)) for step in chosen]
+    row = np.repeat(np.arange(len(chosen)), [len(part) for part in live])
+    use = np.concatenate([row[:0], *live])
+    return Rows.of(row, uses.row[use], uses.amount[use], uses.room[chosen], row[:0], uses.unit)
+
+
+def memory_of_all_steps(problem: Problem, first_sum: int) -> Rows:
+    """The rows of all steps in which memory can exceed the limit; columns from ``first_sum`` on are sums.
+
+    A row for every step over all that is live in it has entries by the hundred million on the contest's instances. So
+    the steps are the leaves of a binary tree, and the interval of a node is cut into subtrees, at most two a level:
+    the memory of a subtree's nodes is summed up once, in a column of its own where that makes fewer entries, and every
+    step adds up the subtrees above it. The feasible assignments are the same; XLA shortens its rows by sums as well.
+    """
+    matters = may_bind(problem.footprint)
+    tree, uses = _Tree(int(matters.sum())), _Uses.of(problem)
+    some = offsets(matters.astype(np.int64))
+    place, node = tree.cut(some[problem.footprint.begin], some[problem.footprint.end])
+    row, column, amount, most = tree.rows(place, node, uses, first_sum)
+    room = np.concatenate([np.zeros(len(most), dtype=np.int64), uses.room[matters]])
+    return Rows.of(row, column, amount, room, most, uses.unit)
+
+
+class _Tree:
+    """A binary tree over time steps: the root is number 1, the children of p are 2 p and 2 p + 1."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.depth = max(0, steps - 1).bit_length()
+
+    def cut(self, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+        """``(place, interval)``: the subtrees that the intervals [begin, end) consist of."""
+        left, right = begin + (1 << self.depth), end + (1 << self.depth)
+        place, interval = [left[:0]], [left[:0]]
+        while (left < right).any():
+            for odd, chosen in ((left & 1, left), (right & 1, right - 1)):
+                at = np.flatnonzero((odd == 1) & (left < right))
+                place.append(chosen[at])
+                interval.append(at)
+            left, right = (left + 1) >> 1, right >> 1
+        return np.concatenate(place), np.concatenate(interval)
+
+    def leaves(self, place: Ints) -> tuple[Ints, Ints]:
+        """First step and number of steps below each place."""
+        below = self.depth + 1 - np.frexp(place.astype(np.float64))[1]
+        first = (place << below) - (1 << self.depth)
+        return first, np.minimum(first + (1 << below), self.steps) - first
+
+    def rows(self, place: Ints, node: Ints, uses: _Uses, first_sum: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """``(row, column, use, most)``: entries of rows, one for each sum and then one for each step.
+
+        ``place`` and ``node`` say which node uses memory in all steps below which place; a sum gets the number
+        ``first_sum`` or a higher one, and ``most`` says what it can come to.
+        """
+        places, at = np.unique(place, return_inverse=True)
+        entry = np.searchsorted(uses.node, np.stack([node, node + 1]))
+        term, term_at = spread(entry[0], entry[1] - entry[0]), np.repeat(at, entry[1] - entry[0])
+        first, steps = self.leaves(places)
+        terms = np.bincount(term_at, minlength=len(places))
+        worth = terms + 1 + steps < terms * steps
+        number = np.cumsum(worth) - 1
+        inside, direct = term[worth[term_at]], term[~worth[term_at]]
+        summed = np.arange(worth.sum())
+        where = np.concatenate([term_at[~worth[term_at]], np.flatnonzero(worth)])  # of uses, then of sums
+        what = np.concatenate([uses.row[direct], first_sum + summed])
+        much = np.concatenate([uses.amount[direct], np.ones_like(summed)])
+        rows = [number[term_at[worth[term_at]]], summed, len(summed) + spread(first[where], steps[where])]
+        columns = [uses.row[inside], first_sum + summed, np.repeat(what, steps[where])]
+        amounts = [uses.amount[inside], -np.ones_like(summed), np.repeat(much, steps[where])]
+        most = np.zeros_like(summed)
+        np.add.at(most, number[at[worth[at]]], uses.most[node[worth[at]]])
+        return np.concatenate(rows), np.concatenate(columns), np.concatenate(amounts), most

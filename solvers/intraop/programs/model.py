@@ -1,0 +1,172 @@
+"""The integer program of a model, one-hot values and a variable for each cell of a table, as flat arrays.
+
+It is the formulation of XLA's auto-sharding: one of a node's strategies, one of an edge's cells, whose margins are the
+strategies of its ends, and the memory of every time step whose set of live nodes is not part of a neighbouring one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Ints
+from solvers.intraop.network.model import Model
+from solvers.intraop.network.ragged import offsets, spread, within
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.programs.memory_rows import Rows, memory_of_all_steps, memory_of_steps
+from solvers.intraop.search.construction import cheapest
+
+#: Seconds that an engine may take to notice that its time is up, for each entry of its program, and the fraction of its
+#: time that is kept back for it at most.
+NOTICE, LARGEST_NOTICE = 2e-6, 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The cells of all tables that are not forbidden, table after table, and their margins; all arrays int64.
+
+    ``start``         shape (tables + 1,): the cells of table e are ``start[e]:start[e + 1]``
+    ``cost``          shape (cells,)
+    ``margin_value``  shape (margins,): the row of the model's value that the cells of a margin add up to
+    ``margin_start, margin_cell``  those cells
+    """
+
+    start: Ints
+    cost: Ints
+    margin_value: Ints
+    margin_start: Ints
+    margin_cell: Ints
+
+    @classmethod
+    def of(cls, model: Model) -> Tables:
+        """The tables of a model, but for those in which every cell is 0."""
+        count, cost, value, cell, margin = zip(_pairs(model), *_wide(model), strict=True)
+        first_cell = offsets(np.array([len(part) for part in cost]))
+        first_margin = offsets(np.array([len(part) for part in value]))
+        margins = np.concatenate([part + first for part, first in zip(margin, first_margin, strict=False)])
+        cells = np.concatenate([part + first for part, first in zip(cell, first_cell, strict=False)])
+        order = np.argsort(margins, kind="stable")
+        return cls(
+            start=offsets(np.concatenate(count)),
+            cost=np.concatenate(cost),
+            margin_value=np.concatenate(value),
+            margin_start=offsets(np.bincount(margins, minlength=int(first_margin[-1]))),
+            margin_cell=cells[order],
+        )
+
+
+_Part = tuple[Ints, Ints, Ints, Ints, Ints]  # cells of every table, their costs, values of margins; cells and margins
+
+
+def _pairs(model: Model) -> _Part:
+    """The allowed cells of all pairs, each of which has one margin for each value of its tail, then of its head."""
+    pair = costly_pairs(model)
+    tail, head = model.tail[pair], model.head[pair]
+    rows, columns = model.sizes[tail], model.sizes[head]
+    place = spread(model.cell_start[pair], rows * columns)
+    allowed = np.flatnonzero(model.cell[place] < model.forbidden)
+    of_pair = np.repeat(np.arange(len(pair)), rows * columns)[allowed]
+    row, column = np.divmod(within(rows * columns)[allowed], columns[of_pair])
+    first = offsets(rows + columns)
+    ends = np.stack([tail, head], axis=1).ravel()
+    value = spread(model.start[ends], model.sizes[ends])
+    margin = np.concatenate([first[of_pair] + row, first[of_pair] + rows[of_pair] + column])
+    count = np.bincount(of_pair, minlength=len(pair))
+    return count, model.cell[place[allowed]], value, np.tile(np.arange(len(allowed)), 2), margin
+
+
+def costly_pairs(model: Model) -> Ints:
+    """The pairs in which some cell is not 0, which have a table in the program."""
+    largest = np.maximum.reduceat(model.cell, model.cell_start[:-1]) if len(model.tail) else model.tail
+    return np.flatnonzero(largest > 0)
+
+
+def _wide(model: Model) -> Iterator[_Part]:
+    """The same of every table of three variables or more."""
+    for scope, cost in model.wide:
+        place = np.argwhere(cost < model.forbidden)
+        first = offsets(np.array(cost.shape))
+        variables = np.array(scope)
+        value = spread(model.start[variables], model.sizes[variables])
+        cell = np.tile(np.arange(len(place)), len(scope))
+        margin = (place + first[:-1]).T.ravel()
+        yield np.array([len(place)]), cost[tuple(place.T)], value, cell, margin
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Minimise the costs of integer columns that are 0 or more: first the model's values, then cells, then sums.
+
+    ``tables``  the cells; forbidden ones have no column
+    ``memory``  rows of memory: their columns are values and, from the number ``first_sum`` on, sums of memory
+    """
+
+    model: Model
+    tables: Tables
+    memory: Rows
+
+    @classmethod
+    def of(cls, problem: Problem, steps: Iterable[int] | None = None) -> Program:
+        """The program of a problem with the memory of the given steps, of all that matter if none are given."""
+        tables = Tables.of(problem.model)
+        if steps is None:
+            return cls(problem.model, tables, memory_of_all_steps(problem, len(problem.variable) + len(tables.cost)))
+        return cls(problem.model, tables, memory_of_steps(problem, steps))
+
+    @property
+    def first_sum(self) -> int:
+        """Number of columns that stand for values and cells: all of them are 0 or 1."""
+        return len(self.model.unary) + len(self.tables.cost)
+
+    @property
+    def cost(self) -> Ints:
+        """Cost of every column, shape (columns,)."""
+        nothing = np.zeros(len(self.memory.most), dtype=np.int64)
+        return np.concatenate([self.model.unary, self.tables.cost, nothing])
+
+    @property
+    def upper(self) -> Ints:
+        """What every column can be at most, shape (columns,): 0 where it is forbidden."""
+        value = (self.model.unary < self.model.forbidden).astype(np.int64)
+        return np.concatenate([value, np.ones(len(self.tables.cost), dtype=np.int64), self.memory.most])
+
+    @property
+    def entries(self) -> int:
+        """Number of coefficients of the rows that are not 0, and of columns: what the size of a program is."""
+        tables = self.tables
+        rows = len(self.model.unary) + len(tables.margin_cell) + len(tables.margin_value) + len(self.memory.column)
+        return rows + self.first_sum + len(self.memory.most)
+
+    def notice(self, seconds: float) -> float:
+        """How long before the end of some seconds an engine must be told to stop."""
+        return min(LARGEST_NOTICE * seconds, NOTICE * self.entries)
+
+    def margins(self) -> tuple[Ints, Ints]:
+        """``(start, column)``: of every margin the column of its value, then those of its cells."""
+        tables = self.tables
+        count = np.diff(tables.margin_start)
+        start = offsets(count + 1)
+        column = np.empty(int(start[-1]), dtype=np.int64)
+        column[start[:-1]] = tables.margin_value
+        column[spread(start[:-1] + 1, count)] = tables.margin_cell + len(self.model.unary)
+        return start, column
+
+    def columns(self, value: Ints) -> Ints:
+        """What every column is under an assignment, shape (v,), without forbidden cells; shape (columns,)."""
+        tables, memory, sums = self.tables, self.memory, len(self.memory.most)
+        column = np.concatenate([np.zeros(len(self.model.unary), dtype=np.int64), np.ones_like(tables.cost)])
+        column[self.model.start[:-1] + value] = 1
+        missed = np.repeat(column[tables.margin_value] == 0, np.diff(tables.margin_start))
+        column[tables.margin_cell[missed] + len(self.model.unary)] = 0
+        column = np.concatenate([column, np.zeros_like(memory.most)])
+        if sums:
+            used = memory.use * column[memory.column]
+            column[self.first_sum :] = np.add.reduceat(used, memory.start[:-1])[:sums]
+        return column
+
+    def values(self, column: NDArray) -> Ints:
+        """The assignment, shape (v,), that columns, shape (columns,), say: the largest of every variable's values."""
+        return cheapest(-column[: len(self.model.unary)], self.model.start)

@@ -1,0 +1,207 @@
+"""An assignment that changes one variable at a time; cost, memory and the gain of every move are kept up to date."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from solvers.intraop.network.memory import Footprint
+from solvers.intraop.network.model import Model, Wide
+from solvers.intraop.network.ragged import offsets, spread
+
+#: Moves of a repair that are chosen at once, as a fraction of those made before.
+AT_ONCE = 0.1
+
+
+class Search:
+    """A value for every variable of a model.
+
+    ``value``    shape (v,): the assignment
+    ``local``    shape (rows,): what each value of a variable costs beside the present values of all others
+    ``profile``  shape (steps,): memory in use
+    """
+
+    def __init__(self, footprint: Footprint, value: Ints) -> None:
+        self.footprint, self.model, self.limit = footprint, footprint.tame, footprint.timeline.limit
+        self.adjacency = footprint.adjacency
+        self._first = self.model.start.tolist()
+        self.reset(value)
+
+    def reset(self, value: Ints) -> None:
+        """Take another assignment, shape (v,)."""
+        self.value = value.astype(np.int64)
+        self.profile = self.footprint.profile(self.value)
+        self.local = beside(self.model, self.value)
+
+    def _add_wide(self, index: int, variable: int, sign: int) -> None:
+        rows = self.rows(variable)
+        rows += sign * _slice(self.model.wide[index], variable, self.value)
+
+    def rows(self, variable: int) -> Ints:
+        """The entries of ``local`` of a variable, shape (its size,), as a view."""
+        return self.local[self._first[variable] : self._first[variable + 1]]
+
+    def feasible(self) -> bool:
+        """Whether memory suffices in every step."""
+        return bool((self.profile <= self.limit).all())
+
+    def _change(self, variable: int, value: int) -> tuple[int, Ints]:
+        """``(step, change)``: what a move adds to the profile from ``step`` on."""
+        foot = self.footprint
+        low, high = int(foot.start[variable]), int(foot.start[variable + 1])
+        difference = foot.of(variable, value) - foot.of(variable, int(self.value[variable]))
+        if high - low == 1:
+            return int(foot.begin[low]), np.repeat(difference, int(foot.end[low] - foot.begin[low]))
+        moved = np.flatnonzero(difference)
+        if not len(moved):
+            return 0, difference[:0]
+        begin, end, difference = foot.begin[low:high][moved], foot.end[low:high][moved], difference[moved]
+        step = int(begin.min())
+        change = np.zeros(int(end.max()) - step + 1, dtype=np.int64)
+        np.add.at(change, begin - step, difference)
+        np.add.at(change, end - step, -difference)
+        return step, np.cumsum(change)[:-1]
+
+    def fits(self, variable: int, value: int) -> bool:
+        """Whether a move leaves no step overloaded in which it adds memory."""
+        step, change = self._change(variable, value)
+        after = self.profile[step : step + len(change)] + change
+        return not ((after > self.limit) & (change > 0)).any()
+
+    def move(self, variable: int, value: int) -> None:
+        """Give a variable another value."""
+        step, change = self._change(variable, value)
+        self.profile[step : step + len(change)] += change
+        old, pairs = int(self.value[variable]), self.adjacency
+        for i in pairs.at(variable):
+            rows = self.rows(pairs.other[i])
+            table = pairs.table(i)
+            rows += table[value]
+            rows -= table[old]
+        self._move_wide(variable, value)
+        self.value[variable] = value
+
+    def _move_wide(self, variable: int, value: int) -> None:
+        old = int(self.value[variable])
+        for index in self.adjacency.wide.get(variable, ()):
+            for other in self.model.wide[index].scope:
+                if other != variable:
+                    self._add_wide(index, other, -1)
+                    self.value[variable] = value
+                    self._add_wide(index, other, 1)
+                    self.value[variable] = old
+
+    def descend(self, until: float) -> None:
+        """Take improving moves of single variables that fit, the first found, to a local optimum or until a time."""
+        while time.monotonic() < until and self._sweep(until):
+            pass
+
+    def _sweep(self, until: float) -> bool:
+        """Try every variable that some value would improve, and the neighbours of those that moved."""
+        model = self.model
+        gains = self.local - np.repeat(self.local[model.start[:-1] + self.value], model.sizes)
+        promising = np.flatnonzero(gains < 0)
+        queue = np.unique(np.searchsorted(model.start, promising, side="right") - 1).tolist()
+        waiting, moved = set(queue), False
+        for variable in queue:  # grows while it is read
+            if time.monotonic() > until:
+                break
+            waiting.discard(variable)
+            if self._improve(variable):
+                moved = True
+                fresh = [other for other in dict.fromkeys(self.adjacency.neighbours(variable)) if other not in waiting]
+                queue += fresh
+                waiting.update(fresh)
+        return moved
+
+    def _improve(self, variable: int) -> bool:
+        """Give a variable the best value that fits, if one is better than its present value."""
+        local = self.rows(variable)
+        better = np.flatnonzero(local < local[self.value[variable]])
+        for value in better[np.argsort(local[better], kind="stable")].tolist():
+            if self.fits(variable, value):
+                self.move(variable, value)
+                return True
+        return False
+
+    def repair(self, until: float) -> bool:
+        """Move single variables until no step is overloaded; whether that succeeded before a time.
+
+        First come moves that cost least for the memory they free in overloaded steps, among those that fit; they are
+        looked for anew when a fraction more have been made.
+        """
+        moves = 0
+        while not self.feasible():
+            if time.monotonic() > until or not (made := self._relieve(1 + int(AT_ONCE * moves))):
+                return False
+            moves += made
+        return True
+
+    def _relieve(self, most: int) -> int:
+        """Make up to so many moves that free memory in overloaded steps; how many were made."""
+        row, freed = self._freed()
+        variable = np.searchsorted(self.model.start, row, side="right") - 1
+        cost = self.local[row] - self.local[self.model.start[variable] + self.value[variable]]
+        moved: set[int] = set()
+        for i in np.argsort(cost / freed, kind="stable").tolist():
+            one, value = int(variable[i]), int(row[i]) - self._first[variable[i]]
+            if one not in moved and self._frees(one, value) and self.fits(one, value):
+                self.move(one, value)
+                moved.add(one)
+                if len(moved) == most:
+                    break
+        return len(moved)
+
+    def _frees(self, variable: int, value: int) -> bool:
+        """Whether a move frees memory in a step that is overloaded."""
+        step, change = self._change(variable, value)
+        return bool(((self.profile[step : step + len(change)] > self.limit) & (change < 0)).any())
+
+    def _freed(self) -> tuple[Ints, Floats]:
+        """``(row, freed)``: values that free memory in overloaded steps, and how much, summed over these steps."""
+        foot, sizes = self.footprint, self.model.sizes
+        over = offsets((self.profile > self.limit).astype(np.int64))
+        steps = over[foot.end] - over[foot.begin]
+        node = np.flatnonzero(steps)
+        variable = foot.variable[node]
+        count = sizes[variable]
+        place = foot.usage_start[variable] + node - foot.start[variable]
+        now = foot.usage[place + self.value[variable] * foot.nodes[variable]]
+        then = foot.usage[strided(place, foot.nodes[variable], count)]
+        freed = np.zeros(len(self.local))
+        np.add.at(
+            freed,
+            spread(self.model.start[variable], count),
+            np.repeat(steps[node].astype(np.float64), count) * (np.repeat(now, count) - then),
+        )
+        row = np.flatnonzero(freed > 0)
+        return row, freed[row]
+
+
+def beside(model: Model, value: Ints) -> Ints:
+    """What each value of a variable costs beside the values that an assignment gives all others, shape (rows,)."""
+    result = model.unary.copy()
+    rows, columns = model.sizes[model.tail], model.sizes[model.head]
+    for variable, count, cell in (
+        (model.tail, rows, strided(model.cell_start[:-1] + value[model.head], columns, rows)),
+        (model.head, columns, spread(model.cell_start[:-1] + value[model.tail] * columns, columns)),
+    ):
+        np.add.at(result, spread(model.start[variable], count), model.cell[cell])
+    for table in model.wide:
+        for one in table.scope:
+            result[model.start[one] : model.start[one + 1]] += _slice(table, one, value)
+    return result
+
+
+def _slice(table: Wide, variable: int, value: Ints) -> Ints:
+    """The costs of a wide table's variable beside the values of its others."""
+    return table.cost[tuple(slice(None) if one == variable else int(value[one]) for one in table.scope)]
+
+
+def strided(first: Ints, stride: Ints, counts: Ints) -> Ints:
+    """The integers first[i] + stride[i] * (0..counts[i]-1) of every row i, one after another."""
+    start = offsets(counts)
+    place = np.arange(start[-1]) - np.repeat(start[:-1], counts)
+    return np.repeat(first, counts) + place * np.repeat(stride, counts)

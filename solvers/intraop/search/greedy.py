@@ -1,0 +1,32 @@
+"""The constructive heuristic under several prices of memory, each result improved by single moves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from instances.columns import Ints
+from solvers.intraop.network.memory import Footprint
+from solvers.intraop.search.construction import construct
+
+#: Prices of memory, as fractions of what a unit of it cost in the solution built without a price.
+PRICES = (0.001, 0.01, 0.1, 1.0, 10.0)
+
+
+def assignments(footprint: Footprint, until: float) -> Iterator[Ints]:
+    """What each price leads to, shape (v,), until a time; an assignment need not fit."""
+    timeline, model = footprint.timeline, footprint.model
+    memory = model.fold((timeline.usage - timeline.least()[timeline.owner]).astype(np.float64))
+    unit = 0.0
+    for price in (0.0, *PRICES):
+        if time.monotonic() >= until or (price and not unit):
+            return
+        search = construct(footprint, memory * unit * price, until)
+        if not price:  # what the solution that is built costs for a unit of memory above the least
+            used = memory[model.start[:-1] + search.value].sum()
+            unit = model.cost(search.value) / used if used else 0.0
+        if search.repair(until):
+            search.descend(until)
+        yield search.value

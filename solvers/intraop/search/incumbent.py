@@ -1,0 +1,37 @@
+"""What a run has found so far: every better solution is reported, a feasible one being better than any that is not."""
+
+from __future__ import annotations
+
+import math
+
+from instances.columns import Ints
+from instances.intraop import Instance
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.model import exact_cost
+from solvers.registry import Run
+
+
+class Record:
+    """The best solution of a run: ``excess``, its memory above the limit at the worst time, and ``cost``, exact."""
+
+    def __init__(self, instance: Instance, run: Run, timeline: Timeline) -> None:
+        self._instance, self._run, self._timeline = instance, run, timeline
+        self.excess: float = math.inf
+        self.cost = 0
+
+    def offer(self, strategy: Ints) -> bool:
+        """Report strategies, shape (n,), if they are better than what is known; whether they are."""
+        excess = self._excess(self._instance.strategy_start[:-1] + strategy)
+        cost = exact_cost(self._instance, strategy)
+        if (excess, cost) >= (self.excess, self.cost):
+            return False
+        self.excess, self.cost = excess, cost
+        self._run.report(strategy.tolist())
+        return True
+
+    def _excess(self, row: Ints) -> int:
+        """What the chosen rows, shape (n,), use above the limit; without the timeline where that has to round."""
+        timeline, instance = self._timeline, self._instance
+        if not timeline.exact:
+            return max(0, instance.peak(instance.usage[row]) - instance.usage_limit)
+        return max(0, int(timeline.profile(timeline.usage[row]).max(initial=0)) - timeline.limit)

@@ -1,0 +1,58 @@
+"""The three-superblock relaxation as a lower bound, whole and with one of its two halves left out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.pipeline import Instance
+from solvers.pipeline.programs.mip import Bounds, Known, Shape, capped, prove, search_first
+from solvers.registry import Run, bound
+
+SOURCE = "Archer et al. 2024, Section 3.2; preprint, Section 5.4"
+
+
+@bound(track="pipeline", source=SOURCE, deterministic=False)
+def bottleneck(instance: Instance, run: Run) -> None:
+    """Bound the cost of the block that does the work of Lemma 3.3, all others merged into two superblocks.
+
+    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What SCIP proves is
+    lowered by a millionth and more for its tolerances, see `solvers.pipeline.programs.mip.Program.lower_bound`.
+    """
+    _bound(instance, run)
+
+
+@bound(track="pipeline", source=SOURCE, deterministic=False)
+def bottleneck_no_dag(instance: Instance, run: Run) -> None:
+    """Bound the cost of that block where it need not leave the quotient graph without cycles; see `bottleneck`."""
+    _bound(instance, run, dag=False)
+
+
+@bound(track="pipeline", source=SOURCE, deterministic=False)
+def bottleneck_no_cut_io(instance: Instance, run: Run) -> None:
+    """Bound the cost of that block where tensors between blocks are free; see `bottleneck`."""
+    _bound(instance, run, cut_io=False)
+
+
+def _bound(instance: Instance, run: Run, *, dag: bool = True, cut_io: bool = True) -> None:
+    instance = capped(instance)
+    bounds = Bounds(instance, run)
+    search, known = search_first(instance, run)
+    prove(instance, _shape(instance, known, dag, cut_io), search, bounds, run)
+
+
+def _shape(instance: Instance, known: Known, dag: bool, cut_io: bool) -> Shape:
+    work = np.bincount(known.block, weights=instance.work, minlength=1)
+    middle = int(np.argmax(work))
+    cost = known.block_cost(middle) if cut_io and instance.nodes else float(work[middle])
+    return Shape(
+        blocks=3,
+        costed=range(1, 2),
+        block=np.sign(known.block - middle) + 1,
+        cost=cost,
+        earliest=np.zeros(instance.nodes, dtype=np.int32),
+        latest=np.full(instance.nodes, 2, dtype=np.int32),
+        least_work=instance.work_bound(),
+        busy=range(1, 2),
+        dag=dag,
+        cut_io=cut_io,
+    )

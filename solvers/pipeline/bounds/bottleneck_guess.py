@@ -1,0 +1,69 @@
+"""The three-superblock relaxation once for every place that the bottleneck can have, as a lower bound."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from instances.pipeline import Instance
+from solvers.pipeline.programs.mip import Bounds, Known, Shape, capped, prove, search_first
+from solvers.registry import Run, bound
+
+
+@bound(track="pipeline", source="Archer et al. 2024, Section 3.3", deterministic=False)
+def bottleneck_guess(instance: Instance, run: Run) -> None:
+    """Guess which block does the work of Lemma 3.3; the worst guess bounds the cost.
+
+    The blocks before it are merged, and those after it; what a superblock costs, shared evenly by its blocks, bounds
+    the cost too. The programs have equal shares of the time that is left, as many at once as there are cores.
+
+    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What SCIP proves is
+    lowered by a millionth and more for its tolerances, see `solvers.pipeline.programs.mip.Program.lower_bound`.
+    """
+    instance = capped(instance)
+    bounds = Bounds(instance, run)
+    search, known = search_first(instance, run)
+    last = len(known.slicing.cut) - 2
+    guesses: list[_Guess] = []
+
+    def solve(place: int) -> None:
+        if any(guess.best <= bounds.best for guess in guesses):
+            return
+        guess = _Guess(bounds.best)
+        share = min(1.0, run.cores / (last + 1 - place))
+        prove(instance, _shape(instance, known, place), search, guess, run, share, at_once=run.cores)
+        guesses.append(guess)
+
+    with ThreadPoolExecutor(run.cores) as pool:
+        list(pool.map(solve, range(last + 1)))
+    bounds.offer(min([known.slicing.cost, *(guess.best for guess in guesses)]))
+
+
+class _Guess:
+    """The best bound under one guess."""
+
+    def __init__(self, best: float) -> None:
+        self.best = best
+
+    def offer(self, value: float, step: float = 0.0) -> None:
+        """Keep ``value`` if it is better."""
+        self.best = max(self.best, value)
+
+
+def _shape(instance: Instance, known: Known, place: int) -> Shape:
+    """The program in which block ``place``, counted from 0, does the work."""
+    blocks = len(known.slicing.cut) - 1
+    before, after = place, blocks - 1 - place
+    fits = float(instance.work[known.block == place].sum()) >= instance.work_bound()
+    return Shape(
+        blocks=3,
+        costed=range(0 if before else 1, 3 if after else 2),
+        block=np.sign(known.block - place) + 1 if fits else None,
+        cost=known.slicing.cost,
+        earliest=np.full(instance.nodes, 0 if before else 1, dtype=np.int32),
+        latest=np.full(instance.nodes, 2 if after else 1, dtype=np.int32),
+        least_work=instance.work_bound(),
+        busy=range(1, 2),
+        merged=tuple(count for count in (before, 1, after) if count),
+    )

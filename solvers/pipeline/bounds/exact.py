@@ -1,0 +1,104 @@
+"""The exact mixed-integer program as a lower bound."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.graph import Index
+from instances.pipeline import Instance
+from solvers.pipeline.programs.mip import (
+    MOST_MEMORY,
+    RELATIVE_TOLERANCE,
+    Bounds,
+    Known,
+    Shape,
+    capped,
+    prove,
+    search_first,
+)
+from solvers.pipeline.search.orders import Floats
+from solvers.registry import Run, bound
+
+#: Ancestors that are kept at a time, at most, and as far as they take no more than this share of the memory, at so many
+#: bytes for each pair of nodes: the product with the work turns the flags into floats.
+CHUNK, WINDOW_MEMORY, PAIR_BYTES = 1024, 0.1, 9
+
+#: Share of the time that the windows may take, and nodes after which to look at the clock.
+WINDOW_SHARE, CLOCK = 0.1, 256
+
+
+@bound(track="pipeline", source="Archer et al. 2024, Section 3.1, Figure 3", deterministic=False)
+def exact(instance: Instance, run: Run) -> None:
+    """Bound the cost by the exact program, narrowed to what can be better than the best slicing found.
+
+    A node's block comes no earlier than the work of the node and its ancestors allows when no block may do more than
+    that slicing costs, and no later than its descendants allow; the paper does without these windows.
+
+    With a memory limit, which the paper leaves out, the program counts the overflow: with the execution order among its
+    variables on small graphs, else as far as it is certain in every order. Reports the bound of Lemma 3.3 first, and
+    the partitions that it meets. What is proved is lowered by a millionth and more for the tolerances of the engine,
+    see `solvers.pipeline.programs.mip.Program.lower_bound`.
+    """
+    _bound(instance, run, "scip")
+
+
+@bound(track="pipeline", source="Archer et al. 2024, Section 3.1, Figure 3", deterministic=False)
+def exact_highs(instance: Instance, run: Run) -> None:
+    """Bound the cost by the exact program, solved by HiGHS instead of SCIP, which reports at its end only."""
+    _bound(instance, run, "highs")
+
+
+def _bound(instance: Instance, run: Run, engine: str) -> None:
+    instance = capped(instance)
+    bounds = Bounds(instance, run)
+    search, known = search_first(instance, run, overflow=True)
+    prove(instance, _shape(instance, known, run), search, bounds, run, engine=engine)
+
+
+def _shape(instance: Instance, known: Known, run: Run) -> Shape:
+    last, cost = len(known.slicing.cut) - 2, known.slicing.cost
+    windows = WINDOW_SHARE / 2 * run.remaining()
+    return Shape(
+        blocks=last + 1,
+        costed=range(last + 1),
+        block=known.block,
+        cost=cost,
+        earliest=(earliest := _blocks_before(instance, cost, run, windows, forwards=True)),
+        latest=np.maximum(earliest, last - _blocks_before(instance, cost, run, windows, forwards=False)),
+        overflow=instance.memory is not None and instance.memory <= MOST_MEMORY * cost * instance.bandwidth,
+    )
+
+
+def _blocks_before(instance: Instance, cost: float, run: Run, seconds: float, *, forwards: bool) -> Index:
+    """How many blocks of at most ``cost`` must end before each node's own (or begin after it), shape (n,)."""
+    most = max(cost, instance.work_bound())  # less can be the cost only by rounding
+    if most < np.finfo(np.float64).tiny:
+        return np.zeros(instance.nodes, dtype=np.int32)
+    work = _work_before(instance, run, seconds, forwards=forwards) / most
+    return (np.ceil(work * (1 - RELATIVE_TOLERANCE)).clip(1) - 1).astype(np.int32)
+
+
+def _work_before(instance: Instance, run: Run, seconds: float, *, forwards: bool) -> Floats:
+    """Work of each node and its ancestors (descendants, unless ``forwards``), shape (n,).
+
+    Goes through the ancestors by chunks, and leaves out those that the seconds do not suffice for.
+    """
+    enough = run.remaining() - seconds
+    n, graph = instance.nodes, instance.graph
+    order = graph.topological_order if forwards else graph.topological_order[::-1]
+    start, before = graph.in_csr if forwards else graph.out_csr
+    total = np.zeros(n)
+    chunk = max(1, int(min(CHUNK, WINDOW_MEMORY * run.memory * 2**20 / (PAIR_BYTES * n + 1))))
+    for first in range(0, n, chunk):
+        if run.remaining() <= enough:
+            break
+        kept = np.arange(first, min(first + chunk, n))
+        reached = np.zeros((n, len(kept)), dtype=bool)
+        reached[kept, kept - first] = True
+        for at, v in enumerate(order):
+            if at % CLOCK == 0 and run.remaining() <= enough:
+                break  # what is not reached yet is left out
+            for u in before[start[v] : start[v + 1]]:
+                reached[v] |= reached[u]
+        total += reached @ instance.work[kept]
+    return total

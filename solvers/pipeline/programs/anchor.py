@@ -1,0 +1,32 @@
+"""The cheapest block that can hold a node, for every node: the greatest of these is a lower bound."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.pipeline._kernels import Cheapest
+from solvers.pipeline.programs.blocks import Blocks
+from solvers.pipeline.programs.mip import Bounds
+
+#: Minimum cuts for a node at first; a node whose search was cut short has ten times as many in the next round.
+CUTS = 100
+
+
+def anchor(blocks: Blocks, limit: int, bounds: Bounds, rounds: int = 9) -> int:
+    """Raise the bounds by the nodes' cheapest sets, as far as ``limit``; return the bound, in the units of blocks."""
+    proved = np.zeros(blocks.nodes, dtype=np.int64)
+    open_ones = np.ones(blocks.nodes, dtype=bool)
+    for cuts in (CUTS * 10**power for power in range(rounds)):
+
+        def hold(v: int, cuts: int = cuts) -> Cheapest | None:
+            return None if blocks.over() or proved.max() >= limit else blocks.holding(v, limit, cuts)
+
+        nodes = np.flatnonzero(open_ones).tolist()
+        for v, found in zip(nodes, blocks.pool.map(hold, nodes), strict=True):
+            if found is not None:
+                proved[v] = max(proved[v], found.proved)
+                open_ones[v] = found.proved < found.cost
+                bounds.offer(blocks.bound(int(proved.max())))
+        if blocks.over() or proved.max() >= limit or not open_ones.any():
+            break
+    return int(proved.max())

@@ -1,0 +1,448 @@
+"""The mixed-integer programs of Archer et al. 2024, Section 3, solved by SCIP or HiGHS and turned into safe bounds.
+
+The paper's ignore the overflow of Equation (2). It is never negative, so what bounds the cost without it from below
+bounds the cost with it too. A program may count what overflows for certain: see `Program._add_overflow`.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import wait
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import combinations, pairwise
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.graph import Index
+from instances.pipeline import Instance
+from solvers import _scip
+from solvers.pipeline._kernels import PipelineCore, Slicing
+from solvers.pipeline.programs.blocks import descendants
+from solvers.pipeline.programs.highs import highs
+from solvers.pipeline.search.annealing import anneal
+from solvers.pipeline.search.orders import TOLERANCE, Search, blocks
+from solvers.registry import Run
+
+Floats = NDArray[np.float64]
+
+#: Share of the time that the search for a first partition may take.
+SEARCH_SHARE = 0.1
+
+#: Moves of the longest chain of that search for each node: a second for 200 nodes.
+MOVES = 5000
+
+#: The best cost known becomes about this in the program, far from SCIP's absolute tolerances of 1e-9 to 1e-6.
+SCALE = 1024.0
+
+#: SCIP and HiGHS accept reduced costs that are off by this much; every variable but the objective's has a range of 1.
+DUAL_TOLERANCE = 1e-7
+
+#: What every bound gives way besides: cuts, propagation and pruning work with relative tolerances up to 1e-6.
+RELATIVE_TOLERANCE = 1e-6
+
+#: Rows that a program may have for the execution order; a larger one counts only what is in memory in every order.
+MOST_ORDER_ROWS = 10_000
+
+#: What the memory may be at most, in units of what sends as much within the best known cost: the program leaves the
+#: overflow beside a larger one out, as rounding would make as much.
+MOST_MEMORY = 1e6
+
+#: MiB that SCIP takes for a row of the program, with everything that it derives from it (measured: 2 to 5 kB).
+ROW_MIB = 0.005
+
+
+#: Held while a slicing is offered: programs of several threads share a search.
+OFFERING = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The best partition known, an order cut into blocks."""
+
+    core: PipelineCore
+    order: Index
+    slicing: Slicing
+
+    @property
+    def block(self) -> Index:
+        """Block numbers in topological order, shape (n,), int32."""
+        return blocks(self.order, self.slicing)
+
+    def block_cost(self, number: int) -> float:
+        """Cost of a block that is not empty."""
+        left, right = self.slicing.cut[number : number + 2]
+        return float(self.core.segment_costs(self.order, int(right))[left])
+
+
+def capped(instance: Instance) -> Instance:
+    """The instance with tensors that cost at most twice the whole work to send; others would drown it in rounding.
+
+    No partition costs more than it did, and those that cut such a tensor still cost more than a single block of all
+    nodes, so the optimum is the same. As it is with a memory limit, since sizes count there too.
+    """
+    if instance.memory is not None:
+        return instance
+    most = 2.0 * float(instance.work.sum()) * instance.bandwidth
+    return replace(instance, output_size=np.minimum(instance.output_size, most))
+
+
+def search_first(instance: Instance, run: Run, *, overflow: bool = False) -> tuple[Search, Known]:
+    """Report the partitions that a short search finds; the bounds start from the best, its ``overflow`` left out."""
+    began = run.remaining()
+    search = Search(instance, run, share=SEARCH_SHARE)
+    anneal(search, run, most=MOVES * instance.nodes)
+    if overflow or instance.memory is None:
+        return search, Known(search.core, search.order, Slicing(search.cost, search.cut))
+    core = PipelineCore(capped(replace(instance, memory=None)))
+    slicing = search.pool.submit(core.slice, search.order)
+    wait([slicing], timeout=max(0.0, run.remaining() - (1 - 2 * SEARCH_SHARE) * began))
+    core.stop[0] = 1  # too late for the best cuts: even ones will do
+    found = slicing.result()
+    core.stop[0] = 0
+    assert found is not None  # only a slicing below an upper limit can be missing
+    return search, Known(core, search.order, found)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which of the paper's programs.
+
+    ``blocks``      number of blocks in the program
+    ``costed``      the blocks whose cost bounds the objective, numbered from 0
+    ``block``       shape (n,): a partition into these blocks, in topological order, if one is known
+    ``cost``        the greatest cost of a costed block of that partition; no solution of greater cost is wanted
+    ``earliest``, ``latest``  shape (n,): the blocks that a node can be in, in a partition that costs less
+    ``least_work``  what the blocks of ``busy`` must do at least each (Inequality 14)
+    ``merged``      shape (len(costed),): how many blocks each costed one stands for, whose mean bounds the objective
+    ``dag``         whether the quotient graph must have no cycle (Inequality 8)
+    ``cut_io``      whether tensors that enter or leave a block cost anything
+    ``overflow``    whether what parameters and tensors need beyond the memory costs anything
+    """
+
+    blocks: int
+    costed: range
+    block: Index | None
+    cost: float
+    earliest: Index
+    latest: Index
+    least_work: float = 0.0
+    busy: range = range(0)
+    merged: tuple[int, ...] = ()
+    dag: bool = True
+    cut_io: bool = True
+    overflow: bool = False
+
+
+def scip() -> tuple[Any, Callable[..., Any]]:
+    """A model of SCIP, and how to add terms up."""
+    from pyscipopt import quicksum
+
+    return _scip.model(), quicksum
+
+
+ENGINES: dict[str, Callable[[], tuple[Any, Callable[..., Any]]]] = {"scip": scip, "highs": highs}
+
+
+class Program:
+    """Figure 3 with x eliminated in favour of y, over the blocks of a `Shape`.
+
+    The cut constraints are used in a form that implies (9) and (10) and has the same integer points: with
+    d_b = y_ub - y_vb for an edge (u, v), which is 1 if block b ends between u and v and else 0,
+    c_ub >= d_(b-1) - d_b (v in b, u not) and c_ub >= d_b - d_(b-1) (u in b, v not).
+    """
+
+    def __init__(self, instance: Instance, shape: Shape, engine: str = "scip") -> None:
+        self.instance = instance
+        self.shape = shape
+        # A power of two changes no mantissa.
+        self.scale = 2.0 ** min(1000, round(math.log2(SCALE) - math.log2(shape.cost)))
+        self.model, self._sum = ENGINES[engine]()
+        self._sent = instance.output_size / instance.bandwidth
+        self._most = shape.cost * (1 + RELATIVE_TOLERANCE)
+        least = instance.work_bound() * (1 - RELATIVE_TOLERANCE)
+        self.bottleneck = self.model.addVar(lb=least * self.scale, ub=self._most * self.scale, obj=1.0)
+        self.y: list[list[Any]] = []
+        self.cut: dict[int, dict[int, Any]] = {b: {} for b in shape.costed}
+        self.over: dict[int, Any] = {}
+        self.before: dict[tuple[int, int], Any] = {}
+
+    def rows(self) -> int:
+        """Number of constraints, about: an edge has three for each place where a block can end between its nodes."""
+        earliest, latest, graph = self.shape.earliest, self.shape.latest, self.instance.graph
+        ends = np.maximum(0, latest[graph.head] - earliest[graph.tail])
+        memory = self._memory_rows() if self.shape.overflow else 0
+        return 3 * int(ends.sum()) + int((latest - earliest).sum()) + 2 * len(self.shape.costed) + memory
+
+    def build(self, run: Run) -> bool:
+        """Add everything, and the known partition as a solution; False if that takes half of the time left."""
+        enough = 0.5 * run.remaining()
+        for add, *what in self._parts():
+            if run.remaining() <= enough:
+                return False
+            add(*what)
+        return True
+
+    def _parts(self) -> Iterator[tuple[Any, ...]]:
+        yield from ((self._add_node, v) for v in range(self.instance.nodes))
+        tail, head = self.instance.graph.tail.tolist(), self.instance.graph.head.tolist()
+        yield from ((self._add_edge, u, v) for u, v in zip(tail, head, strict=True))
+        if self.shape.overflow and self._ordered:
+            yield from ((self._add_order, v) for v in range(self.instance.nodes))
+        yield from ((self._add_overflow, b) for b in self.shape.costed if self.shape.overflow)
+        yield from ((self._add_cost, b) for b in self.shape.costed)
+        yield (self._add_solution,)
+
+    def _require(self, difference: Any) -> None:
+        """Require that ``difference`` is not negative, unless it is a constant: the windows see to those."""
+        if not isinstance(difference, float):
+            self.model.addCons(difference >= 0)
+
+    def _add_node(self, v: int) -> None:
+        """y[v][b] says that v is in one of the first b blocks, b = 0 .. blocks."""
+        first, last = int(self.shape.earliest[v]), int(self.shape.latest[v])
+        free = [self.model.addVar(vtype="B") for _ in range(first + 1, last + 1)]
+        self.y.append([0.0] * (first + 1) + free + [1.0] * (self.shape.blocks - last))
+        for before, after in pairwise(free):
+            self._require(after - before)
+
+    def _add_edge(self, u: int, v: int) -> None:
+        crossing = [before - after for before, after in zip(self.y[u], self.y[v], strict=True)]
+        for difference in crossing if self.shape.dag else ():
+            self._require(difference)
+        if self.instance.output_size[u] == 0 or not self.shape.cut_io:
+            return
+        for b in self.shape.costed:
+            begins, ends = crossing[b], crossing[b + 1]
+            for difference in (begins - ends, ends - begins):
+                if not isinstance(difference, float) or difference > 0:
+                    self.model.addCons(self._cut(u, b) >= difference)
+
+    def _cut(self, u: int, b: int) -> Any:
+        """cut[b][u] says that the tensor of u enters or leaves block b; never if that alone costs too much."""
+        if u not in self.cut[b]:
+            self.cut[b][u] = self.model.addVar(ub=float(self._may_cut(u, b)))
+        return self.cut[b][u]
+
+    def _may_cut(self, u: int, b: int) -> bool:
+        """Whether block b can send the tensor of u for what the bottleneck variable and its share allow."""
+        return bool(self._sent[u] <= self._merged(b) * self._most)
+
+    def _merged(self, b: int) -> float:
+        """How many blocks block b stands for."""
+        return float(self.shape.merged[b - self.shape.costed.start]) if self.shape.merged else 1.0
+
+    def _memory_rows(self) -> int:
+        nodes, edges = self.instance.nodes, len(self.instance.graph.tail)
+        order = 2 * nodes * edges if self._ordered else 0
+        return len(self.shape.costed) * (order + nodes + edges + 3) + (nodes**3 // 3 if self._ordered else 0)
+
+    @cached_property
+    def _ordered(self) -> bool:
+        """Whether the execution order is part of the program, which makes the overflow exact."""
+        nodes, edges = self.instance.nodes, len(self.instance.graph.tail)
+        return len(self.shape.costed) * 2 * nodes * edges + nodes**3 // 3 <= MOST_ORDER_ROWS
+
+    def _add_order(self, v: int) -> None:
+        """before[u, v] says that u runs before v: one order of all nodes, each block's and the graph's among it."""
+        for u in range(v):
+            known = [float(self._below[u, v])] if self._below[u, v] or self._below[v, u] else []
+            self.before[u, v] = known[0] if known else self.model.addVar(vtype="B")
+            self.before[v, u] = 1.0 - self.before[u, v]
+        for w, u in combinations(range(v), 2):
+            around = self.before[u, v] + self.before[v, w] + self.before[w, u]
+            for circle in (around, 3.0 - around):
+                self._require(2.0 - circle)
+
+    def _inside(self, v: int, b: int) -> Any:
+        """Says that v is in block b."""
+        return self.y[v][b + 1] - self.y[v][b]
+
+    def _add_overflow(self, b: int) -> None:
+        """Count what a block's parameters, and tensors that are in memory at once, need beyond the memory.
+
+        All that enters is there at the beginning, and all that leaves at the end. What is there while a node runs
+        depends on the execution order; without one, only what the node itself reads and writes counts.
+        """
+        assert self.instance.memory is not None
+        bandwidth, most_over = self.instance.bandwidth, self._most * self.scale
+        memory = self.instance.memory / bandwidth * self.scale
+        limit = 2.0 * (self.instance.memory / bandwidth + self._most)  # what needs more fits into no block either way
+        size, param = (
+            np.minimum(need, limit) * self.scale for need in (self._sent, self.instance.param_size / bandwidth)
+        )
+        most_peak = min(float(size.sum()), memory + most_over)
+        over, peak = self.model.addVar(ub=1.0), self.model.addVar(ub=1.0)
+        self.over[b] = most_over * over
+        params = self._sum(float(need) * self._inside(v, b) for v, need in enumerate(param))
+        self.model.addCons(most_over * over >= params + most_peak * peak - memory)
+        for v in range(self.instance.nodes):
+            held = [float(size[u]) * there for u, there in self._at_once(v, b) if size[u] > 0]
+            if held:
+                self.model.addCons(most_peak * peak >= self._sum(held))
+        for sign in (1, -1):
+            self.model.addCons(most_peak * peak >= self._sum(float(size[u]) * c for u, c in self._crossing(b, sign)))
+
+    def _crossing(self, b: int, sign: int) -> Iterator[tuple[int, Any]]:
+        """Tensors that enter block b (sign 1) or leave it (-1), each with a variable that says so."""
+        for u in range(self.instance.nodes):
+            readers = self.instance.graph.successors(u).tolist()
+            yield u, self._at_least([sign * (self._inside(w, b) - self._inside(u, b)) for w in readers])
+
+    def _at_once(self, v: int, b: int) -> Iterator[tuple[int, Any]]:
+        """Tensors in memory while v runs in block b, each with what says so."""
+        own = {v, *self.instance.graph.predecessors(v).tolist()}
+        yield from ((u, self._inside(v, b)) for u in own)
+        for u in set(range(self.instance.nodes)) - own if self._ordered else ():
+            yield (
+                u,
+                self._at_least(
+                    [value for w in self.instance.graph.successors(u) for value in self._kept(u, v, int(w), b)]
+                ),
+            )
+
+    def _kept(self, u: int, v: int, w: int, b: int) -> Iterator[Any]:
+        """Values of at most 1, and 1 when v runs in block b while the tensor of u is kept for w.
+
+        One that was produced in the block is kept for a reader outside, and for one that runs later; one that enters
+        is kept until its last reader in the block has run.
+        """
+        first, reads = self._inside(u, b), self._inside(w, b)
+        earlier, later = self.before[u, v], self.before[v, w]
+        yield self._inside(v, b) + first - reads + earlier - 2.0
+        yield self._inside(v, b) + first + earlier + later - 3.0
+        yield self._inside(v, b) + reads - first + later - 2.0
+        yield self._inside(v, b) + reads + earlier + later - 3.0
+
+    @cached_property
+    def _below(self) -> NDArray[np.bool_]:
+        """Whether a node descends from another, shape (n, n): element (u, v) says that v does from u."""
+        rows = descendants(self.instance.graph, forwards=True).view(np.uint8)
+        return np.unpackbits(rows, axis=1, bitorder="little")[:, : self.instance.nodes].astype(bool)
+
+    def _at_least(self, values: list[Any]) -> Any:
+        """A variable that is at least each of the values, at least 0 and at most 1; a constant if they are."""
+        if all(isinstance(value, float) for value in values):
+            return max([0.0, *values])
+        greatest = self.model.addVar(ub=1.0)
+        for value in values:
+            if not isinstance(value, float) or value > 0:
+                self.model.addCons(greatest >= value)
+        return greatest
+
+    def _add_cost(self, b: int) -> None:
+        work = self.instance.work * self.scale
+        done = self._sum(float(w) * (row[b + 1] - row[b]) for w, row in zip(work, self.y, strict=True))
+        sent = {u: float(self._sent[u]) * self.scale for u in self.cut[b] if self._may_cut(u, b)}
+        moved = self._sum(cost * self.cut[b][u] for u, cost in sent.items())
+        self.model.addCons(self._merged(b) * self.bottleneck >= done + moved + self.over.get(b, 0.0))
+        if b in self.shape.busy and self.shape.least_work > 0:
+            self.model.addCons(done >= self.shape.least_work * self.scale)
+
+    def _add_solution(self) -> None:
+        block = self.shape.block
+        if block is None or self.shape.overflow:  # its cost limits the program all the same
+            return
+        known = self.model.createSol()
+        self.model.setSolVal(known, self.bottleneck, self.shape.cost * self.scale)
+        for v, row in enumerate(self.y):
+            for b, variable in enumerate(row):
+                if not isinstance(variable, float):
+                    self.model.setSolVal(known, variable, float(block[v] < b))
+        for b, cut in self.cut.items():
+            for u, variable in cut.items():
+                inside = block[self.instance.graph.successors(u)] == b
+                self.model.setSolVal(known, variable, float((~inside).any() if block[u] == b else inside.any()))
+        self.model.addSol(known)
+
+    def priority(self, solution: Any) -> Floats:
+        """Node priorities whose Kahn order runs through the blocks of a solution of SCIP one after another."""
+        value = self.model.getSolVal
+        return np.array([sum(y if isinstance(y, float) else value(solution, y) for y in row) for row in self.y])
+
+    def lower_bound(self) -> float:
+        """What the engine has proved about the optimum by now, less what its floating-point arithmetic may owe.
+
+        Partitions that cost more than the known one are not in the program, so no bound exceeds its cost, and a program
+        without solutions (which leaves room for more than the tolerances) bounds the others by it.
+        """
+        if self.model.getStatus() == "infeasible":
+            return self.shape.cost * (1 - RELATIVE_TOLERANCE)
+        owed = DUAL_TOLERANCE * (self.model.getNVars(transformed=False) + 1)
+        dual = _scip.proved(self.model) - owed
+        return min(dual, self.shape.cost * self.scale) * (1 - RELATIVE_TOLERANCE) / self.scale
+
+
+class Offers(Protocol):
+    """Whatever lower bounds are offered to."""
+
+    best: float
+
+    def offer(self, value: float, step: float = 0.0) -> None:
+        """Take note of ``value`` if it is better than the best so far by more than ``step`` of that."""
+
+
+class Bounds:
+    """Reports lower bounds as they grow; begins with that of Lemma 3.3."""
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        self._run = run
+        self.best = instance.work_bound()
+        run.bound(self.best)
+
+    def offer(self, value: float, step: float = 0.0) -> None:
+        """Report ``value`` if it is better than the best so far by more than ``step`` of that."""
+        if value > self.best * (1 + step):
+            self.best = value
+            self._run.bound(value)
+
+
+def prove(
+    instance: Instance,
+    shape: Shape,
+    search: Search,
+    bounds: Offers,
+    run: Run,
+    share: float = 1.0,
+    engine: str = "scip",
+    at_once: int = 1,
+) -> None:
+    """Solve a program for a ``share`` of the time left; offer every bound, and every slicing that it leads to.
+
+    So many threads may do so ``at_once``, each by a program of its own: SCIP computes without the interpreter lock.
+    """
+    if shape.cost * (1 - TOLERANCE) <= bounds.best:
+        return
+    began = share * run.remaining()
+    spare = run.remaining() - began
+    program = Program(instance, shape, engine)
+    if program.rows() * ROW_MIB > run.memory / at_once:
+        print(f"{program.rows()} constraints do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr)
+    elif not program.build(run):
+        print(f"{program.rows()} constraints take too long to build: not solved", file=sys.stderr)
+    else:
+        model = program.model
+        left = run.remaining() - spare
+        freeing = 0.02 * began + 0.2 * (began - left)  # what was built must be freed in time
+        model.setParam("limits/time", max(0.0, left - freeing))
+        model.setParam("limits/memory", 0.5 * run.memory / at_once)
+        offer = partial(_offer, program, search)
+        if engine == "scip":
+            _scip.listen(model, offer, lambda: bounds.offer(program.lower_bound(), step=1e-4))
+            model.optimizeNogil()
+        else:
+            model.optimize()
+            if model.getNSols() > 0:
+                offer()
+        bounds.offer(program.lower_bound())
+
+
+def _offer(program: Program, search: Search) -> None:
+    """Offer the slicing that the best solution of a program leads to."""
+    with OFFERING:
+        search.offer(program.priority(program.model.getBestSol()))

@@ -1,0 +1,73 @@
+"""Simulated annealing of partitions, two chains at a time, from the best slicing of a search."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from concurrent.futures import wait
+from dataclasses import replace
+
+import numpy as np
+
+from solvers.pipeline._kernels import Annealing
+from solvers.pipeline.search.orders import Search
+from solvers.registry import Run
+
+#: Random orders that are sliced to begin with, after the first.
+SEEDS = 15
+
+#: The chains of the first round. Neither way to anneal is best for few and for many blocks: the squared excess evens
+#: out all blocks, the plain one over a close target works on the worst. Tuned on REGAL-style graphs.
+CHAINS = (
+    Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0008, margin=0.35, squared=True),
+    Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0005, margin=0.01, squared=False),
+)
+
+#: Moves for each node that the first temperature is for, and the least share of it that fewer moves begin with.
+MELTING, COLDEST = 2000, 0.2
+
+
+def anneal(search: Search, run: Run, most: float = math.inf) -> None:
+    """Improve on the best slicing of a search, in chains of at most ``most`` moves, until it is over."""
+    search.decode(run.rng.random((1, search.instance.nodes)), np.inf)
+    drawn = 0
+    while drawn < SEEDS and not search.over():
+        rows = min(search.rows, SEEDS - drawn)
+        search.decode(run.rng.random((rows, search.instance.nodes)), search.target)
+        drawn += rows
+    needed = len(CHAINS) * search.core.anneal_mib
+    if needed > 0.5 * run.memory:
+        print(f"{needed:.0f} MiB for two chains do not fit into {run.memory:.0f} MiB: orders only", file=sys.stderr)
+        return
+    moves = int(min(CHAINS[0].moves, most))
+    while 0 < moves <= most and not search.over():
+        began = time.monotonic()
+        _round(search, run, moves)
+        moves = _next(moves, time.monotonic() - began, search.remaining())
+
+
+def _round(search: Search, run: Run, moves: int) -> None:
+    """Run the chains from the best slicing; offer the better result."""
+    seeds = run.rng.integers(2**63, size=len(CHAINS)).tolist()
+    enough = search.instance.work_bound()
+    heat = _heat(moves, search.instance.nodes)
+    plans = [
+        replace(c, moves=moves, seed=seed, hot=heat * c.hot, enough=enough)
+        for c, seed in zip(CHAINS, seeds, strict=True)
+    ]
+    stop = np.zeros(1, dtype=np.int32)
+    chains = [search.pool.submit(search.core.anneal, search.order, search.cut, plan, stop) for plan in plans]
+    wait(chains, timeout=search.remaining())
+    stop[0] = 1
+    search.offer_slicing(*min((chain.result() for chain in chains), key=lambda result: result[1].cost))
+
+
+def _heat(moves: int, nodes: int) -> float:
+    """Share of a chain's first temperature to begin with: few moves cannot anneal again what they melt."""
+    return min(1.0, max(COLDEST, moves / (MELTING * max(1, nodes))))
+
+
+def _next(moves: int, took: float, left: float) -> int:
+    """Moves of the next round: twice as many, or what fits into the rest of the time if that is not much more."""
+    return 2 * moves if left > 4.0 * took else int(0.9 * moves * left / max(took, 1e-9))

@@ -1,0 +1,104 @@
+"""A biased random-key genetic algorithm over node priorities (Gonçalves & Resende 2011)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.pipeline.search.orders import Floats, Search
+
+#: Populations in memory: this generation and the next.
+COPIES = 2
+
+#: The share of a run's memory that populations may take; the instance and what reads it are there too.
+ROOM = 0.5
+
+Fitness = Callable[[Floats], Floats]
+
+#: Values from the ranges that Gonçalves and Resende (2011) recommend: the share of a generation that is kept, the
+#: share that is fresh, and the probability that a child takes a key from its elite parent.
+ELITE = 0.2
+MUTANTS = 0.2
+INHERIT = 0.7
+
+
+def evolve(
+    search: Search, rng: np.random.Generator, population: int, generations: int, fitness: Fitness | None = None
+) -> Floats:
+    """Search ``population * generations`` vectors of node priorities at most; stops when ``search`` is over.
+
+    Returns the fittest vector, shape (n,). A vector costs what its order sliced costs, and the search reports the
+    best; or what ``fitness`` says of rows of vectors, and nothing is reported. Either way the generations are those of
+    the complete costs: a vector that does not enter the elite breeds alike whatever it costs, so the cost of its
+    slicing is computed only as far as to know that.
+    """
+    search.begin()
+    if not _fits(search, population):
+        population = generations = 1
+    elite, mutants = max(1, round(ELITE * population)), round(MUTANTS * population)
+    keys, then = (np.empty((population, search.instance.nodes)) for _ in range(2))
+    costs = np.full(population, np.inf)
+    for rows in batches(search, 0, population):
+        rng.random(out=keys[rows])
+        costs[rows] = _costs(search, keys[rows], costs, elite, fitness)
+    for _ in range(generations - 1):
+        best = np.argsort(costs, kind="stable")[:elite]
+        if search.over() or not breed(search, rng, keys, then, best, mutants):
+            break
+        keys, then = then, keys
+        costs = np.append(costs[best], np.full(population - elite, np.inf))
+        for rows in batches(search, elite, population):
+            costs[rows] = _costs(search, keys[rows], costs, elite, fitness)
+    fittest: Floats = keys[np.argmin(costs)]
+    return fittest
+
+
+def population_mib(population: int, nodes: int) -> float:
+    """MiB that a generation and the next one take, about."""
+    return COPIES * population * nodes * 8 / 2**20
+
+
+def batches(search: Search, start: int, stop: int) -> Iterator[slice]:
+    """Rows ``start`` to ``stop``, a batch of the search at a time; the first in any case, others until it is over."""
+    for at in range(start, stop, search.rows):
+        if at > start and search.over():
+            return
+        yield slice(at, min(at + search.rows, stop))
+
+
+def breed(
+    search: Search, rng: np.random.Generator, keys: Floats, then: Floats, best: NDArray[np.intp], mutants: int
+) -> bool:
+    """Fill ``then`` with the ``best`` rows of ``keys``, ``mutants`` random rows and children; False if time ran out.
+
+    Shapes (population, n). A child has one parent from the best rows and another from the others.
+    """
+    fresh = len(best) + mutants
+    others = np.delete(np.arange(len(keys)), best)
+    mothers = best[rng.integers(len(best), size=len(keys) - fresh)]
+    fathers = others[rng.integers(len(others), size=len(keys) - fresh)]
+    at = fresh
+    for rows in batches(search, fresh, len(keys)):
+        at, pairs = rows.stop, slice(rows.start - fresh, rows.stop - fresh)
+        inherits = rng.random(then[rows].shape) < INHERIT
+        then[rows] = np.where(inherits, keys[mothers[pairs]], keys[fathers[pairs]])
+    for rows in batches(search, len(best), fresh):
+        rng.random(out=then[rows])
+    then[: len(best)] = keys[best]
+    return at == len(keys) and not search.over()
+
+
+def _fits(search: Search, population: int) -> bool:
+    """Whether there is room for a population; says so if not."""
+    needed, room = population_mib(population, search.instance.nodes), ROOM * search.memory
+    if needed > room:
+        print(f"{needed:.1f} MiB for a population do not fit into {room:.1f} MiB: one order only", file=sys.stderr)
+    return needed <= room
+
+
+def _costs(search: Search, rows: Floats, known: Floats, elite: int, fitness: Fitness | None) -> Floats:
+    """Costs of vectors; where slicing decides, infinite if they do not enter the ``elite`` best of those known."""
+    return fitness(rows) if fitness else search.decode(rows, float(np.sort(known)[elite - 1]))

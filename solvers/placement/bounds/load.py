@@ -1,0 +1,16 @@
+"""Lower bound on throughput: all work spread evenly, within the memory of all accelerators."""
+
+from __future__ import annotations
+
+from instances.placement import Instance
+from solvers.placement.throughput.forced import restricted
+from solvers.placement.throughput.simple_bounds import load_bound
+from solvers.registry import Declined, Run, bound
+
+
+@bound(track="placement", source="linear relaxation of Tarnawski et al. 2020, Figure 7, without transfers")
+def load(instance: Instance, run: Run) -> None:
+    """Spread the work over accelerators and CPUs as if it could be cut, within the memory of all accelerators."""
+    if instance.objective != "throughput":
+        raise Declined("load is for throughput")
+    run.bound(load_bound(restricted(instance)))

@@ -1,0 +1,29 @@
+"""Lower bound on throughput: the linear relaxation of the integer program, within the cost of a placement."""
+
+from __future__ import annotations
+
+from instances.placement import Instance
+from solvers.placement.ip.dual_bound import relax
+from solvers.placement.ip.shapes import programs, require_covered
+from solvers.placement.ip.start import begin
+from solvers.placement.ip.task import Task
+from solvers.placement.throughput.forced import restricted
+from solvers.registry import Run, bound
+
+
+@bound(track="placement", source="linear relaxation of Tarnawski et al. 2020, Figure 7", deterministic=False)
+def lp(instance: Instance, run: Run) -> None:
+    """Relax the integer program of what costs no more than some placement (HiGHS); safe for any dual values.
+
+    Without more the relaxation would spread all work evenly, as `load` does. It gains from what is known of a placement
+    that costs no more: where its items cannot be, as they alone cost more there, and which of equal devices they use.
+    For devices that follow one another it is that of contiguous sets.
+    """
+    require_covered(instance)
+    instance = restricted(instance)
+    task = Task(instance, run, reports=False)
+    begin(task, instance.contiguity)
+    for build in programs(instance, "free" if instance.contiguity == "free" else "contiguous"):
+        program = task.build(build)
+        if program is not None:
+            relax(task, program, 0, task.remaining())

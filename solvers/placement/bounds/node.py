@@ -1,0 +1,16 @@
+"""Lower bound on throughput: a unit, and for each neighbour the transfers or the neighbour."""
+
+from __future__ import annotations
+
+from instances.placement import Instance
+from solvers.placement.throughput.forced import restricted
+from solvers.placement.throughput.simple_bounds import node_bound
+from solvers.registry import Declined, Run, bound
+
+
+@bound(track="placement", source="Tarnawski et al. 2020, Section 3: who pays for a transfer")
+def node(instance: Instance, run: Run) -> None:
+    """Bound the device of each colocation unit: beside it, it does a neighbour's work or pays for their tensors."""
+    if instance.objective != "throughput":
+        raise Declined("node is for throughput")
+    run.bound(node_bound(restricted(instance)))

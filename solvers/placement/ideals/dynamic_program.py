@@ -1,0 +1,319 @@
+"""The dynamic program over ideals on contracted graphs: within the time and memory of a run."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.graph import Index
+from instances.placement import Instance
+from solvers.placement.ideals.contraction import Contracted
+from solvers.placement.ideals.linear_extension import in_pieces
+from solvers.placement.kernels.ideals import Clusters, Ideals, IdealsCore, IdealSplit, IdealSplitter, Sharing
+from solvers.placement.kernels.loads import Devices
+from solvers.registry import Declined, Run
+
+#: Share of the run's memory that the tables of the dynamic program may take.
+MEMORY_SHARE = 0.6
+
+#: Bytes for an ideal beside its row, and for each of its links; there are ideals up to this number.
+IDEAL_BYTES, LINK_BYTES, LARGEST = 24, 16, 2**31 - 2
+
+#: Bytes for an entry of an ideal's row if stages have replicas, and for all of a number of clusters and CPUs.
+SHARE_BYTES, PART_BYTES = 4, 40
+
+#: Pieces of a path to begin with, at least so many a device, and what their number grows by: a chain of ideals takes
+#: quadratic time, parts of one for clusters take the fourth power.
+PIECES, CHAINED, PARTED = 4, (1000, 8), (32, 2)
+
+#: Devices of a kind for stages with replicas to begin with, and what their number grows by: time is quadratic in it.
+BEGUN_WITH, MORE = 64, 8
+
+#: What the limits grow by until one is met, and how much they may be off by rounding.
+GROWTH, ROUNDING = 1.5, 1e-9
+
+
+def require_chains(instance: Instance, name: str) -> None:
+    """Decline what chains of ideals are not good for."""
+    if instance.objective != "throughput":
+        raise Declined(f"{name} is for throughput")
+    if instance.contiguity == "free":
+        raise Declined(f"{name} finds contiguous sets, expected contiguity contiguous or acyclic, found free")
+    if instance.schedule != "pipedream":
+        raise Declined(f"{name} is for the schedule pipedream, found {instance.schedule}")
+
+
+class Room(NamedTuple):
+    """What ideals may take: a share of so many MiB, bytes of an ideal with its first link and of each other link."""
+
+    memory: float
+    share: float
+    ideal: int
+    link: int
+
+
+def listed(core: IdealsCore, stop: Index, room: Room, other: str) -> Ideals:
+    """All ideals; Declined where they do not fit or are not done, with the number reached and what to use instead."""
+    free = room.share * room.memory * 2**20
+    most = min(LARGEST, int(free / room.ideal))
+    count, links = core.count(most, int(free / room.link))
+    if count > most or room.ideal * count + room.link * (links - count) > free:
+        found = f"the graph has more than {count:,} ideals, too many for {room.memory:,.0f} MiB"
+        raise Declined(f"{found}; {other} takes any graph")
+    ideals = None if stop[0] else core.list(count, links)
+    if ideals is None or len(ideals) < count:
+        raise Declined(f"the time ended before the ideals were listed ({count:,} counted); {other} takes any graph")
+    return ideals
+
+
+def fits(instance: Instance, device: Ints) -> bool:
+    """Whether a placement, shape (n,), fits the memory of the accelerators, to the last bit."""
+    order = np.argsort(device, kind="stable")
+    order = order[device[order] < instance.accelerators]
+    held = np.split(instance.size[order], np.flatnonzero(np.diff(device[order])) + 1)
+    return all(math.fsum(sizes.tolist()) <= instance.capacity for sizes in held)
+
+
+def rounding(instance: Instance) -> float:
+    """What a sum of sizes, and the memory, may be off by, relative to them."""
+    return (instance.nodes + 2) * 2.0**-52
+
+
+@contextmanager
+def deadline(run: Run, share: float = 1.0) -> Iterator[Index]:
+    """A flag, shape (1,), int32, that becomes 1 when the run is to end, or after a share of the time that is left."""
+    stop = np.zeros(1, dtype=np.int32)
+    timer = threading.Timer(share * run.remaining(), stop.fill, (1,))
+    timer.start()
+    try:
+        yield stop
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """A stage for each of some sets of nodes.
+
+    ``cost``      the greatest load as the program summed it up
+    ``device``    shape (n,), int64: the first device of the stage of each node of the instance
+    ``replicas``  shape (n,), int32: how many devices, with the numbers that follow, the stage has
+    """
+
+    cost: float
+    device: Ints
+    replicas: Index
+
+    @property
+    def solution(self) -> Any:
+        """The placement as the referee takes it: a device a node, or a stage a node and the devices of stages."""
+        if self.replicas.max(initial=1) == 1:
+            return self.device
+        first, one, stage = np.unique(self.device, return_index=True, return_inverse=True)
+        counts = self.replicas[one].tolist()
+        devices = [list(range(d, d + count)) for d, count in zip(first.tolist(), counts, strict=True)]
+        return {"stage": stage.reshape(-1).tolist(), "replicas": devices}
+
+
+@dataclass(frozen=True, eq=False)
+class IdealProgram:
+    """The dynamic program for one way to contract an instance; ``stop`` as in `deadline`.
+
+    Sums of sizes are rounded. If ``relaxed``, the memory is greater by as much as they may be off: then no placement
+    that fits is missed; else it is less, and every placement found fits. Stages with replicas use at most so ``many``
+    devices of a kind.
+    """
+
+    instance: Instance
+    contracted: Contracted
+    stop: Index
+    relaxed: bool = False
+    many: int = LARGEST
+
+    @cached_property
+    def devices(self) -> Devices:
+        """What the items cost on the instance's devices; more devices than items would stay idle."""
+        items, most = self.contracted, self._most_devices
+        off = rounding(self.instance)
+        return Devices(
+            accelerators=min(self.instance.accelerators, self.instance.cluster or most, most),
+            cpus=min(self.instance.cpus, most),
+            memory=self.instance.capacity * (1 + off if self.relaxed else 1 - off),
+            accelerator_time=items.accelerator_time,
+            cpu_time=items.cpu_time,
+            size=items.size,
+            nets=items.nets,
+        )
+
+    @property
+    def _most_devices(self) -> int:
+        """How many devices of a kind, or clusters, may be of use."""
+        return self.many if self.instance.allreduce else self.contracted.graph.nodes
+
+    @cached_property
+    def _clusters(self) -> Clusters:
+        """Clusters of ``devices.accelerators``; more of them, or larger ones, would stay idle."""
+        equal, rest = divmod(self.instance.accelerators, self._cluster)
+        return Clusters(min(equal, self._most_devices), min(rest, self._most_devices), self.instance.slowdown)
+
+    @property
+    def _cluster(self) -> int:
+        """Accelerators of a cluster of the instance."""
+        return max(1, min(self.instance.cluster or LARGEST, self.instance.accelerators))
+
+    def prefixes(self, memory: float) -> Ideals:
+        """The ideals of the path through the items, within so many MiB, else Declined."""
+        count = self.contracted.graph.nodes + 1
+        if count * self._ideal_bytes > MEMORY_SHARE * memory * 2**20:
+            devices = f"{self.devices.accelerators} accelerators and {self.devices.cpus} CPUs"
+            raise Declined(f"a table of {count:,} prefixes for {devices} is too large for {memory:,.0f} MiB")
+        return IdealsCore(self.contracted.path, np.zeros(1, dtype=np.int32)).list(count, count - 1)
+
+    def cuts(self, memory: float, limit: float) -> Iterator[Placement]:
+        """Splits of the path through the items, each better than the one before, the last one the best unless stopped.
+
+        The first ones are of few pieces, or devices, whose loads limit what has to be looked at of more.
+        """
+        for program in self._programs():
+            try:
+                found = program.best(program.prefixes(memory), limit)
+            except Declined as reason:
+                if math.isinf(limit):
+                    raise
+                print(f"cut between pieces, or for few devices, only: {reason}", file=sys.stderr)
+                return
+            if found is not None:
+                limit = found.cost
+                yield found
+            if self.stop[0]:
+                return
+
+    def _programs(self) -> Iterator[IdealProgram]:
+        """Programs of some devices and pieces, then of all devices, of more and more pieces and of all items."""
+        many, most = BEGUN_WITH, max(self.devices.accelerators, self.devices.cpus)
+        while many < most and self.instance.allreduce:
+            few = replace(self, many=many)
+            yield few._cut(next(few._pieces()))
+            many *= MORE
+        yield from map(self._cut, self._pieces())
+
+    def _cut(self, count: int | None) -> IdealProgram:
+        return self if count is None else replace(self, contracted=in_pieces(self.contracted, count))
+
+    def _pieces(self) -> Iterator[int | None]:
+        """How many pieces to cut the path into, at first; None at last: as many as there are items."""
+        items, devices = self.contracted.graph.nodes, self.devices.accelerators + self.devices.cpus
+        count, growth = PARTED if self.instance.cluster else CHAINED
+        count = max(count, PIECES * devices)
+        while count * growth < items:
+            yield count
+            count *= growth
+        yield None
+
+    @property
+    def _ideal_bytes(self) -> int:
+        """Of an ideal with one link, and none but the empty one has fewer."""
+        rows = self.devices.row_bytes
+        if self.instance.allreduce:
+            rows += SHARE_BYTES * (self.devices.accelerators + 1) * (self.devices.cpus + 1)
+        if self.instance.cluster:
+            rows += PART_BYTES * (self._clusters.equal + 1) * (self.devices.cpus + 1)
+        return IDEAL_BYTES + rows + LINK_BYTES
+
+    def ideals(self, memory: float) -> Ideals:
+        """The ideals of the items' graph, within so many MiB; else Declined, with the number reached."""
+        room = Room(memory, MEMORY_SHARE, self._ideal_bytes, LINK_BYTES)
+        return listed(IdealsCore(self.contracted.graph, self.stop), self.stop, room, "dpl")
+
+    def best(self, ideals: Ideals, limit: float) -> Placement | None:
+        """The best split into a chain of the ideals, if it costs less than ``limit``; None also if stopped."""
+        for upper in self._limits(limit):
+            found = self._below(ideals, upper)
+            if found is not None or self.stop[0]:
+                return found
+        return None
+
+    def _limits(self, limit: float) -> Iterator[float]:
+        """An infinite limit in steps, as what is far above the optimum takes long."""
+        most = self._most()
+        step = max(self.instance.load_bound(), most * ROUNDING) * GROWTH
+        while math.isinf(limit) and step < most:
+            yield step
+            step *= GROWTH
+        yield limit
+
+    def _below(self, ideals: Ideals, limit: float) -> Placement | None:
+        split = self._split(IdealSplitter(self.devices, ideals, self.stop), limit)
+        return None if split is None else Placement(split.cost, self._device(split), self._replicas(split))
+
+    def _split(self, splitter: IdealSplitter, limit: float) -> IdealSplit | None:
+        """With the loads that the options ask for."""
+        instance, relief = self.instance, self._relief(limit)
+        sharing = Sharing(self.contracted.maker, instance.overlap, instance.allreduce or 0.0)
+        if instance.cluster:
+            return splitter.clustered(sharing, self._clusters, limit, relief)
+        if instance.overlap == "none" and not instance.allreduce:
+            return splitter.plain(limit, relief)
+        return splitter.shared(sharing, limit, relief)
+
+    def _most(self) -> float:
+        """No load is greater."""
+        time = self.devices.accelerator_time
+        return float(time[np.isfinite(time)].sum() + self.devices.cpu_time.sum()) + self._moved()
+
+    def _moved(self) -> float:
+        """No load has more for transfers and synchronising."""
+        sent = self.devices.nets.cost.sum() * self.instance.slowdown
+        return float(sent + (self.devices.size.sum() / self.instance.allreduce if self.instance.allreduce else 0.0))
+
+    @property
+    def relaxation(self) -> IdealProgram:
+        """A program that finds a load no greater than that of any placement: all accelerators are near each other."""
+        near = replace(self.instance, cluster=None, slowdown=1.0) if self.instance.cluster else self.instance
+        return replace(self, instance=near, relaxed=True)
+
+    def rounding(self, load: float) -> float:
+        """What such a load can be off by: one rounding for each time that a node or a net joins or leaves it.
+
+        Nodes only join, and none that lifts the load above the limit: their sums are no larger than the load.
+        """
+        operations = self.contracted.graph.nodes + 2 * len(self.devices.nets.of)
+        return operations * 2.0**-52 * min(self._most(), load + 2 * self._moved())
+
+    def _relief(self, limit: float) -> Floats:
+        """The accelerator time that so many CPUs can take over at most: items, and a part of one, by what they save."""
+        supported = np.isfinite(self.devices.accelerator_time)
+        time, cpu_time = self.devices.accelerator_time[supported], self.devices.cpu_time[supported]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            order = np.argsort(-np.nan_to_num(time / cpu_time, nan=0.0), kind="stable")
+        taken, saved = (np.concatenate([[0.0], np.cumsum(column[order])]) for column in (cpu_time, time))
+        relief = np.interp(min(limit, taken[-1]) * np.arange(self.devices.cpus + 1), taken, saved)
+        relief[0] = 0.0
+        return relief * (1 + ROUNDING)
+
+    def _device(self, split: IdealSplit) -> Ints:
+        """The instance's device of each node: its CPUs come after all of its accelerators."""
+        device, used = split.device.astype(np.int64), self.devices.accelerators
+        if self.instance.cluster:
+            rest = used * self._clusters.equal
+            used = rest + self._clusters.rest
+            cluster, number = np.divmod(device, max(1, self.devices.accelerators))
+            whole = self.instance.accelerators // self._cluster * self._cluster
+            accelerator = np.where(device < rest, cluster * self._cluster + number, device - rest + whole)
+            device = np.where(device < used, accelerator, device - used + self.instance.accelerators)
+        else:
+            device[device >= used] += self.instance.accelerators - used
+        return device[self.contracted.item]
+
+    def _replicas(self, split: IdealSplit) -> Index:
+        return split.replicas[self.contracted.item]

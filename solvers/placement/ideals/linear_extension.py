@@ -1,0 +1,80 @@
+"""A linear extension in fewer pieces: runs of items that one device takes together, cut where little is sent."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.graph import Graph, csr
+from solvers.placement.ideals.contraction import Contracted
+from solvers.placement.kernels.loads import Nets
+
+
+def in_pieces(items: Contracted, count: int) -> Contracted:
+    """About so many pieces of even work and size, each one item of a path.
+
+    Every stretch of the linear extension has a share of both that suits the number, and ends a piece where the tensors
+    that cross cost least. What accelerators support is kept apart from what they do not.
+    """
+    piece = _pieces(items, count)
+    pieces = int(piece[-1]) + 1
+    time, cpu_time, size = (
+        np.bincount(piece, column, pieces).astype(np.float64)
+        for column in (items.accelerator_time, items.cpu_time, items.size)
+    )
+    path = np.arange(pieces, dtype=np.int32)
+    nets, kept = _nets(items.nets, piece, pieces)
+    return Contracted(
+        item=piece[items.item].astype(np.int32),
+        graph=Graph(pieces, path[:-1], path[1:]),
+        accelerator_time=time,
+        cpu_time=cpu_time,
+        size=size,
+        nets=nets,
+        maker=piece[items.maker[kept]].astype(np.int32),
+    )
+
+
+def _pieces(items: Contracted, count: int) -> Ints:
+    """Shape (m,): the piece of each item."""
+    m, supported = items.graph.nodes, np.isfinite(items.accelerator_time)
+    stretch = np.floor(_share(items) * count).astype(np.int64)
+    last = np.lexsort((_crossing(items)[: m - 1], stretch[: m - 1]))
+    first_of = np.unique(stretch[last], return_index=True)[1]
+    ends = supported[1:] != supported[:-1]
+    ends[last[first_of]] = True
+    return np.concatenate([[0], np.cumsum(ends)])
+
+
+def _share(items: Contracted) -> Floats:
+    """Shape (m,): the share of all work and sizes that items have up to the middle of each."""
+    time = np.where(np.isfinite(items.accelerator_time), items.accelerator_time, 0.0)
+    weight = np.full(items.graph.nodes, 1.0 / items.graph.nodes)
+    for column in (time, items.cpu_time, items.size):
+        weight += column / max(float(column.sum()), np.finfo(np.float64).tiny)
+    return (np.cumsum(weight) - weight / 2) / float(weight.sum())
+
+
+def _pins(nets: Nets) -> Ints:
+    """Shape (pins,): the item of each of ``nets.of``."""
+    return np.repeat(np.arange(len(nets.start) - 1), np.diff(nets.start))
+
+
+def _crossing(items: Contracted) -> Floats:
+    """Shape (m,): what the tensors cost that some item up to each one and some later one have."""
+    m, nets = items.graph.nodes, items.nets
+    first, last = np.full(len(nets.cost), m), np.zeros(len(nets.cost), dtype=np.int64)
+    np.minimum.at(first, nets.of, _pins(nets))
+    np.maximum.at(last, nets.of, _pins(nets))
+    return np.cumsum(np.bincount(first, nets.cost, m + 1) - np.bincount(last, nets.cost, m + 1))[:m]
+
+
+def _nets(nets: Nets, piece: Ints, pieces: int) -> tuple[Nets, Ints]:
+    """The nets of pieces, and which ones of the items' they are: those that are not within one."""
+    pins = np.unique(nets.of.astype(np.int64) * pieces + piece[_pins(nets)])
+    members = np.bincount(pins // pieces, minlength=len(nets.cost))
+    kept = np.flatnonzero(members > 1)
+    number = np.cumsum(members > 1) - 1
+    pins = pins[(members > 1)[pins // pieces]]
+    of = number[pins // pieces].astype(np.int32)
+    return Nets(*csr(pieces, pins % pieces, of), nets.cost[kept], members[kept].astype(np.int32)), kept

@@ -1,0 +1,63 @@
+"""The integer programs of placement as CP-SAT solves them: in integers, times rounded down, so that bounds hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from instances.rounding import safely
+from solvers._cpsat import add_hint, add_row, core
+from solvers.placement.ip.dual_bound import relax
+from solvers.placement.ip.engine_cpsat import search, whole_sizes
+from solvers.placement.ip.program import Program
+from solvers.placement.ip.task import STEP, Task
+
+#: The cost of the placement known, in units of CP-SAT's.
+FINE = 2.0**30
+
+#: Share of the time that is left for the linear relaxation, of which CP-SAT has less precise ones.
+RELAXATION = 0.1
+
+
+def solve(task: Task, program: Program, part: int, until: float) -> bool:
+    """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
+    relax(task, program, part, RELAXATION * task.remaining())
+    if task.best <= task.proved[part] * (1 + STEP):
+        return True
+    unit = max(2.0 ** (math.frexp(program.upper)[1]) / FINE, math.ulp(0.0))
+    model = _model(task, program, unit, task.proved[part])
+    return search(
+        model,
+        task.run,
+        until - task.until + task.remaining(),
+        lambda value: task.offer(program.device(value)),
+        lambda bound: task.prove(part, _proved(program, bound * unit)),
+    )
+
+
+def _proved(program: Program, bound: float) -> float:
+    """What a bound means for times that were rounded when they were added up for items, and then down."""
+    instance = program.items.instance
+    return safely(min(bound, program.upper), instance.nodes + instance.edges)
+
+
+def _model(task: Task, program: Program, unit: float, least: float) -> Any:
+    model = core().CpModelProto()
+    lowest, highest = math.floor(least / unit), math.ceil(program.upper / unit) + 1
+    for column in range(len(program.whole)):
+        top = highest if column in program.loads else 1
+        model.variables.add().domain.extend((lowest if program.loads == range(column, column + 1) else 0, top))
+    for columns, factors, least, most in program.rows:
+        add_row(model, columns, factors, least, most)
+    for columns, times, load in program.busy:
+        whole = [int(min(time / unit, 2 * highest)) for time in times]
+        add_row(model, [*columns, load], [*whole, -1], -sum(whole) - highest, 0)
+    for columns, sizes in program.rooms:
+        whole, room = whole_sizes(sizes, task.instance)
+        add_row(model, columns, whole, 0, room)
+    model.objective.vars.extend(program.loads)
+    model.objective.coeffs.extend([1] * len(program.loads))
+    start = program.values(task.device) if len(task.device) else None
+    if start is not None:
+        add_hint(model, dict(enumerate(start[: program.loads.start])))
+    return model

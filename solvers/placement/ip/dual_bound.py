@@ -1,0 +1,48 @@
+"""What the relaxation of an integer program proves, however its dual values are rounded."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import numpy as np
+
+from instances.columns import Floats
+from solvers.placement.ideals.dynamic_program import rounding
+from solvers.placement.ip.floating_point import FloatProgram
+from solvers.placement.ip.highs import relaxed
+from solvers.placement.ip.program import Program
+from solvers.placement.ip.task import Task
+
+#: A sum of products of m numbers is off by at most m + 4 times this, relative to the sum of their magnitudes.
+EPSILON = 2.0**-52
+
+
+def relax(task: Task, program: Program, part: int, seconds: float) -> None:
+    """Report what the relaxation of a program, if it is solved within some seconds, proves for its part."""
+    floats = FloatProgram(program)
+    dual = relaxed(floats, seconds) if seconds else None
+    if dual is not None:
+        task.prove(part, proved(program, floats, dual))
+
+
+def proved(program: Program, floats: FloatProgram, dual: Floats) -> float:
+    """What a placement costs at least, by one value a row of the relaxation, shape (rows,).
+
+    Any values give a bound, by the sum of the rows times them: for each row the least by the value's sign that it can
+    be, and for each column the least, from 0 to its top, of what its cost is beyond that sum. What roundings can come
+    to is taken off; those of times that were added up for items, too. What the program leaves out costs more than
+    ``upper``.
+    """
+    columns, factors, low, high = zip(*floats.rows(), strict=True)
+    sizes = np.array([len(part) for part in columns])
+    column = np.fromiter(chain.from_iterable(columns), dtype=np.int64, count=int(sizes.sum()))
+    factor = np.fromiter(chain.from_iterable(factors), dtype=np.float64, count=len(column))
+    product = factor * np.repeat(dual, sizes)
+    cost, top = np.array(floats.cost), np.array(floats.top)
+    total, magnitude, entries = (
+        np.bincount(column, weights, len(cost)) for weights in (product, np.abs(product), np.ones(len(column)))
+    )
+    beyond = cost - total - (entries + 4) * EPSILON * (cost + magnitude)
+    terms = np.concatenate([dual * np.where(dual > 0, low, high), np.minimum(0.0, beyond) * top])
+    least = float(terms.sum()) - (len(terms) + 4) * EPSILON * float(np.abs(terms).sum())
+    return min(least / floats.scale, program.upper) * (1 - 1e-12 - 2 * rounding(program.items.instance))

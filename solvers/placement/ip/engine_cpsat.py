@@ -1,0 +1,46 @@
+"""CP-SAT, as both kinds of integer programs of placement call it, and sizes in whole numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from instances.placement import Instance
+from solvers._cpsat import answer, core, set_up
+from solvers.placement.ideals.dynamic_program import rounding
+from solvers.registry import Run
+
+#: The memory, where sizes are not whole anyway.
+FINE_MEMORY = 2.0**40
+#: Where sizes are whole and the memory is less, they are left as they are.
+WHOLE = 2**50
+
+
+def search(
+    model: Any, run: Run, seconds: float, found: Callable[[Sequence[int]], None], prove: Callable[[float], None]
+) -> bool:
+    """Search for so long; ``found`` takes each solution, and ``prove`` the bounds. False if there are no solutions.
+
+    RuntimeError with CP-SAT's reason if the model, a ``CpModelProto``, is none.
+    """
+    cp_sat = core()
+    parameters = cp_sat.SatParameters()
+    set_up(parameters, run.cores, run.seed, seconds, turns=True)
+    parameters.linearization_level = 2
+    response = answer(model, parameters, found, prove)
+    if response.status == cp_sat.INFEASIBLE:
+        return False
+    prove(response.inner_objective_lower_bound)
+    return True
+
+
+def whole_sizes(sizes: list[float], instance: Instance) -> tuple[list[int], int]:
+    """Whole sizes of sets of nodes that fit, and a memory: all that fit together in truth fit that.
+
+    Where they are not whole, what sums of sizes may be off by is taken off them, and off the memory.
+    """
+    capacity, off = instance.capacity, rounding(instance)
+    if capacity < WHOLE and all(size == int(size) for size in sizes):
+        return [int(size) for size in sizes], math.floor(capacity)
+    return [math.floor(size / capacity * FINE_MEMORY * (1 - 2 * off)) for size in sizes], math.ceil(FINE_MEMORY)

@@ -1,0 +1,268 @@
+"""The integer program for the greatest load, in rows that every engine reads (Tarnawski et al. 2020, Figure 7).
+
+Columns are 0 or 1, but for the last ones, the greatest loads that are added up to the cost. A tensor has one column an
+accelerator: it is paid for where some of the items that make and read it are, and not all, whichever makes it. Only
+for transfers that overlap each other, in and out are two. What is sent between clusters has a second column, which
+stands for what that takes longer. Tensors of the same items are one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Floats, Ints
+from instances.graph import Index, strong_components
+from instances.placement import Instance
+from solvers.placement.ideals.blocks import orders
+
+Columns = list[int | None]  # None: certainly 0
+Pairs = list[tuple[int | None, Columns]]
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """What one device takes together: ``of`` is the item of each node of the instance.
+
+    ``tail``, ``head``  items such that the second is on the same device as the first or a later one; none where devices
+                        need not follow one another
+    """
+
+    instance: Instance
+    of: Index
+    tail: Index
+    head: Index
+
+    @property
+    def count(self) -> int:
+        """Number of items."""
+        return int(self.of.max(initial=-1)) + 1
+
+    def sums(self, column: NDArray[Any]) -> Floats:
+        """Sum of a column, shape (n,), over the nodes of each item."""
+        return np.bincount(self.of, weights=column, minlength=self.count).astype(np.float64)
+
+    def tensors(self, nodes: Ints) -> dict[tuple[int, ...], float]:
+        """What moving costs that some nodes make, by the items that make it, at first, and that read it."""
+        instance, real = self.instance, ~self.instance.artificial
+        items: dict[int, set[int]] = {}
+        of, counted = self.of.tolist(), set(nodes.tolist())
+        for u, v in zip(instance.graph.tail[real].tolist(), instance.graph.head[real].tolist(), strict=True):
+            if u in counted and instance.transfer[u] and of[u] != of[v]:
+                items.setdefault(u, set()).add(of[v])
+        costs: dict[tuple[int, ...], float] = {}
+        for u, readers in items.items():
+            directed = instance.overlap == "full" or instance.cluster is not None
+            key = (of[u], *sorted(readers)) if directed else tuple(sorted(readers | {of[u]}))
+            costs[key] = costs.get(key, 0.0) + float(instance.transfer[u])
+        return costs
+
+
+def units(instance: Instance) -> Items:
+    """Colocation units, which devices take in any order."""
+    none = np.zeros(0, dtype=np.int32)
+    return Items(instance, instance.unit.astype(np.int32), none, none)
+
+
+def successive(instance: Instance) -> list[Items]:
+    """Items of devices that follow one another: backward edges reversed, and if there are any also as they are."""
+    found = []
+    for ends in orders(instance):
+        component = strong_components(int(instance.unit.max()) + 1, *ends)
+        pairs = np.unique(np.column_stack([component[end] for end in ends]), axis=0)
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        found.append(Items(instance, component[instance.unit], pairs[:, 0], pairs[:, 1]))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A device, or a position among devices while it is one of a kind, and its column for each item.
+
+    ``cluster``  of an accelerator, None if all are near each other
+    """
+
+    accelerator: bool
+    column: Columns
+    cluster: int | None = None
+
+
+class TooLarge(Exception):
+    """A program has more entries than it may, or takes longer to build."""
+
+
+@dataclass(eq=False)
+class Program(ABC):
+    """Minimise the sum of the ``loads`` columns; all others are 0 or 1.
+
+    ``overfull`` sets of nodes that no accelerator holds, beside what sums of sizes say
+    ``whole``    of each column, whether it has to be said that it is whole: the others are where these are
+    ``rows``     ``(columns, factors, least, most)``: whole factors, and a sum in this range
+    ``busy``     ``(columns, times, load)``: no more than the column ``load``
+    ``rooms``    ``(columns, sizes)``: no more than the memory
+    ``least``    of a column that follows from others, pairs (a, b): the greatest of a less the sum of all b, or 0
+    ``entries``  in these rows; TooLarge beyond ``most``, or when `time.monotonic` is beyond ``until``
+    """
+
+    items: Items
+    upper: float
+    most: int
+    overfull: Sequence[frozenset[int]] = ()
+    until: float = math.inf
+    whole: list[bool] = field(default_factory=list)
+    rows: list[tuple[list[int], list[int], int, int]] = field(default_factory=list)
+    busy: list[tuple[list[int], list[float], int]] = field(default_factory=list)
+    rooms: list[tuple[list[int], list[float]]] = field(default_factory=list)
+    least: dict[int, Pairs] = field(default_factory=dict)
+    places: list[Place] = field(default_factory=list)
+    loads: range = range(0)
+    entries: int = 0
+
+    def column(self, whole: bool = False) -> int:
+        """A new column, of which a row is made later."""
+        self._count(1)
+        self.whole.append(whole)
+        return len(self.whole) - 1
+
+    def require(self, terms: Iterable[tuple[int, int | None]], most: int, least: int | None = None) -> None:
+        """Add a row: factors and columns."""
+        known = [(factor, column) for factor, column in terms if column is not None]
+        self._count(len(known))
+        low = sum(min(0, factor) for factor, _ in known) if least is None else least
+        self.rows.append(([column for _, column in known], [factor for factor, _ in known], low, most))
+
+    def _count(self, entries: int) -> None:
+        self.entries += entries
+        if self.entries > self.most:
+            raise TooLarge(f"more than {self.most} entries, which the memory does not hold")
+        if time.monotonic() > self.until:
+            raise TooLarge(f"more than {self.entries} entries, which take longer than there is time")
+
+    def greatest(self, pairs: Pairs) -> int:
+        """A column that is at least a less the sum of b for every pair."""
+        made = self.column()
+        self.least[made] = pairs
+        for a, b in pairs:
+            if a is not None:
+                self.require([(1, a), *((-1, column) for column in b), (-1, made)], 0)
+        return made
+
+    def add_places(
+        self, accelerators: Sequence[Columns], cpus: Sequence[Columns], clusters: Sequence[int] | None = None
+    ) -> None:
+        """Every item is somewhere, and accelerators have room; ``clusters`` is the one of each accelerator."""
+        of: Sequence[int | None] = clusters or [None] * len(accelerators)
+        self.places = [Place(True, column, cluster) for column, cluster in zip(accelerators, of, strict=True)]
+        self.places += [Place(False, column) for column in cpus]
+        for v in range(self.items.count):
+            self.require([(1, place.column[v]) for place in self.places], 1, 1)
+        size = self.items.sums(self.items.instance.size)
+        if size.sum() > self.items.instance.capacity:
+            for column in accelerators:
+                some = [(at, s) for at, s in zip(column, size.tolist(), strict=True) if at is not None and s]
+                self.rooms.append(([at for at, _ in some], [s for _, s in some]))
+        for nodes in self.overfull:
+            items = set(self.items.of[list(nodes)].tolist())
+            for column in accelerators:
+                if all(column[v] is not None for v in items):
+                    self.require([(1, column[v]) for v in items], len(items) - 1)
+
+    def add_loads(self) -> None:
+        """Every place of every pass takes at most the load of the pass."""
+        instance = self.items.instance
+        passes = [np.arange(instance.nodes)]
+        if instance.schedule == "gpipe":
+            passes = [np.flatnonzero(~instance.backward), np.flatnonzero(instance.backward)]
+        totals = [self._busy(nodes) for nodes in passes]
+        self.loads = range(len(self.whole), len(self.whole) + len(passes))
+        self.whole += [False] * len(passes)
+        for load, sums in zip(self.loads, totals, strict=True):
+            self.busy += [([at for at, _ in terms], [t for _, t in terms], load) for terms in sums if terms]
+
+    def _busy(self, nodes: Ints) -> list[list[tuple[int, float]]]:
+        """The sums that are at most the greatest load of some nodes: columns and times."""
+        instance = self.items.instance
+        counted = np.isin(np.arange(instance.nodes), nodes)
+        fast, slow = (self.items.sums(time * counted) for time in (instance.accelerator_time, instance.cpu_time))
+        tensors, found = self.items.tensors(nodes), []
+        for place in self.places:
+            time = (fast if place.accelerator else slow).tolist()
+            computing = [(at, t) for at, t in zip(place.column, time, strict=True) if at is not None and t]
+            moving = self._moving(place, tensors) if place.accelerator else []
+            found += [[*computing, *chain(*moving)]] if instance.overlap == "none" else [computing, *moving]
+        return found
+
+    def _moving(self, place: Place, tensors: dict[tuple[int, ...], float]) -> list[list[tuple[int, float]]]:
+        """Transfers of an accelerator: all, or those in and those out if they overlap."""
+        ways: list[list[tuple[int, float]]] = [[], []]
+        later = self.items.instance.slowdown - 1
+        for (maker, *readers), cost in tensors.items():
+            made = place.column[maker]
+            into: Pairs = [(place.column[v], [made]) for v in readers]
+            out: Pairs = [(made, [place.column[v]]) for v in readers]
+            self._add_moving(ways, into, out, cost)
+            if place.cluster is not None:
+                into = [(at, self._near(place, maker)) for at, _ in into]
+                self._add_moving(ways, into, [(made, self._near(place, v)) for v in readers], cost * later)
+        return ways
+
+    def _near(self, place: Place, v: int) -> Columns:
+        """Columns of an item for all places to which nothing takes longer."""
+        return [other.column[v] for other in self.places if other.cluster in (None, place.cluster)]
+
+    def _add_moving(self, ways: list[list[tuple[int, float]]], into: Pairs, out: Pairs, cost: float) -> None:
+        parts = [into, out] if self.items.instance.overlap == "full" else [into + out]
+        for way, pairs in zip(ways, parts, strict=False):
+            if any(a is not None for a, _ in pairs):
+                way.append((self.greatest(pairs), cost))
+
+    def values(self, device: Ints) -> list[int] | None:
+        """The columns, but for the loads, of a placement, shape (n,); None if the program does not have it."""
+        item_device: Ints = np.asarray(device, dtype=np.int64)[np.unique(self.items.of, return_index=True)[1]]
+        ones = self._ones(item_device) if np.array_equal(item_device[self.items.of], device) else None
+        value = [0] * len(self.whole)
+        for column in [None] if ones is None else ones:
+            if column is None:
+                return None
+            value[column] = 1
+        for column, pairs in self.least.items():
+            value[column] = max([0, *(int(_of(value, a) - sum(_of(value, c) for c in b)) for a, b in pairs)])
+        return value
+
+    @abstractmethod
+    def _ones(self, device: Ints) -> Columns | None:
+        """The columns of places that are 1 where each item has this device, shape (items,); None if there are none."""
+
+    def device(self, value: Sequence[float]) -> Ints:
+        """The device of each node in a solution: what the columns are, at least of places, roughly 0 or 1."""
+        chosen = [[_of(value, place.column[v]) for place in self.places] for v in range(self.items.count)]
+        return self._devices(value)[np.argmax(np.array(chosen), axis=1)][self.items.of]
+
+    @abstractmethod
+    def _devices(self, value: Sequence[float]) -> Ints:
+        """The instance's number of each place."""
+
+    def allowed(self, accelerator: bool) -> list[bool]:
+        """Whether each item can be on a device of a kind in a placement that costs no more than ``upper``."""
+        instance, most = self.items.instance, self.upper * (1 + 1e-9)
+        if not accelerator:
+            return (self.items.sums(instance.cpu_time) <= most).tolist()
+        fits = (self.items.sums(instance.size) <= instance.room) & (self.items.sums(~instance.supported) == 0)
+        return (fits & (self.items.sums(instance.accelerator_time) <= most)).tolist()
+
+
+def _of(value: Sequence[float], column: int | None) -> float:
+    return 0 if column is None else value[column]
+
+
+#: Builds a program of all placements of a kind that cost no more than this, with so many entries at most, by some time.
+#: None has one of these sets on an accelerator.
+Build = Callable[[float, int, Sequence[frozenset[int]], float], Program]

@@ -1,0 +1,71 @@
+"""The integer programs of placement as SCIP solves them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from solvers import _scip
+from solvers.placement.ip.floating_point import FloatProgram
+from solvers.placement.ip.program import Program
+from solvers.placement.ip.task import Task
+
+#: A bound is worth reporting while SCIP searches where it is better by this fraction.
+BETTER = 1e-4
+#: Of the time left when the program is written, what freeing it may take, and of the time that writing it took.
+FREEING, REWRITING = 0.03, 0.2
+
+
+def solve(task: Task, program: Program, part: int, until: float) -> bool:
+    """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
+    if any(not columns and least > 0 for columns, _, least, _ in program.rows):
+        return False  # an item that is allowed nowhere, which SCIP has no empty rows to say
+    floats, model, began = FloatProgram(program), _scip.model(), task.remaining()
+    columns = _write(model, floats)
+    _add_start(model, columns, program, task)
+    left = until - task.until + task.remaining()
+    model.setParam("randomization/randomseedshift", task.run.seed % 2**31)
+    model.setParam("limits/memory", 0.5 * task.run.memory)
+    freeing = FREEING * left + REWRITING * (began - task.remaining())
+    model.setParam("limits/time", max(0.0, left - freeing))
+
+    def found() -> None:
+        best = model.getBestSol()
+        task.offer(program.device([model.getSolVal(best, column) for column in columns]))
+
+    def prove(step: float = 0.0) -> None:
+        bound = floats.bound(_scip.proved(model))
+        if bound > task.proved[part] * (1 + step):
+            task.prove(part, bound)
+
+    _scip.listen(model, found, partial(prove, BETTER))
+    model.optimizeNogil()
+    if model.getStatus() == "infeasible":
+        return False
+    prove()
+    return True
+
+
+def _write(model: Any, floats: FloatProgram) -> list[Any]:
+    from pyscipopt.scip import Expr, ExprCons, Term
+
+    columns = [
+        model.addVar(vtype="I" if whole else "C", lb=0.0, ub=top, obj=cost)
+        for whole, top, cost in zip(floats.whole, floats.top, floats.cost, strict=True)
+    ]
+    terms = [Term(column) for column in columns]
+    for used, factors, least, most in floats.rows():
+        if used:
+            total = Expr({terms[at]: factor for at, factor in zip(used, factors, strict=True)})
+            model.addCons(ExprCons(total, lhs=least, rhs=most))
+    return columns
+
+
+def _add_start(model: Any, columns: list[Any], program: Program, task: Task) -> None:
+    start = program.values(task.device) if len(task.device) else None
+    if start is None:
+        return
+    known = model.createPartialSol()
+    for column, value in zip(columns[: program.loads.start], start, strict=False):
+        model.setSolVal(known, column, value)
+    model.addSol(known)

@@ -1,0 +1,149 @@
+"""What engines of the integer programs have in common: a placement to begin with, what they find, what they prove."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.graph import Index
+from instances.placement import Instance
+from instances.placement_file import Flags
+from solvers.placement.ideals.dynamic_program import fits
+from solvers.placement.ip.program import Build, Program, TooLarge
+from solvers.placement.throughput.simple_bounds import load_bound, node_bound
+from solvers.registry import Run
+
+#: Bytes that an engine takes for an entry of a program, imports included (measured: 2100 to 3600).
+BYTES = 4000
+#: Share of the time left for building a program; to hand it to an engine, and to read a bound off, takes as long again.
+BUILDING = 1 / 3
+#: What is kept back at the end: this share of the time, and at least so many seconds.
+SHARE, LEAST = 0.04, 0.3
+#: A placement is better, or a bound, by more than this fraction.
+STEP = 1e-9
+
+
+def cost(instance: Instance, device: Ints) -> float:
+    """The greatest load of a placement, shape (n,), in floating point; infinite where it fits no accelerator."""
+    if not fits(instance, device):
+        return math.inf
+    used, device = np.unique(device, return_inverse=True)  # there may be more devices than memory for their loads
+    on = used < instance.accelerators
+    if (on[device] & ~instance.supported).any():
+        return math.inf
+    passes = [~instance.backward, instance.backward]
+    if instance.schedule == "pipedream":
+        passes = [np.ones(instance.nodes, dtype=bool)]
+    return sum(float(_loads(instance, device, used, nodes).max()) for nodes in passes)
+
+
+def _loads(instance: Instance, device: Ints, number: Ints, nodes: Flags) -> Floats:
+    """Shape (used devices,): what some nodes put on each, ``number`` is the instance's of each of them."""
+    tail, head = instance.graph.tail, instance.graph.head
+    crossing = ~instance.artificial & (device[tail] != device[head]) & nodes[tail]
+    tail, head = tail[crossing], head[crossing]
+    on, slow = number < instance.accelerators, _slowdown(instance, number[device[tail]], number[device[head]])
+    time = np.where(on[device], instance.accelerator_time, instance.cpu_time)
+    computing = np.bincount(device[nodes], weights=time[nodes], minlength=len(on)).astype(np.float64)
+    into, out = (on * _moved(instance, tail, device[end], slow, len(on)) for end in (head, tail))
+    if instance.overlap == "none":
+        return computing + into + out
+    return np.maximum(computing, into + out if instance.overlap == "half" else np.maximum(into, out))
+
+
+def _moved(instance: Instance, tensor: Index, payer: Ints, slow: Floats, devices: int) -> Floats:
+    """Shape (devices,): each tensor once for each device that pays for it, for the edge that takes longest."""
+    pairs, which = np.unique(np.column_stack([payer, tensor]), axis=0, return_inverse=True)
+    most = np.zeros(len(pairs))
+    np.maximum.at(most, which.reshape(-1), slow)
+    return np.bincount(pairs[:, 0], weights=instance.transfer[pairs[:, 1]] * most, minlength=devices).astype(np.float64)
+
+
+def _slowdown(instance: Instance, maker: Ints, reader: Ints) -> Floats:
+    """What a transfer between devices of these numbers takes longer: some factor for two clusters, else 1."""
+    if instance.cluster is None:
+        return np.ones(len(maker))
+    both = (maker < instance.accelerators) & (reader < instance.accelerators)
+    return np.where(both & (maker // instance.cluster != reader // instance.cluster), instance.slowdown, 1.0)
+
+
+class Task:
+    """The placements of a run and its bounds: several programs may each prove one, the least of which counts.
+
+    Nothing counts that they prove where they do not have all placements, unless ``proves``. Placements are for the
+    programs only, unless it ``reports`` them.
+
+    ``best``   the cost of the best placement, infinite while there is none; ``device`` is that placement
+    ``overfull``  sets of nodes that no accelerator holds, of placements that do not fit
+    ``until``  value of `time.monotonic` by which the engine is to end
+    """
+
+    def __init__(self, instance: Instance, run: Run, *, proves: bool = True, reports: bool = True) -> None:
+        self.instance, self.run, self._proves, self._reports = instance, run, proves, reports
+        self.best, self.device = math.inf, np.zeros(0, dtype=np.int64)
+        self.overfull: list[frozenset[int]] = []
+        self.proved = [self.lowest]
+        self.until = run.deadline - max(LEAST, SHARE * run.remaining())
+        run.bound(self.lowest)
+
+    @property
+    def lowest(self) -> float:
+        """What is a bound without any program."""
+        return max(load_bound(self.instance), node_bound(self.instance))
+
+    @property
+    def done(self) -> bool:
+        """Whether the best placement is an optimum."""
+        return self.best <= min(self.proved) * (1 + STEP)
+
+    def build(self, build: Build) -> Program | None:
+        """A program of what costs no more than the best placement; None if it is too large for memory or time."""
+        most = int(self.run.memory * 2**20 / BYTES)
+        try:
+            return build(self.upper(), most, self.overfull, time.monotonic() + BUILDING * self.remaining())
+        except TooLarge as reason:
+            print(f"{reason}: not solved", file=sys.stderr)
+            return None
+
+    def remaining(self) -> float:
+        """Seconds left."""
+        return max(0.0, self.until - time.monotonic())
+
+    def offer(self, device: Ints) -> None:
+        """Take a placement if it is better; if the tolerances of an engine let sets exceed the memory, note these."""
+        worth = cost(self.instance, device)
+        if math.isinf(worth):
+            held = [np.flatnonzero(device == d) for d in np.unique(device[device < self.instance.accelerators])]
+            sizes = [math.fsum(self.instance.size[nodes].tolist()) for nodes in held]
+            over = [nodes for nodes, size in zip(held, sizes, strict=True) if size > self.instance.capacity]
+            self.overfull += {frozenset(nodes.tolist()) for nodes in over} - set(self.overfull)
+        if worth < self.best * (1 - STEP) or (math.isinf(self.best) and worth < self.best):
+            self.best, self.device = worth, device
+            if self._reports:
+                self.run.report(device)
+
+    def prove(self, part: int, bound: float) -> None:
+        """Report what holds for one of the programs, infinite if it has nothing, if it raises what holds for all."""
+        before = min(self.proved)
+        if not self._proves:
+            return
+        self.proved[part] = max(self.proved[part], bound)
+        if before * (1 + STEP) < min(self.proved) < math.inf:
+            self.run.bound(min(self.proved))
+
+    def upper(self) -> float:
+        """The cost of the best placement, else more than that of any."""
+        if math.isfinite(self.best):
+            return self.best
+        instance = self.instance
+        sent = instance.transfer * (1 + np.diff(instance.graph.out_csr[0])) * instance.slowdown
+        return float((instance.accelerator_time + instance.cpu_time + sent).sum())
+
+
+#: Solves the program of a part until a time; False if it has no solution.
+Engine = Callable[[Task, Program, int, float], bool]

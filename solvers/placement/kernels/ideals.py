@@ -1,0 +1,220 @@
+"""The core's kernels that walk the ideals of a graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.graph import Graph, Index, csr
+from solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
+from solvers.placement.kernels.loads import Devices, struct_of
+
+
+@dataclass(frozen=True)
+class Ideals:
+    """All ideals of a graph, subsets first; the first one is empty, the last one is the whole graph.
+
+    ``start``  shape (ideals + 1,), int64: the maximal nodes of ideal i are ``node[start[i]:start[i + 1]]``, ascending
+    ``node``   shape (links,), int32
+    ``less``   shape (links,), int32: the ideal without that node
+    """
+
+    start: Longs
+    node: Index
+    less: Index
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+
+class IdealsCore:
+    """The ideals of a graph whose edges lead to greater numbers, else ValueError; see ``ideals.h``.
+
+    ``stop``  shape (1,), int32: made 1 by another thread, it ends counting and listing with what has been found
+    """
+
+    def __init__(self, graph: Graph, stop: Index) -> None:
+        self._columns = [array_in(column) for column in (*graph.out_csr, *graph.in_csr)]
+        self._order = ffi.new("struct shard_order *", (graph.nodes, *self._columns))
+        self._stop = array_in(shaped(stop, (1,)))
+
+    def count(self, most: int, most_links: int) -> tuple[int, int]:
+        """Numbers of ideals and of their maximal nodes, both as far as neither exceeds what is allowed by much."""
+        ideals, links = ffi.new("int64_t *"), ffi.new("int64_t *")
+        check(lib.shard_count_ideals(self._order, most, most_links, self._stop, ideals, links))
+        return ideals[0], links[0]
+
+    def list(self, count: int, links: int) -> Ideals:
+        """The ideals, of these numbers, below 2^31; only the first ones if stopped."""
+        listed = ffi.new("int64_t *")
+        start = np.empty(count + 1, dtype=np.int64)
+        node, less = np.empty(links, dtype=np.int32), np.empty(links, dtype=np.int32)
+        columns = array_out(start), array_out(node), array_out(less)
+        check(lib.shard_list_ideals(self._order, count, self._stop, listed, *columns))
+        end = int(start[listed[0]])
+        return Ideals(start[: listed[0] + 1], node[:end], less[:end])
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What loads are made of beyond their sums (Tarnawski et al. 2020, Appendix H).
+
+    ``maker``      shape (nets,), int32: the node that makes each net's tensor
+    ``overlap``    "none", "half" or "full"
+    ``bandwidth``  size per time at which the devices of a stage synchronise; 0 if a stage has one
+    """
+
+    maker: Index
+    overlap: str
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """So many clusters of as many accelerators as `Devices` has, and one of ``rest``, if that is not 0."""
+
+    equal: int
+    rest: int
+    slowdown: float
+
+
+@dataclass(frozen=True)
+class IdealSplit:
+    """A chain of ideals, each one's nodes without those of the next one on a stage of their own.
+
+    ``cost``      the greatest load
+    ``device``    shape (n,), int32: accelerators 0, 1, ..., then CPUs; the first one of a node's stage
+    ``replicas``  shape (n,), int32: devices of a node's stage
+    ``pairs``     pairs of ideals that were looked at
+    """
+
+    cost: float
+    device: Index
+    replicas: Index
+    pairs: int
+
+
+class IdealSplitter:
+    """The best splits of a graph along chains of its ideals; see ``ideals_split.h`` and ``ideals_stages.h``.
+
+    ``stop``    shape (1,), int32: ends a search soon after another thread makes it 1
+    """
+
+    def __init__(self, devices: Devices, ideals: Ideals, stop: Index) -> None:
+        self._struct, self._columns = struct_of(devices)  # of which the latter have to stay alive
+        self._devices, self._ideals, self._stop = devices, ideals, shaped(stop, (1,))
+        self._rows = (devices.accelerators + 1) * (devices.cpus + 1) * len(ideals)
+
+    def plain(self, limit: float, relief: Floats) -> IdealSplit | None:
+        """The best split whose loads are below ``limit``; None if there is none, or if stopped.
+
+        ``relief``  shape (cpus + 1,): the accelerator time of all supported nodes that 0, 1, ... CPUs can take over at
+                    most with loads below the limit
+        """
+        return self._split(lib.shard_split_ideals, (), limit, relief, (), ())
+
+    def shared(self, sharing: Sharing, limit: float, relief: Floats) -> IdealSplit | None:
+        """The same with loads as ``sharing`` has them."""
+        replicas = np.ones(len(self._devices.size), dtype=np.int32)
+        share = np.empty(self._rows if sharing.bandwidth else 0, dtype=np.int32)
+        struct, _maker = self._sharing(sharing)
+        found = self._split(
+            lib.shard_split_stages, (struct,), limit, relief, (array_out(share),), (array_out(replicas),)
+        )
+        return None if found is None else dataclasses.replace(found, replicas=replicas)
+
+    def clustered(self, sharing: Sharing, clusters: Clusters, limit: float, relief: Floats) -> IdealSplit | None:
+        """The same with each cluster on a part of the chain, its devices numbered one after the other."""
+        outer = np.empty(len(self._ideals) * (self._devices.cpus + 1) * (clusters.equal + 1) * 2)
+        struct, _maker = self._sharing(sharing)
+        given = struct, ffi.new("struct shard_clusters *", dataclasses.astuple(clusters))
+        return self._split(lib.shard_split_clusters, given, limit, relief, (array_out(outer),), ())
+
+    def _sharing(self, sharing: Sharing) -> tuple[Any, Any]:
+        overlap = getattr(lib, f"SHARD_OVERLAP_{sharing.overlap.upper()}")
+        maker = array_in(shaped(sharing.maker, (len(self._devices.nets.cost),)))
+        return ffi.new("struct shard_sharing *", (maker, overlap, sharing.bandwidth)), maker
+
+    def _split(
+        self, kernel: Any, given: tuple[Any, ...], limit: float, relief: Floats, scratch: Any, more: Any
+    ) -> IdealSplit | None:
+        devices, ideals = self._devices, self._ideals
+        best, cost, device = np.empty(self._rows), np.empty(1), np.empty(len(devices.size), np.int32)
+        pairs, relief = ffi.new("int64_t *"), floats(relief, (devices.cpus + 1,))
+        links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less)
+        found = array_out(cost), array_out(device), *more, pairs
+        check(
+            kernel(
+                self._struct,
+                *given,
+                *links,
+                limit,
+                array_in(relief),
+                array_in(self._stop),
+                array_out(best),
+                *scratch,
+                *found,
+            )
+        )
+        if not math.isfinite(cost[0]):
+            return None
+        return IdealSplit(float(cost[0]), device, np.ones_like(device), pairs[0])
+
+
+@dataclass(frozen=True, eq=False)
+class IdealTasks:
+    """What is scheduled along chains of ideals: nodes on CPUs and sets of nodes on accelerators.
+
+    ``accelerators``      each takes one set of whole units; -1: any number of sets, of any nodes
+    ``memory``            that the units of the nodes of a set fit
+    ``accelerator_time``  shape (n,): infinite where not supported; ``cpu_time``: infinite where there are no CPUs
+    ``tail``              shape (n,): from when a node begins to when all end, at least
+    ``unit``              shape (n,), int32: the unit of each node; ``size``: shape (units,)
+    ``transfer``          shape (tensors,): time to move each
+    ``made``              shape (n + 1,), int64: node v makes the tensors ``made[v]`` to ``made[v + 1] - 1``
+    ``reader_start``      shape (tensors + 1,), int64: the nodes ``reader[reader_start[t]:reader_start[t + 1]]``, int32,
+                          read tensor t, none twice, nor its maker
+    """
+
+    accelerators: int
+    memory: float
+    accelerator_time: Floats
+    cpu_time: Floats
+    tail: Floats
+    unit: Index
+    size: Floats
+    transfer: Floats
+    made: Longs
+    reader_start: Longs
+    reader: Index
+
+
+def schedule_ideals(
+    graph: Graph, tasks: IdealTasks, ideals: Ideals, limit: float, most: int, stop: Index
+) -> tuple[float, Index]:
+    """When the first schedule along a chain of ideals ends, and the set of each node, shape (n,), -1 on CPUs.
+
+    Infinite if none ends before ``limit``, NaN if ``stop``, shape (1,), int32, has ended it; MemoryError beyond
+    ``most`` bytes. See ``ideals_schedule.h``.
+    """
+    owner = np.repeat(np.arange(len(tasks.transfer), dtype=np.int32), np.diff(tasks.reader_start))
+    columns: list[NDArray[Any]] = [
+        *(tasks.accelerator_time, tasks.cpu_time, tasks.tail, tasks.unit),
+        np.bincount(tasks.unit, minlength=len(tasks.size)).astype(np.int32),
+        *(tasks.size, tasks.transfer, tasks.made, *csr(graph.nodes, tasks.reader, owner)),
+        *(tasks.reader_start, tasks.reader),
+    ]
+    edges = [array_in(column) for column in (*graph.out_csr, *graph.in_csr)]
+    order = ffi.new("struct shard_order *", (graph.nodes, *edges))
+    scalars = len(tasks.transfer), len(tasks.size), tasks.accelerators, tasks.memory
+    struct = ffi.new("struct shard_tasks *", (*scalars, *[array_in(column) for column in columns]))
+    end, chosen = np.empty(1), np.full(graph.nodes, -1, dtype=np.int32)
+    links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less)
+    found = array_out(end), array_out(chosen)
+    check(lib.shard_schedule_ideals(order, struct, *links, limit, most, array_in(shaped(stop, (1,))), *found))
+    return float(end[0]), chosen

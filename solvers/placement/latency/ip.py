@@ -1,0 +1,56 @@
+"""Solving the integer programs for latency, by how many subgraphs an accelerator may have."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+from instances.placement import Instance
+from solvers.placement.ideals.dynamic_program import deadline
+from solvers.placement.latency.ip_cpsat import solve
+from solvers.placement.latency.ip_program import LatencyProgram, entries
+from solvers.placement.latency.ip_task import LatencyTask, unfit
+from solvers.registry import Declined, Run
+
+#: Share of the time that is left for bounds from chains of ideals.
+CHAINS = 0.6
+#: Bytes that CP-SAT takes for an entry of a program (measured: 5900).
+BYTES = 6500
+
+
+def solve_one(instance: Instance, run: Run) -> None:
+    """Solve the program for one subgraph an accelerator, or one of either pass."""
+    if instance.objective != "latency":
+        raise Declined("ip is for latency; ip-contiguous and ip-noncontiguous are for throughput")
+    _solve(instance, run, 1 + instance.training, proves=instance.contiguity == "contiguous", passes=instance.training)
+
+
+def solve_several(instance: Instance, run: Run, engine: str, q: int) -> None:
+    """Solve the program for at most ``q`` subgraphs an accelerator. No more than nodes are possible."""
+    if engine != "cpsat":
+        raise Declined(f"the program for latency is for engine cpsat, found {engine}")
+    if instance.contiguity != "free":
+        raise Declined("ip-noncontiguous is for throughput or for any sets; for latency of contiguous ones there is ip")
+    if q < 1:
+        raise Declined(f"expected q of at least 1, found {q}")
+    _solve(instance, run, min(q, instance.nodes), proves=q >= instance.nodes)
+
+
+def _solve(instance: Instance, run: Run, slots: int, *, proves: bool, passes: bool = False) -> None:
+    task = LatencyTask(instance, run, slots, proves=proves)
+    task.begin()
+    with suppress(Declined), deadline(run, CHAINS) as stop:  # too many ideals are no reason not to go on
+        task.follow_chains(stop, one=instance.contiguity == "contiguous")
+    if task.done or not task.remaining():
+        return
+    count = entries(instance, slots)
+    if count * BYTES > run.memory * 2**20:
+        print(f"about {count} entries do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr)
+        if not len(task.device):
+            raise Declined("found no placement that the memories hold, and the program is too large")
+        return
+    program = LatencyProgram(instance, task.upper(), min(task.proved), slots)
+    if passes:
+        program.one_of_either_pass()
+    if not solve(task, program) and not len(task.device):
+        raise Declined(unfit(instance, slots))

@@ -1,0 +1,169 @@
+"""What the integer programs for latency have found and proved: subgraphs of accelerators, and their schedule."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.graph import Graph, Index, find_cycle
+from instances.placement import Instance
+from solvers.placement.ideals.dynamic_program import fits
+from solvers.placement.ip.task import STEP, Task
+from solvers.placement.latency.ideals import Schedules
+from solvers.placement.latency.memory_path import path_bounds
+from solvers.placement.latency.search import search_latency
+from solvers.registry import Declined, LocalRun, Run
+
+#: Share of the time that is left, at most, for a search for placements to begin with, and its moves for each node.
+STARTING, MOVES = 0.2, 1000
+
+
+class Schedule(NamedTuple):
+    """Where nodes are, shape (n,) each, and when the last task ends; infinite where none fits, or all wait.
+
+    Accelerators have the order in which they begin, slots are 0, 1, ... on each; 0 on CPUs, which are all the same one.
+    """
+
+    end: float
+    device: Ints
+    slot: Ints
+
+
+def schedule(instance: Instance, device: Ints, slot: Ints) -> Schedule:
+    """The schedule of a placement: a task is a subgraph of an accelerator, or a node on CPUs, and begins when it can.
+
+    Tarnawski et al. 2020, Figure 6, Constraints (3) to (14). Colour classes are not looked at.
+    """
+    on = device < instance.accelerators
+    never = Schedule(math.inf, device, slot)
+    if (on & ~instance.supported).any() or not fits(instance, device):
+        return never
+    subgraphs, member = np.unique(np.column_stack([device, slot])[on], axis=0, return_inverse=True)
+    task = len(subgraphs) + np.arange(instance.nodes)
+    task[on] = member.reshape(-1)
+    spent = _spent(instance, task, len(subgraphs))
+    waits = task[np.column_stack([instance.graph.tail, instance.graph.head])]
+    turn = np.flatnonzero(subgraphs[1:, 0] == subgraphs[:-1, 0])
+    waits = np.concatenate([waits[waits[:, 0] != waits[:, 1]], np.column_stack([turn, turn + 1])])
+    waits = np.unique(waits, axis=0)
+    if find_cycle(len(spent), waits[:, 0], waits[:, 1]):
+        return never
+    graph = Graph(len(spent), waits[:, 0], waits[:, 1])
+    order, begin, end = graph.topological_order.tolist(), [0.0] * len(spent), [0.0] * len(spent)
+    for t in order:
+        begin[t] = max((end[before] for before in graph.predecessors(t).tolist()), default=0.0)
+        end[t] = begin[t] + spent[t]
+    turns = sorted((t for t in order if t < len(subgraphs)), key=begin.__getitem__)
+    return Schedule(max(end, default=0.0), *_numbered(instance, task, subgraphs[:, 0].tolist(), turns))
+
+
+def _numbered(instance: Instance, task: Ints, owner: list[int], turns: list[int]) -> tuple[Ints, Ints]:
+    """Device and slot of each node, numbered in the order in which the subgraphs, each with its owner, begin."""
+    device, slot = np.full(instance.nodes, instance.accelerators), np.zeros(instance.nodes, dtype=np.int64)
+    number: dict[int, int] = {}
+    used = [0] * len(owner)
+    for t in turns:
+        d = number.setdefault(owner[t], len(number))
+        device[task == t], slot[task == t] = d, used[d]
+        used[d] += 1
+    return device, slot
+
+
+def _spent(instance: Instance, task: Ints, subgraphs: int) -> list[float]:
+    """What each task takes: a subgraph moves in what it reads, each tensor once, and out what others read."""
+    tail, head = (end[~instance.artificial] for end in (instance.graph.tail, instance.graph.head))
+    crossing = task[tail] != task[head]
+    tail, reader = tail[crossing].astype(np.int64), task[head[crossing]]
+    read = np.unique(np.column_stack([reader, tail])[reader < subgraphs], axis=0)
+    sent = np.unique(tail[task[tail] < subgraphs])
+    owner = np.concatenate([task, read[:, 0], task[sent]])
+    computing = np.where(task < subgraphs, instance.accelerator_time, instance.cpu_time)
+    times = np.concatenate([computing, instance.transfer[read[:, 1]], instance.transfer[sent]])
+    return np.bincount(owner, weights=times, minlength=subgraphs + instance.nodes).tolist()
+
+
+def unfit(instance: Instance, slots: int) -> str:
+    """Why there is no placement of at most so many subgraphs an accelerator."""
+    which = "placement"
+    if instance.contiguity == "free" and slots < instance.nodes:
+        which += " with one subgraph" if slots == 1 else f" with {slots} subgraphs or fewer"
+        which += " an accelerator"
+    return f"no {which} fits the memory of the accelerators"
+
+
+class LatencyTask(Task):
+    """The placements of a run for latency, of so many ``slots`` an accelerator; ``slot`` goes with ``device``."""
+
+    def __init__(self, instance: Instance, run: Run, slots: int, *, proves: bool = True) -> None:
+        self.slots, self.slot = slots, np.zeros(0, dtype=np.int64)
+        super().__init__(instance, run, proves=proves)
+
+    @property
+    def lowest(self) -> float:
+        """What is a bound without any program."""
+        return self.instance.path_bound()
+
+    def offer(self, device: Ints, slot: Ints | None = None) -> None:
+        """Report a placement if it is better; without slots backward nodes come after forward nodes."""
+        slot = self.instance.backward.astype(np.int64) if slot is None else slot
+        end, device, slot = schedule(self.instance, device, slot)
+        if slot.max(initial=0) >= self.slots:
+            return
+        if end < self.best * (1 - STEP) or (math.isinf(self.best) and end < self.best):
+            self.best, self.device, self.slot = end, device, slot
+            self.run.report({"device": device, "slot": slot})
+
+    def begin(self) -> None:
+        """Take the bounds of paths, and all nodes on CPUs, and what short searches find from there."""
+        for bound in path_bounds(self.instance, LocalRun(seconds=STARTING * self.remaining())):
+            self.raise_all(bound)
+        if self.instance.cpus:
+            self.offer(np.full(self.instance.nodes, self.instance.accelerators))
+        if self.done:
+            return
+        self._search(self.instance)
+        if self.instance.contiguity == "free":  # it may well have used more slots
+            self._search(replace(self.instance, contiguity="contiguous"))
+
+    def _search(self, instance: Instance) -> None:
+        limits = {"cores": self.run.cores, "memory": self.run.memory, "seconds": STARTING * self.remaining()}
+        trial = LocalRun(seed=self.run.seed, **limits)
+        with suppress(Declined):
+            search_latency(instance, trial, most=MOVES * instance.nodes)
+        known = self.best
+        for found in reversed(trial.solutions):  # later ones are better, but may have too many slots
+            self.offer(found["device"], found["slot"])
+            if self.best < known:
+                return
+
+    def follow_chains(self, stop: Index, *, one: bool) -> None:
+        """Take the bounds of chains of ideals, and their schedules where they can be had; Declined if too many.
+
+        If ``one``, also those of one subgraph an accelerator: bounds only where no more are allowed.
+        """
+        for way in (False, True) if one and not self.instance.training else (False,):
+            if self.done:
+                return
+            chains = Schedules(self.instance, stop, way)
+            for bound, chosen in chains.bounds(self.run.memory, min(self.proved), self.upper()):
+                if not way or self.instance.contiguity == "contiguous":
+                    self.raise_all(bound)
+                if chosen is not None:
+                    self._offer_sets(chosen)
+
+    def raise_all(self, bound: float) -> None:
+        """Report a bound that holds for all placements, whichever a program has."""
+        if bound > min(self.proved) * (1 + STEP):
+            self.proved = [max(bound, known) for known in self.proved]
+            self.run.bound(bound)
+
+    def _offer_sets(self, chosen: Ints) -> None:
+        """Offer a schedule of the set of each node, -1 on CPUs, if each accelerator can take one."""
+        unit = np.unique(np.column_stack([self.instance.unit, chosen]), axis=0)[:, 0]
+        if chosen.max(initial=-1) < self.instance.accelerators and len(np.unique(unit)) == len(unit):
+            self.offer(np.where(chosen < 0, self.instance.accelerators, chosen), np.zeros_like(chosen))

@@ -1,0 +1,187 @@
+"""Searching placements for latency by annealing, first of parts of the graph, then of its nodes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice, pairwise
+
+import numpy as np
+
+from instances.placement import Instance
+from solvers.placement.kernels.latency import Chill, Invocation, Invoking, schedule
+from solvers.placement.latency.tasks import Blocks, Contraction
+from solvers.registry import Declined, Run
+
+#: Latencies that differ by less than this, relatively, are equal: the referee's rounding may differ.
+TOLERANCE = 1e-9
+
+#: First and last temperature of the walks of a round, as shares of the latency that they begin with, and their calm.
+WALKS = ((0.02, 1e-6, 0.0), (0.002, 1e-6, 0.1))
+
+#: Nodes for which that is so; of more each has less of the latency.
+MELTING = 500
+
+#: Nodes that are moved at once; of larger graphs parts are moved first.
+FEW = 2000
+
+#: Those are at most this share of an accelerator's memory, so that accelerators can be filled well.
+GRAIN = 0.1
+
+#: How many times as many parts there are after every step from coarse to fine.
+FINER = 5
+
+#: Nodes and edges looked at in a walk of the first round, and between two looks at the time.
+FIRST, SLICE = 2e8, 2e6
+
+#: Moves between two looks at the time, at least: to begin with them takes as long as some.
+FEWEST = 50
+
+#: Parts of a walk after each of which what it has found is reported.
+REPORTS = 8
+
+#: Nodes and edges that a schedule takes the time of at least.
+LEAST = 500
+
+#: Share of the time in which the last slices end.
+RESERVE = 0.03
+
+
+def search_latency(instance: Instance, run: Run, most: float = math.inf) -> None:
+    """Anneal placements for latency, from everything in the pool or from long runs of nodes on accelerators.
+
+    Nodes move between subgraphs, alone, with what is behind or before them, or with what they are coloured with;
+    subgraphs are taken apart and others made; every move is judged by the whole schedule. Large graphs are first
+    contracted, within the best placement, to runs of an order. A round is a walk of moves a core, two at least; the
+    next one is twice as long, until the time ends or after ``most`` moves a walk.
+    """
+    search = LatencySearch(instance, run)
+    run.bound(instance.path_bound())
+    effort = FIRST
+    with ThreadPoolExecutor(run.cores) as pool:
+        while effort > 0 and not search.over():
+            began = time.monotonic()
+            if not search.round(pool, effort, most):
+                break
+            effort = _next(effort, time.monotonic() - began, search.left())
+    if math.isinf(search.cost):
+        raise Declined("found no placement that the memories hold, and there are no CPUs")
+
+
+def _next(effort: float, took: float, left: float) -> float:
+    """Effort of the next round: twice as much, or what fits into the rest of the time if that is not much more."""
+    return 2 * effort if left > 4.0 * took else 0.9 * effort * left / max(took, 1e-9)
+
+
+class LatencySearch:
+    """The best placement so far, reported whenever it is better.
+
+    ``cost``  its latency, infinite before the first
+    """
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        self.instance, self.run = instance, run
+        self._blocks = Blocks(instance)
+        self.whole = Contraction(instance, np.arange(instance.nodes), instance.unit)
+        self.cost = math.inf
+        self._reserve = RESERVE * run.remaining()
+        self._making = 0.0  # seconds that putting nodes together has taken at most
+        self._bound = instance.path_bound()
+        self._least = math.inf  # of the best, with fees where there are no CPUs
+        self.offer(self.whole, self.whole.pooled())
+        self._fill()
+
+    def over(self) -> bool:
+        """Whether the time is, or nothing better exists."""
+        return self.cost <= self._bound * (1 + TOLERANCE) or not self.left()
+
+    def left(self) -> float:
+        """Seconds left for anything but to end and report."""
+        return max(0.0, self.run.remaining() - self._reserve)
+
+    def offer(self, contraction: Contraction, placement: Invocation) -> None:
+        """Report a placement of parts if it is better than all before."""
+        placement = contraction.expand(placement)
+        found = schedule(self.whole.tasks, placement)
+        if found is None or not found.cost < self._least * (1 - TOLERANCE):
+            return
+        self.best, self._least = placement, found.cost
+        pooled = placement.call < 0
+        if pooled.any() and not self.instance.cpus:
+            return
+        self.cost = found.cost
+        owner = np.append(placement.owner, self.instance.accelerators)[placement.call]
+        self.run.report({"device": owner, "slot": np.where(pooled, 0, found.turn)})
+
+    def _fill(self) -> None:
+        """Offer placements of long runs of nodes on accelerators."""
+        for count in (1, 2 * self.instance.accelerators, FEW):
+            if self.left() > self._making:
+                contraction = self._contract(self.whole.pooled(), max(1, count), 1.0)
+                self.offer(contraction, contraction.filled())
+
+    def _contract(self, placement: Invocation, count: int, grain: float) -> Contraction:
+        """Runs of nodes of a placement put together, see `Blocks.parts`."""
+        began = time.monotonic()
+        contraction = Contraction(self.instance, *self._blocks.parts(placement.call, count, grain, self.run.rng))
+        self._making = max(self._making, time.monotonic() - began)
+        return contraction
+
+    def round(self, pool: ThreadPoolExecutor, effort: float, most: float) -> bool:
+        """Anneal from coarse to fine; whether a longer round may follow."""
+        may_grow = False
+        for contraction in self._levels():
+            moves = effort / max(contraction.work, LEAST)
+            may_grow |= moves < most
+            seeds = self.run.rng.integers(2**63, size=max(self.run.cores, len(WALKS))).tolist()
+            walks = [_Walk(self, contraction, seed, i, min(moves, most)) for i, seed in enumerate(seeds)]
+            for _ in range(REPORTS):
+                for walk in pool.map(_Walk.run_on, walks):
+                    if walk.is_better():
+                        self.offer(contraction, walk.invoking.best)
+                if self.over():
+                    return False
+        return may_grow
+
+    def _levels(self) -> Iterator[Contraction]:
+        count = FEW
+        while count * FINER < self.instance.nodes and self.left() > self._making:
+            yield self._contract(self.best, count, GRAIN)
+            count *= FINER
+        yield self.whole
+
+
+class _Walk:
+    """A walk of moves, from hot to cold, that begins with the best placement, or with everything in the pool."""
+
+    def __init__(self, search: LatencySearch, contraction: Contraction, seed: int, number: int, moves: float) -> None:
+        each = max(FEWEST, math.ceil(SLICE / max(contraction.work, LEAST)))
+        self.search, slices = search, max(1, math.ceil(moves / each))
+        hot, cold, calm = WALKS[number % len(WALKS)]
+        anew = number % len(WALKS) == 1 and contraction is search.whole and search.instance.nodes <= FEW
+        start = contraction.pooled() if anew else contraction.restrict(search.best)
+        self.invoking, self._known = Invoking(contraction.tasks, start, seed), math.inf
+        begun = schedule(contraction.tasks, start)
+        assert begun
+        heat = (
+            (begun.cost or 1.0)
+            * min(1.0, MELTING / contraction.tasks.graph.nodes)
+            * np.geomspace(hot, cold, slices + 1)
+        )
+        self._part = math.ceil(slices / REPORTS)
+        self._slices = (Chill(math.ceil(moves / slices), *ends, calm) for ends in pairwise(heat.tolist()))
+
+    def run_on(self) -> _Walk:
+        """Run the next part of it in slices, as long as there is time."""
+        for chill in islice(self._slices, self._part):
+            if self.search.over():
+                break
+            self.invoking.anneal(chill)
+        return self
+
+    def is_better(self) -> bool:
+        """Whether it has found something better since this was last asked."""
+        known, self._known = self._known, self.invoking.cost
+        return self._known < known

@@ -1,0 +1,327 @@
+"""Searching placements for throughput: placements to begin with, the best one so far, annealing."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.graph import Graph, Index
+from instances.placement import OPTIONS, Instance
+from solvers.placement.ideals.contraction import contractions
+from solvers.placement.ideals.dynamic_program import IdealProgram, deadline
+from solvers.placement.kernels.loads import Cooling, Devices, Placing
+from solvers.placement.throughput.anchored import anchored_bound
+from solvers.placement.throughput.moves import Space, spaces
+from solvers.placement.throughput.simple_bounds import load_bound, node_bound
+from solvers.registry import Declined, Run
+
+#: Loads that differ by less than this, relatively, are equal: the referee's rounding may differ.
+TOLERANCE = 1e-9
+
+#: The walks of a round, for energy that evens out all devices, and for energy of the worst. Temperatures are in units
+#: of the mean work of an item. Along an order devices only even out if that counts for more than what is sent: the
+#: smaller the excess is, the less its square grows by a transfer, while differences between devices count the same.
+WORST = Cooling(moves=0, hot=1.0, cold=0.01, margin=0.01, squared=False)
+WALKS = (Cooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True), WORST)
+ORDERED_WALKS = (Cooling(moves=0, hot=0.2, cold=0.002, margin=0.05, squared=True), WORST)
+
+#: Moves for each item that the first temperature is for, and the least share of it that fewer moves begin with.
+MELTING, COLDEST = 2000, 0.1
+
+#: Moves of a walk of the first round, and of what is done between two looks at the time.
+FIRST, SLICE = 100_000, 50_000
+
+#: As counting the members of nets takes as long as a move of each item, so many moves an item are a slice at least.
+SLICE_SHARE = 3
+
+#: Times that a cut of an order is evened out.
+EVENINGS = 6
+
+#: Random orders to fill memories in, where nothing else has been found.
+PACKINGS = 1000
+
+#: Share of the time in which the last slices end.
+RESERVE = 0.03
+
+#: Share of the time that the split of a linear extension may take, and that minimum cuts for a bound may.
+LINEAR_SHARE, PROOF_SHARE = 0.25, 0.05
+
+
+#: Spaces are searched while the best placement in them costs at most so many times what the best one does, and in the
+#: first rounds.
+NEAR, FIRST_ROUNDS = 1.1, 3
+
+
+def require_single(instance: Instance, name: str) -> None:
+    """Decline latency, and replicas."""
+    if instance.objective != "throughput":
+        raise Declined(f"{name} is for throughput")
+    if instance.allreduce is not None:
+        raise Declined(f"{name} is for one device a stage, found allreduce {instance.allreduce}")
+
+
+def require_free(instance: Instance, name: str) -> None:
+    """Decline what the paper's local search is not for: other loads, and sets that must have a shape."""
+    require_single(instance, name)
+    if instance.contiguity != "free":
+        raise Declined(f"{name} places sets of any shape, expected contiguity free, found {instance.contiguity}")
+    for option in sorted(OPTIONS.keys() - {"objective", "contiguity"}):
+        usual, found = OPTIONS[option].default, getattr(instance, option)
+        if found != usual:
+            raise Declined(f"{name} is for {option} {usual or 'none'}, found {found}")
+
+
+def fill(devices: Devices, order: Sequence[int], choose: Callable[[Ints, Floats], int]) -> Index | None:
+    """A placement, shape (items,): items in an order, each on the accelerator chosen among those with room.
+
+    What fits none is on a CPU chosen among all. ``choose`` gets the numbers to choose from and the work of every device
+    by then. None if there is no CPU then.
+    """
+    k, work = devices.accelerators, np.zeros(devices.accelerators + devices.cpus)
+    room, device = np.full(k, devices.memory), np.zeros(len(devices.size), dtype=np.int32)
+    cpus = np.arange(k, k + devices.cpus)
+    for v in order:
+        fitting = np.flatnonzero(room >= devices.size[v]) if math.isfinite(devices.accelerator_time[v]) else cpus
+        fitting = fitting if len(fitting) else cpus
+        if not len(fitting):
+            return None
+        device[v] = there = choose(fitting, work)
+        work[there] += devices.accelerator_time[v] if there < k else devices.cpu_time[v]
+        room[there : there + 1] -= devices.size[v]  # of no CPU
+    return device
+
+
+def least_work(fitting: Ints, work: Floats) -> int:
+    """Of these devices the one that has least to do."""
+    return int(fitting[np.argmin(work[fitting])])
+
+
+def first_below(share: float, fitting: Ints, work: Floats) -> int:
+    """Of these devices the first one that has less to do than a share; if there is none the one that has least."""
+    below = fitting[work[fitting] < share]
+    return int(below[0]) if len(below) else least_work(fitting, work)
+
+
+def in_turn(devices: Devices, order: Sequence[int], weight: Floats) -> Index | None:
+    """A placement, shape (items,), of items in an order: accelerators in turn, each full or with its share.
+
+    ``weight``, shape (items,), at least 0, is what they share out evenly. None if the last one is full before the end,
+    or if something is not supported.
+    """
+    device, there, room, k = np.zeros(len(devices.size), dtype=np.int32), 0, devices.memory, devices.accelerators
+    work, share = 0.0, float(weight.sum()) / max(k, 1)
+    if not (devices.accelerator_time < np.inf).all():
+        return None
+    for v in order:
+        size = float(devices.size[v])
+        work += weight[v]
+        if room < size or (work > (there + 1) * share * (1 + TOLERANCE) and there + 1 < k):
+            there, room = there + 1, devices.memory
+        if there >= k or room < size:
+            return None
+        device[v], room = there, room - size
+    return device
+
+
+def random_order(space: Space, rng: np.random.Generator) -> list[int]:
+    """The items in a random order, a topological one where devices have an order."""
+    key = rng.random(len(space.first))
+    if space.rules.order is None:
+        return np.argsort(key).tolist()
+    rank = np.argsort(np.argsort(key))
+    order = Graph(len(key), rank[space.rules.order.tail], rank[space.rules.order.head]).topological_order
+    return np.argsort(rank)[order].tolist()
+
+
+class Search:
+    """The best placement so far, reported whenever it is better.
+
+    ``spaces``  where to search
+    ``costs``   cost of the best placement in each space, infinite before the first
+    ``items``   and that placement, the device of each of its items, shape (items,), int32
+    ``bound``   no placement costs less
+    """
+
+    def __init__(self, instance: Instance, run: Run) -> None:
+        self.instance, self.spaces = instance, spaces(instance)
+        self.costs, self.items = [math.inf] * len(self.spaces), [np.zeros(0, dtype=np.int32)] * len(self.spaces)
+        self._run = run
+        self._reserve = RESERVE * run.remaining()
+        self._spread = load_bound(instance)
+        self.bound = max(self._spread, node_bound(instance))
+
+    @property
+    def cost(self) -> float:
+        """Cost of the best placement, infinite before the first."""
+        return min(self.costs)
+
+    def over(self) -> bool:
+        """Whether the time is, or nothing better exists."""
+        return self.is_optimal(self.cost) or not self.left()
+
+    def left(self) -> float:
+        """Seconds left for anything but to end and report."""
+        return max(0.0, self._run.remaining() - self._reserve)
+
+    def is_optimal(self, cost: float) -> bool:
+        """Whether no placement has less load."""
+        return cost <= self.bound * (1 + TOLERANCE)
+
+    def offer(self, number: int, item: Index, cost: float) -> None:
+        """Keep a placement of the items of a space, if it is better than all there; report it if than all anywhere."""
+        best, space = self.cost, self.spaces[number]
+        if not cost < self.costs[number] * (1 - TOLERANCE):
+            return
+        self.costs[number], self.items[number] = cost, item
+        if cost < best * (1 - TOLERANCE):
+            cpu = item >= space.devices.accelerators
+            device = item + np.where(cpu, self.instance.accelerators - space.devices.accelerators, 0)
+            self._run.report(device[space.item])
+
+    def offer_start(self, number: int, item: Index | None) -> None:
+        """Offer a placement whose loads are not known, if there is one."""
+        if item is None:
+            return
+        placing = Placing(self.spaces[number].devices, self.spaces[number].rules, item, 0)
+        placing.weigh()
+        self.offer(number, placing.best, placing.cost)
+
+    def begin(self) -> None:
+        """Offer placements of even work, and cuts of linear extensions, even and best, which have few transfers."""
+        free = self.instance.contiguity == "free"
+        for number, space in enumerate(self.spaces):
+            if free:
+                largest_first = np.argsort(-space.devices.size, kind="stable").tolist()
+                self.offer_start(number, fill(space.devices, largest_first, least_work))
+            else:
+                self._offer_simple(number)
+        chained = dataclasses.replace(self.instance, contiguity="acyclic", schedule="pipedream", allreduce=None)
+        with deadline(self._run, LINEAR_SHARE) as stop:
+            for way, contracted in enumerate(contractions(chained)):
+                if free:
+                    self._offer_cuts(contracted.item)
+                with suppress(Declined):  # its table is too large, which is no reason not to search
+                    self._offer_chains(0 if free else way, IdealProgram(chained, contracted, stop))
+        self._pack()
+        self.require_any()
+
+    def prove(self) -> None:
+        """Report the bound, then a better one from minimum cuts, as many as a share of the time suffices for."""
+        self._run.bound(self.bound)
+        end = time.monotonic() + 2 * PROOF_SHARE * self._run.remaining()
+        with deadline(self._run, PROOF_SHARE) as stop:
+            self.bound = max(self.bound, anchored_bound(self.instance, self._spread, end, stop))
+        self._run.bound(self.bound)
+
+    def require_any(self) -> None:
+        """Declined if there has been no placement."""
+        if math.isinf(self.cost):
+            raise Declined("found no placement that the memories hold, and there are no CPUs")
+
+    def _offer_simple(self, number: int) -> None:
+        """Offer everything on a CPU, and accelerators that follow one another, even in their work, then in loads."""
+        devices, rules = self.spaces[number].devices, self.spaces[number].rules
+        if devices.cpus:
+            self.offer_start(number, np.full(len(devices.size), devices.accelerators, dtype=np.int32))
+        assert rules.order is not None
+        order, weight = rules.order.topological_order.tolist(), devices.accelerator_time
+        for _ in range(EVENINGS):
+            item = in_turn(devices, order, weight)
+            if item is None:
+                break
+            placing = Placing(devices, rules, item, 0)
+            placing.weigh()
+            self.offer(number, placing.best, placing.cost)
+            work = np.bincount(item, weight, len(placing.load))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                weight = weight * np.nan_to_num(placing.load.sum(axis=1) / work, posinf=0.0)[item]
+
+    def _pack(self) -> None:
+        """As long as there is none, offer placements of items in random orders, each device full after another."""
+        for _ in range(PACKINGS):
+            for number, space in enumerate(self.spaces):
+                if math.isfinite(self.cost) or not self.left():
+                    return
+                order = random_order(space, self._run.rng)
+                self.offer_start(number, in_turn(space.devices, order, np.zeros(len(order))))
+
+    def _offer_cuts(self, rank: Index) -> None:
+        """Offer what even cuts of an order leave, given the place of each node in it: one device full after another."""
+        order = np.argsort(rank[self.spaces[0].first], kind="stable").tolist()
+        self.offer_start(0, fill(self.spaces[0].devices, order, partial(first_below, self.bound)))
+
+    def _offer_chains(self, number: int, program: IdealProgram) -> None:
+        """Offer ever better cuts of a linear extension, but for those with accelerators that the space has not."""
+        devices, most, space = self.spaces[number].devices, self.instance.accelerators, self.spaces[number]
+        for found in program.cuts(self._run.memory, math.inf):
+            device = found.device[space.first]
+            cpu = device >= most
+            if not ((device >= devices.accelerators) & ~cpu).any():
+                self.offer_start(number, (device - np.where(cpu, most - devices.accelerators, 0)).astype(np.int32))
+
+    @property
+    def walks(self) -> tuple[Cooling, ...]:
+        """The kinds of walks of a round."""
+        return WALKS if self.instance.contiguity == "free" else ORDERED_WALKS
+
+    def near(self) -> list[int]:
+        """The spaces in which something nearly as good as the best placement has been found."""
+        return [number for number, cost in enumerate(self.costs) if cost <= NEAR * self.cost]
+
+    def begun(self) -> list[int]:
+        """The spaces in which there is a placement."""
+        return [number for number, cost in enumerate(self.costs) if math.isfinite(cost)]
+
+
+def anneal(search: Search, run: Run, most: float = math.inf) -> None:
+    """Improve on the best placements in rounds of walks, each twice as long as the one before, of ``most`` moves."""
+    moves, rounds = int(min(FIRST, most)), 0
+    with ThreadPoolExecutor(run.cores) as pool:
+        while 0 < moves <= most and not search.over():
+            began = time.monotonic()
+            searched = search.begun() if rounds < FIRST_ROUNDS else search.near()
+            kinds = list(product(search.walks, searched))
+            kinds *= math.ceil(run.cores / len(kinds))
+            seeds = run.rng.integers(2**63, size=len(kinds)).tolist()
+            walks = [_Walk(search, seed, *kind, moves) for seed, kind in zip(seeds, kinds, strict=True)]
+            for walk, placing in zip(walks, pool.map(_Walk.run_down, walks), strict=True):
+                search.offer(walk.number, placing.best, placing.cost)
+            moves, rounds = _next(moves, time.monotonic() - began, search.left()), rounds + 1
+
+
+def _next(moves: int, took: float, left: float) -> int:
+    """Moves of the next round: twice as many, or what fits into the rest of the time if that is not much more."""
+    return 2 * moves if left > 4.0 * took else int(0.9 * moves * left / max(took, 1e-9))
+
+
+class _Walk:
+    """A walk of moves in a space, from hot to cold, that begins with the best placement there."""
+
+    def __init__(self, search: Search, seed: int, kind: Cooling, number: int, moves: int) -> None:
+        self.space, self.number = search.spaces[number], number
+        self.placing = Placing(self.space.devices, self.space.rules, search.items[number], seed)
+        self.kind, self.moves, self.search = kind, moves, search
+
+    def run_down(self) -> Placing:
+        """Run it in slices until its end or that of the time."""
+        slices = max(1, math.ceil(self.moves / max(SLICE, SLICE_SHARE * len(self.space.first))))
+        for hot, cold in self._temperatures(slices):
+            self.placing.anneal(dataclasses.replace(self.kind, moves=self.moves // slices, hot=hot, cold=cold))
+            if not self.search.left() or self.search.is_optimal(self.placing.cost):
+                break
+        return self.placing
+
+    def _temperatures(self, slices: int) -> list[tuple[float, float]]:
+        """The first and the last temperature of each slice; few moves cannot anneal again what they melt."""
+        heat = min(1.0, max(COLDEST, self.moves / (MELTING * len(self.space.first))))
+        falling = self.space.grain * np.geomspace(heat * self.kind.hot, self.kind.cold, slices + 1)
+        return list(zip(falling[:-1].tolist(), falling[1:].tolist(), strict=True))

@@ -1,0 +1,124 @@
+"""What searches move between devices, and what devices pay: the units, or what an order of devices keeps together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Floats
+from instances.graph import Graph, Index, csr, strong_components
+from instances.placement import Instance
+from solvers.placement.ideals.blocks import orders
+from solvers.placement.kernels.loads import Devices, Nets, Rules
+
+#: As the core numbers them.
+OVERLAPS = ("none", "half", "full")
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Placements of items on devices.
+
+    ``item``     shape (n,), int32: the item of each node of the instance, 0, 1, ...
+    ``devices``  what items cost; devices that could only stay idle are not among them
+    ``rules``    what loads are, and the order that devices have to keep to, if any
+    """
+
+    item: Index
+    devices: Devices
+    rules: Rules
+
+    @cached_property
+    def first(self) -> Index:
+        """A node of each item."""
+        return np.unique(self.item, return_index=True)[1].astype(np.int32)
+
+    @cached_property
+    def grain(self) -> float:
+        """Mean work of an item, on CPUs where accelerators have none."""
+        work = np.where(np.isfinite(self.devices.accelerator_time), self.devices.accelerator_time, 0.0)
+        return float(work.mean() or self.devices.cpu_time.mean() or 1.0)
+
+
+def spaces(instance: Instance) -> list[Space]:
+    """The spaces that hold the placements: one of the units alone, or one for each way to order devices.
+
+    Contiguous placements are those whose devices follow one another, which are not all.
+    """
+    unit = instance.unit.astype(np.int32)
+    if instance.contiguity == "free":
+        return [_space(instance, unit, None)]
+    found = []
+    for tail, head in orders(instance):
+        component = strong_components(int(unit.max(initial=-1)) + 1, tail, head)
+        ends = np.unique(np.column_stack([component[tail], component[head]]), axis=0)
+        ends = ends[ends[:, 0] != ends[:, 1]]
+        order = Graph(int(component.max(initial=-1)) + 1, *ends.T)
+        found.append(_space(instance, component[unit], order))
+    return found
+
+
+def _space(instance: Instance, item: Index, order: Graph | None) -> Space:
+    items, apart = int(item.max(initial=-1)) + 1, instance.schedule == "gpipe"
+    sums = [_sums(item, items, column) for column in (instance.accelerator_time, instance.cpu_time, instance.size)]
+    parts = [
+        _sums(item, items, column * instance.backward) for column in (instance.accelerator_time, instance.cpu_time)
+    ]
+    supported = _sums(item, items, ~instance.supported) == 0
+    nets, maker, passed = _nets(instance, item, items)
+    devices = Devices(
+        accelerators=min(instance.accelerators, items * (instance.cluster or 1)),  # an item a cluster may be best
+        cpus=min(instance.cpus, items),
+        memory=instance.capacity,
+        accelerator_time=np.where(supported, sums[0], np.inf),
+        cpu_time=sums[1],
+        size=sums[2],
+        nets=nets,
+    )
+    rules = Rules(
+        overlap=OVERLAPS.index(instance.overlap),
+        cluster=min(instance.cluster or 0, max(devices.accelerators, 1)),
+        slowdown=instance.slowdown,
+        maker=maker,
+        passed=passed if apart else None,
+        backward=(parts[0], parts[1]) if apart else None,
+        order=order,
+    )
+    return Space(item, devices, rules)
+
+
+def _sums(item: Index, items: int, column: NDArray[Any]) -> Floats:
+    return np.bincount(item, column, items).astype(np.float64)
+
+
+def _nets(instance: Instance, item: Index, items: int) -> tuple[Nets, Index, Index]:
+    """The items that make and read each tensor that leaves its item; who makes it, -1 if no matter; and its pass.
+
+    Tensors of the same items are one, if they do not differ in what matters for loads.
+    """
+    tail, head = instance.graph.tail, instance.graph.head
+    sent = ~instance.artificial & (instance.transfer[tail] > 0) & (item[tail] != item[head])
+    tail, head = tail[sent].astype(np.int64), head[sent]
+    pairs = np.unique(np.concatenate([tail, tail]) * items + np.concatenate([item[tail], item[head]]))
+    made, pin = pairs // max(items, 1), pairs % max(items, 1)
+    cuts = np.flatnonzero(np.diff(made, prepend=-1))
+    directed = instance.overlap == "full" or instance.cluster is not None
+    maker = item[made[cuts]] if directed else np.full(len(cuts), -1, dtype=np.int32)
+    passed = instance.backward[made[cuts]] & (instance.schedule == "gpipe")
+    costs: dict[tuple[int, bool, bytes], float] = {}
+    for *kind, cost, members in zip(
+        maker.tolist(), passed.tolist(), instance.transfer[made[cuts]].tolist(), np.split(pin, cuts[1:]), strict=False
+    ):
+        key = (*kind, members.tobytes())
+        costs[key] = costs.get(key, 0.0) + cost
+    of = [np.frombuffer(key[2], dtype=np.int64) for key in costs]
+    sizes = np.array([len(members) for members in of], dtype=np.int32)
+    pins = np.concatenate([*of, np.zeros(0, dtype=np.int64)])
+    numbers = np.repeat(np.arange(len(of), dtype=np.int32), sizes)
+    nets = Nets(*csr(items, pins, numbers), np.array(list(costs.values()), dtype=np.float64), sizes)
+    kinds = np.array([key[:2] for key in costs], dtype=np.int32).reshape(-1, 2)
+    return nets, kinds[:, 0].copy(), kinds[:, 1].copy()

@@ -1,0 +1,145 @@
+"""Placements by partitioners of undirected graphs: the graph that they get, and what becomes of the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Ints
+from instances.graph import csr, strong_components
+from instances.placement import Instance
+from solvers.placement.ideals.blocks import blocks
+from solvers.placement.ideals.dynamic_program import fits
+from solvers.registry import Declined, Run
+
+#: Weights are integers, all of the vertices together below 2 to this power, and all of the edges too: partitioners may
+#: count in 32 bits, and multiply by small numbers.
+BITS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """An undirected graph on blocks, every edge from both of its ends, edges of a vertex one after another.
+
+    ``start``   shape (b + 1,), int64: the edges of vertex v are ``start[v]`` to ``start[v + 1] - 1``
+    ``other``   shape (edges,), int64: their other ends
+    ``weight``  shape (edges,), int64, positive: what tensors between the two blocks take to transfer
+    ``work``    shape (b,), int64, not negative: accelerator time of a block
+    """
+
+    start: Ints
+    other: Ints
+    weight: Ints
+    work: Ints
+
+
+def place_parts(instance: Instance, run: Run, name: str, partition: Callable[[Weighted, int], Ints]) -> None:
+    """Report accelerators as a partitioner divides the blocks among them; CPUs get what no accelerator can hold.
+
+    ``partition`` gets a graph and a number of parts and returns the part of each vertex. It knows neither memories nor
+    which sets are contiguous. Declined where that matters, or if the parts do not fit the memory.
+    """
+    if instance.contiguity != "free":
+        raise Declined(f"parts that {name} finds need not be contiguous, expected contiguity free")
+    if not instance.accelerators:
+        raise Declined("there are no accelerators")
+    device, vertex = _on_cpus(instance)
+    vertices = int(vertex.max(initial=-1)) + 1
+    parts = min(instance.accelerators, vertices)
+    part = partition(graph_of(instance, vertex), parts) if parts > 1 else np.zeros(vertices, dtype=np.int64)
+    device[vertex >= 0] = part[vertex[vertex >= 0]]
+    if not fits(instance, device):
+        most = np.bincount(part, weights=np.bincount(vertex[vertex >= 0], instance.size[vertex >= 0])).max()
+        raise Declined(f"{name} knows no memories: a part takes {most:.6g} of the {instance.memory:.6g} there are")
+    run.report(device if instance.objective == "throughput" else {"device": device, "slot": slots(instance, device)})
+
+
+def _on_cpus(instance: Instance) -> tuple[Ints, Ints]:
+    """CPUs for what no accelerator can hold, the longest first, each the CPU that has least to do; and the other nodes.
+
+    Both of shape (n,): a device, for nodes on CPUs; the number of the block of a node among the other ones, else -1.
+    """
+    block = blocks(instance)
+    unfit = np.bincount(block, ~instance.supported) > 0
+    unfit |= np.bincount(block, instance.size) > instance.capacity
+    if unfit.any() and not instance.cpus:
+        raise Declined("classes on a cycle together fit no accelerator, and there are no CPUs")
+    time, load = np.bincount(block, instance.cpu_time), np.zeros(instance.cpus)
+    place = np.full(len(unfit), -1)
+    for b in sorted(np.flatnonzero(unfit).tolist(), key=lambda b: -time[b]):
+        place[b] = np.argmin(load)
+        load[place[b]] += time[b]
+    number = np.where(unfit, -1, np.cumsum(~unfit) - 1)
+    return instance.accelerators + place[block], number[block]
+
+
+def graph_of(instance: Instance, vertex: Ints) -> Weighted:
+    """What the paper's authors give to Scotch: tensors count once for each two vertices that share them.
+
+    ``vertex`` has shape (n,): 0, 1, ..., or -1 for nodes that are left out.
+    """
+    count = int(vertex.max(initial=-1)) + 1
+    tail, head = (ends[~instance.artificial].astype(np.int64) for ends in (instance.graph.tail, instance.graph.head))
+    inside = (vertex[tail] >= 0) & (vertex[head] >= 0) & (vertex[tail] != vertex[head])
+    once = np.unique(np.column_stack([tail, vertex[head]])[inside], axis=0)
+    pairs, which = np.unique(np.sort(np.column_stack([vertex[once[:, 0]], once[:, 1]])), axis=0, return_inverse=True)
+    sent = np.bincount(which.reshape(-1), weights=instance.transfer[once[:, 0]], minlength=len(pairs))
+    pairs, sent = pairs[sent > 0], sent[sent > 0]
+    weight = np.maximum(_whole(sent), 1)
+    start, edge = csr(count, pairs.T.reshape(-1), np.tile(np.arange(len(pairs), dtype=np.int32), 2))
+    own = np.repeat(np.arange(count), np.diff(start))
+    work = _whole(np.bincount(vertex[vertex >= 0], instance.accelerator_time[vertex >= 0], count))
+    return Weighted(start.astype(np.int64), pairs[edge].sum(axis=1) - own, weight[edge], work)
+
+
+def _whole(value: NDArray[Any]) -> Ints:
+    """Values as integers in the same proportions, rounded; ones if all are 0."""
+    total = value.sum()
+    return np.rint(value * (2**BITS / total)).astype(np.int64) if total else np.ones(len(value), dtype=np.int64)
+
+
+def slots(instance: Instance, device: Ints) -> Ints:
+    """Subgraphs of accelerators, shape (n,), in the order in which they run, such that none waits for itself.
+
+    A node is in the first subgraph of its accelerator, or in the one after those from where a path goes elsewhere and
+    returns to it, as the paper's authors have it. If such subgraphs wait for each other, the number of a node's is
+    instead how often paths to it change between devices.
+    """
+    place = np.minimum(device, instance.accelerators)  # CPUs are one pool
+    returns = _levels(instance, place, apart=True)
+    return returns if _have_schedule(instance, place, returns) else _levels(instance, place, apart=False)
+
+
+def _levels(instance: Instance, place: Ints, *, apart: bool) -> Ints:
+    """Changes of place on the way to each node, the most; if ``apart``, only returns to the node's own place."""
+    start, tail = instance.graph.in_csr
+    used, column = np.unique(place if apart else np.zeros_like(place), return_inverse=True)
+    column = column.reshape(-1)
+    count = np.zeros((instance.nodes, len(used)), dtype=np.int32)
+    for v in instance.graph.topological_order.tolist():
+        before, own = tail[start[v] : start[v + 1]], column[v]
+        if len(before):
+            count[v] = count[before].max(axis=0)
+            count[v, own] = (count[before, own] + (place[before] != place[v])).max()
+        if apart:
+            count[v, own] = max(count[v, own], 1)  # what comes before the first node of a place is no return to it
+    return count[np.arange(instance.nodes), column].astype(np.int64) - apart
+
+
+def _have_schedule(instance: Instance, place: Ints, slot: Ints) -> bool:
+    """Whether no subgraph, each after the one before it on its accelerator, waits for itself."""
+    n, alone = instance.nodes, place == instance.accelerators
+    key = place * n + np.where(alone, np.arange(n), slot)
+    keys, task = np.unique(key, return_inverse=True)
+    task = task.reshape(-1)
+    turns = np.flatnonzero((np.diff(keys // max(n, 1)) == 0) & (keys[1:] < instance.accelerators * n))
+    tail, head = task[instance.graph.tail], task[instance.graph.head]
+    apart: NDArray[np.bool_] = tail != head
+    component = strong_components(
+        len(keys), np.concatenate([tail[apart], turns]), np.concatenate([head[apart], turns + 1])
+    )
+    return len(np.unique(component)) == len(keys)

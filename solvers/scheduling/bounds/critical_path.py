@@ -1,0 +1,24 @@
+"""Lower bound: paths through the graph, where a device shared costs time in turn and one not shared a transfer."""
+
+from __future__ import annotations
+
+from instances.scheduling import Instance
+from solvers.registry import Run, bound
+from solvers.scheduling.schedules.earliest import near_windows, proved, windows
+
+#: Share of the time left that each way of bounding may take, as it is foreseen.
+SHARE = 0.3
+
+
+@bound(
+    track="scheduling", name="critical-path", source="Papadimitriou & Yannakakis 1990, for devices of several speeds"
+)
+def critical_path(instance: Instance, run: Run) -> None:
+    """Follow paths at the fastest speeds; vertices whose tensors come too late from elsewhere run in turn.
+
+    A vertex has one device, so ways that part there and meet again begin on the same one; see `near_windows`.
+    """
+    run.bound(instance.simple_bound())
+    known = windows(instance, run.remaining() * SHARE)
+    run.bound(proved(known.longest(), instance))
+    run.bound(proved(near_windows(instance, known, run.remaining() * SHARE).longest(), instance))

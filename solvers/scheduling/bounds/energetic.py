@@ -1,0 +1,120 @@
+"""Lower bound: what can only run within a window of time needs that window to be long enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.graph import Graph
+from instances.scheduling import Instance
+from solvers.registry import Run, bound
+from solvers.scheduling.schedules.earliest import Windows, near_windows, proved, windows
+
+#: Share of the time left that each way to heads and tails may take, as it is foreseen.
+SHARE = 0.3
+
+#: Pairs of vertices that a second suffices for, by far, to count the work before each.
+PACE = 50_000_000
+
+#: Beginnings and endings of windows that are looked at, each with each; and sets of devices.
+EDGES, SETS = 512, 32
+
+
+@bound(track="scheduling", source="energetic reasoning: Erschler & Lopez 1990, with heads and tails of critical-path")
+def energetic(instance: Instance, run: Run) -> None:
+    """Let the work that falls between heads and tails run on all devices at once, that of a group on one."""
+    run.bound(instance.simple_bound())
+    known = windows(instance, run.remaining() * SHARE)
+    run.bound(proved(known.longest(), instance))
+    both = near_windows(instance, known, run.remaining() * SHARE)
+    head, tail, time = both.head, both.tail, instance.complexity / instance.fastest()
+    if instance.nodes**2 <= PACE * run.remaining() * SHARE:
+        graph = instance.graph
+        head = after_work(instance, graph, head, time)
+        tail = after_work(instance, Graph(graph.nodes, graph.head, graph.tail), tail, time)
+    found = max(both.longest(), *(in_turn(both, group) for group in _groups(instance)), 0.0)
+    found = max(found, float((head + time + tail).max(initial=0.0)))
+    for vertices, speed in _shares(instance):
+        found = max(found, squeezed(head[vertices], tail[vertices], instance.complexity[vertices], speed))
+    run.bound(proved(found, instance))
+
+
+def after_work(instance: Instance, graph: Graph, head: Floats, time: Floats) -> Floats:
+    """Heads, shape (n,), that wait until all devices together have done the work of the vertices before.
+
+    Those of them that start no earlier than a moment have all their work done between it and the head. Which vertices
+    are before one stands in n bits, one a vertex by ascending head.
+    """
+    fastest = np.sort(instance.speed)[::-1].cumsum()
+    by_head = np.argsort(head, kind="stable")
+    place = np.empty(len(head), dtype=np.int64)
+    place[by_head] = np.arange(len(head))
+    before, head = np.zeros((len(head), -(-len(head) // 8)), dtype=np.uint8), head.copy()
+    for v in graph.topological_order.tolist():
+        makers = graph.predecessors(v)
+        if not len(makers):
+            continue
+        np.bitwise_or.reduce(before[makers], axis=0, out=before[v])
+        np.bitwise_or.at(before[v], place[makers] >> 3, (128 >> (place[makers] & 7)).astype(np.uint8))
+        work = by_head[np.flatnonzero(np.unpackbits(before[v], count=len(head)))][::-1]
+        speed = fastest[np.minimum(np.arange(len(work)), len(fastest) - 1)]
+        waits = np.minimum.accumulate(head[work]) + instance.complexity[work].cumsum() / speed
+        head[v] = max(head[v], waits.max(), (head[makers] + time[makers]).max())
+    return head
+
+
+def _shares(instance: Instance) -> Iterator[tuple[Ints, Floats]]:
+    """Vertices that may only run on some devices, and the speeds of these: all, and the sets that have most to do."""
+    works = instance.complexity > 0
+    yield np.flatnonzero(works), instance.speed
+    number = instance.unit_choice[instance.unit]
+    sets = [set(choice.tolist()) for choice in instance.unit_choices]
+    work = np.bincount(number[number >= 0], instance.complexity[number >= 0], len(sets))
+    for i in np.argsort(-work)[:SETS].tolist():
+        within = [j for j, other in enumerate(sets) if other <= sets[i]]
+        yield np.flatnonzero(works & np.isin(number, within)), instance.speed[instance.unit_choices[i]]
+
+
+def squeezed(head: Floats, tail: Floats, complexity: Floats, speed: Floats) -> float:
+    """The greatest sum of a head, a tail and the time for all work with at least these, on its fastest devices.
+
+    So few vertices as work in a window keep no more devices busy; each is on one at a time.
+    """
+    if not len(head):
+        return 0.0
+    fastest = np.sort(speed)[::-1].cumsum()
+    (begin, row), (end, column) = _steps(head), _steps(tail)
+    cell, shape = row * len(end) + column, (len(begin), len(end))
+    work, count = (np.bincount(cell, what, shape[0] * shape[1]).reshape(shape) for what in (complexity, None))
+    work, count = (table[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1] for table in (work, count))
+    length = work / fastest[np.clip(count, 1, len(fastest)).astype(np.int64) - 1]
+    return float(np.where(count > 0, begin[:, None] + end + length, 0.0).max())
+
+
+def _steps(values: Floats) -> tuple[Floats, Ints]:
+    """Some of the values, the least among them, and for each value the greatest of these that it is not below."""
+    levels = np.unique(values)
+    levels = levels[np.unique(np.linspace(0, len(levels) - 1, EDGES).astype(np.int64))]
+    return levels, np.searchsorted(levels, values, side="right") - 1
+
+
+def _groups(instance: Instance) -> Iterator[Ints]:
+    """The members of each colocation group that has several."""
+    order = np.argsort(instance.unit, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(instance.unit[order])) + 1):
+        if len(group) > 1:
+            yield group
+
+
+def in_turn(both: Windows, group: Ints) -> float:
+    """The least makespan, over devices, of vertices that run there one after another between heads and tails."""
+    ends, time = (both.start[group], both.behind[group]), both.time[group]
+    found = np.zeros(len(both.instance.speed))
+    for near, far in (ends, ends[::-1]):
+        order = np.argsort(-near, axis=0)
+        near, far, after = (np.take_along_axis(column, order, axis=0) for column in (near, far, time))
+        length = near + after.cumsum(axis=0) + np.minimum.accumulate(far, axis=0)
+        found = np.maximum(found, length.max(axis=0))
+    return float(found.min())

@@ -1,0 +1,71 @@
+"""Lower bound: work over speed, of all and of those devices that the most restricted vertices have to share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Floats, Ints
+from instances.scheduling import Instance
+from solvers.registry import Run, bound
+from solvers.scheduling.schedules.earliest import proved
+
+#: Capacities are rounded to integers for the flow; what counts of it is a set of restrictions, summed up anew.
+FINE = 2**40
+
+
+@bound(
+    track="scheduling", source="preemptive scheduling on uniform machines: Horvath et al. 1977; restrictions: a flow"
+)
+def load(instance: Instance, run: Run) -> None:
+    """Spread the work over the devices as if it could be cut, where restrictions and colocation let it go."""
+    run.bound(instance.simple_bound())
+    run.bound(proved(max(in_turn(instance), restricted(instance)), instance))
+
+
+def in_turn(instance: Instance) -> float:
+    """The i units with most work are on at most i devices, at best on the fastest; a unit is whole on one."""
+    work = np.bincount(instance.unit, weights=instance.complexity, minlength=len(instance.unit_choice))
+    speeds = np.sort(instance.speed)[::-1].cumsum()
+    heaviest = np.sort(work)[::-1].cumsum()[: len(speeds)]
+    best = [*(instance.speed[choice].max() for choice in instance.unit_choices), instance.speed.max()]
+    alone = float((work / np.array(best)[instance.unit_choice]).max(initial=0.0))
+    return max(alone, float((heaviest / speeds[: len(heaviest)]).max(initial=0.0)))
+
+
+def restricted(instance: Instance) -> float:
+    """The greatest quotient of the work that a set of devices has to do alone and the speed of that set.
+
+    Dinkelbach's method: a set that a quotient is exceeded for is what a flow of work to devices cannot saturate.
+    """
+    choices = (*instance.unit_choices, np.arange(instance.devices))
+    number = instance.unit_choice[instance.unit] % len(choices)  # -1, any device, is the last
+    work = np.bincount(number, instance.complexity, len(choices)).astype(np.float64)
+    inside, found = np.ones(len(choices), dtype=bool), 0.0
+    while (total := float(work[inside].sum())) > 0:
+        devices = np.unique(np.concatenate([choices[i] for i in np.flatnonzero(inside)]))
+        quotient = total / float(instance.speed[devices].sum())
+        if quotient <= found:
+            break
+        found, inside = quotient, _unsaturated(choices, work, instance.speed, quotient)
+    return found
+
+
+def _unsaturated(choices: tuple[Ints, ...], work: Floats, speed: Floats, time: float) -> NDArray[np.bool_]:
+    """Sets of devices, together a set of least room for their work in some time."""
+    from ortools.graph.python import max_flow
+
+    flow, total = max_flow.SimpleMaxFlow(), float(work.sum())
+    with np.errstate(over="ignore"):  # no device has room for more than all work
+        room = np.minimum(speed * time / total, 1.0) * FINE
+    source, sink, first = len(choices) + len(room), len(choices) + len(room) + 1, len(choices)
+    for i, devices in enumerate(choices):
+        flow.add_arc_with_capacity(source, i, int(work[i] / total * FINE))
+        for d in devices.tolist():
+            flow.add_arc_with_capacity(i, first + d, FINE)
+    for d, most in enumerate(room.tolist()):
+        flow.add_arc_with_capacity(first + d, sink, int(most))
+    flow.solve(source, sink)
+    inside = np.zeros(len(choices), dtype=bool)
+    inside[[node for node in flow.get_source_side_min_cut() if node < first]] = True
+    return inside

@@ -1,0 +1,199 @@
+"""The model of schedules for CP-SAT: optional intervals on devices that do not overlap, transfers between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.columns import Floats, Ints
+from instances.scheduling import Instance
+from solvers._cpsat import add_hint
+from solvers.scheduling.exact.writer import Writer
+from solvers.scheduling.schedules.earliest import Windows, proved
+
+#: Units of time that a schedule may take; and what rounding all times down takes off a makespan, at most, as a share.
+FINEST, EXACT = 2**36, 1e-10
+
+#: Units that rounded times lose beyond rounding: more than the errors of sums of floats up to the longest time; and
+#: what two times that are equal may differ by when a start, a duration and a transfer are rounded, at most.
+SHAVED, SLACK = 2**-7, 3
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Units of time: ``whole`` ones if every time is a multiple of them, else times are rounded down to them.
+
+    ``most``  no schedule that is sought takes more
+    """
+
+    unit: Fraction
+    whole: bool
+    most: int
+
+    def units(self, amount: Floats, rate: Floats) -> Ints:
+        """Times of amounts at rates, shape (amounts, rates), at most one above ``most``; rates may be infinite."""
+        if self.whole:
+            exact = [[int(_quotient(a, r) / self.unit) for r in rate.tolist()] for a in amount.tolist()]
+            table = np.minimum(np.array(exact, dtype=object).reshape(len(amount), len(rate)), self.most + 1)
+        else:
+            with np.errstate(over="ignore"):  # what takes far more than the longest time
+                units = amount[:, None] / rate / float(self.unit) * (1 - 1e-15)
+            table = np.floor(np.clip(units - SHAVED, 0, self.most + 1))
+        return table.astype(np.int64)
+
+
+def clock(instance: Instance, longest: float) -> Clock:
+    """A common unit of all times, if fewer than `FINEST` pass until a time; else one that is fine enough."""
+    common = 1
+    rates = instance.bandwidth[(instance.bandwidth > 0) & np.isfinite(instance.bandwidth)]
+    for amounts, each in ((instance.complexity, instance.speed), (instance.size, rates)):
+        for amount, rate in product(np.unique(amounts).tolist(), np.unique(each).tolist()):
+            common = math.lcm(common, _quotient(amount, rate).denominator)
+            if common * longest > FINEST:
+                steps = min(FINEST, int(2 * (instance.nodes + 1) / EXACT))
+                return Clock(Fraction(longest) / steps, False, steps + 1)
+    return Clock(Fraction(1, common), True, math.ceil(Fraction(longest) * common) + 1)
+
+
+def _quotient(amount: float, rate: float) -> Fraction:
+    return Fraction(amount) / Fraction(rate) if math.isfinite(rate) else Fraction(0)
+
+
+class Model:
+    """A literal for each unit and device, an integer start for each vertex; the least makespan is sought."""
+
+    def __init__(self, instance: Instance, both: Windows, clock: Clock) -> None:
+        self.instance, self.writer = instance, Writer()
+        self.clock, self.most, self.slack = clock, clock.most, 0 if clock.whole else SLACK
+        self.time = clock.units(instance.complexity, instance.speed).tolist()
+        rates, place = np.unique(np.where(instance.bandwidth > 0, instance.bandwidth, np.inf), return_inverse=True)
+        self._sizes, self._rate = clock.units(instance.size, rates), place.reshape(instance.bandwidth.shape)
+        self.literals = [self._literals(number) for number in instance.unit_choice.tolist()]
+        self.makespan = self.writer.variable(self.most)
+        self.writer.minimise(self.makespan)
+        self.start, self.end = ([self.writer.variable(self.most) for _ in self.time] for _ in range(2))
+        self._run()
+        self._send()
+        self._bound(both)
+
+    def _literals(self, number: int) -> dict[int, int]:
+        every = range(self.instance.devices)
+        devices = every if number < 0 else self.instance.unit_choices[number].tolist()
+        if len(devices) == 1:
+            return {devices[0]: self.writer.constant(1)}
+        literals = {d: self.writer.variable(1) for d in devices}
+        self.writer.choice(literals.values())
+        return literals
+
+    def of(self, v: int) -> dict[int, int]:
+        """A literal for each device that a vertex may use."""
+        return self.literals[self.instance.unit[v]]
+
+    def _run(self) -> None:
+        """Vertices of a device do not overlap."""
+        on: list[list[int]] = [[] for _ in range(self.instance.devices)]
+        load: list[list[tuple[int, int]]] = [[(self.makespan, -1)] for _ in on]
+        for v, (start, end) in enumerate(zip(self.start, self.end, strict=True)):
+            terms = [(literal, self.time[v][d]) for d, literal in self.of(v).items()]
+            self.writer.row([(start, 1), (end, -1), *terms], 0, 0)
+            for d, (literal, time) in zip(self.of(v), terms, strict=True):
+                on[d].append(self.writer.task(start, time, literal))
+                load[d].append((literal, time))
+        for intervals, parts in zip(on, load, strict=True):
+            if len(intervals) > 1:
+                self.writer.apart(intervals)
+                self.writer.row(parts, most=0)
+
+    def _send(self) -> None:
+        """Tensors arrive before their readers start."""
+        for e, (u, v) in enumerate(
+            zip(self.instance.graph.tail.tolist(), self.instance.graph.head.tolist(), strict=True)
+        ):
+            self.writer.before(self.end[u], self.start[v])
+            if self.moves(e):
+                self.carry(e, self.end[u], self.start[v])
+
+    def moves(self, e: int) -> bool:
+        """Whether the ends of an edge may be on different devices, and its tensor takes time then."""
+        ends = self.instance.graph.tail[e], self.instance.graph.head[e]
+        return bool(self.instance.unit[ends[0]] != self.instance.unit[ends[1]] and self.instance.size[e])
+
+    def carry(self, e: int, departure: int, arrival: int, late: int | None = None) -> None:
+        """A tensor arrives when it can: for each device of its reader, from whichever it comes; only so ``late``.
+
+        That it does not arrive before it departs is known already.
+        """
+        tail, head = (self.of(int(v)) for v in (self.instance.graph.tail[e], self.instance.graph.head[e]))
+        for b, reached in head.items():
+            linked = {a: left for a, left in tail.items() if self.instance.bandwidth[a, b]}
+            for a in tail.keys() - linked.keys():
+                self.writer.clause([~tail[a], ~reached])
+            delays = [(left, self.delay(e, a, b)) for a, left in linked.items()]
+            late_by = [(arrival, 1), (departure, -1), *((left, -delay) for left, delay in delays)]
+            if any(delay for _, delay in delays):
+                self.writer.row(late_by, least=0, when=[reached])
+            if late is not None:
+                self.writer.row(late_by, most=late, when=[reached])
+
+    def delay(self, e: int, a: int, b: int) -> int:
+        """What a tensor takes from one device to another; nothing within one."""
+        return int(self._sizes[e, self._rate[a, b]])
+
+    def _bound(self, both: Windows) -> None:
+        """Heads and tails, on each device if they are known there; none longer than a makespan that is known."""
+        start, behind = both.start, both.behind
+        if both.instance.devices < self.instance.devices:
+            every = (1, self.instance.devices)
+            start, behind = np.tile(both.head[:, None], every), np.tile(both.tail[:, None], every)
+        heads, tails = (self._floor(ends) for ends in (start, behind))
+        for v, (head, tail) in enumerate(zip(heads, tails, strict=True)):
+            near, far = (min(ends[d] for d in self.of(v)) for ends in (head, tail))
+            self.writer.row([(self.start[v], 1)], least=near)
+            self.writer.before(self.end[v], self.makespan, far)
+            for d, literal in self.of(v).items():
+                if head[d] > near:
+                    self.writer.row([(self.start[v], 1)], least=head[d], when=[literal])
+                if tail[d] > far:
+                    self.writer.before(self.end[v], self.makespan, tail[d], when=[literal])
+
+    def _floor(self, times: Floats) -> list[list[int]]:
+        """Proved times in units, at most one above the longest."""
+        units = np.minimum(self.most + 1, proved(1.0, self.instance) * times / float(self.clock.unit))
+        floors: list[list[int]] = np.floor(units).astype(np.int64).tolist()
+        return floors
+
+    def proved(self, bound: float) -> float:
+        """What a bound means for times that were rounded down: no more than they are."""
+        return float(bound * self.clock.unit) * (1 - 1e-12)
+
+    def hint(self, device: Ints, sequence: Ints) -> None:
+        """Begin with vertices on these devices, in an order of all."""
+        graph, free = self.instance.graph, [0] * self.instance.devices
+        values = dict[int, int]()
+        into = np.split(np.argsort(graph.head, kind="stable"), graph.in_csr[0][1:-1])
+        end = [0] * self.instance.nodes
+        for v in sequence.tolist():
+            d = int(device[v])
+            tails = ((e, int(graph.tail[e])) for e in into[v].tolist())
+            start = max(free[d], max((end[u] + self.delay(e, int(device[u]), d) for e, u in tails), default=0))
+            free[d] = end[v] = start + self.time[v][d]
+            values |= {self.start[v]: start, self.end[v]: end[v]}
+        values[self.makespan] = max(end)
+        for unit, v in enumerate(np.unique(self.instance.unit, return_index=True)[1].tolist()):
+            for d, literal in self.literals[unit].items() if len(self.literals[unit]) > 1 else ():
+                values[literal] = int(d == device[v])
+        add_hint(self.writer.proto, values)
+
+    def found(self, solution: Sequence[int]) -> tuple[Ints, Ints]:
+        """Devices of vertices, and all by start, then end, then as the graph has them, in a solution."""
+        place: NDArray[np.int64] = np.empty(self.instance.nodes, dtype=np.int64)
+        place[self.instance.graph.topological_order] = np.arange(self.instance.nodes)
+        start, end = (np.array([solution[x] for x in column]) for column in (self.start, self.end))
+        chosen = np.array([next(d for d, x in of.items() if solution[x]) for of in self.literals])
+        return chosen[self.instance.unit], np.lexsort((place, end, start))

@@ -1,0 +1,87 @@
+"""The three local schedulers, which run on the devices of a given partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from instances.scheduling import Instance
+from solvers.registry import Declined, Run, solver
+from solvers.scheduling._kernels import Execution, Simulator
+from solvers.scheduling.heuristics.ranks import longest_behind
+
+#: What every partitioner is a variant with.
+SCHEDULERS = ("fifo", "pct", "msr")
+
+
+Partitioner = Callable[[Instance, np.random.Generator], Ints]
+
+
+def partitioner(name: str, source: str) -> Callable[[Partitioner], Partitioner]:
+    """Declare a function that finds a device for each vertex as three solvers, one a local scheduler."""
+
+    def declare(function: Partitioner) -> Partitioner:
+        def solve(
+            instance: Instance,
+            run: Run,
+            *,
+            scheduler: str = "fifo",
+            alpha: float = 1.0,
+            beta: float = 1.0,
+            gamma: float = 1.0,
+            delta: float = 5.0,
+        ) -> None:
+            device = function(instance, run.rng)
+            execution = schedule(instance, device, scheduler, run.rng, (alpha, beta, gamma, delta))
+            run.report({"device": device, "order": orders(device, execution, instance.devices)}, execution.makespan)
+
+        solve.__doc__, solve.__module__ = function.__doc__, function.__module__
+        pairs = {f"{name}-{scheduler}": {"scheduler": scheduler} for scheduler in SCHEDULERS}
+        solver(track="scheduling", source=source, variants=pairs)(solve)
+        return function
+
+    return declare
+
+
+def schedule(
+    instance: Instance,
+    device: Ints,
+    scheduler: str,
+    rng: np.random.Generator,
+    weights: tuple[float, float, float, float] = (1, 1, 1, 5),
+) -> Execution:
+    """Run a partition by ``fifo`` (Section 5.1), ``pct`` (Section 4.1) or ``msr`` (Section 4.2).
+
+    Of equals that runs which has been executable longest, then chance decides, as Section 5.1 says of FIFO. None of the
+    three looks at memory: where a partition leaves it to the schedule whether what waits fits, it may not.
+    ``weights``: alpha to delta of Equation (13), by default those of Section 5.2. There ``|pred(v_j)| = 1`` is taken to
+    say that all other predecessors have finished: a vertex that completes the inputs of another one sets it going,
+    which the number of predecessors in the graph does not tell. A device is idle if it is another one than that which
+    chooses and computes nothing at that moment.
+    """
+    if scheduler not in SCHEDULERS:
+        raise Declined(f"expected scheduler {', '.join(SCHEDULERS)}, found {scheduler}")
+    simulator, rank = Simulator(instance), rng.permutation(instance.nodes)
+    if scheduler == "pct":
+        return simulator.by_priority(device, path_computation_time(instance, device), rank)
+    if scheduler == "msr":
+        return simulator.by_successors(device, weights, rank)
+    return simulator.by_priority(device, np.zeros(instance.nodes), rank)
+
+
+def path_computation_time(instance: Instance, device: Ints) -> Floats:
+    """PCT, Equation (12): the longest time from the start of each vertex to the end, on the devices of a partition."""
+    ends = device[instance.graph.tail], device[instance.graph.head]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        transfer = np.where(instance.size > 0, instance.size / instance.bandwidth[ends], 0.0)
+    return longest_behind(instance.graph, instance.complexity / instance.speed[device], transfer)
+
+
+def orders(device: Ints, execution: Execution, devices: int) -> list[list[int]]:
+    """The vertices of each device as they started; those that never did, as tensors have no link, come last."""
+    sequence = np.append(execution.sequence, np.setdiff1d(np.arange(len(device)), execution.sequence))
+    by_device = sequence[np.argsort(device[sequence], kind="stable")]
+    cuts = np.cumsum(np.bincount(device[sequence], minlength=devices))[:-1]
+    return [part.tolist() for part in np.split(by_device, cuts)]

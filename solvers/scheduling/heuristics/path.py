@@ -1,0 +1,52 @@
+"""The partition around the critical path."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.columns import Ints
+from instances.scheduling import Instance
+from solvers.scheduling.heuristics.partition import Partition
+from solvers.scheduling.heuristics.ranks import longest_before, total_rank
+
+
+def around_the_path(instance: Instance) -> Ints:
+    """Devices of vertices, shape (n,): the longest path on the fastest one, others where Equation (7) is least.
+
+    "The fastest feasible device" is the fastest that all of the path may use and that has room for all it reads, even
+    if parts of it might use faster ones: then nothing of it travels. If there is none, each vertex of the path goes to
+    the fastest device that it may use and that still has room, from the sink back.
+
+    Equation (7) counts what a device computes already, the path included, and c_k / s_i, where c_k is of the vertex's
+    whole colocation group, as all of that goes along. The paper does not say in which order these vertices are
+    assigned: here those of greatest total rank come first, as Section 3.3 prefers "vertices on critical paths to be
+    assigned first".
+    """
+    partition = Partition(instance)
+    path = longest_path(instance)
+    whole = partition.choices_of_all(path)
+    for v in path:
+        if partition.device[v] < 0:
+            choices = whole if len(whole) else partition.choices(v)
+            partition.assign(v, int(choices[np.argmax(instance.speed[choices])]))
+    for v in np.argsort(-total_rank(instance.graph, instance.complexity), kind="stable").tolist():
+        if partition.device[v] < 0:
+            choices = partition.choices(v)
+            work = partition.work[instance.unit[v]] / instance.speed[choices]
+            partition.assign(v, int(choices[np.argmin(partition.load[choices] + work)]))
+    return partition.device
+
+
+def longest_path(instance: Instance) -> list[int]:
+    """The vertices of a path of greatest complexity, from its sink back to its source: Section 3.2.2, steps 1 to 4.
+
+    To follow all predecessors and choose the longest of the paths, as the paper says, comes to following one of
+    greatest downward rank, Equation (6), and own complexity; of equal ones the first. The sink is chosen by the same,
+    as the path is the one of "the longest computation time from source to sink".
+    """
+    rank = longest_before(instance.graph, instance.complexity)
+    sinks = np.flatnonzero(np.diff(instance.graph.out_csr[0]) == 0)
+    path = [int(sinks[np.argmax(rank[sinks])])] if len(sinks) else []
+    while path and len(before := instance.graph.predecessors(path[-1])):
+        path.append(int(before[np.argmax(rank[before])]))
+    return path

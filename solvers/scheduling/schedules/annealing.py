@@ -1,0 +1,166 @@
+"""Schedules of HEFT and around the critical path, and what annealed moves make of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from instances.columns import Floats, Ints
+from solvers.registry import Run
+from solvers.scheduling._kernels import Execution, Rearranging, Reinserting, Simulator
+from solvers.scheduling.heuristics.heft import earliest_finish
+from solvers.scheduling.heuristics.local import orders, path_computation_time
+from solvers.scheduling.heuristics.path import around_the_path
+from solvers.scheduling.schedules.memory import fits
+
+#: Temperature at first, as a multiple of what a vertex takes in the mean for so many moves a vertex, and in proportion
+#: to the root of these, within limits; and by how much it falls.
+HOT, FOR, COLDEST, FALL = 0.5, 250, 0.25, 0.07
+
+#: The limit above: for what is simulated it is low, as the start is near the best there.
+HOTTEST: Mapping[type, float] = {Reinserting: 2.5, Rearranging: 0.5}
+
+#: Seconds between two looks at the time, and more for each vertex; but at most a share of all; moves before the
+#: first, and most moves between two.
+SLICE, SLICE_EACH, SLICE_SHARE, FIRST, MOST = 0.05, 5e-6, 0.02, 1, 10**9
+
+#: How often, in the second half, all threads go on from the best that one of them has found.
+MEETINGS = 5
+
+#: Share of the time for links of their own and no limit of memory where that is not the problem yet.
+SIMPLER = 0.25
+
+
+@dataclass
+class Best:
+    """The best schedule so far, handed in as it is found; one whose tensors fit the memory is better than others.
+
+    ``device``     shape (n,)
+    ``execution``  how it runs
+    ``fits``       whether it has been handed in
+    """
+
+    run: Run
+    simulator: Simulator
+    device: Ints
+    execution: Execution
+    fits: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fits = self._fits(self.device, self.execution)
+        self._hand_in()
+
+    def take(self, device: Ints, execution: Execution) -> None:
+        """Look at another schedule."""
+        if self.fits and execution.makespan >= self.execution.makespan:
+            return
+        suits = self._fits(device, execution)
+        if (not suits, execution.makespan) < (not self.fits, self.execution.makespan):
+            self.device, self.execution, self.fits = device, execution, suits
+            self._hand_in()
+
+    def _fits(self, device: Ints, execution: Execution) -> bool:
+        return math.isfinite(execution.makespan) and fits(self.simulator.instance, device, execution)
+
+    def _hand_in(self) -> None:
+        if self.fits:
+            parts = orders(self.device, self.execution, self.simulator.instance.devices)
+            self.run.report({"device": self.device, "order": parts}, self.execution.makespan)
+
+    @property
+    def makespan(self) -> float:
+        """When the last vertex has finished; infinite if tensors have no link."""
+        return self.execution.makespan
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing can be better."""
+        return self.fits and not self.makespan
+
+    @property
+    def sequence(self) -> Ints:
+        """The vertices as they start, shape (n,) or less."""
+        return self.execution.sequence.astype(np.int64)
+
+    @property
+    def order(self) -> Ints:
+        """The vertices of each device as they start, one device after another, shape (n,) or less."""
+        return self.sequence[np.argsort(self.device[self.sequence], kind="stable")]
+
+    @property
+    def priority(self) -> Floats:
+        """Priorities, shape (n,), by which the vertices start as they do; those that never start come last."""
+        sequence = self.execution.sequence
+        priority = np.zeros(len(self.device))
+        priority[sequence] = len(sequence) - np.arange(len(sequence))
+        return priority
+
+
+def begin(simulator: Simulator, run: Run) -> Best:
+    """HEFT's partition or that around the critical path, by PCT: what fits, or else is shorter."""
+    device = earliest_finish(simulator.instance)
+    best = Best(run, simulator, device, _by_path(simulator, device))
+    device = around_the_path(simulator.instance)
+    best.take(device, _by_path(simulator, device))
+    return best
+
+
+def _by_path(simulator: Simulator, device: Ints) -> Execution:
+    return simulator.by_priority(device, path_computation_time(simulator.instance, device))
+
+
+def improve(best: Best, seconds: float) -> None:
+    """Anneal moves of what is critical, on all cores; simulate moves where links or memory count."""
+    if best.done:
+        return
+    simulator, run, instance = best.simulator, best.run, best.simulator.instance
+    simple = instance.links == "independent" and bool((instance.memory > instance.size.sum()).all())
+    seeds = range(run.seed * run.cores, (run.seed + 1) * run.cores)
+    end = time.monotonic() + seconds
+    with ThreadPoolExecutor(run.cores) as pool:
+        if math.isfinite(best.makespan):
+            seconds = (end - time.monotonic()) * (1.0 if simple else SIMPLER)
+            _anneal(pool, [Reinserting(simulator, best.device, best.order, seed) for seed in seeds], best, seconds)
+            if simple:
+                return
+        seconds = end - time.monotonic()
+        _anneal(pool, [Rearranging(simulator, best.device, best.priority, seed) for seed in seeds], best, seconds)
+
+
+Searching = TypeVar("Searching", Rearranging, Reinserting)
+
+
+def _anneal(pool: ThreadPoolExecutor, searches: list[Searching], best: Best, seconds: float) -> None:
+    """Let searches cool down while there is time."""
+    instance = best.simulator.instance
+    each = float((instance.complexity / instance.speed[best.device]).mean())
+    length = min(SLICE + SLICE_EACH * instance.nodes, SLICE_SHARE * seconds)
+    begun, moves, met, first, late = time.monotonic(), [FIRST] * len(searches), 0, searches[0], 0.0
+    while (passed := time.monotonic() - begun) < seconds - late:
+        done = passed / seconds
+        rate = max(moves) / length * seconds / instance.nodes
+        hot = min(HOTTEST[type(first)], max(COLDEST, HOT * math.sqrt(rate / FOR)))
+        advance = partial(_advance, temperature=each * hot * FALL**done, seconds=length)
+        moves = list(pool.map(advance, searches, moves))
+        first = min(searches, key=lambda search: search.best)
+        if math.isfinite(first.best):
+            best.take(*first.run())
+        late = max(late, time.monotonic() - begun - passed - length)
+        if math.isfinite(first.best) and int((2 * done - 1) * MEETINGS) > met:
+            met += 1
+            for search in searches:
+                search.follow(first)
+
+
+def _advance(search: Searching, moves: int, temperature: float, seconds: float) -> int:
+    """Try so many moves; how many take about so long."""
+    begun = time.monotonic()
+    search.search(moves, temperature)
+    return min(MOST, max(1, int(moves * min(4.0, seconds / max(1e-9, time.monotonic() - begun)))))
