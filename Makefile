@@ -10,6 +10,7 @@ RUN ?=
 COMMITS ?= 3
 
 # pip without its own news; versions pinned in constraints.txt, the C core compiled by the pinned cffi
+C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
@@ -21,7 +22,7 @@ help: ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 # Compile again whenever the C core or the list of dependencies changes.
-$(VENV)/base: pyproject.toml setup.py constraints.txt $(wildcard c_src/*.c c_src/*.h c_src/*.py)
+$(VENV)/base: pyproject.toml setup.py constraints.txt $(C_CORE) c_src/build.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "make: expected Python 3.11 or newer as $(PYTHON), found $$($(PYTHON) -V 2>&1); try make PYTHON=python3.12" >&2; exit 1; }
 	@echo "Setting up $(VENV) (half a minute)"
@@ -57,12 +58,12 @@ lint: $(VENV)/extra-lint ## format, rules and types of all code
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/clang-format --dry-run --Werror $(wildcard c_src/*.[ch] tests/c_src/*.[ch])
+	@$(BIN)/clang-format --dry-run --Werror $(C_CORE) $(wildcard tests/c_src/*.[ch])
 
 format: $(VENV)/extra-lint ## mend what `make lint` finds, as far as that can be done
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
-	@$(BIN)/clang-format -i $(wildcard c_src/*.[ch] tests/c_src/*.[ch])
+	@$(BIN)/clang-format -i $(C_CORE) $(wildcard tests/c_src/*.[ch])
 
 # Times and gaps of the last COMMITS commits, published beside the site.
 asv: $(VENV)/extra-asv ## times and gaps of the last commits (COMMITS=3)

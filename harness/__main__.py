@@ -2,16 +2,7 @@
 
 import sys
 
-
-def main() -> int:
-    """The command line; Ctrl-C while it is still being imported ends it as one later does."""
-    try:
-        from shardmark.cli import arguments
-    except KeyboardInterrupt:
-        print("shardmark: interrupted", file=sys.stderr)
-        return 130
-    return arguments.main()
-
+from shardmark.__main__ import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -15,7 +15,7 @@ import polars as pl
 from markupsafe import Markup
 
 from harness.results.ranking import FEWEST_RESAMPLED, KNOWN, PROVEN, RESAMPLES, TOLERANCE, Tables
-from leaderboard import charts, published, text
+from leaderboard import charts, published_results, text
 from leaderboard.charts import Bar, Curve, Rule
 from leaderboard.drawings import schedule_svg, split_svg
 from leaderboard.report import Schedule, Split
@@ -358,14 +358,14 @@ class Site:
             for instance in division.instances
         ]
         of_each = grouped(division.published, "instance"), grouped(division.runs, "instance")
-        beside = published.beside(division.instances, *of_each)
+        beside = published_results.beside(division.instances, *of_each)
         return self._front(division, "../", MOST_ROWS, charts.WIDE) | {
             "profile": self._profile(division),
             "anytime": self._anytime(division),
             "matrix": matrix,
-            "others": published.summary(division.published),
+            "others": published_results.summary(division.published),
             "others_matrix": beside,
-            "others_chart": published.chart(division, beside),
+            "others_chart": published_results.chart(division, beside),
         }
 
     @staticmethod

@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from leaderboard import charts, published
+from leaderboard import charts, published_results
 from leaderboard.build import REPRODUCE, InputError, check, furnish, has_asv, menu, put, reproductions, unwritable
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
 from leaderboard.pages import environment, solution
@@ -128,11 +128,11 @@ def strips(picture: Strips, wide: int) -> Markup:
         Strip(
             name,
             None,
-            [published.mark(dot.name, dot.value, dot.role, _style(dot.colour), name, picture.zero) for dot in dots],
+            [published_results.mark(dot.name, dot.value, dot.role, _style(dot.colour), name, picture.zero) for dot in dots],
         )
         for name, dots in picture.rows
     ]
-    return published.draw(rows, picture.axis, picture.zero, wide)
+    return published_results.draw(rows, picture.axis, picture.zero, wide)
 
 
 def ladder(picture: Ladder, wide: int) -> Markup:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 FOLDER = Path(__file__).resolve().parent
+PUBLIC = ("*/*.py", "*/bounds/*.py")  # patterns of files that declare solvers; other folders of a track are machinery
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GROUP = "shardmark.solvers"  # of entry points, each names a module that declares solvers
 PACKAGE = "package:"  # begins the place of what an installed package brings
@@ -176,11 +177,13 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def solver_files(paths: Iterable[str | Path] = ()) -> list[Path]:
-    """Files that may declare solvers: ``solvers/TRACK/*.py``, then each of ``paths`` (a file, or a folder's files).
+    """Files that may declare solvers, in order.
+
+    First ``solvers/TRACK/*.py`` and ``solvers/TRACK/bounds/*.py``, then each of ``paths``: a file, or a folder's files.
 
     A name that begins with an underscore is a helper, not a solver file.
     """
-    found = sorted(FOLDER.glob("*/*.py"))
+    found = sorted(file for pattern in PUBLIC for file in FOLDER.glob(pattern))
     for path in map(Path, paths):
         found += files_in(path, ".py")
     return [p for p in dict.fromkeys(f.resolve() for f in found) if not p.name.startswith("_")]
@@ -248,28 +251,40 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
-#: Kernels of `instances`, which no solver calls.
-READER_KERNELS = ("scan", "digest")
-
-
 def source_hash(place: str | Path) -> str:
     """SHA-256 of the code that makes a solver: what identifies its version.
 
-    For a solver of this project: the file, the helpers of its track and of all tracks (``_*.py``), `solvers.native` and
-    the C core. For an external file: itself and every Python file beside it, which it can import. For an installed
-    package: its version, its Python files and its compiled modules. Versions of other packages, and the reading of
-    instances, are not part of it: those stand with the campaign.
+    For a solver of this project: its file, the machinery of its track, the track's part of the C core, and the common
+    ground of all tracks (`common_ground`). For an external file: itself and every Python file beside it, which it can
+    import. For an installed package: its version, its Python files and its compiled modules. Versions of other
+    packages, and the reading of instances, are not part of it: those stand with the campaign.
     """
     if str(place).startswith(PACKAGE):
         return _package_hash(str(place).removeprefix(PACKAGE))
     path = Path(place)
-    if path.is_relative_to(FOLDER):
-        sources = [file for file in FOLDER.parent.glob("c_src/*.[ch]") if file.stem not in READER_KERNELS]
-        files = {path, *path.parent.glob("_*.py")} - {path.parent / "_template.py"}
-        files |= {FOLDER / "native.py", *FOLDER.glob("_*.py"), *(sources or FOLDER.glob("_core.*"))}
-    else:
-        files = {path, *path.parent.glob("*.py")}
-    return hash_of((file.name, file) for file in sorted(files) if file.is_file())
+    if not path.is_relative_to(FOLDER):
+        return hash_of((file.name, file) for file in sorted({path, *path.parent.glob("*.py")}) if file.is_file())
+    track = FOLDER / path.relative_to(FOLDER).parts[0]
+    files = {path, *machinery(track), *common_ground(FOLDER), *kernels(track)}
+    return hash_of((str(file.relative_to(FOLDER.parent)), file) for file in sorted(files))
+
+
+def machinery(track: Path) -> list[Path]:
+    """Python files of a track that declare no solvers: helpers, and all folders but that of the bounds."""
+    public = {file for pattern in PUBLIC for file in FOLDER.glob(pattern) if not file.name.startswith("_")}
+    return [file for file in track.rglob("*.py") if file not in public]
+
+
+def common_ground(folder: Path) -> list[Path]:
+    """Python files in ``solvers/`` that solvers of several tracks import."""
+    return [folder / "native.py", *folder.glob("_*.py")]
+
+
+def kernels(track: Path) -> list[Path]:
+    """Sources of the C core that a track's kernels are compiled from; the compiled core if there are no sources."""
+    rooms = [track.parents[1] / "c_src" / room for room in ("common", track.name)]
+    sources = [file for room in rooms for file in room.rglob("*.[ch]")]
+    return sources or list(track.parent.glob("_core.*"))
 
 
 def _package_hash(module: str) -> str:

@@ -5,37 +5,42 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import Counter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from solvers.registry import READER_KERNELS
+from solvers.registry import machinery
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("instances", "solvers", "harness", "leaderboard")
+ROOMS = ("instances", "solvers", "harness", "leaderboard", "shardmark")
+TRACKS = ("intraop", "pipeline", "placement", "scheduling")
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+KERNELS = sorted((ROOT / "c_src").rglob("*.[ch]"))
+COMMON = {f"solvers.{name}" for name in ("native", "registry", "_cpsat", "_scip", "_silent")}
+MOST_FILES = 15  # of code, side by side in one folder
 
 #: What each room may import of ours. The most specific prefix counts.
 ALLOWED = {
     "instances": {"instances"},
-    "solvers": {"instances", "solvers"},
-    "harness": {"instances", "harness"},
+    "solvers": {"instances", *COMMON},
+    **{f"solvers.{track}": {"instances", f"solvers.{track}", *COMMON} for track in TRACKS},
+    "harness.verify": {"instances", "harness.verify"},
+    "harness.sandbox": {"instances", "harness.sandbox"},
     "harness.sandbox.worker": {"instances", "harness.sandbox.memory", "harness.sandbox.protocol", "solvers.registry"},
     "harness.sandbox.contract": set(),
-    "harness.sandbox.supervisor": {
-        "harness.sandbox.memory",
-        "instances.errors",
-        *(f"harness.{name}" for name in ("cgroup", "handover", "limits", "posix", "watch")),
+    "harness.results": {"instances", "harness.results", "harness.sandbox", "harness.verify"},
+    "harness.campaign": {
+        *("instances", "harness.campaign", "harness.sandbox", "harness.verify", "harness.results"),
+        *("solvers.external", "solvers.registry"),
     },
-    "harness.campaign.discover": {"instances", "harness", "solvers.external", "solvers.registry"},
-    "harness.campaign.dask_executor": {"instances", "harness", "solvers.registry"},
-    "harness.campaign.dask_worker": {"instances", "harness", "solvers.registry"},
-    "shardmark.cli.new_solver": {"solvers.registry"},
-    "harness.verify": {"instances", "harness.verify"},
-    "shardmark.cli.arguments": {"instances", "harness", "solvers.registry"},
-    "shardmark.cli.commands": {"instances", "harness", "leaderboard", "solvers.registry"},
+    "leaderboard": {"instances", "harness", "leaderboard"},
     "leaderboard.report": set(),
-    "leaderboard": {"leaderboard.report", "harness.results.ranking", "instances.errors", "leaderboard"},
+    "shardmark": {"instances", "harness", "leaderboard", "solvers.registry", "shardmark"},
+    "shardmark.cli.templates": {"instances", "solvers"},
+    "harness": set(),
+    "harness.__main__": {"shardmark.__main__"},  # `python -m harness` is the command line
 }
 
 
@@ -92,14 +97,27 @@ def test_the_embedded_instances_are_small():
     assert 0 < sum(sizes) < 2 * 2**20
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "solvers").glob("*/*.py")), ids=lambda path: path.stem)
-def test_what_a_solver_imports_is_part_of_its_version(path):
-    helpers = {module_name(file) for folder in path.parents[:2] for file in folder.glob("_*.py")}
-    used = {name for name in imports(path) if name.startswith("solvers")}
-    assert used <= helpers | {"solvers.native", "solvers.registry"}
+@pytest.mark.parametrize("track", TRACKS)
+def test_what_a_solver_imports_is_part_of_its_version(track):
+    folder = ROOT / "solvers" / track
+    helpers = {module_name(file) for file in machinery(folder)}
+    used = {name for path in folder.rglob("*.py") for name in imports(path) if name.startswith("solvers")}
+    assert used <= helpers | COMMON
 
 
-def test_kernels_of_the_reader_are_no_part_of_a_solvers_version():
-    build = (ROOT / "c_src" / "build.py").read_text()
-    (sources,) = re.findall(r"^READER_SOURCES = (\(.*\))$", build, re.MULTILINE)
-    assert {Path(name).stem for name in ast.literal_eval(sources)} == set(READER_KERNELS)
+def test_no_folder_of_code_is_long():
+    folders = Counter(path.parent for path in [*FILES, *KERNELS])
+    assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > MOST_FILES} == {}
+
+
+def test_imports_have_no_circle():
+    modules = {module_name(path) for path in FILES}
+    users = {module_name(path): imports(path, typing=False) & modules for path in FILES}
+    tuple(TopologicalSorter(users).static_order())  # CycleError names the modules of a circle
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_kernels_include_their_own_track_and_the_common_ground(path):
+    room = path.relative_to(ROOT / "c_src").parts[0]
+    included = re.findall(r'^#include "([^"]+)"', path.read_text(), re.M)
+    assert {name for name in included if name.split("/")[0] not in {room, "common"}} == set()

@@ -30,10 +30,9 @@ from harness.campaign.dask_worker import (
     look_back,
     take_file,
 )
+from harness.campaign.jobs import Job, judge, not_importable, utc_now
 from harness.campaign.local_executor import CoRunners
-from harness.campaign.runs import Job, not_importable, utc_now
 from harness.results.database import Record
-from harness.results.judgement import judge
 from harness.sandbox.contract import Cancelled, Outcome
 from instances import InputError
 from instances.jsonfile import read_bytes, sha256
@@ -45,7 +44,7 @@ JUDGES = 2
 
 
 class DaskExecutor:
-    """Carries out jobs on workers, one on each at a time; `harness.campaign.runs.Executor` says what it offers.
+    """Carries out jobs on workers, one on each at a time; `harness.campaign.queue.Executor` says what it offers.
 
     ``cores`` is the most that a job needs; smaller workers take no part. At most ``parallel`` workers are used, None
     for all. ``say`` is told of workers that come and go. Raises InputError without a scheduler or a worker that fits.

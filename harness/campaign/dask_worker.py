@@ -21,7 +21,8 @@ from distributed.utils import get_ip
 
 from harness.campaign import host
 from harness.campaign.cpus import pin
-from harness.campaign.runs import ENDING, utc_now
+from harness.campaign.jobs import utc_now
+from harness.campaign.queue import ENDING
 from harness.sandbox.contract import Cancelled, Order, Outcome
 from harness.sandbox.supervisor import Warden
 from instances import InputError
@@ -65,7 +66,7 @@ class Reply:
 @cache
 def code_version() -> str:
     """SHA-256 of the referee's own code: workers and the campaign's process must have the same."""
-    root = Path(host.__file__).parents[1]
+    root = Path(host.__file__).parents[2]
     files = [file for room in ("harness", "instances") for file in sorted(root.glob(f"{room}/**/*.py"))]
     return hash_of((str(file.relative_to(root)), file) for file in [*files, *sorted(FOLDER.glob("*.py"))])
 

@@ -36,7 +36,7 @@ LOOK_S = 0.2  # between looks whether an import is still wanted
 AT_ONCE = 2  # strangers' files that are imported at the same time
 MOST_BYTES = 1 << 20  # of what one process answers
 ENDS = {
-    import_check.SPENT: f"used more than {listing.CPU_S} s of CPU time while it was imported",
+    import_check.SPENT: f"used more than {import_check.CPU_S} s of CPU time while it was imported",
     import_check.FULL: OUT_OF_MEMORY,
 }
 ENDS[-signal.SIGXCPU] = ENDS[import_check.SPENT]  # without isolation

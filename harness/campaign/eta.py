@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.campaign.runs import Job
+    from harness.campaign.jobs import Job
 
 
 @dataclass

@@ -1,9 +1,9 @@
 """Imports one stranger's solver file or package apart from everything else, where the system permits.
 
-``python -m harness.campaign.import_check PLACE FOLDER PARENT`` is ``python -m harness.sandbox.worker list`` for one place, isolated as a run
-is: no network, no files to write but in memory, no process that outlives it. FOLDER becomes its scratch folder. It is
-made and, on SIGTERM or when process PARENT, which asks, has ended, deleted here, so that a referee that is killed
-meanwhile leaves none behind.
+``python -m harness.campaign.import_check PLACE FOLDER PARENT`` is ``python -m harness.sandbox.worker list`` for one
+place, isolated as a run is: no network, no files to write but in memory, no process that outlives it. FOLDER becomes
+its scratch folder. It is made here, and deleted here on SIGTERM or when process PARENT, which asks, has ended: a referee
+that is killed meanwhile leaves none behind.
 Each process is held to limits of CPU time and memory; isolated, all processes of the import together to that of memory.
 """
 
@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness.sandbox.backends import namespaces, prctl
-from harness.sandbox.backends.process_tree import (  # none of these loads NumPy, which starts threads: a fork is to follow
-    Proc,
-    ProcMeter,
-)
+
+# None of these loads NumPy, which starts threads: a fork is to follow.
+from harness.sandbox.backends.process_tree import Proc, ProcMeter
 from harness.sandbox.contract import Unable
 from harness.sandbox.signals import lower_limit, reset_signals
 

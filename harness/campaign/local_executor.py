@@ -9,9 +9,8 @@ from queue import SimpleQueue
 
 from harness.campaign.cpus import core_sets, pin, usable_cpus
 from harness.campaign.host import Disturbances
-from harness.campaign.runs import Job, not_importable, utc_now
+from harness.campaign.jobs import Job, judge, not_importable, utc_now
 from harness.results.database import Record
-from harness.results.judgement import judge
 from harness.sandbox.supervisor import Warden
 
 
@@ -40,7 +39,7 @@ class CoRunners:
 
 
 class LocalExecutor:
-    """Carries out jobs here, ``parallel`` at once with ``cores`` each; `harness.campaign.runs.Executor` says what it offers."""
+    """Carries out jobs here, ``parallel`` at once with ``cores`` each; see `harness.campaign.queue.Executor`."""
 
     name = "local"
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.results.claims import contradicts
-from harness.results.database import Bound, Incumbent, Record, decimal
+from harness.results.database import Bound, Incumbent, decimal
 from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.protocol import Message, ProtocolError, decode, is_number
 from harness.verify import Verdict, malformed, verify
-
-if TYPE_CHECKING:
-    from harness.campaign.runs import Job
 
 #: What a message may have at most, and more for each node: bytes, and lists and objects. What has more is no solution,
 #: and to parse it can take a hundred times its length of the referee's memory.
@@ -28,7 +25,7 @@ class Reports:
     ``incumbents``     all solutions, verified, as they arrived           ``bounds``        all lower bounds
     ``cost``           least verified cost, None without one              ``solution``      the one of that cost
     ``claimed_cost``   least cost claimed for a solution, None if none    ``misclaim``      the first that was too low
-    ``verified``       what is true of the best, see `harness.results.schema`     ``violation``     the rule it breaks, if any
+    ``verified``       what is true of the best, see `results.schema`       ``violation``     the rule it breaks, if any
     ``word``           the last message that says how it ends             ``fault``         first breach of the protocol
     """
 
@@ -162,49 +159,6 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
     if sent.violation:
         return stop, "infeasible", sentence(sent.violation)
     return stop, "none", "reported no solution" if kind == "solver" else "reported no lower bound"
-
-
-def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: int = 0) -> Record:
-    """The row of a run on ``instance`` that has ended; ``started`` is UTC, ISO 8601."""
-    solver, problem, limits = job.solver, job.problem, job.limits
-    external = bool(solver.command)
-    sent = Reports(instance, outcome)
-    stop, status, reason = merge(solver.kind, limits, outcome, sent, external)
-    return Record(
-        id=job.id,
-        track=solver.track,
-        instance=problem.id,
-        checksum=problem.checksum,
-        solver=solver.name,
-        kind=solver.kind,
-        solver_hash=solver.hash,
-        seed=job.seed,
-        timeout_s=limits.timeout_s,
-        memory_mib=limits.memory_mib,
-        cores=limits.cores,
-        started=started,
-        stop=stop,
-        status=status,
-        reason=reason,
-        cost=sent.cost,
-        lower_bound=sent.lower_bound,
-        wall_s=outcome.wall_s,
-        cpu_s=outcome.cpu_s,
-        peak_mib=max(outcome.peak_mib, sent.peak_mib),
-        solution=sent.solution,
-        log=outcome.log,
-        cpu_limit_s=limits.cpu_limit_s,
-        processes=limits.processes,
-        output_mib=limits.output_mib,
-        backend=outcome.backend,
-        enforced=outcome.enforced,
-        co_runners=co_runners,
-        host=outcome.host,
-        claimed=sent.claimed(outcome, external),
-        verified=sent.verified,
-        incumbents=tuple(sent.incumbents),
-        bounds=tuple(sent.bounds),
-    )
 
 
 def sentence(text: str) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parent / "reproduce" / "contest2025.toml"
+FILE = Path(__file__).with_name("contest2025.toml")
 #: Of the paper on placement.
 PLACEMENT = FILE.with_name("placement2020.toml")
 #: Whose a published lower bound is.

@@ -1,9 +1,9 @@
 """The process of one slot, which carries out one run at a time, and the client that speaks to it.
 
 The referee judges in its own process; what keeps a run's time must do nothing else, so that reading a large instance
-here never delays a stamp there. ``python -m harness.sandbox.supervisor BACKEND ISOLATION SOCKET`` serves orders on a socket until
-it closes. A message is the length of a JSON header (unsigned 32-bit, big-endian), the header, and the bytes that it
-announces.
+here never delays a stamp there.
+``python -m harness.sandbox.supervisor BACKEND ISOLATION SOCKET`` serves orders on a socket until it closes. A
+message is the length of a JSON header (unsigned 32-bit, big-endian), the header, and the bytes that it announces.
 """
 
 from __future__ import annotations

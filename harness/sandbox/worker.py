@@ -1,7 +1,7 @@
 """The child side of a run: loads the instance and the solver, and reports over a pipe.
 
 ``python -m harness.sandbox.worker run JOB...``   one run; JOB is JSON, see `main`
-``python -m harness.sandbox.worker list PLACES``  what solver files and packages declare; a JSON list, the answer JSON lines
+``python -m harness.sandbox.worker list PLACES``  what solver files and packages declare, a JSON list: JSON lines
 ``python -m harness.sandbox.worker survey PLACES``  the same, and first the versions of all installed packages
 """
 

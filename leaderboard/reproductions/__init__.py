@@ -1,4 +1,4 @@
-"""Reproductions of published tables and figures: ours beside theirs. A module of this folder is one, under its name.
+"""Reproductions of published tables and figures: ours beside theirs. A module in a track's folder is one.
 
 Nothing outside has to change when one is added; modules whose names begin with an underscore are shared by several,
 published figures lie beside them as TOML. A reproduction offers three names:
@@ -17,9 +17,9 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from harness.campaign.runs import Problem
+from harness.campaign.jobs import Problem
 from leaderboard.report import Report
 
 if TYPE_CHECKING:
@@ -110,14 +110,11 @@ class Reproduction(Protocol):
 
 def reproductions() -> dict[str, Reproduction]:
     """All of them, by the names that the command line has for them."""
-    found = (module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
-    return {name.replace("_", "-"): _module(name) for name in found}
-
-
-def _module(name: str) -> Reproduction:
-    module: Any = importlib.import_module(f"{__name__}.{name}")
-    found: Reproduction = module
-    return found
+    found = (module.name for module in pkgutil.walk_packages(__path__, f"{__name__}.") if not module.ispkg)
+    public = (name for name in found if not name.rpartition(".")[2].startswith("_"))
+    return {
+        name.rpartition(".")[2].replace("_", "-"): cast(Reproduction, importlib.import_module(name)) for name in public
+    }
 
 
 def finished(cells: Mapping[str, Cell], tables: Tables, solution: Callable[[str], Any] | None = None) -> list[Run]:

@@ -26,7 +26,7 @@ from instances import InputError, track_module, tracks
 from shardmark.cli import commands
 from shardmark.cli.commands import Answer
 from shardmark.cli.output import drop_output, emit, open_streams, say
-from shardmark.cli.text import printable, unmarked
+from shardmark.cli.terminal import printable, unmarked
 
 DEFAULT_MEMORY_MIB = 4096.0
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from harness.campaign import host
 from harness.campaign.cpus import Claims, core_sets, usable_cpus
 from harness.campaign.discover import SolverInfo, discover, from_command
+from harness.campaign.jobs import Job, Problem, perform, utc_now
 from harness.campaign.local_executor import LocalExecutor
-from harness.campaign.runs import Executor, Job, Problem, campaign, perform, utc_now
+from harness.campaign.queue import Executor, campaign
 from harness.campaign.settings import by_name, with_settings
 from harness.results.claims import contradicts, proves
 from harness.results.database import Record, Store, exclusive
@@ -30,7 +31,7 @@ from instances import InputError, catalog, save, track_module, tracks
 from instances.jsonfile import read_json, write_bytes, write_json
 from shardmark.cli.conformance import submit, verdict
 from shardmark.cli.output import say
-from shardmark.cli.text import Progress, printable, report, table, unmarked
+from shardmark.cli.terminal import Progress, printable, report, table, unmarked
 
 if TYPE_CHECKING:
     from leaderboard.reproductions import Cell

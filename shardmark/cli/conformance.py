@@ -10,14 +10,14 @@ from pathlib import Path
 
 from harness.campaign.cpus import usable_cpus
 from harness.campaign.discover import SolverInfo, declared_in, discover, from_command
-from harness.campaign.runs import Job, Problem, perform
+from harness.campaign.jobs import Job, Problem, perform
 from harness.results.claims import contradicts
 from harness.results.database import Record
 from harness.sandbox.backends.choice import choose
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden
 from instances import InputError, catalog
-from shardmark.cli import text
+from shardmark.cli import terminal
 from shardmark.cli.busy import BusyThreads
 
 MEMORY_MIB = 1024.0
@@ -183,7 +183,7 @@ def _worth(row: Record, problem: Problem) -> tuple[str, str]:
     optimum = int(published) if published.isdigit() else float(published)
     if row.lower_bound is not None and contradicts(row.lower_bound, optimum, isinstance(row.cost, int)):
         return NO, f"claims the lower bound {row.lower_bound}, the optimum is {published}"
-    return YES, f"{_words(row)}, the optimum is {show.text(optimum)}"
+    return YES, f"{_words(row)}, the optimum is {terminal.text(optimum)}"
 
 
 def _in_time(row: Record, problem: Problem) -> tuple[str, str]:
@@ -199,7 +199,7 @@ def _result(row: Record) -> tuple[object, ...]:
     return row.status, row.cost, row.lower_bound, row.solution
 
 
-def _words(row: Record, shown: Callable[[object], str] = text.text) -> str:
+def _words(row: Record, shown: Callable[[object], str] = terminal.text) -> str:
     """Cost and bound of a run."""
     found = (("cost", row.cost), ("bound", row.lower_bound))
     return ", ".join(f"{name} {shown(value)}" for name, value in found if value is not None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from solvers.registry import FOLDER
+from pathlib import Path
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def template(name: str, track: str) -> str:
-    """Text of a solver file for a track: its ``_template.py`` under a new name."""
-    text = (FOLDER / track / "_template.py").read_text()
+    """Text of a solver file for a track: its template under a new name."""
+    text = (TEMPLATES / f"{track}.py").read_text()
     return text.replace('"""NAME:', f'"""{name}:').replace("def name(", f"def {name.replace('-', '_')}(")

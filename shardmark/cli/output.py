@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from instances import InputError
-from shardmark.cli.text import pairs, table
+from shardmark.cli.terminal import pairs, table
 
 
 def open_streams() -> None:

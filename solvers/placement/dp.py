@@ -48,8 +48,9 @@ def dp(instance: Instance, run: Run) -> None:
 def dpl(instance: Instance, run: Run) -> None:
     """Cut one topological order, found depth first, into devices as well as that can be done.
 
-    The order takes the item that has become ready last; see `solvers.placement.ideals.contraction.depth_first_order`. Long
-    orders are first cut between pieces of them. Loads as for `dp`.
+    The order takes the item that has become ready last; see
+    `solvers.placement.ideals.contraction.depth_first_order`. Long orders are first cut between pieces
+    of them. Loads as for `dp`.
     """
     require_chains(instance, "dpl")
     with deadline(run) as stop:

@@ -14,15 +14,31 @@ from compiled import CORE, SANITIZE, compiled, require
 HERE = Path(__file__).resolve().parent
 #: Which kernels each test program is linked with.
 PROGRAMS = {
-    "kernels": ("kahn", "segment", "slice", "decode", "partition", "anneal", "flow", "cheapest", "hunt"),
-    "networks": ("messages", "soften", "dominate", "contract"),
+    "kernels": (
+        "common/kahn",
+        "common/segment",
+        "pipeline/slice",
+        "pipeline/kahn_slice",
+        "pipeline/partition",
+        "pipeline/anneal_partition",
+        "common/flow",
+        "pipeline/cheapest_set",
+        "pipeline/anneal_set",
+    ),
+    "networks": ("intraop/trws", "intraop/soft_trws", "intraop/dead_end_elimination", "intraop/contract"),
     "neighbourhoods": (),  # it includes what it tests
-    "splits": ("ideals", "ideals_split", "ideals_stages"),
-    "schedules": ("ideals", "ideals_schedule"),
-    "placements": ("placing",),
-    "anchors": ("anchor", "flow"),
-    "dataflows": ("simulate", "successors", "heft", "rearrange", "reinsert"),
-    "windows": ("starts", "since", "earliest"),
+    "splits": ("placement/ideals/ideals", "placement/ideals/split_dp", "placement/ideals/stages_dp"),
+    "schedules": ("placement/ideals/ideals", "placement/ideals/schedule_dp"),
+    "placements": ("placement/anneal_load",),
+    "anchors": ("placement/cheapest_with", "common/flow"),
+    "dataflows": (
+        "scheduling/simulate",
+        "scheduling/msr_queue",
+        "scheduling/heft",
+        "scheduling/simulated_moves",
+        "scheduling/path_moves",
+    ),
+    "windows": ("scheduling/bounds/head_bounds", "scheduling/bounds/pair_lags", "scheduling/bounds/heads_tails"),
 }
 
 
@@ -71,7 +87,17 @@ def test_a_wrong_result_fails_the_program(program: Path) -> None:
 def test_a_thread_may_stop_what_another_one_runs(tmp_path: Path) -> None:
     flags = ("-std=gnu11", "-g", "-O1", "-fsanitize=thread", "-pthread")
     require(tmp_path, *flags)
-    sources = [CORE / f"{name}.c" for name in ("kahn", "segment", "slice", "decode", "partition", "anneal")]
+    sources = [
+        CORE / f"{name}.c"
+        for name in (
+            "common/kahn",
+            "common/segment",
+            "pipeline/slice",
+            "pipeline/kahn_slice",
+            "pipeline/partition",
+            "pipeline/anneal_partition",
+        )
+    ]
     stop = compiled(tmp_path / "stop", [HERE / "stop.c", *sources], *flags)
     done = subprocess.run([stop], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""

@@ -14,7 +14,7 @@ import pytest
 
 from harness.campaign import discover as discovery
 from harness.campaign.discover import SolverInfo, discover
-from harness.campaign.runs import Job, Problem, perform
+from harness.campaign.jobs import Job, Problem, perform
 from harness.results.database import Record
 from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import Limits, Order

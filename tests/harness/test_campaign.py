@@ -18,12 +18,13 @@ import psutil
 import pytest
 
 from harness.campaign.cpus import core_sets, usable_cpus
+from harness.campaign.jobs import Job
 from harness.campaign.local_executor import CoRunners, LocalExecutor
-from harness.campaign.runs import Job, campaign
+from harness.campaign.queue import campaign
 from harness.results.database import LOCK_NAME, Store, exclusive
 from harness.sandbox.contract import Limits
 from instances import InputError
-from shardmark.cli.text import Progress
+from shardmark.cli.terminal import Progress
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign.runs import Problem
+from harness.campaign.jobs import Problem
 from instances import InputError, tracks
 from shardmark.cli import conformance
 from shardmark.cli.arguments import main

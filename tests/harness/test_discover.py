@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from harness.campaign.discover import SolverInfo, declared_in, discover
-from harness.campaign.runs import Job, perform
+from harness.campaign.jobs import Job, perform
 from harness.sandbox.backends.namespaces import why_not
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.campaign.discover import SolverInfo
-from harness.campaign.runs import Job, Problem
+from harness.campaign.jobs import Job, Problem, judge
 from harness.results import judgement as judging
 from harness.results.database import Record, Store
-from harness.results.judgement import LONGEST, judge, sentence, undercuts
+from harness.results.judgement import LONGEST, sentence, undercuts
 from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.protocol import KINDS
 from instances.jsonfile import write_json

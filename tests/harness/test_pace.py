@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.campaign.eta import Pace
-from harness.campaign.runs import Job
+from harness.campaign.jobs import Job
 from harness.sandbox.contract import Limits
 
 

@@ -17,13 +17,13 @@ import pytest
 from instances import InputError, load
 from leaderboard.report import HERE, PAPER, Table
 from leaderboard.reproductions import KINDS, Cell, Run, failures, options, reproductions
-from leaderboard.reproductions.pipeline import shared
-from leaderboard.reproductions.pipeline.shared import Settings
+from leaderboard.reproductions.pipeline import _shared
+from leaderboard.reproductions.pipeline._shared import Settings
 from shardmark.cli import arguments
-from shardmark.cli.text import report as on_screen
+from shardmark.cli.terminal import report as on_screen
 
 SMALL = Settings(
-    seed=0, graphs=2, models=0, costs_from="all", stages=(2, 16), bounds=shared.OURS, timeout=1.0, bound_timeout=2.0
+    seed=0, graphs=2, models=0, costs_from="all", stages=(2, 16), bounds=_shared.OURS, timeout=1.0, bound_timeout=2.0
 )
 EVERY = reproductions()
 
@@ -55,14 +55,14 @@ def test_each_says_what_it_is_and_the_command_line_knows_its_options():
 
 
 def test_published_figures_agree_with_each_other():
-    figures = shared.published()
+    figures = _shared.published()
     assert len(figures["stages"]) == 6
-    for group in shared.GROUPS:
+    for group in _shared.GROUPS:
         bounds, orderings, gains = (figures[kind][group] for kind in ("bounds", "orderings", "gains"))
         for rows in (bounds, orderings, gains):
             assert all(len(row) == 6 for name, row in rows.items() if name != "table")
         for k in range(6):
-            so_far = [bounds[name][k] for name in shared.HIERARCHY]
+            so_far = [bounds[name][k] for name in _shared.HIERARCHY]
             assert so_far == sorted(so_far)
             assert bounds["simple"][k] == pytest.approx(1 / orderings["brkga-10000"][k], rel=1e-3)
             assert bounds["bottleneck"][k] == pytest.approx(so_far[0] * gains["bottleneck"][k], rel=2e-3)
@@ -70,7 +70,7 @@ def test_published_figures_agree_with_each_other():
 
 def test_the_sample_repeats_and_grows_at_its_end(tmp_path):
     def graphs(folder: str, **settings: Any) -> dict[str, Any]:
-        found = shared.sample(replace(SMALL, stages=(4,), **settings), tmp_path / folder)
+        found = _shared.sample(replace(SMALL, stages=(4,), **settings), tmp_path / folder)
         return {case.graph: load(problem.path, stages=4) for case, problem in found}
 
     large = graphs("large", graphs=5, models=6, seed=3)
@@ -87,7 +87,7 @@ def test_the_sample_repeats_and_grows_at_its_end(tmp_path):
 
 def test_costs_are_drawn_as_asked(tmp_path):
     def heaviest(costs: str) -> float:
-        [(_, problem)] = shared.sample(replace(SMALL, graphs=1, stages=(4,), costs_from=costs), tmp_path)
+        [(_, problem)] = _shared.sample(replace(SMALL, graphs=1, stages=(4,), costs_from=costs), tmp_path)
         return float(problem.instance.work.max())
 
     assert heaviest("all") > 2 * heaviest("own")
@@ -97,26 +97,26 @@ def test_samples_in_one_folder_leave_each_other_alone(tmp_path):
     def files() -> dict[Path, tuple[int, int, bytes]]:
         return {x: (x.stat().st_ino, x.stat().st_mtime_ns, x.read_bytes()) for x in tmp_path.iterdir()}
 
-    shared.sample(SMALL, tmp_path)
+    _shared.sample(SMALL, tmp_path)
     first = files()
     assert len(first) == 2
-    shared.sample(replace(SMALL, costs_from="own"), tmp_path)
-    shared.sample(SMALL, tmp_path)
+    _shared.sample(replace(SMALL, costs_from="own"), tmp_path)
+    _shared.sample(SMALL, tmp_path)
     assert len(files()) == 4
     assert first.items() <= files().items()
 
 
 def test_a_graph_whose_file_was_changed_is_refused(tmp_path):
-    (_, problem), *_ = shared.sample(SMALL, tmp_path)
+    (_, problem), *_ = _shared.sample(SMALL, tmp_path)
     problem.path.write_bytes(b"{}")
     with pytest.raises(InputError, match=r"erdos-renyi-0-[0-9a-f]{12}.json: expected the graph .*: delete the file"):
-        shared.sample(SMALL, tmp_path)
+        _shared.sample(SMALL, tmp_path)
 
 
 @pytest.mark.parametrize("settings", [{"graphs": 0, "models": 0}, {"graphs": 1001}, {"models": 1001}])
 def test_a_sample_of_none_or_too_many_is_refused(tmp_path, settings):
     with pytest.raises(InputError, match="expected from 1 to 1000 graphs"):
-        shared.sample(replace(SMALL, **settings), tmp_path)
+        _shared.sample(replace(SMALL, **settings), tmp_path)
 
 
 # ---------------------------------------------------------------- bounds
@@ -135,7 +135,7 @@ BOUNDS = {
 def bounds(cell: Cell) -> dict[str, Any]:
     first = cell.about.graph.startswith("erdos")
     best = 100.0 if first else 40.0
-    if cell.method in shared.SEARCHES:
+    if cell.method in _shared.SEARCHES:
         return {"cost": best if cell.method == "annealing" else 1.5 * best}
     share = BOUNDS.get(cell.method, 0.5) * (1 if first else 0.5)
     return {"bound": share * best, "bound_s": 3.0 if first else 5.0}
@@ -145,7 +145,7 @@ def test_bounds_are_means_of_the_best_so_far_over_the_best_partition(tmp_path):
     module = EVERY["pipeline-bounds"]
     cells = module.plan(SMALL, tmp_path)
     assert len(cells) == 2 * 2 * 10
-    assert {cell.timeout_s for cell in cells if cell.method in shared.SEARCHES} == {1.0}
+    assert {cell.timeout_s for cell in cells if cell.method in _shared.SEARCHES} == {1.0}
     assert {cell.timeout_s for cell in cells if cell.method == "exact"} == {2.0}
     found = module.report(SMALL, carried_out(cells, bounds))
     [section] = found.sections
@@ -191,14 +191,14 @@ def test_other_bounds_can_be_asked_for(tmp_path):
     assert [cell.method for cell in cells if cell.about == cells[0].about].count("reweighted") == 1
     assert "anchored" not in {cell.method for cell in cells}
     fractions, *_ = module.report(settings, carried_out(cells, bounds)).sections[0].tables
-    assert [name for name, whose in column(fractions, "k=2") if whose == HERE] == [*shared.HIERARCHY, "reweighted"]
+    assert [name for name, whose in column(fractions, "k=2") if whose == HERE] == [*_shared.HIERARCHY, "reweighted"]
 
 
 def test_what_has_no_figure_is_left_out_and_named(tmp_path):
     module = EVERY["pipeline-bounds"]
 
     def outcome(cell: Cell) -> dict[str, Any]:
-        lost = cell.about.graph.startswith("barabasi") and cell.method in shared.SEARCHES
+        lost = cell.about.graph.startswith("barabasi") and cell.method in _shared.SEARCHES
         return {"status": "error", "reason": "KeyError: 'x'"} if lost else bounds(cell)
 
     found = module.report(SMALL, carried_out(module.plan(SMALL, tmp_path), outcome))

@@ -19,8 +19,8 @@ from instances import InputError, catalog
 from leaderboard.report import HERE, PAPER, Report, Table
 from leaderboard.reproduction_page import render
 from leaderboard.reproductions import Cell, Run, finished, reproductions
-from leaderboard.reproductions.contest import shared
-from shardmark.cli.text import report as on_screen
+from leaderboard.reproductions.intraop import _shared
+from shardmark.cli.terminal import report as on_screen
 from tests.harness.test_reproduce import carried_out, column, shardmark
 from tests.leaderboard.conftest import HOST, Filler
 
@@ -98,9 +98,9 @@ def test_what_runs_by_default_exists():
 
 
 def test_a_suite_stands_for_its_instances():
-    entries = shared.entries(replace(COSTS.DEFAULTS, instances=("contest",)))
+    entries = _shared.entries(replace(COSTS.DEFAULTS, instances=("contest",)))
     assert [entry.id for entry in entries] == list(published.instances())
-    some = shared.entries(replace(COSTS.DEFAULTS, instances=("contest-Y", "contest-public")))
+    some = _shared.entries(replace(COSTS.DEFAULTS, instances=("contest-Y", "contest-public")))
     assert [entry.id for entry in some] == [f"contest-{letter}" for letter in "AGMSY"]
 
 
@@ -213,13 +213,13 @@ def test_bounds_stand_beside_the_published_ones():
     assert column(table(made, "Seconds"), "cfn-relaxed") == {("B", 4.0): 4.0, ("G", 4.0): 4.0}
 
 
-def case(cost: int | None, bound: str | None, other: int | None = None) -> shared.Case:
+def case(cost: int | None, bound: str | None, other: int | None = None) -> _shared.Case:
     """contest-B with a run of this cost and bound, and another run of this cost."""
     cell = COSTS.plan(replace(COSTS.DEFAULTS, instances=("contest-B",)), Path())[0]
     run = Run(cell, "ok", "", 1.0, None, None, None, None, False)
     texts = [None if value is None else str(value) for value in (cost, other)]
     runs = {"one": replace(run, exact=(texts[0], bound)), "two": replace(run, exact=(texts[1], None))}
-    return shared.Case(catalog.find("contest-B"), runs)
+    return _shared.Case(catalog.find("contest-B"), runs)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def case(cost: int | None, bound: str | None, other: int | None = None) -> share
     ],
 )
 def test_contradictions_with_what_is_published_are_told(given, sentences):
-    assert shared.contradictions([case(*given)]) == sentences
+    assert _shared.contradictions([case(*given)]) == sentences
 
 
 def test_a_contradiction_stands_on_the_page_and_on_the_screen():

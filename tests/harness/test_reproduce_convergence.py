@@ -15,8 +15,8 @@ from instances import InputError, catalog
 from leaderboard.report import HERE, PAPER, Report, Section
 from leaderboard.reproduction_page import render
 from leaderboard.reproductions import Cell, reproductions
-from leaderboard.reproductions.contest import curves
-from shardmark.cli.text import report as on_screen
+from leaderboard.reproductions.intraop import _curves
+from shardmark.cli.terminal import report as on_screen
 from tests.harness.test_reproduce import carried_out, shardmark
 
 CONVERGENCE, POSTPROCESSING = (reproductions()[name] for name in ("convergence", "postprocessing"))
@@ -68,11 +68,11 @@ def rows(part: Section, instance: str, whose: str) -> list[dict[str, Any]]:
 
 
 def test_the_record_is_of_curves_that_fall_within_the_time_limit():
-    record = curves.record()
+    record = _curves.record()
     shown = {name for figure in record["figure"].values() for name in figure["instances"]}
-    assert set(record["nodes"]) == set(record["global"]) == set(curves.DEFAULTS.instances) == shown
-    for curves in (record["nodes"], record["global"]):
-        for name, curve in curves.items():
+    assert set(record["nodes"]) == set(record["global"]) == set(_curves.DEFAULTS.instances) == shown
+    for of_method in (record["nodes"], record["global"]):
+        for name, curve in of_method.items():
             times, costs = zip(*curve, strict=True)
             assert list(times) == sorted(times)
             assert list(costs) == sorted(set(costs), reverse=True)
@@ -83,23 +83,23 @@ def test_the_record_is_of_curves_that_fall_within_the_time_limit():
 
 
 def test_a_median_begins_when_all_have_begun_and_holds_its_value():
-    line, spread = curves.median_curve([[(1.0, 9.0), (4.0, 5.0)], [(2.0, 7.0)], [(3.0, 8.0), (9.0, 1.0)]], 6.0)
+    line, spread = _curves.median_curve([[(1.0, 9.0), (4.0, 5.0)], [(2.0, 7.0)], [(3.0, 8.0), (9.0, 1.0)]], 6.0)
     assert line == [(3.0, 8.0), (4.0, 7.0), (6.0, 7.0)]
     assert spread == [(3.0, 7.0, 9.0), (4.0, 5.0, 8.0), (6.0, 5.0, 8.0)]
-    assert curves.median_curve([[(1.0, 9.0)], []], 6.0) == ([], [])
-    assert curves.median_curve([], 6.0) == ([], [])
+    assert _curves.median_curve([[(1.0, 9.0)], []], 6.0) == ([], [])
+    assert _curves.median_curve([], 6.0) == ([], [])
 
 
 def test_a_curve_has_settled_when_it_stays_within_one_percent():
-    assert curves.settled([(1.0, 300.0), (2.0, 101.0), (5.0, 100.0)]) == 2.0
-    assert curves.settled([]) is None
+    assert _curves.settled([(1.0, 300.0), (2.0, 101.0), (5.0, 100.0)]) == 2.0
+    assert _curves.settled([]) is None
 
 
 def test_the_difference_of_two_curves_begins_with_the_later_one_and_may_be_negative():
     without, full = [(1.0, 200.0), (5.0, 100.0)], [(2.0, 150.0), (4.0, 125.0), (4.5, 125.0)]
-    assert curves.difference(without, full) == [(2.0, 25.0), (4.0, 37.5), (5.0, -25.0)]
-    assert curves.difference([], full) == []
-    assert curves.difference([(1.0, 0.0)], [(1.0, 0.0)]) == [(1.0, 0.0)]
+    assert _curves.difference(without, full) == [(2.0, 25.0), (4.0, 37.5), (5.0, -25.0)]
+    assert _curves.difference([], full) == []
+    assert _curves.difference([(1.0, 0.0)], [(1.0, 0.0)]) == [(1.0, 0.0)]
 
 
 # ---------------------------------------------------------------- convergence
@@ -148,7 +148,7 @@ def test_instances_of_the_project_stand_in_where_none_is_at_hand(monkeypatch):
     captions = {part.title: {picture.caption for picture in part.pictures} for part in made.sections}
     assert captions.pop("Other instances") == {"Median of the seeds, shaded: their range."}
     assert all("Dashed: as published" in words for part in captions.values() for words in part)
-    assert {row["instance"] for row in made.sections[-1].tables[0].rows} == set(curves.EMBEDDED)
+    assert {row["instance"] for row in made.sections[-1].tables[0].rows} == set(_curves.EMBEDDED)
     assert "menus-150 2" in made.facts["Time limit"]
     assert made.notes[-1].startswith("Instances that come with the project ran instead")
     assert "10 %" not in made.notes[0]

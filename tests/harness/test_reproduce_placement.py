@@ -17,10 +17,10 @@ from instances.jsonfile import read_json
 from leaderboard.report import HERE, PAPER, Report, Split, Table
 from leaderboard.reproduction_page import render
 from leaderboard.reproductions import Cell, Run, reproductions
-from leaderboard.reproductions.placement import placement_granularity, shared
-from leaderboard.reproductions.placement.ideals import count_ideals
-from leaderboard.reproductions.placement.shared import proof
-from shardmark.cli.text import report as on_screen
+from leaderboard.reproductions.placement import _shared, placement_granularity
+from leaderboard.reproductions.placement._ideals import count_ideals
+from leaderboard.reproductions.placement._shared import proof
+from shardmark.cli.terminal import report as on_screen
 from tests.harness.test_reproduce import carried_out, shardmark
 
 THROUGHPUT, LATENCY, GRANULARITY, SPLITS = (
@@ -85,7 +85,7 @@ def fine(cell: Cell) -> tuple[float | None, float | None]:
 
 
 def test_figures_agree_with_the_catalog_and_with_each_other() -> None:
-    figures = shared.figures()
+    figures = _shared.figures()
     assert [len(figures[part]) for part in ("throughput", "layers", "latency")] == [16, 8, 8]
     for part, suite, exact in (("throughput", "placement-contiguous", "dp"), ("latency", "placement-latency", "ip")):
         names = [entry.id for entry in catalog.suite(suite) if not entry.id.endswith("-free")]
@@ -114,7 +114,7 @@ def test_ideals_of_graphs_by_hand() -> None:
 
 def test_ideals_are_as_many_as_printed(mirror: Path) -> None:
     counted = 0
-    for name, known in shared.figures()["throughput"].items():
+    for name, known in _shared.figures()["throughput"].items():
         path = AT_HAND(catalog.find(name), mirror)
         if path is not None:
             assert count_ideals(load(path, "placement")) == known["ideals"], name
@@ -277,14 +277,14 @@ def test_the_experts_latency_of_bert_24_is_that_of_six_accelerators(
 ) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)
     monkeypatch.setenv("SHARDMARK_MIRROR", str(mirror))
-    entry, split = catalog.find("bert-24-layers-latency"), shared.split_of_expert("bert-24-layers-inference")
+    entry, split = catalog.find("bert-24-layers-latency"), _shared.split_of_expert("bert-24-layers-inference")
     path = catalog.at_hand(entry)
     if path is None or split is None:
         pytest.skip("BERT-24 is not in the mirror")
     instance = load(path, "placement", **entry.options)
     assert not verify(instance, read_json(split)).feasible
     cost = verify(replace(instance, accelerators=6), read_json(split)).cost
-    assert cost == pytest.approx(float(shared.figures()["latency"][entry.id]["cost"]["expert"]), abs=0.005)
+    assert cost == pytest.approx(float(_shared.figures()["latency"][entry.id]["cost"]["expert"]), abs=0.005)
 
 
 # ---------------------------------------------------------------- from end to end

@@ -18,7 +18,7 @@ from leaderboard.report import HERE, PAPER, Bars, Report, Table
 from leaderboard.reproductions import Cell, Run
 from leaderboard.reproductions.scheduling import scheduling
 from shardmark.cli import arguments
-from shardmark.cli.text import report as on_screen
+from shardmark.cli.terminal import report as on_screen
 
 NETWORK = "convolutional-training"
 SMALL = replace(scheduling.DEFAULTS, runs=2, seed=3, networks=(NETWORK,), bounds=("load",))

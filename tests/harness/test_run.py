@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from harness.campaign.runs import Job, Problem, perform
+from harness.campaign.jobs import Job, Problem, perform
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden
 from instances.jsonfile import write_json

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.campaign.discover import SolverInfo, declared_in
-from harness.campaign.runs import Job, perform
+from harness.campaign.jobs import Job, perform
 from harness.campaign.settings import by_name, with_settings
 from harness.sandbox.contract import Limits
 from instances import InputError

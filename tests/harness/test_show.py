@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardmark.cli.text import MOST_LINES, pairs
+from shardmark.cli.terminal import MOST_LINES, pairs
 
 
 def test_every_element_of_a_list_has_its_line() -> None:

@@ -8,8 +8,8 @@ from statistics import median
 
 from leaderboard.report import Axis, Line, Plot, Report, Section, Table
 from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions.pipeline import shared as archer
-from leaderboard.reproductions.pipeline.shared import HIERARCHY, Cases, Row, Settings
+from leaderboard.reproductions.pipeline import _shared as archer
+from leaderboard.reproductions.pipeline._shared import HIERARCHY, Cases, Row, Settings
 
 DEFAULTS = Settings(seed=0, graphs=8, models=4, costs_from="all", stages=(4, 16, 64), timeout=5.0, bound_timeout=5.0)
 

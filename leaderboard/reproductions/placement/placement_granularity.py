@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.campaign.runs import Problem
+from harness.campaign.jobs import Problem
 from instances.layers import by_layers, untangled
 from leaderboard.report import HERE, PAPER, Report, Section, Table
 from leaderboard.reproductions import Cell, Run
 from leaderboard.reproductions._generated import written
-from leaderboard.reproductions.placement import shared as placement
-from leaderboard.reproductions.placement.shared import Case, Row, Settings, Workload, figures, ratio
+from leaderboard.reproductions.placement import _shared as placement
+from leaderboard.reproductions.placement._shared import Case, Row, Settings, Workload, figures, ratio
 
 #: Graphs of operators, the only ones of which a layer can have several nodes.
 OPERATORS = (

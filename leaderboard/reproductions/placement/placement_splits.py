@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from leaderboard.report import Report, Section, Table
 from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions.placement import shared as placement
-from leaderboard.reproductions.placement.shared import Case, Row, Settings, ratio
+from leaderboard.reproductions.placement import _shared as placement
+from leaderboard.reproductions.placement._shared import Case, Row, Settings, ratio
 
 if TYPE_CHECKING:
     from leaderboard.report import Split

@@ -14,7 +14,7 @@ import numpy as np
 
 import instances
 from harness.campaign.discover import SolverInfo
-from harness.campaign.runs import Job, Problem, perform
+from harness.campaign.jobs import Job, Problem, perform
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden
 from harness.verify import verify

@@ -16,7 +16,7 @@ from solvers.intraop.bounds.simple import simple
 from solvers.intraop.cfn_penalty import cfn_penalty
 from solvers.intraop.greedy import greedy
 from solvers.intraop.random import random
-from solvers.intraop.search import greedy
+from solvers.intraop.search import greedy as priced_greedy
 from solvers.registry import Declined, LocalRun
 
 SOLVERS = pytest.mark.parametrize("solver", [random, greedy, cfn_penalty])
@@ -142,7 +142,7 @@ def test_cfn_penalty_is_better_than_greedy_and_that_than_random(tiny):
 def test_prices_of_memory_help_greedy(tiny, monkeypatch):
     instance = tiny.layered(300, seed=1)
     with_prices = cost(instance, run(greedy, instance).solutions[-1])
-    monkeypatch.setattr(greedy, "PRICES", ())
+    monkeypatch.setattr(priced_greedy, "PRICES", ())
     assert with_prices < cost(instance, run(greedy, instance).solutions[-1])
 
 

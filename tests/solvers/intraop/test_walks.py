@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from solvers.intraop.cfn import generations
+from solvers.intraop.cfn import generations as generations_module
 from solvers.intraop.cfn.generations import Walks
 from solvers.intraop.cfn.neighbourhoods import Blocks
 from solvers.intraop.network.memory import Timeline
@@ -22,7 +22,7 @@ IMPOSSIBLE = 10**18
 def short_rounds(monkeypatch):
     """Rounds in proportion to tiny instances, fewer of them."""
     for name, amount in {"WORK": 5e3, "FIRST": 4, "CLEAN": 2, "AT_ONE": 2}.items():
-        monkeypatch.setattr(generations, name, amount)
+        monkeypatch.setattr(generations_module, name, amount)
 
 
 def problem_of(instance):

@@ -20,7 +20,7 @@ from instances.generate import families
 from instances.placement import Instance, parse, to_document
 from solvers.placement.greedy import greedy
 from solvers.placement.kernels.latency import Chill, Invoking, schedule
-from solvers.placement.latency import search
+from solvers.placement.latency import search as latency_search
 from solvers.placement.latency.tasks import Blocks, Contraction
 from solvers.placement.local_search import local_search
 from solvers.placement.search import search
@@ -167,7 +167,7 @@ def test_parts_keep_a_placement_and_overestimate_only_the_pool(contiguity: str, 
 def test_every_report_is_feasible_and_better_than_the_one_before(
     contiguity: str, training: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "FEW", 40)  # so that parts are moved first
+    monkeypatch.setattr(latency_search, "FEW", 40)  # so that parts are moved first
     instance = parse(generated(nodes=300, training=training), "generated", **LATENCY, contiguity=contiguity)
     run = LocalRun(cores=2, seconds=60.0)
     search(instance, run, most=3_000)
@@ -240,11 +240,11 @@ def test_looks_at_the_time_often_and_reports_within_a_round(nodes: int, monkeypa
     monkeypatch.setattr(Invoking, "anneal", counted)
     monkeypatch.setattr(type(instance), "path_bound", lambda _: 0.0)  # nothing is known to be best
     search(instance, run)
-    work = max(nodes + instance.edges, search.LEAST)
-    assert max(run.slices) <= search.SLICE / work + 1
+    work = max(nodes + instance.edges, latency_search.LEAST)
+    assert max(run.slices) <= latency_search.SLICE / work + 1
     assert run.most <= sum(run.slices) <= run.most + 2 * max(run.slices)
     if nodes == 300:  # a round has two chains at least
-        assert 0 < min(filter(None, run.reported)) < search.FIRST / work
+        assert 0 < min(filter(None, run.reported)) < latency_search.FIRST / work
 
 
 def test_what_accelerators_cannot_hold_is_declined_without_cpus() -> None:

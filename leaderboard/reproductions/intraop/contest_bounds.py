@@ -9,8 +9,8 @@ from pathlib import Path
 from harness.results import published
 from leaderboard.report import Dot, Report, Section, Strips, Table
 from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions.contest import shared as contest
-from leaderboard.reproductions.contest.shared import ALL, Case, Row, Settings
+from leaderboard.reproductions.intraop import _shared as contest
+from leaderboard.reproductions.intraop._shared import ALL, Case, Row, Settings
 
 DEFAULTS = Settings(
     seed=0,

@@ -9,7 +9,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.campaign.runs import Job, Standing
+    from harness.campaign.jobs import Job
+    from harness.campaign.queue import Standing
     from harness.results.database import Record
     from leaderboard.report import Report
 

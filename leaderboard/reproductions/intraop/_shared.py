@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from harness.campaign.runs import Problem
+from harness.campaign.jobs import Problem
 from harness.results import published
 from instances import InputError, catalog
 from instances.catalog import Entry

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from leaderboard.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
 from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions.contest import curves as convergence
-from leaderboard.reproductions.contest.curves import WINNER, Case, Curve, Row, Settings
+from leaderboard.reproductions.intraop import _curves as convergence
+from leaderboard.reproductions.intraop._curves import WINNER, Case, Curve, Row, Settings
 
 DEFAULTS = convergence.DEFAULTS
 

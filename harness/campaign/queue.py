@@ -1,9 +1,7 @@
-"""Runs: one under limits, or the matrix of solvers, instances and seeds with a queue that resumes."""
+"""A campaign: jobs go to an executor, each result is stored as it comes, and what is left can be resumed."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import signal
 import threading
 import time
@@ -11,131 +9,16 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property
-from pathlib import Path
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from harness.campaign.discover import SolverInfo
 from harness.campaign.eta import Pace
+from harness.campaign.jobs import Job, utc_now
 from harness.results.database import Record, Store
-from harness.results.judgement import judge
-from harness.sandbox.contract import Limits, Order, Outcome
-from harness.sandbox.supervisor import Warden
-from instances import load_hashed
-from instances.catalog import Entry
-from instances.jsonfile import read_bytes, sha256
 
 WAIT_S = 0.5
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
-
-
-@dataclass(frozen=True)
-class Problem:
-    """An instance as the matrix names it: where it lies, its options, what was published about it."""
-
-    id: str
-    path: Path
-    track: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    published: Mapping[str, Any] = field(default_factory=dict)
-    timeout_s: float = 60.0
-    _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
-
-    @classmethod
-    def of(cls, entry: Entry, path: Path) -> Problem:
-        """The instance of an entry of the catalog, whose file lies at a path."""
-        return cls(entry.id, path, entry.track, entry.options, entry.published, entry.time_limit_s)
-
-    @property
-    def instance(self) -> Any:
-        """The parsed instance; read once, also if two threads want it at once."""
-        with self._loading:
-            return self._instance
-
-    @cached_property
-    def _instance(self) -> Any:
-        return load_hashed(self.path, self.track, **self.options)[0]  # and what is kept knows its checksum for the runs
-
-    @cached_property
-    def summary(self) -> Mapping[str, Any]:
-        """Facts of the instance; kept when the instance is forgotten."""
-        return dict(self.instance.summary())
-
-    @cached_property
-    def content_hash(self) -> str:
-        """SHA-256 of the decompressed file."""
-        return sha256(read_bytes(self.path))
-
-    @cached_property
-    def checksum(self) -> str:
-        """Identity of content and options together."""
-        given = {key: value for key, value in self.options.items() if value is not None}
-        return sha256(f"{self.content_hash} {json.dumps(given, sort_keys=True)}".encode())
-
-    def forget(self) -> None:
-        """Drop the parsed instance from memory."""
-        self.__dict__.pop("_instance", None)
-
-
-@dataclass(frozen=True)
-class Job:
-    """One cell of the matrix; ``hidden`` is a folder that an isolated run does not see, None for none."""
-
-    solver: SolverInfo
-    problem: Problem
-    seed: int
-    limits: Limits
-    hidden: Path | None = None
-
-    @cached_property
-    def id(self) -> str:
-        """SHA-256 of the definition: the same definition is the same run, whatever anything is called."""
-        definition = {
-            "checksum": self.problem.checksum,
-            "solver": [self.solver.track, self.solver.name, self.solver.hash, dict(self.solver.params)],
-            "seed": self.seed,
-            "limits": [
-                float(value)
-                for value in (*astuple(self.limits)[:3], self.limits.cpu_limit_s, *astuple(self.limits)[4:])
-            ],
-        }
-        return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
-
-    def order(self, cpus: Sequence[int] = ()) -> Order:
-        """What a warden needs to carry it out on these CPUs."""
-        return Order(
-            track=self.solver.track,
-            instance=str(self.problem.path.resolve()),
-            checksum=self.problem.content_hash,
-            options=dict(self.problem.options),
-            solver=self.solver.declared,
-            file=self.solver.file,
-            seed=self.seed,
-            limits=self.limits,
-            cpus=tuple(cpus),
-            command=self.solver.command,
-            hidden="" if self.hidden is None else str(self.hidden.resolve()),
-            settings=dict(self.solver.settings),
-        )
-
-
-def perform(job: Job, warden: Warden, cpus: Sequence[int] = (), cancel: threading.Event | None = None) -> Record:
-    """Carry out one run and judge it; raises Cancelled, and InputError if the instance cannot be read."""
-    instance, started = job.problem.instance, utc_now("milliseconds")
-    return judge(job, instance, started, not_importable(job) or warden.run(job.order(cpus), cancel))
-
-
-def not_importable(job: Job) -> Outcome | None:
-    """The outcome of a job whose solver cannot even be imported, None for any other."""
-    return Outcome("import", f"its file cannot be imported: {job.solver.error}") if job.solver.error else None
-
-
-def utc_now(precision: str = "seconds") -> str:
-    """The time as it is stored: UTC, ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec=precision)
 
 
 class Executor(Protocol):

@@ -1,0 +1,171 @@
+"""Problems and jobs: one cell of the matrix of solvers, instances and seeds, carried out and judged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.campaign.discover import SolverInfo
+from harness.results.database import Record
+from harness.results.judgement import Reports, merge
+from harness.sandbox.contract import Limits, Order, Outcome
+from harness.sandbox.supervisor import Warden
+from instances import load_hashed
+from instances.catalog import Entry
+from instances.jsonfile import read_bytes, sha256
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An instance as the matrix names it: where it lies, its options, what was published about it."""
+
+    id: str
+    path: Path
+    track: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    published: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float = 60.0
+    _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, entry: Entry, path: Path) -> Problem:
+        """The instance of an entry of the catalog, whose file lies at a path."""
+        return cls(entry.id, path, entry.track, entry.options, entry.published, entry.time_limit_s)
+
+    @property
+    def instance(self) -> Any:
+        """The parsed instance; read once, also if two threads want it at once."""
+        with self._loading:
+            return self._instance
+
+    @cached_property
+    def _instance(self) -> Any:
+        return load_hashed(self.path, self.track, **self.options)[0]  # and what is kept knows its checksum for the runs
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """Facts of the instance; kept when the instance is forgotten."""
+        return dict(self.instance.summary())
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of the decompressed file."""
+        return sha256(read_bytes(self.path))
+
+    @cached_property
+    def checksum(self) -> str:
+        """Identity of content and options together."""
+        given = {key: value for key, value in self.options.items() if value is not None}
+        return sha256(f"{self.content_hash} {json.dumps(given, sort_keys=True)}".encode())
+
+    def forget(self) -> None:
+        """Drop the parsed instance from memory."""
+        self.__dict__.pop("_instance", None)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One cell of the matrix; ``hidden`` is a folder that an isolated run does not see, None for none."""
+
+    solver: SolverInfo
+    problem: Problem
+    seed: int
+    limits: Limits
+    hidden: Path | None = None
+
+    @cached_property
+    def id(self) -> str:
+        """SHA-256 of the definition: the same definition is the same run, whatever anything is called."""
+        definition = {
+            "checksum": self.problem.checksum,
+            "solver": [self.solver.track, self.solver.name, self.solver.hash, dict(self.solver.params)],
+            "seed": self.seed,
+            "limits": [
+                float(value)
+                for value in (*astuple(self.limits)[:3], self.limits.cpu_limit_s, *astuple(self.limits)[4:])
+            ],
+        }
+        return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
+
+    def order(self, cpus: Sequence[int] = ()) -> Order:
+        """What a warden needs to carry it out on these CPUs."""
+        return Order(
+            track=self.solver.track,
+            instance=str(self.problem.path.resolve()),
+            checksum=self.problem.content_hash,
+            options=dict(self.problem.options),
+            solver=self.solver.declared,
+            file=self.solver.file,
+            seed=self.seed,
+            limits=self.limits,
+            cpus=tuple(cpus),
+            command=self.solver.command,
+            hidden="" if self.hidden is None else str(self.hidden.resolve()),
+            settings=dict(self.solver.settings),
+        )
+
+
+def perform(job: Job, warden: Warden, cpus: Sequence[int] = (), cancel: threading.Event | None = None) -> Record:
+    """Carry out one run and judge it; raises Cancelled, and InputError if the instance cannot be read."""
+    instance, started = job.problem.instance, utc_now("milliseconds")
+    return judge(job, instance, started, not_importable(job) or warden.run(job.order(cpus), cancel))
+
+
+def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: int = 0) -> Record:
+    """The row of a run on ``instance`` that has ended; ``started`` is UTC, ISO 8601."""
+    solver, problem, limits = job.solver, job.problem, job.limits
+    external = bool(solver.command)
+    sent = Reports(instance, outcome)
+    stop, status, reason = merge(solver.kind, limits, outcome, sent, external)
+    return Record(
+        id=job.id,
+        track=solver.track,
+        instance=problem.id,
+        checksum=problem.checksum,
+        solver=solver.name,
+        kind=solver.kind,
+        solver_hash=solver.hash,
+        seed=job.seed,
+        timeout_s=limits.timeout_s,
+        memory_mib=limits.memory_mib,
+        cores=limits.cores,
+        started=started,
+        stop=stop,
+        status=status,
+        reason=reason,
+        cost=sent.cost,
+        lower_bound=sent.lower_bound,
+        wall_s=outcome.wall_s,
+        cpu_s=outcome.cpu_s,
+        peak_mib=max(outcome.peak_mib, sent.peak_mib),
+        solution=sent.solution,
+        log=outcome.log,
+        cpu_limit_s=limits.cpu_limit_s,
+        processes=limits.processes,
+        output_mib=limits.output_mib,
+        backend=outcome.backend,
+        enforced=outcome.enforced,
+        co_runners=co_runners,
+        host=outcome.host,
+        claimed=sent.claimed(outcome, external),
+        verified=sent.verified,
+        incumbents=tuple(sent.incumbents),
+        bounds=tuple(sent.bounds),
+    )
+
+
+def not_importable(job: Job) -> Outcome | None:
+    """The outcome of a job whose solver cannot even be imported, None for any other."""
+    return Outcome("import", f"its file cannot be imported: {job.solver.error}") if job.solver.error else None
+
+
+def utc_now(precision: str = "seconds") -> str:
+    """The time as it is stored: UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec=precision)
