@@ -78,5 +78,5 @@ instances: $(VENV)/base ## the embedded instances again from their seeds
 	@$(BIN)/python -m instances.generate.embedded
 
 clean: ## delete all that was made, results too
-	rm -rf $(VENV) $(SITE) $(RESULTS) .asv build dist *.egg-info solvers/_core.* instances/_reader.* .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
+	rm -rf $(VENV) $(SITE) $(RESULTS) .asv build dist *.egg-info solvers/_core.* instances/files/_reader.* .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

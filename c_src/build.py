@@ -1,4 +1,4 @@
-"""Build the C core as the extension modules `solvers._core` and `instances._reader` (cffi, API mode)."""
+"""Build the C core as the extension modules `solvers._core` and `instances.files._reader` (cffi, API mode)."""
 
 from __future__ import annotations
 
@@ -115,4 +115,4 @@ def builder(module: str, headers: tuple[str, ...], sources: tuple[str, ...]) -> 
 
 
 ffibuilder = builder("solvers._core", HEADERS, SOURCES)
-reader = builder("instances._reader", READER_HEADERS, READER_SOURCES)
+reader = builder("instances.files._reader", READER_HEADERS, READER_SOURCES)

@@ -23,10 +23,10 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from instances import binary, scan
-from instances.columns import describe
 from instances.errors import InputError
-from instances.jsonfile import decode, parse_json, read_bytes, sha256, write_json
+from instances.files import array_cache, scan
+from instances.files.columns import describe
+from instances.files.jsonfile import decode, parse_json, read_bytes, sha256, write_json
 
 __all__ = ["TRACKS", "InputError", "load", "load_hashed", "parse", "save", "track_module", "tracks"]
 
@@ -87,7 +87,7 @@ def _found(document: Any) -> str:
 
 
 def load(path: str | os.PathLike[str], track: str | None = None, **options: Any) -> Any:
-    """Read an instance file, plain or gzip; see `parse`. Large ones are kept in binary form (`instances.binary`)."""
+    """Read an instance file, plain or gzip; see `parse`. Large ones are kept as arrays, see `array_cache`."""
     return _load(path, track, options)[0]
 
 
@@ -109,12 +109,12 @@ def _load(
     keep: bool = True,
 ) -> tuple[Any, str | None]:
     """The instance, and the checksum if it is wanted."""
-    source, mode = os.fspath(path), binary.mode()
+    source, mode = os.fspath(path), array_cache.mode()
     if mode == "on" and not keep:
         mode = "read"
     if os.path.isfile(path):  # anything else can be read but once
         with suppress(InputError, OSError, scan.Odd):
-            return binary.read(path, lambda scanned: _build(scanned, source, track, options), mode, hashed=hashed)
+            return array_cache.read(path, lambda scanned: _build(scanned, source, track, options), mode, hashed=hashed)
     content = read_bytes(path)
     return parse(content, source, track, **options), sha256(content) if hashed else None
 

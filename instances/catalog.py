@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from instances.errors import InputError
-from instances.jsonfile import sha256
+from instances.files.jsonfile import sha256
 
 FOLDER = Path(__file__).resolve().parent
 CATALOG = FOLDER / "catalog.toml"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from instances.catalog import MIRROR_VARIABLE, Entry, cache_folder, locate
 from instances.errors import InputError
-from instances.jsonfile import write_bytes
+from instances.files.jsonfile import write_bytes
 
 #: Where a public repository serves a file of one commit.
 PUBLIC = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"

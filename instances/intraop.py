@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from instances.columns import Ints, describe, frozen, ragged_ints, require_int, require_rows, require_text
 from instances.errors import InputError
-from instances.jsonfile import require_keys
+from instances.files.columns import Ints, describe, frozen, ragged_ints, require_int, require_rows, require_text
+from instances.files.jsonfile import require_keys
 from instances.options import Option
 
 OPTIONS: Mapping[str, Option] = {}

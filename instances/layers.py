@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.graph import Index, strong_components
 from instances.placement import Instance
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from instances import placement_file
-from instances.columns import (
+from instances.errors import InputError
+from instances.files.columns import (
     Floats,
     describe,
     float_column,
@@ -23,10 +24,9 @@ from instances.columns import (
     require_rows,
     require_text,
 )
-from instances.errors import InputError
+from instances.files.jsonfile import require_keys
 from instances.graph import Graph
 from instances.importers import placement
-from instances.jsonfile import require_keys
 from instances.options import Option
 
 FORMAT = "shardmark/pipeline/1"

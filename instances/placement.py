@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from instances import placement_file
-from instances.columns import Floats, describe
 from instances.errors import InputError
+from instances.files.columns import Floats, describe
 from instances.options import Option, read_options, refuse_other_choices
 from instances.placement_file import Workload, recognises
 from instances.rounding import safely

@@ -16,8 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats, Ints, describe, frozen, require_int, require_list, require_number, require_text
 from instances.errors import InputError
+from instances.files.columns import (
+    Floats,
+    Ints,
+    describe,
+    frozen,
+    require_int,
+    require_list,
+    require_number,
+    require_text,
+)
 from instances.graph import Graph, Index
 
 Flags = NDArray[np.bool_]

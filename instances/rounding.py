@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from instances.columns import Floats
+from instances.files.columns import Floats
 
 Bound = TypeVar("Bound", float, Floats)
 

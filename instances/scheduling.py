@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from instances.columns import (
+from instances.errors import InputError
+from instances.files.columns import (
     LARGEST,
     Floats,
     Ints,
@@ -24,9 +25,8 @@ from instances.columns import (
     require_number,
     require_text,
 )
-from instances.errors import InputError
+from instances.files.jsonfile import require_keys
 from instances.graph import Graph
-from instances.jsonfile import require_keys
 from instances.options import Option, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"

@@ -128,7 +128,10 @@ def strips(picture: Strips, wide: int) -> Markup:
         Strip(
             name,
             None,
-            [published_results.mark(dot.name, dot.value, dot.role, _style(dot.colour), name, picture.zero) for dot in dots],
+            [
+                published_results.mark(dot.name, dot.value, dot.role, _style(dot.colour), name, picture.zero)
+                for dot in dots
+            ],
         )
         for name, dots in picture.rows
     ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from instances import InputError, tracks
-from instances.jsonfile import decode, encode, read_bytes
+from instances.files.jsonfile import decode, encode, read_bytes
 from solvers.registry import FOLDER, NAME, files_in, hash_of, legal_name
 
 SHIPPED = FOLDER / "external.toml"

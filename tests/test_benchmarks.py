@@ -13,7 +13,7 @@ import pytest
 import yardstick
 from tracked import benchmarks
 
-from instances.jsonfile import read_json
+from instances.files.jsonfile import read_json
 from solvers.native import kahn
 from solvers.pipeline._kernels import PipelineCore
 

@@ -35,7 +35,7 @@ from harness.campaign.local_executor import CoRunners
 from harness.results.database import Record
 from harness.sandbox.contract import Cancelled, Outcome
 from instances import InputError
-from instances.jsonfile import read_bytes, sha256
+from instances.files.jsonfile import read_bytes, sha256
 from solvers.registry import FOLDER, source_hash
 
 LOOK_S = 1.0

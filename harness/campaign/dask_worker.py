@@ -26,7 +26,7 @@ from harness.campaign.queue import ENDING
 from harness.sandbox.contract import Cancelled, Order, Outcome
 from harness.sandbox.supervisor import Warden
 from instances import InputError
-from instances.jsonfile import read_bytes, sha256
+from instances.files.jsonfile import read_bytes, sha256
 from solvers.registry import FOLDER, PACKAGE, hash_of, source_hash
 
 NAME = "shardmark"

@@ -2,8 +2,8 @@
 
 ``python -m harness.campaign.import_check PLACE FOLDER PARENT`` is ``python -m harness.sandbox.worker list`` for one
 place, isolated as a run is: no network, no files to write but in memory, no process that outlives it. FOLDER becomes
-its scratch folder. It is made here, and deleted here on SIGTERM or when process PARENT, which asks, has ended: a referee
-that is killed meanwhile leaves none behind.
+its scratch folder. It is made here, and deleted here on SIGTERM or when process PARENT, which asks, has ended: a
+referee that is killed meanwhile leaves none behind.
 Each process is held to limits of CPU time and memory; isolated, all processes of the import together to that of memory.
 """
 

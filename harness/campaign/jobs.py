@@ -19,7 +19,7 @@ from harness.sandbox.contract import Limits, Order, Outcome
 from harness.sandbox.supervisor import Warden
 from instances import load_hashed
 from instances.catalog import Entry
-from instances.jsonfile import read_bytes, sha256
+from instances.files.jsonfile import read_bytes, sha256
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.campaign.discover import SolverInfo
 from instances import InputError, catalog
-from instances.jsonfile import decode, read_bytes, sha256
+from instances.files.jsonfile import decode, read_bytes, sha256
 
 #: What a value is called, by the type of the one that the solver declares.
 WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}

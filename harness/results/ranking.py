@@ -35,7 +35,7 @@ from harness.results import published
 from harness.results.claims import PROVEN, TOLERANCE, contradicts, proves
 from harness.results.database import Store
 from instances import TRACKS, InputError, catalog, track_module, tracks
-from instances.jsonfile import write_bytes
+from instances.files.jsonfile import write_bytes
 from instances.options import division
 
 __all__ = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.sandbox.contract import Order
 from instances import InputError, parse, save
-from instances.jsonfile import GZIP_MAGIC, read_bytes, sha256
+from instances.files.jsonfile import GZIP_MAGIC, read_bytes, sha256
 
 PIECE = 1 << 20
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from instances.columns import describe
+from instances.files.columns import describe
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.verify import Verdict, malformed, misplaced
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 
 LOW = 2**32 - 1

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.verify import Verdict, malformed, misplaced
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Graph, find_cycle
 from instances.pipeline import Instance
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.verify import Parts, Verdict, malformed, misplaced
-from instances.columns import Floats, Ints, describe
+from instances.files.columns import Floats, Ints, describe
 from instances.graph import Graph, find_cycle
 from instances.placement import Instance
 

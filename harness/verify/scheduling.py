@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from harness.verify import Times, Verdict, malformed, misplaced
-from instances.columns import LARGEST, describe
+from instances.files.columns import LARGEST, describe
 from instances.graph import find_cycle
 from instances.scheduling import Instance
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from instances.columns import describe
 from instances.errors import InputError
+from instances.files.columns import describe
 from instances.generate import (
     dataflows,
     hand_solved,

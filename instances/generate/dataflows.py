@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from instances import scheduling
-from instances.columns import Ints
 from instances.errors import InputError
+from instances.files.columns import Ints
 from instances.generate.draws import Draws
 from instances.generate.simulated import speeds, weights
 from instances.graph import Graph

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from instances import track_module
+from instances.files.jsonfile import encode, read_bytes, sha256, write_json
 from instances.generate import families
 from instances.importers.to_scheduling import converted
-from instances.jsonfile import encode, read_bytes, sha256, write_json
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 PLAIN = 4096  # bytes up to which a file is left uncompressed, for people to read

@@ -5,11 +5,13 @@ What is left of a contest instance where infinite entries were eliminated: a mul
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+
 import numpy as np
 
 from instances import intraop
 from instances.generate.draws import Draws
-from instances.generate.memory_limit import with_limit
 
 
 def menus(draws: Draws, *, nodes: int, largest_menu: int, longest: int, tightness: float) -> intraop.Instance:
@@ -38,3 +40,19 @@ def menus(draws: Draws, *, nodes: int, largest_menu: int, longest: int, tightnes
     }
     instance = intraop.parse({"problem": problem}, "generate")
     return with_limit(instance, [0] * nodes, [size - 1 for size in sizes], tightness)
+
+
+def with_limit(
+    instance: intraop.Instance, fast: Sequence[int], frugal: Sequence[int], tightness: float
+) -> intraop.Instance:
+    """The instance with a limit ``tightness`` of the way from what one assignment needs to what another does.
+
+    ``fast`` chooses for cost, ``frugal`` for memory, a strategy a node; ``frugal`` stays feasible always.
+    """
+
+    def peak(assignment: Sequence[int]) -> int:
+        rows = instance.strategy_start[:-1] + np.array(assignment, dtype=np.int64)
+        return instance.peak(instance.usage[rows])
+
+    least = peak(frugal)
+    return dataclasses.replace(instance, usage_limit=least + max(0, round((1 - tightness) * (peak(fast) - least))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.columns import Floats
+from instances.files.columns import Floats
 from instances.generate import networks
 from instances.generate.draws import Draws
 from instances.generate.model import Model

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.generate.draws import Draws
 from instances.graph import Graph
 from instances.placement import Instance

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from instances.columns import Floats, Ints
 from instances.errors import InputError
+from instances.files.columns import Floats, Ints
 from instances.generate.draws import Draws
 from instances.graph import Graph
 from instances.pipeline import Instance

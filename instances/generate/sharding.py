@@ -18,7 +18,7 @@ from instances import intraop
 from instances.errors import InputError
 from instances.generate import networks
 from instances.generate.draws import Draws
-from instances.generate.memory_limit import with_limit
+from instances.generate.menus import with_limit
 from instances.generate.model import Input, Model, Operator
 
 FLOPS = 100e12 / 1e9  # a nanosecond and device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.columns import Floats
+from instances.files.columns import Floats
 from instances.generate.draws import Draws
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from instances import scheduling
-from instances.columns import plain
 from instances.errors import InputError
+from instances.files.columns import plain
+from instances.files.jsonfile import read_json, require_keys
 from instances.generate.draws import Draws
 from instances.generate.simulated import links, speeds
 from instances.importers import Option
-from instances.jsonfile import read_json, require_keys
 
 USUAL, MOST = 50, 2000  # devices: the paper's, and the greatest number, as there is a bandwidth for every pair
 SEED = Option(int, "of what is drawn (default: 0)", 0)

@@ -27,8 +27,8 @@ from itertools import chain
 from math import prod
 from typing import NoReturn
 
-from instances.columns import describe
 from instances.errors import InputError
+from instances.files.columns import describe
 from instances.importers._text_proto import Message
 
 Shape = tuple[int, ...]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from instances.errors import InputError
-from instances.jsonfile import line_and_column
+from instances.files.jsonfile import line_and_column
 
 #: Under this key a message has the index of its first character in the text.
 AT = "@"

@@ -25,11 +25,11 @@ import numpy as np
 
 from instances import pipeline
 from instances.errors import InputError
+from instances.files.jsonfile import collector_paused, decode, line_and_column, read_bytes
 from instances.graph import find_cycle, no_cycle
 from instances.importers import Option
 from instances.importers._tensors import Operation, Tensor, one_tensor_each
 from instances.importers._text_proto import AT, SKIPPED, Message, Schema, parse
-from instances.jsonfile import collector_paused, decode, line_and_column, read_bytes
 
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {

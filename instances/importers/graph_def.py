@@ -36,8 +36,9 @@ from typing import Any
 import numpy as np
 
 from instances import scheduling
-from instances.columns import plain
 from instances.errors import InputError
+from instances.files.columns import plain
+from instances.files.jsonfile import collector_paused, decode, line_and_column, read_bytes
 from instances.generate.draws import Draws
 from instances.generate.simulated import weights as drawn_weights
 from instances.graph import find_cycle, no_cycle
@@ -46,7 +47,6 @@ from instances.importers._device_specs import EXAMPLE, Devices, drawn_name
 from instances.importers._machines import MACHINE, SEED, machine_of, seeded
 from instances.importers._operations import Input, Operations
 from instances.importers._text_proto import AT, SKIPPED, Message, Schema, Word, parse
-from instances.jsonfile import collector_paused, decode, line_and_column, read_bytes
 
 TRACK = "scheduling"
 TELLS = True

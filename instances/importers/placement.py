@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from instances import placement_file, track_module
-from instances.columns import Ints, require_number
 from instances.errors import InputError
+from instances.files.columns import Ints, require_number
+from instances.files.jsonfile import read_json
 from instances.graph import strong_components
 from instances.importers import Option
 from instances.importers._tensors import Operation, Tensor, one_tensor_each
-from instances.jsonfile import read_json
 from instances.placement_file import Workload
 
 TRACK = "pipeline"

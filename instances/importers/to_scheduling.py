@@ -37,11 +37,11 @@ from typing import Any
 import numpy as np
 
 from instances import catalog, load, pipeline, scheduling
-from instances.columns import plain
 from instances.errors import InputError
+from instances.files.columns import plain
+from instances.files.jsonfile import collector_paused, read_json
 from instances.importers import Option
 from instances.importers._machines import MACHINE, MOST, SEED, Machine, machine_of, seeded
-from instances.jsonfile import collector_paused, read_json
 
 TRACK = "scheduling"
 OPTIONS: Mapping[str, Option] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.results.database import make_folder
 from instances import InputError, track_module
-from instances.jsonfile import encode, read_bytes, sha256, write_bytes
+from instances.files.jsonfile import encode, read_bytes, sha256, write_bytes
 
 
 def written(graph: Any, folder: Path) -> Path:

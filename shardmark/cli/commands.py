@@ -28,7 +28,7 @@ from harness.sandbox.backends.choice import choose, described
 from harness.sandbox.contract import Limits
 from harness.verify import verify
 from instances import InputError, catalog, save, track_module, tracks
-from instances.jsonfile import read_json, write_bytes, write_json
+from instances.files.jsonfile import read_json, write_bytes, write_json
 from shardmark.cli.conformance import submit, verdict
 from shardmark.cli.output import say
 from shardmark.cli.terminal import Progress, printable, report, table, unmarked

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop.network.model import Model
 from solvers.intraop.network.ragged import offsets

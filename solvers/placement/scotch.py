@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.placement import Instance
 from solvers.placement.throughput.partitions import Weighted, place_parts
 from solvers.registry import Declined, Run, solver

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.graph import Index
 from instances.scheduling import Instance
 from solvers.native import Floats, array_in, array_out, check, ffi, floats, lib, shaped

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.scheduling.heuristics.local import partitioner

@@ -12,7 +12,7 @@ from threading import Lock
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers._cpsat import answer, core, set_up
 from solvers.registry import Declined, Run, solver

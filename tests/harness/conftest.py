@@ -20,7 +20,7 @@ from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import Limits, Order
 from harness.sandbox.supervisor import Warden
 from instances import InputError
-from instances.jsonfile import write_json
+from instances.files.jsonfile import write_json
 from shardmark.cli import commands, conformance
 from shardmark.cli.arguments import main
 

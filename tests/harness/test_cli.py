@@ -19,7 +19,7 @@ import pytest
 from harness.campaign.discover import discover
 from harness.results.claims import PROVEN
 from harness.sandbox.backends.namespaces import why_not
-from instances.jsonfile import read_json, write_json
+from instances.files.jsonfile import read_json, write_json
 from shardmark.cli import commands
 from shardmark.cli.arguments import main
 

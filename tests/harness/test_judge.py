@@ -18,7 +18,7 @@ from harness.results.database import Record, Store
 from harness.results.judgement import LONGEST, sentence, undercuts
 from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.protocol import KINDS
-from instances.jsonfile import write_json
+from instances.files.jsonfile import write_json
 from tests.harness.conftest import CHAIN
 
 LIMITS = Limits(timeout_s=10.0, memory_mib=1024.0)

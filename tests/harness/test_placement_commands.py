@@ -6,7 +6,7 @@ import pytest
 from commands import refused
 
 from instances import catalog
-from instances.jsonfile import read_json, write_json
+from instances.files.jsonfile import read_json, write_json
 from shardmark.cli.arguments import main
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")

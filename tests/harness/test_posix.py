@@ -19,7 +19,7 @@ from harness.sandbox.backends import namespaces
 from harness.sandbox.backends.fork_backend import Isolated, Program
 from harness.sandbox.contract import Limits, Order, Outcome
 from harness.sandbox.supervisor import Warden
-from instances.jsonfile import sha256
+from instances.files.jsonfile import sha256
 from tests.harness.conftest import given_time
 
 OBSTACLE = namespaces.why_not()

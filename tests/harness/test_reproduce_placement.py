@@ -13,7 +13,7 @@ import pytest
 from harness.campaign.discover import discover
 from harness.verify import verify
 from instances import InputError, catalog, load
-from instances.jsonfile import read_json
+from instances.files.jsonfile import read_json
 from leaderboard.report import HERE, PAPER, Report, Split, Table
 from leaderboard.reproduction_page import render
 from leaderboard.reproductions import Cell, Run, reproductions

@@ -9,7 +9,7 @@ import pytest
 from harness.campaign.jobs import Job, Problem, perform
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden
-from instances.jsonfile import write_json
+from instances.files.jsonfile import write_json
 from tests.harness.conftest import CHAIN, given_time
 
 

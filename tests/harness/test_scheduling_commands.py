@@ -7,7 +7,7 @@ import pytest
 from commands import refused
 
 from instances import catalog, load
-from instances.jsonfile import read_json, write_json
+from instances.files.jsonfile import read_json, write_json
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 

@@ -32,7 +32,7 @@ from harness.sandbox.backends.namespaces import why_not
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden
 from instances import InputError
-from instances.jsonfile import write_json
+from instances.files.jsonfile import write_json
 from tests.harness.conftest import CHAIN, given_time
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what the zoo does, it does to Linux")

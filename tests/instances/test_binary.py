@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 
 import instances
-from instances import InputError, binary, intraop, load, load_hashed, scan
+from instances import InputError, intraop, load, load_hashed
+from instances.files import array_cache, scan
 
 
 def document(cost: int = 10) -> dict[str, Any]:
@@ -36,9 +37,9 @@ def document(cost: int = 10) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch, tmp_path):
     """Arrays of any size are kept; the user's cache is a folder of the test."""
-    monkeypatch.setattr(binary, "LEAST", 0)
+    monkeypatch.setattr(array_cache, "LEAST", 0)
     monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv(binary.VARIABLE, raising=False)
+    monkeypatch.delenv(array_cache.VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def scans(monkeypatch):
     """A list that grows by one whenever a text is taken apart."""
     calls = []
     real = scan.scan
-    monkeypatch.setattr(binary, "scan", lambda pieces: calls.append(1) or real(pieces))
+    monkeypatch.setattr(array_cache, "scan", lambda pieces: calls.append(1) or real(pieces))
     return calls
 
 
@@ -104,7 +105,11 @@ def flipped(content: bytes, at: int) -> bytes:
 
 def places(size: int) -> list[int]:
     """The front, the header, and a byte of each section."""
-    return [*range(0, 900, 23), *range(binary.PAGE, size, binary.PAGE), *range(binary.PAGE + 7, size, binary.PAGE)]
+    return [
+        *range(0, 900, 23),
+        *range(array_cache.PAGE, size, array_cache.PAGE),
+        *range(array_cache.PAGE + 7, size, array_cache.PAGE),
+    ]
 
 
 def test_a_flipped_bit_anywhere_is_noticed(path, scans):
@@ -142,12 +147,12 @@ def rewritten(path: Path, change: Any) -> None:
     text = change(header) or json.dumps(header)
     encoded = text.encode().ljust(length)
     front = content[:16] + hashlib.sha256(encoded).digest() + len(encoded).to_bytes(8, "little")
-    arrays(path).write_bytes((front + encoded).ljust(binary.PAGE, b"\0") + content[binary.PAGE :])
+    arrays(path).write_bytes((front + encoded).ljust(array_cache.PAGE, b"\0") + content[array_cache.PAGE :])
 
 
 CHANGES = {
-    "an older version": lambda h: h.update(version=binary.VERSION - 1),
-    "a newer version": lambda h: h.update(version=binary.VERSION + 1),
+    "an older version": lambda h: h.update(version=array_cache.VERSION - 1),
+    "a newer version": lambda h: h.update(version=array_cache.VERSION + 1),
     "another machine": lambda h: h.update(byteorder="big" if sys.byteorder == "little" else "little"),
     "no version": lambda h: h.pop("version") and None,
     "no sections": lambda h: h.update(sections=[]),
@@ -185,7 +190,7 @@ def kept_by_a_liar(path: Path, change: Any) -> None:
     """Arrays of something else, with right digests, as kept for a file."""
     digest = scan.Digest(bytes(32))
     true = scan.scan(scan.on_disk(path, digest))
-    binary._write(arrays(path), change(true), digest, None)
+    array_cache._write(arrays(path), change(true), digest, None)
 
 
 LIES = {
@@ -285,14 +290,14 @@ def cached(tmp_path, monkeypatch):
     with read_only(folder):
         load(files[0])
         (kept,) = cache.iterdir()
-        monkeypatch.setattr(binary, "MOST", 5 * kept.stat().st_size // 2)
+        monkeypatch.setattr(array_cache, "MOST", 5 * kept.stat().st_size // 2)
         yield files, cache
 
 
 def used_at(files: list[Path], *times: float) -> None:
     """Let the arrays of files have been used last at these times."""
     for file, time in zip(files, times, strict=True):
-        os.utime(list(binary._places(file))[1], (time, time))
+        os.utime(list(array_cache._places(file))[1], (time, time))
 
 
 def test_what_was_not_used_for_longest_leaves_a_full_cache(cached, scans):
@@ -314,10 +319,10 @@ def test_what_is_read_is_used_unless_nothing_is_to_be_written(cached, scans, mon
     load(b)
     for mode, gone in (("on", b), ("read", a)):
         used_at([a, b], 1e9, 1e9 + 1)
-        monkeypatch.setenv(binary.VARIABLE, mode)
+        monkeypatch.setenv(array_cache.VARIABLE, mode)
         load(a)
-        monkeypatch.setenv(binary.VARIABLE, "on")
-        list(binary._places(c))[1].unlink(missing_ok=True)
+        monkeypatch.setenv(array_cache.VARIABLE, "on")
+        list(array_cache._places(c))[1].unlink(missing_ok=True)
         load(c)
         scans.clear()
         load(b if gone == a else a)
@@ -328,7 +333,7 @@ def test_what_is_read_is_used_unless_nothing_is_to_be_written(cached, scans, mon
 
 def test_what_is_larger_than_the_cache_may_be_drives_nothing_out(cached, scans, monkeypatch):
     (a, b, _), cache = cached
-    monkeypatch.setattr(binary, "MOST", 100)
+    monkeypatch.setattr(array_cache, "MOST", 100)
     load(b)
     assert len(list(cache.iterdir())) == 1
     load(a)
@@ -410,27 +415,27 @@ def test_a_disk_that_it_would_half_fill_is_left_alone(path, monkeypatch, tmp_pat
 
 
 def test_switched_off_or_only_read(path, scans, monkeypatch):
-    monkeypatch.setenv(binary.VARIABLE, "off")
+    monkeypatch.setenv(array_cache.VARIABLE, "off")
     load(path)
-    monkeypatch.setenv(binary.VARIABLE, "read")
+    monkeypatch.setenv(array_cache.VARIABLE, "read")
     load(path)
     assert not arrays(path).exists()
-    monkeypatch.setenv(binary.VARIABLE, "on")
+    monkeypatch.setenv(array_cache.VARIABLE, "on")
     load(path)
     assert arrays(path).exists()
-    monkeypatch.setenv(binary.VARIABLE, "read")
+    monkeypatch.setenv(array_cache.VARIABLE, "read")
     load(path)
     assert len(scans) == 3
-    monkeypatch.setenv(binary.VARIABLE, "off")
+    monkeypatch.setenv(array_cache.VARIABLE, "off")
     load(path)
     assert len(scans) == 4
-    monkeypatch.setenv(binary.VARIABLE, "maybe")
+    monkeypatch.setenv(array_cache.VARIABLE, "maybe")
     with pytest.raises(InputError, match="SHARDMARK_ARRAYS: 'maybe': expected on, read or off"):
         load(path)
 
 
 def test_small_instances_are_not_kept(path, monkeypatch):
-    monkeypatch.setattr(binary, "LEAST", 1000)
+    monkeypatch.setattr(array_cache, "LEAST", 1000)
     load(path)
     assert not arrays(path).exists()
 
@@ -471,7 +476,7 @@ def test_a_file_that_goes_while_it_is_read(path, monkeypatch):
     def gone(*_: Any) -> str:
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr(binary, "_digest_of_file", gone)
+    monkeypatch.setattr(array_cache, "_digest_of_file", gone)
     assert costs(path) == [10, 20, 30]
 
 
@@ -510,7 +515,7 @@ def test_readers_and_writers_of_a_full_cache(cached):
 
     at_once(work)
     load(files[0])
-    assert all(binary._read(place, files[0]) for place in cache.iterdir())
+    assert all(array_cache._read(place, files[0]) for place in cache.iterdir())
 
 
 def test_arrays_stay_when_their_file_is_replaced(path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from instances import InputError, catalog, load, tracks
-from instances.jsonfile import read_bytes
+from instances.files.jsonfile import read_bytes
 
 ENTRIES = catalog.entries()
 PUBLIC = [entry for entry in ENTRIES if not entry.embedded]

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances import InputError, intraop, jsonfile, load, parse, pipeline, save
+from instances import InputError, intraop, load, parse, pipeline, save
+from instances.files import jsonfile
+from instances.files.jsonfile import read_bytes, write_bytes
 from instances.generate import families
 from instances.graph import Graph
-from instances.jsonfile import read_bytes, write_bytes
 
 
 def same(a: Any, b: Any) -> bool:

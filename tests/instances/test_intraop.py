@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from instances import intraop, jsonfile, parse, scan
-from instances.columns import Ragged
+from instances import intraop, parse
+from instances.files import jsonfile, scan
+from instances.files.columns import Ragged
 
 HUGE = 10**18
 MOST = 2**63 - 1

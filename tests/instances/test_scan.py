@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import instances
-from instances import InputError, jsonfile, load, parse, scan
-from instances.columns import Ragged
-from instances.jsonfile import decode, parse_json
+from instances import InputError, load, parse
+from instances.files import jsonfile, scan
+from instances.files.columns import Ragged
+from instances.files.jsonfile import decode, parse_json
 
 PLAIN = {
     "problem": {

@@ -24,8 +24,8 @@ import numpy as np
 
 import instances
 from instances.catalog import find, locate
-from instances.columns import Ints
-from instances.jsonfile import GZIP_MAGIC
+from instances.files.columns import Ints
+from instances.files.jsonfile import GZIP_MAGIC
 
 MIB = 1 << 20
 

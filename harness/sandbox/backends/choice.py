@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.sandbox.contract import MEASURES, Limits, Order, Outcome
 from harness.sandbox.supervisor import Warden
 from instances import InputError
-from instances.jsonfile import read_bytes, sha256
+from instances.files.jsonfile import read_bytes, sha256
 
 LIMITS = ("auto", "benchexec", "posix")
 ISOLATION = ("auto", "none")

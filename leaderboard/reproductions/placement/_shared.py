@@ -14,7 +14,7 @@ from harness.results.published import placement_figures as figures
 from harness.verify import Verdict, verify
 from instances import InputError, catalog
 from instances.catalog import Entry
-from instances.jsonfile import read_json
+from instances.files.jsonfile import read_json
 from leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
 from leaderboard.reproductions import Cell, Run, failures, setting
 

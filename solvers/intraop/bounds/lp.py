@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop.network.reduced_problem import Problem, worst_steps
 from solvers.intraop.programs.baseline import Task, prove

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.network.reduced_problem import worst_steps

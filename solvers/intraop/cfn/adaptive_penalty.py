@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.intraop import Instance
 from solvers.intraop.cfn.penalty_weights import Outcome, Weights
 from solvers.intraop.network.infeasibility import contradiction

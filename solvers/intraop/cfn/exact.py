@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers._cpsat import answer, core, set_up
 from solvers.intraop.network.reduced_problem import Problem, worst_steps
 from solvers.intraop.programs import model

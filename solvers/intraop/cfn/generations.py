@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import Effort
 from solvers.intraop.cfn.neighbourhoods import Blocks
 from solvers.intraop.network.reduced_problem import Problem, worst_steps

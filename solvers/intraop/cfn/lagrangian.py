@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import NEVER, Messages, Softened
 from solvers.intraop.cfn.multipliers import Prices, Row
 from solvers.intraop.network.model import Mask

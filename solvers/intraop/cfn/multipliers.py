@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.intraop.network.reduced_problem import Problem, worst_steps
 
 #: Steps with multipliers, at most; those added at once; fraction of the limit that counts as an overload.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import Effort, Field
 from solvers.intraop.network.ragged import offsets
 from solvers.intraop.network.reduced_problem import Problem

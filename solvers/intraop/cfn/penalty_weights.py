@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.columns import Floats
+from instances.files.columns import Floats
 from solvers.intraop.network.model import Mask
 
 #: Random change of the first weights.

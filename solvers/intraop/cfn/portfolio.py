@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers.intraop.cfn.exact import Answer, Program
 from solvers.intraop.cfn.generations import Walks
 from solvers.intraop.cfn.lagrangian import Dual

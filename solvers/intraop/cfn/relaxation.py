@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers.intraop.cfn.exact import Answer
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.cfn.multipliers import Row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers.intraop.network.model import Model
 from solvers.intraop.network.ragged import offsets
 

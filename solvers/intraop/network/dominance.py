@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._kernels import NEVER, CostNetwork
 from solvers.intraop.network.memory import Footprint, Timeline

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop.network.adjacency import Adjacency
 from solvers.intraop.network.model import Mask, Model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers.intraop.network.dominance import spans
 from solvers.intraop.network.memory import Footprint, peaks
 from solvers.intraop.network.model import Mask

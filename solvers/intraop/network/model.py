@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._kernels import contract_tables
 from solvers.intraop.network.ragged import offsets, spread, within

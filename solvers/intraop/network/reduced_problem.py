@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.intraop import Instance
 from solvers.intraop.network.dominance import simplify
 from solvers.intraop.network.memory import Footprint, Timeline

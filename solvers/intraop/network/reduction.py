@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop.network.memory import Footprint, Timeline
 from solvers.intraop.network.model import BLOCK, Contraction, Mask, Model, blocks, build, contract, exact_cost

@@ -10,7 +10,7 @@ from threading import Lock
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.model import build

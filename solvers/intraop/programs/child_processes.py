@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 
 #: Seconds that a child has between being asked to stop and being killed.
 GRACE = 0.5

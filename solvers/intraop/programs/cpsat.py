@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers._cpsat import LOWEST, add_row
 from solvers.intraop.programs.memory_rows import Rows
 from solvers.intraop.programs.model import Program

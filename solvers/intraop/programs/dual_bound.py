@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import NEVER, Messages
 from solvers.intraop.network.ragged import spread
 from solvers.intraop.programs.floating_point import FloatProgram

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.intraop.network.ragged import offsets
 from solvers.intraop.programs.model import Program
 

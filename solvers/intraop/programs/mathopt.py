@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.intraop.programs.child_processes import in_child
 from solvers.intraop.programs.floating_point import FloatProgram
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers.intraop.network.dominance import may_bind
 from solvers.intraop.network.ragged import offsets, spread
 from solvers.intraop.network.reduced_problem import Problem

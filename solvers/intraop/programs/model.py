@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers.intraop.network.model import Model
 from solvers.intraop.network.ragged import offsets, spread, within
 from solvers.intraop.network.reduced_problem import Problem

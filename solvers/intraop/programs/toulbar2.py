@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers.intraop.programs.child_processes import GRACE, in_child
 from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
 

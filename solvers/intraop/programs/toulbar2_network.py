@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers.intraop.network.model import LARGEST_TOTAL, Model
 from solvers.intraop.search.construction import cheapest
 

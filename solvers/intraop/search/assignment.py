@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.intraop.network.memory import Footprint
 from solvers.intraop.network.model import Model, Wide
 from solvers.intraop.network.ragged import offsets, spread

@@ -8,7 +8,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.intraop.network.memory import Footprint
 from solvers.intraop.search.assignment import Search
 

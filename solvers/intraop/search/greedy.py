@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from solvers.intraop.network.memory import Footprint
 from solvers.intraop.search.construction import construct
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.model import exact_cost

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Ints
 from instances.errors import InputError
+from instances.files.columns import Ints
 from instances.graph import Index, csr, strong_components
 from instances.placement import Instance
 from solvers.registry import Declined

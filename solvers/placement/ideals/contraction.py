@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index, csr, strong_components
 from instances.placement import Instance
 from solvers.placement.ideals.blocks import orders

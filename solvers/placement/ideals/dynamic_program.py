@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
 from solvers.placement.ideals.contraction import Contracted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Graph, csr
 from solvers.placement.ideals.contraction import Contracted
 from solvers.placement.kernels.loads import Nets

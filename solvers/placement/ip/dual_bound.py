@@ -6,7 +6,7 @@ from itertools import chain
 
 import numpy as np
 
-from instances.columns import Floats
+from instances.files.columns import Floats
 from solvers.placement.ideals.dynamic_program import rounding
 from solvers.placement.ip.floating_point import FloatProgram
 from solvers.placement.ip.highs import relaxed

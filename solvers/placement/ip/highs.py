@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.columns import Floats
+from instances.files.columns import Floats
 from solvers._silent import silent
 from solvers.placement.ip.floating_point import FloatProgram
 from solvers.placement.ip.program import Program

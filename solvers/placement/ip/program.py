@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Index, strong_components
 from instances.placement import Instance
 from solvers.placement.ideals.blocks import orders

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index, find_cycle
 from instances.placement import Instance
 from solvers.placement.ip.devices import Kind

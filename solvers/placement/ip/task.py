@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
 from instances.placement_file import Flags

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index
 from instances.placement import Instance
 from instances.rounding import safely

@@ -14,7 +14,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.placement import Instance
 from instances.rounding import safely
 from solvers.placement.ip.engine_cpsat import whole_sizes

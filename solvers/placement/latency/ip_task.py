@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.graph import Graph, Index, find_cycle
 from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import fits

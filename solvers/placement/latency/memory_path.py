@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from instances.columns import Floats
+from instances.files.columns import Floats
 from instances.placement import Instance
 from instances.rounding import safely
 from solvers.registry import Run

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index, csr
 from instances.placement import Instance
 from solvers.placement.ideals.blocks import blocks

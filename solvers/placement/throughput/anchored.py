@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
 from instances.rounding import safely

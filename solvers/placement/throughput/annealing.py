@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index
 from instances.placement import OPTIONS, Instance
 from solvers.placement.ideals.contraction import contractions

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats
+from instances.files.columns import Floats
 from instances.graph import Graph, Index, csr, strong_components
 from instances.placement import Instance
 from solvers.placement.ideals.blocks import orders

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.graph import csr, strong_components
 from instances.placement import Instance
 from solvers.placement.ideals.blocks import blocks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.placement import Instance, greatest
 from instances.rounding import safely
 

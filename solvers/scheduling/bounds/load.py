@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
 from solvers.scheduling.schedules.earliest import proved

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers._cpsat import add_hint
 from solvers.scheduling.exact.writer import Writer

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats, Ints
 from instances.errors import InputError
+from instances.files.columns import Floats, Ints
 from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.scheduling._kernels import Execution, Simulator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers.native import kahn
 from solvers.scheduling._kernels import Simulator

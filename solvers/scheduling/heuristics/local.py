@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers.registry import Declined, Run, solver
 from solvers.scheduling._kernels import Execution, Simulator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.columns import Floats
+from instances.files.columns import Floats
 from instances.graph import Graph
 
 

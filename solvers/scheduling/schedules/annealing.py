@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from instances.columns import Floats, Ints
+from instances.files.columns import Floats, Ints
 from solvers.registry import Run
 from solvers.scheduling._kernels import Execution, Rearranging, Reinserting, Simulator
 from solvers.scheduling.heuristics.heft import earliest_finish

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.graph import Index
 from instances.scheduling import Instance
 from solvers.scheduling._kernels import Execution

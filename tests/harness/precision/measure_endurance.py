@@ -19,7 +19,7 @@ from marked import Marked, ended
 from tracked import benchmarks
 
 from harness.campaign.cpus import usable_cpus
-from instances.jsonfile import write_json
+from instances.files.jsonfile import write_json
 
 RUNS, INSTANCES, EVERY = 10_000, 10, 1_000
 MOST_MIB = 300.0

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from harness.verify import verify
 from harness.verify.intraop import usage_profile
 from instances import load
+from instances.files.jsonfile import read_json
 from instances.intraop import Instance, parse
-from instances.jsonfile import read_json
 
 PUBLISHED = {  # cost and greatest memory in use of the vectors, by the contest's reference evaluator
     "A": (6550261230, 444904572),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from instances import catalog
+from instances.files.jsonfile import encode, read_bytes, write_bytes
 from instances.generate import embedded
 from instances.generate.embedded import DATA, PLAIN, RECIPES, main
-from instances.jsonfile import encode, read_bytes, write_bytes
 
 PATHS = {Path(entry.path).name.split(".")[0]: DATA / entry.path for entry in catalog.entries() if entry.embedded}
 

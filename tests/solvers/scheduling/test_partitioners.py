@@ -15,7 +15,7 @@ from schedules import draw_devices, draw_instance
 
 from harness.verify.scheduling import verify
 from instances import catalog, load
-from instances.columns import Ints
+from instances.files.columns import Ints
 from instances.generate import families
 from instances.scheduling import Instance, parse
 from solvers.native import kahn

@@ -1,8 +1,7 @@
 """Large instances as arrays in a file of their own, mapped read-only when the same content is read again.
 
 ``FILE.arrays`` lies beside FILE, or in `instances.catalog.cache_folder` where the folder of FILE is not to be written
-(a mirror, another user's). It holds what `instances.scan` made of FILE, and every reading validates it as it does the
-JSON. SHARDMARK_ARRAYS=off switches this off, =read uses what there is and writes nothing. Such files can be deleted at
+(a mirror, another user's). It holds what `scan` made of FILE, and every reading validates it as it does the JSON.
 any time; nothing but time depends on them. Whenever one is written, those go that lie in the same folder beside no FILE
 any longer; in the cache those that were not used for longest, until all together have at most `MOST` bytes.
 
@@ -39,7 +38,7 @@ from numpy.typing import NDArray
 
 from instances.catalog import cache_folder
 from instances.errors import InputError
-from instances.scan import Digest, Odd, Scanned, limited, on_disk, scan, seen_by, unpacked
+from instances.files.scan import Digest, Odd, Scanned, limited, on_disk, scan, seen_by, unpacked
 
 T = TypeVar("T")
 
@@ -48,7 +47,7 @@ LEAST = 8 << 20  # bytes of arrays that are worth a file: smaller instances are 
 MOST = 4 << 30  # bytes of all that the user's cache keeps
 
 MAGIC = b"shardmark arrays"
-VERSION = 1  # of the file's layout and of what `instances.scan` makes of a text
+VERSION = 1  # of the file's layout and of what `instances.files.scan` makes of a text
 PAGE = 4096
 ABANDONED_S = 3600.0
 FRONT = len(MAGIC) + 32 + 8  # SHA-256 and length of the header, which follows

@@ -2,7 +2,7 @@
 
 No Python object is made for an integer of the bulk. Only what is plain takes this way: a list of lists that holds
 anything but integers of 64 bits, a text that is not JSON, or a document that a track refuses is left to the general
-reader (`instances.jsonfile`), which then says what is wrong and where.
+reader (`instances.files.jsonfile`), which then says what is wrong and where.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from instances import jsonfile
-from instances.columns import Ints, Ragged, frozen
 from instances.errors import InputError
+from instances.files import jsonfile
+from instances.files.columns import Ints, Ragged, frozen
 
 try:
-    from instances._reader import ffi, lib
+    from instances.files._reader import ffi, lib
 except ImportError as error:
     raise ImportError(
-        f"the compiled module instances._reader cannot be imported ({error}): run `make setup`, or `pip install -e .`"
+        f"cannot import the compiled module instances.files._reader ({error}): run `make setup` or `pip install -e .`"
     ) from error
 
 PIECE = 1 << 18  # bytes: stays in the cache of a core while it is looked at
