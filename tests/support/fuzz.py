@@ -51,6 +51,29 @@ blocks = pytest.mark.parametrize(
 )
 
 
+def numbers(rng: random.Random) -> Callable[[], float]:
+    """A source of numbers that are at least 0: whole, decimal, tied up to an ulp, tiny, huge, or all of that."""
+    scale = 10 ** rng.uniform(-300, 300)
+
+    def neighbour() -> float:
+        return scale * (1 + rng.randint(-2, 2) * 2.0**-52) * rng.choice([1, 1, 2, 0.5])
+
+    kinds: list[Callable[[], float]] = [
+        lambda: rng.randint(0, 9),
+        lambda: rng.choice([0, 0.1, 0.2, 0.3, 0.7, 1.1]),
+        lambda: rng.uniform(0, 1),
+        lambda: rng.choice([0, 0, 1, 3.3, 1e16]),
+        lambda: 10 ** rng.uniform(-300, 300),
+        lambda: 10 ** rng.uniform(-12, 12),
+        lambda: rng.choice([0, 5e-324, 1e-323, 1e-310, 2.3e-308]),
+        neighbour,
+        lambda: rng.choice([0, scale, neighbour()]),
+    ]
+    if rng.random() < 0.3:
+        return lambda: rng.choice(kinds)()
+    return rng.choice(kinds)
+
+
 @dataclass(frozen=True)
 class Attack:
     """What the frame needs to know of a track.

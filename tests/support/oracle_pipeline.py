@@ -16,6 +16,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from fuzz import numbers
+
 from instances import InputError
 from instances.pipeline import FORMAT, Instance, parse
 
@@ -152,29 +154,6 @@ def _document(rng: random.Random, most_nodes: int) -> dict[str, Any]:
         "nodes": {name: [number() for _ in range(n)] for name in columns},
         "edges": rng.sample(pairs, len(pairs)),
     }
-
-
-def numbers(rng: random.Random) -> Callable[[], float]:
-    """A source of numbers that are at least 0: whole, decimal, tied up to an ulp, tiny, huge, or all of that."""
-    scale = 10 ** rng.uniform(-300, 300)
-
-    def neighbour() -> float:
-        return scale * (1 + rng.randint(-2, 2) * 2.0**-52) * rng.choice([1, 1, 2, 0.5])
-
-    kinds: list[Callable[[], float]] = [
-        lambda: rng.randint(0, 9),
-        lambda: rng.choice([0, 0.1, 0.2, 0.3, 0.7, 1.1]),
-        lambda: rng.uniform(0, 1),
-        lambda: rng.choice([0, 0, 1, 3.3, 1e16]),
-        lambda: 10 ** rng.uniform(-300, 300),
-        lambda: 10 ** rng.uniform(-12, 12),
-        lambda: rng.choice([0, 5e-324, 1e-323, 1e-310, 2.3e-308]),
-        neighbour,
-        lambda: rng.choice([0, scale, neighbour()]),
-    ]
-    if rng.random() < 0.3:
-        return lambda: rng.choice(kinds)()
-    return rng.choice(kinds)
 
 
 def _fitted(rng: random.Random, instance: Instance) -> Instance:
