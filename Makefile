@@ -8,13 +8,14 @@ RESULTS ?= results
 SITE ?= site
 RUN ?=
 COMMITS ?= 3
+DRAWS ?= 10000
 
 # pip without its own news; versions pinned in constraints.txt, the C core compiled by the pinned cffi
 C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard test measure lint format asv instances clean
+.PHONY: setup help benchmark run leaderboard test fuzz measure lint format asv instances clean
 
 setup: $(VENV)/base ## the virtual environment, which all others set up by themselves
 
@@ -49,6 +50,10 @@ leaderboard: $(VENV)/base ## the site of runs that are done (RESULTS=results SIT
 # PYTEST="-n0 -x tests/harness" for one after another.
 test: $(VENV)/extra-test ## all tests (PYTEST=options)
 	@$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder $(PYTEST)
+
+# Small instances with extreme numbers, every solver and bound on each, against exact oracles; a dot is 50 instances.
+fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, some minutes (DRAWS=10000 a track)
+	@SHARDMARK_DRAWS=$(DRAWS) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
 
 # How precisely limits hold, what 10,000 runs cost, and 100 kills: some minutes, on a machine that should do nothing else.
 measure: $(VENV)/extra-test ## how precisely limits hold, some minutes

@@ -20,8 +20,7 @@ from instances.options import Option
 
 OPTIONS: Mapping[str, Option] = {}
 RAGGED = True
-#: The limit of a file that has none: ``usage_limit`` is optional in the contest's own reader.
-UNLIMITED = 2**63 - 1
+LARGEST = 2**63 - 1  # a usage limit; the contest's reader holds it in 64 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +33,8 @@ class Instance:
     ``scope_start``, ``scope``    edge e joins the nodes ``scope[scope_start[e]:scope_start[e + 1]]`` (one may recur)
     ``table_start``, ``table``    its costs, ``table[table_start[e]:table_start[e + 1]]``: row-major over the
                                   strategies of its nodes, the last node's running fastest, all >= 0
-    ``usage_limit``               bytes that all nodes together may use in any one time step; `UNLIMITED` if the file
-                                  names none
+    ``usage_limit``               bytes that all nodes together may use in any one time step; None: no limit (the
+                                  contest's reader takes files without one)
 
     Single entries fit into 64 bits; sums need not, so totals belong into Python integers.
     """
@@ -52,13 +51,13 @@ class Instance:
     scope: Ints
     table_start: Ints
     table: Ints
-    usage_limit: int
+    usage_limit: int | None
     source: str = field(default="instance", repr=False)
 
     def __post_init__(self) -> None:
         self._check_nodes()
         self._check_edges()
-        if not 0 <= self.usage_limit <= UNLIMITED:
+        if self.usage_limit is not None and not 0 <= self.usage_limit <= LARGEST:
             raise InputError(self.source, "usage_limit", f"expected 0 to 2^63 - 1, found {describe(self.usage_limit)}")
         for column in (self.begin, self.end, self.strategy_start, self.node_cost, self.usage):
             frozen(column)
@@ -188,7 +187,7 @@ def parse(document: Any, source: str) -> Instance:
         name=require_text(problem.get("name", "intraop"), source, "name"),
         **_nodes(problem["nodes"], source),
         **_edges(problem["edges"], source),
-        usage_limit=UNLIMITED if limit is None else require_int(limit, source, "usage_limit"),
+        usage_limit=None if limit is None else require_int(limit, source, "usage_limit"),
         source=source,
     )
 
@@ -248,6 +247,6 @@ def to_document(instance: Instance) -> dict[str, Any]:
                 "nodes": rows(instance.scope, instance.scope_start),
                 "costs": rows(instance.table, instance.table_start),
             },
-            "usage_limit": instance.usage_limit,
+            **({} if instance.usage_limit is None else {"usage_limit": instance.usage_limit}),
         }
     }

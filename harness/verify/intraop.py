@@ -53,8 +53,10 @@ def _table_cells(instance: Instance, strategy: Ints) -> Ints:
 
 def _exceeded(instance: Instance, usage: Ints) -> tuple[str, ...]:
     """A sentence on the worst time step if any exceeds the limit; ``usage`` has shape (n,)."""
-    begin, until, high, low = usage_profile(instance, usage)
     limit = instance.usage_limit
+    if limit is None:
+        return ()
+    begin, until, high, low = usage_profile(instance, usage)
     over = np.flatnonzero((high > limit >> 32) | ((high == limit >> 32) & (low > limit & LOW)))
     if not len(over):
         return ()

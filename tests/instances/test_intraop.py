@@ -55,7 +55,7 @@ UNUSUAL: dict[str, tuple[dict[str, Any], int, int, int]] = {
     "sums beyond 64 bits": ({"costs": [[MOST] * 2] * 2, "tables": [[MOST] * 4]}, 12, 3 * MOST, 2),
     "memory beyond 64 bits": ({"usages": [[MOST] * 2] * 2, "limit": MOST}, 2 * MOST, 5, 2),
     "a limit of 0": ({"limit": 0, "usages": [[0, 0], [0, 0]]}, 0, 5, 2),
-    "a limit that is none": ({"limit": MOST}, 12, 5, 2),
+    "the largest limit": ({"limit": MOST}, 12, 5, 2),
 }
 
 

@@ -15,7 +15,8 @@ from solvers.intraop.network.reduction import reduce
 
 def lack_of_memory(instance: Instance) -> str | None:
     """A sentence on the first time step whose least memory exceeds the limit, exact whatever its size; None if none."""
-    if not instance.nodes:
+    limit = instance.usage_limit
+    if not instance.nodes or limit is None:
         return None
     least = np.minimum.reduceat(instance.usage, instance.strategy_start[:-1]).tolist()
     live = np.flatnonzero(instance.end > instance.begin).tolist()
@@ -25,7 +26,7 @@ def lack_of_memory(instance: Instance) -> str | None:
     in_use, overfull = 0, None
     for step, _, change in sorted(changes):  # what ends at a step is gone before anything begins
         in_use += change
-        if in_use > instance.usage_limit:
+        if in_use > limit:
             overfull = step
             break
     if overfull is None:
@@ -33,7 +34,7 @@ def lack_of_memory(instance: Instance) -> str | None:
     total = sum(least[v] for v in live if instance.begin[v] <= overfull < instance.end[v])
     return (
         f"time step {overfull}: expected a limit of {total} or more, the memory of the most frugal strategies, "
-        f"found {instance.usage_limit}"
+        f"found {limit}"
     )
 
 

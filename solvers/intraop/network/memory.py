@@ -39,14 +39,15 @@ class Timeline:
 
     @classmethod
     def of(cls, instance: Instance) -> Timeline:
-        """The timeline of an instance."""
-        live = instance.end > instance.begin
+        """The timeline of an instance; without a memory limit it has no steps, and no node is live."""
+        limit = instance.usage_limit or 0
+        live = (instance.end > instance.begin) & (instance.usage_limit is not None)
         ends = np.unique(instance.end[live])
         first = np.searchsorted(ends, instance.begin, side="right")
         last = np.searchsorted(ends, instance.end, side="right")
         begins = np.unique(first[live])  # the stretches between two ends in which something begins
         owner = np.repeat(np.arange(instance.nodes), instance.strategies)
-        most = max(instance.usage_limit + 1, LARGEST_SUM // max(1, instance.nodes) - 1)  # more is as bad
+        most = max(limit + 1, LARGEST_SUM // max(1, instance.nodes) - 1)  # more is as bad
         usage = np.minimum(np.where(live[owner], instance.usage, 0), min(most, 2**63 - 1))
         most = int(usage.max(initial=0))
         bits = max(0, (most * instance.nodes).bit_length() - LARGEST_SUM.bit_length() + 1)
@@ -56,7 +57,7 @@ class Timeline:
             owner=owner,
             usage=-(-usage >> bits),
             steps=len(begins),
-            limit=instance.usage_limit >> bits,
+            limit=limit >> bits,
             exact=bits == 0,
         )
 

@@ -32,6 +32,6 @@ class Record:
     def _excess(self, row: Ints) -> int:
         """What the chosen rows, shape (n,), use above the limit; without the timeline where that has to round."""
         timeline, instance = self._timeline, self._instance
-        if not timeline.exact:
+        if not timeline.exact and instance.usage_limit is not None:
             return max(0, instance.peak(instance.usage[row]) - instance.usage_limit)
         return max(0, int(timeline.profile(timeline.usage[row]).max(initial=0)) - timeline.limit)

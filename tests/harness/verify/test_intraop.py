@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 
 from harness.verify import verify
 from harness.verify.intraop import usage_profile
-from instances import load
+from instances import load, save
 from instances.files.jsonfile import read_json
 from instances.intraop import Instance, parse
 
+ATTACK = Path(__file__).parents[2] / "data" / "attack"
 PUBLISHED = {  # cost and greatest memory in use of the vectors, by the contest's reference evaluator
     "A": (6550261230, 444904572),
     "B": (532843, 14161040),
@@ -43,6 +45,17 @@ def diamond(limit=50):
         [[3, 4], [50, 1, 40], [9, 2], [6, 7, 8]],
         limit,
     )
+
+
+def test_a_file_without_a_limit_takes_any_amount_of_memory(tmp_path):
+    """At d88b055 such a file had a limit of 2^63 - 1, which these two strategies exceed by one."""
+    instance = load(ATTACK / "no_limit.json")
+    assert instance.usage_limit is None
+    assert verify(instance, read_json(ATTACK / "no_limit.sol")).feasible
+    save(instance, tmp_path / "again.json")
+    assert load(tmp_path / "again.json").usage_limit is None
+    assert "usage_limit" not in (tmp_path / "again.json").read_text()
+    assert instance.summary()["usage_limit"] is None
 
 
 def slow_verdict(instance: Instance, solution: list[int]) -> tuple[int, dict[int, int]]:

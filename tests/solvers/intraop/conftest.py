@@ -19,7 +19,7 @@ IMPOSSIBLE = 10**18
 def make(
     nodes: Sequence[tuple[int, int, Sequence[int], Sequence[int]]],
     edges: Sequence[tuple[Sequence[int], Sequence[int]]] = (),
-    limit: int = 10**6,
+    limit: int | None = 10**6,
 ) -> Instance:
     """An instance from nodes ``(begin, end, costs, usages)`` and edges ``(scope, table)``."""
 
@@ -47,13 +47,13 @@ def draw(rng: np.random.Generator, *, nodes: int = 5, arity: int = 3, impossible
 
 
 def larger(rng: np.random.Generator) -> Instance:
-    """Up to 12 nodes of up to three strategies in a sparse network, with a limit that most assignments break."""
+    """Up to 12 nodes of up to three strategies in a sparse network; no limit, or one that most assignments break."""
     n = int(rng.integers(6, 13))
     menus = rng.integers(1, 3, n)
     menus[rng.integers(0, n, 2)] = 3
     rows = _rows(rng, menus, longest=5, costs=50)
     edges = _edges(rng, menus, (n // 2, 2 * n), [1, 2, 2, 2, 2, 3], costs=50, impossible=0.15)
-    limit = 10**6 if rng.random() < 0.3 else int(rng.integers(2 * n, 4 * n))
+    limit = None if rng.random() < 0.3 else int(rng.integers(2 * n, 4 * n))
     return make(rows, edges, limit)
 
 
@@ -109,7 +109,7 @@ def value(instance: Instance, strategy: Sequence[int]) -> tuple[int, int]:
     for t in range(int(instance.end.max(initial=0))):
         live = [v for v in range(instance.nodes) if instance.begin[v] <= t < instance.end[v]]
         peak = max(peak, sum(int(instance.usage[row[v]]) for v in live))
-    return max(0, peak - instance.usage_limit), cost
+    return (0 if instance.usage_limit is None else max(0, peak - instance.usage_limit)), cost
 
 
 def assignments(instance: Instance) -> Iterator[tuple[int, ...]]:
@@ -133,7 +133,7 @@ def fast_best(instance: Instance) -> tuple[int, int]:
         table = instance.table[instance.table_start[e] : instance.table_start[e + 1]].reshape(sizes[scope])
         cost = cost + table[tuple(every[scope])].astype(object)
     excess = np.zeros(every.shape[1], dtype=np.int64)
-    for t in range(int(instance.end.max())):
+    for t in range(0 if instance.usage_limit is None else int(instance.end.max())):
         live = (instance.begin <= t) & (t < instance.end)
         excess = np.maximum(excess, instance.usage[rows[live]].sum(axis=0) - instance.usage_limit)
     return min(zip(excess.tolist(), cost.tolist(), strict=True))

@@ -52,7 +52,8 @@ def odd(make):
     loops = [((0, 0), [2, 0, 0, 7]), ((1, 1), [8, IMPOSSIBLE, 0, 3]), ((0, 1), [5, 0, 0, 5])]
     return {
         "no nodes": make([]),
-        "no limit": make([(0, 9, [5, 1], [0, 2**40])] * 3, [((0, 1), [3, 0, 0, 3])], limit=2**63 - 1),
+        "no limit": make([(0, 9, [5, 1], [0, 2**63 - 1])] * 3, [((0, 1), [3, 0, 0, 3])], limit=None),
+        "the largest limit": make([(0, 9, [5, 1], [0, 2**40])] * 3, [((0, 1), [3, 0, 0, 3])], limit=2**63 - 1),
         "intervals of no length": make([(3, 3, [1, 2], [99, 0]), (0, 0, [5, 1], [1, 99])], limit=0),
         "duplicate edges": make(pair, [((0, 1), [9, 1, 2, 9]), ((0, 1), [0, 5, 1, 0]), ((1, 0), [0, 0, 3, 0])]),
         "self loops": make(pair, loops),
@@ -81,6 +82,19 @@ def test_what_is_odd_is_bounded(tiny, name):
         trial, reason = run(name, instance)
         assert reason is None, what
         assert instance.cheapest_parts() <= max(trial.bounds) <= tiny.best(instance)[1], what
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_without_a_limit_the_cheapest_assignment_is_found_whatever_memory_it_uses(tiny, name):
+    """The cheapest strategies use 2^64 - 2 of memory in the first time step."""
+    instance = tiny.make([(0, 9, [5, 1], [0, 2**63 - 1])] * 2, [((0, 1), [0, 0, 0, 0])], limit=None)
+    trial = LocalRun(seconds=0.0 if name == "random" else 60.0)  # random is the one that never ends by itself
+    METHODS[name].function(instance, trial, **{**METHODS[name].params, **SHORT.get(name, {})})
+    assert all(verify(instance, solution).feasible for solution in trial.solutions)
+    if name in BOUNDS:
+        assert trial.bounds[-1] == 2
+    elif name != "random":
+        assert trial.solutions[-1] == [1, 1]
 
 
 @pytest.mark.parametrize("name", DECLINING)

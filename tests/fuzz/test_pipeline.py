@@ -1,0 +1,23 @@
+"""Every claim of ``pipeline`` against exact fractions; see ``tests/support/fuzz.py``."""
+
+from __future__ import annotations
+
+from fuzz import Attack, blocks
+from oracle_pipeline import draw, draw_solution, judge, optimum
+
+ATTACK = Attack(
+    "pipeline",
+    draw,
+    draw_solution,
+    judge,
+    optimum,
+    seconds=1.0,
+    every={"annealing": 500, "brkga-10000": 50, "mla": 50, "mla-weighted": 50}
+    | {"random-1": 10, "random-100": 10, "random-10000": 10, "brkga-100": 10}
+    | {"bottleneck": 2, "bottleneck-guess": 4, "exact": 4, "exact-highs": 8},
+)
+
+
+@blocks
+def test_every_claim_holds(seeds: range) -> None:
+    ATTACK.on(seeds)

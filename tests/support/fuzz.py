@@ -1,0 +1,171 @@
+"""The frame of the fuzz tests: small drawn instances, every solver and bound of a track, an exact oracle to judge them.
+
+A track has an oracle, ``tests/support/oracle_TRACK.py``, which shares no code with solvers or verifier, and a test:
+
+    ATTACK = Attack("pipeline", draw, draw_solution, judge, optimum, every={"annealing": 100})
+
+    @blocks
+    def test_every_claim_holds(seeds: range) -> None:
+        ATTACK.on(seeds)
+
+A block is a range of seeds: one block in the ordinary test run, as many as ``SHARDMARK_DRAWS`` asks for under
+``make fuzz``. For each seed an instance is drawn, and every solver and bound method of the track runs on it in this
+process, without a referee. A failure is an exception (under pytest a warning is one), a bound above the exact optimum, a
+verdict of the verifier that is not the oracle's, or a false reason to decline. The project calls a verified cost optimal
+if a lower bound meets it, so with true bounds and true costs no "optimal" is false. A failure is printed with its seed
+and the instance as JSON, to be pasted into a file; `Attack.instance` draws it again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from harness.results.claims import TOLERANCE
+from harness.verify import verify
+from instances import track_module
+from solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
+
+#: Instances a track.
+DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or 25
+#: Seeds in a block, which is one test.
+BLOCK = 50
+
+Exact = int | Fraction
+
+#: Decorates a test of ``seeds``, which is called once a block.
+blocks = pytest.mark.parametrize(
+    "seeds",
+    [range(first, min(first + BLOCK, DRAWS)) for first in range(0, DRAWS, BLOCK)],
+    ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}",
+)
+
+
+def numbers(rng: random.Random) -> Callable[[], float]:
+    """A source of numbers that are at least 0: whole, decimal, tied up to an ulp, tiny, huge, or all of that."""
+    scale = 10 ** rng.uniform(-300, 300)
+
+    def neighbour() -> float:
+        return scale * (1 + rng.randint(-2, 2) * 2.0**-52) * rng.choice([1, 1, 2, 0.5])
+
+    kinds: list[Callable[[], float]] = [
+        lambda: rng.randint(0, 9),
+        lambda: rng.choice([0, 0.1, 0.2, 0.3, 0.7, 1.1]),
+        lambda: rng.uniform(0, 1),
+        lambda: rng.choice([0, 0, 1, 3.3, 1e16]),
+        lambda: 10 ** rng.uniform(-300, 300),
+        lambda: 10 ** rng.uniform(-12, 12),
+        lambda: rng.choice([0, 5e-324, 1e-323, 1e-310, 2.3e-308]),
+        neighbour,
+        lambda: rng.choice([0, scale, neighbour()]),
+    ]
+    if rng.random() < 0.3:
+        return lambda: rng.choice(kinds)()
+    return rng.choice(kinds)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What the frame needs to know of a track.
+
+    ``draw(rng)``                     an instance
+    ``draw_solution(rng, instance)``  a well-formed solution, feasible or not; the verifier is held against it
+    ``judge(instance, solution)``     whether a solution is feasible, and its exact cost; None if it has no cost
+    ``optimum(instance)``             the exact optimum; None if no solution is feasible
+    ``every``                         a solver named here runs on one seed in so many; all others on every seed
+    ``settings``                      parameters of solvers that are not to be their defaults
+    ``seconds``                       time limit of a run
+    ``false_reason``                  ``(instance, optimum, reason)``: whether a solver that declined said what is false
+    """
+
+    track: str
+    draw: Callable[[random.Random], Any]
+    draw_solution: Callable[[random.Random, Any], Any]
+    judge: Callable[[Any, Any], tuple[bool, Exact | None]]
+    optimum: Callable[[Any], Exact | None]
+    every: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seconds: float = 2.0
+    false_reason: Callable[[Any, Exact | None, str], bool] = lambda instance, optimum, reason: False
+
+    def instance(self, seed: int) -> Any:
+        """The instance of a seed."""
+        return self.draw(random.Random(f"{self.track} {seed}"))
+
+    def on(self, seeds: range) -> None:
+        """Fail with all that goes wrong on the instances of some seeds, the first failure of each solver."""
+        solvers, found = self.solvers(), dict[str, str]()
+        for seed in seeds:
+            instance = self.instance(seed)
+            for name, failure in self._on(instance, seed, solvers):
+                document = json.dumps(track_module(self.track).to_document(instance))
+                found.setdefault(name, f"{self.track}, seed {seed}, {name}: {failure}\n{document}")
+        if found:
+            pytest.fail("\n\n".join(found.values()), pytrace=False)
+
+    def solvers(self) -> list[Solver]:
+        """All solvers and bound methods of the track."""
+        files = [file for file in solver_files() if file.parent.name == self.track]
+        return [solver for file in files for solver in load_file(file)]
+
+    def _on(self, instance: Any, seed: int, solvers: list[Solver]) -> Iterator[tuple[str, str]]:
+        """Failures on an instance, each with the name of the solver, or of the verifier."""
+        optimum = self.optimum(instance)
+        solution = self.draw_solution(random.Random(f"{self.track} solution {seed}"), instance)
+        if failure := self._misjudged(instance, solution, optimum):
+            yield "verifier", failure
+        for solver in solvers:
+            if seed % self.every.get(solver.name, 1) == 0 and (failure := self._run(solver, instance, seed, optimum)):
+                yield solver.name, failure
+
+    def _run(self, solver: Solver, instance: Any, seed: int, optimum: Exact | None) -> str:
+        """What goes wrong when a solver runs on an instance; empty if nothing does."""
+        run = LocalRun(seed=seed, seconds=self.seconds)
+        try:
+            answer = solver.function(instance, run, **{**solver.params, **self.settings.get(solver.name, {})})
+        except Declined as declined:
+            answer = None
+            if self.false_reason(instance, optimum, str(declined)):
+                return f"declines for a reason that is false, {str(declined)!r}; the optimum is {shown(optimum)}"
+        except Exception:
+            return traceback.format_exc(limit=-5)
+        for bound in run.bounds:
+            if not math.isfinite(bound):
+                return f"bound {bound}"
+            if optimum is not None and Fraction(bound) > optimum:
+                return f"bound {bound!r} above the optimum {shown(optimum)}"
+        solutions = run.solutions if answer is None else [*run.solutions, answer]
+        return next(filter(None, (self._misjudged(instance, s, optimum) for s in solutions)), "")
+
+    def _misjudged(self, instance: Any, solution: Any, optimum: Exact | None) -> str:
+        """How the verifier's verdict on a solution differs from the oracle's; empty if it does not."""
+        solution = json.loads(json.dumps(solution, default=lambda value: value.tolist()))  # as it reaches the referee
+        verdict, (feasible, cost) = verify(instance, solution), self.judge(instance, solution)
+        if verdict.feasible != feasible or not _same(verdict.cost, cost):
+            expected = f"{'feasible' if feasible else 'infeasible'}, {shown(cost)}"
+            return f"expected {expected} of the solution {json.dumps(solution)}, found {verdict}"
+        if feasible and (optimum is None or cost is None or cost < optimum):
+            return f"the oracle contradicts itself: {shown(cost)} of {json.dumps(solution)}, optimum {shown(optimum)}"
+        return ""
+
+
+def _same(found: float | None, exact: Exact | None) -> bool:
+    """Whether a verified cost is the exact one: integers to the last digit, floats by the referee's tolerance."""
+    if found is None or exact is None or isinstance(exact, int):
+        return found == exact
+    return math.isfinite(found) and abs(Fraction(found) - exact) <= TOLERANCE * exact
+
+
+def shown(value: Exact | None) -> str:
+    """An exact number for people: an integer as it is, a fraction to 25 digits."""
+    return f"{Decimal(value.numerator) / value.denominator:.25g}" if isinstance(value, Fraction) else str(value)

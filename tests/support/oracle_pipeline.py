@@ -1,0 +1,180 @@
+"""``pipeline`` by its definition, in exact fractions: what a solution costs, and the optimum of small instances.
+
+Archer et al., "Practical Performance Guarantees for Pipelined DNN Inference", Section 2.2. Shares no code with the
+verifier or the solvers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from fuzz import numbers
+
+from instances import InputError
+from instances.pipeline import FORMAT, Instance, parse
+
+
+class Oracle:
+    """An instance as plain sets and fractions."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.nodes, self.stages = range(instance.nodes), instance.stages
+        self.edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
+        self.before = [{u for u, head in self.edges if head == v} for v in self.nodes]
+        self.after = [{w for tail, w in self.edges if tail == v} for v in self.nodes]
+        columns = (instance.work, instance.output_size, instance.param_size)
+        self.work, self.size, self.params = ([Fraction(x) for x in column.tolist()] for column in columns)
+        self.bandwidth = Fraction(instance.bandwidth)
+        self.memory = None if instance.memory is None else Fraction(instance.memory)
+
+    def block_cost(self, block: Iterable[int], peak: Callable[[frozenset[int]], Fraction]) -> Fraction:
+        """Equation (3): work, tensors that cross, each once for the block, and what of the memory overflows."""
+        nodes = frozenset(block)
+        read = {u for v in nodes for u in self.before[v]} - nodes
+        sent = {v for v in nodes if self.after[v] - nodes}
+        moved = sum((self.size[v] for v in read | sent), Fraction())
+        if self.memory is not None and nodes:
+            moved += max(Fraction(), sum(self.params[v] for v in nodes) + peak(nodes) - self.memory)
+        return sum((self.work[v] for v in nodes), Fraction()) + moved / self.bandwidth
+
+    def held(self, block: frozenset[int], done: frozenset[int], v: int) -> Fraction:
+        """What is in memory while ``v`` executes after the nodes ``done`` of its block.
+
+        Its own output, inputs of the block that are still to be read, and outputs that are still to be read or leave.
+        """
+        to_run = block - done
+        waiting = {u for u in self.nodes if u not in to_run and self.after[u] & to_run}
+        leaving = {u for u in done if self.after[u] - block}
+        return sum((self.size[u] for u in {v} | waiting | leaving), Fraction())
+
+    def peak_of(self, order: Sequence[int]) -> Fraction:
+        """The greatest memory of tensors of a block whose nodes run in this order."""
+        block = frozenset(order)
+        return max(self.held(block, frozenset(order[:at]), v) for at, v in enumerate(order))
+
+    def least_peak(self, block: frozenset[int]) -> Fraction:
+        """The least such memory over all orders."""
+
+        @cache
+        def rest(done: frozenset[int]) -> Fraction:
+            ready = [v for v in block - done if not self.before[v] & (block - done)]
+            return min((max(self.held(block, done, v), rest(done | {v})) for v in ready), default=Fraction())
+
+        return rest(frozenset())
+
+    def usual_order(self, block: frozenset[int]) -> list[int]:
+        """The order of a block in a solution that names none: of the nodes that are ready, the first."""
+        order: list[int] = []
+        while left := block - set(order):
+            order.append(min(v for v in left if not self.before[v] & left))
+        return order
+
+    def acyclic(self, block: Sequence[int]) -> bool:
+        """Whether the quotient graph of a partition has no cycle."""
+        left = set(block)
+        while left:
+            last = {b for b in left if not any(block[u] == b != block[v] in left for u, v in self.edges)}
+            if not last:
+                return False
+            left -= last
+        return True
+
+
+def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
+    """Whether a solution with valid numbers is feasible, and its cost: Equation (4); None if its order is none."""
+    oracle = Oracle(instance)
+    block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
+    if order is not None:
+        place = {v: at for at, v in enumerate(order)}
+        if len(place) < instance.nodes or any(block[u] == block[v] and place[u] > place[v] for u, v in oracle.edges):
+            return False, None
+
+    def peak(nodes: frozenset[int]) -> Fraction:
+        return oracle.peak_of(oracle.usual_order(nodes) if order is None else [v for v in order if v in nodes])
+
+    parts = [[v for v in oracle.nodes if block[v] == b] for b in set(block)]
+    return oracle.acyclic(block), max((oracle.block_cost(part, peak) for part in parts), default=Fraction())
+
+
+def optimum(instance: Instance) -> Fraction:
+    """The least cost of any acyclic partition into at most k blocks, each in its best order.
+
+    The blocks of such a partition have an order in which edges lead to later ones, so the first so many of them are
+    closed under predecessors: all chains of such sets are tried.
+    """
+    oracle = Oracle(instance)
+    whole = frozenset(oracle.nodes)
+
+    @cache
+    def cost(block: frozenset[int]) -> Fraction:
+        return oracle.block_cost(block, oracle.least_peak)
+
+    @cache
+    def best(done: frozenset[int], stages: int) -> Fraction:
+        if stages == 1 or done == whole:
+            return cost(whole - done)
+        return min(max(cost(block), best(done | block, stages - 1)) for block in _openings(oracle, whole - done))
+
+    return best(frozenset(), max(1, min(instance.stages, instance.nodes)))
+
+
+def _openings(oracle: Oracle, left: frozenset[int]) -> Iterator[frozenset[int]]:
+    """All sets of nodes but the empty one that nothing else of ``left`` leads to."""
+    for count in range(1, len(left) + 1):
+        for some in itertools.combinations(sorted(left), count):
+            if not any(oracle.before[v] & left - set(some) for v in some):
+                yield frozenset(some)
+
+
+def draw(rng: random.Random, most_nodes: int = 6) -> Instance:
+    """A small instance with numbers of one extreme kind, or of mixed ones, and often a memory that just suffices."""
+    while True:
+        with suppress(InputError):  # numbers whose sums are beyond float64
+            return _fitted(rng, parse(_document(rng, most_nodes), "drawn"))
+
+
+def _document(rng: random.Random, most_nodes: int) -> dict[str, Any]:
+    n, number, density = rng.randint(0, most_nodes), numbers(rng), rng.choice([0.2, 0.5, 0.8])
+    rank = rng.sample(range(n), n)
+    pairs = [[u, v] for u in range(n) for v in range(n) if rank[u] < rank[v] and rng.random() < density]
+    columns = ("work", "output_size", "param_size")
+    return {
+        "format": FORMAT,
+        "stages": rng.choice([1, 2, 2, 3, 3, 4, n + 1, 2**31 - 1]),
+        "bandwidth": rng.choice([1, 1, 1, 3, 0.1, 1e-300, 1e300, 10 ** rng.uniform(-20, 20)]),
+        "memory": None,
+        "nodes": {name: [number() for _ in range(n)] for name in columns},
+        "edges": rng.sample(pairs, len(pairs)),
+    }
+
+
+def _fitted(rng: random.Random, instance: Instance) -> Instance:
+    """The instance, mostly with a memory: 0, what some block needs up to an ulp, or a part of all sizes."""
+    need = float(instance.param_size.sum() + instance.output_size.sum())
+    if instance.nodes and rng.random() < 0.5:
+        oracle = Oracle(instance)
+        block = frozenset(rng.sample(oracle.nodes, rng.randint(1, instance.nodes)))
+        need = float(sum(oracle.params[v] for v in block) + oracle.least_peak(block))
+    near = [need, math.nextafter(need, 0), math.nextafter(need, math.inf), need * rng.random()]
+    return replace(instance, memory=rng.choice([None, None, 0.0, rng.choice(near)]))
+
+
+def draw_solution(rng: random.Random, instance: Instance) -> Any:
+    """Block numbers, mostly ascending along the edges, with or without an order of execution."""
+    n, highest = instance.nodes, min(instance.stages, instance.nodes + 1) - 1
+    block = [rng.randint(0, highest) for _ in range(n)]
+    order = instance.graph.topological_order.tolist()
+    if rng.random() < 0.7:
+        for v, number in zip(order, sorted(block), strict=True):
+            block[v] = number
+    if rng.random() < 0.5:
+        return block
+    return {"block": block, "order": rng.sample(order, n) if rng.random() < 0.3 else order}
