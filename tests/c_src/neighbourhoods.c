@@ -3,7 +3,7 @@
  *
  * The kernel is included, not linked: what is chosen in a block cannot be seen from outside. With an argument
  * the program only expects one wrong result, so that whoever runs it can see that it would be noticed. */
-#include "blocks.c"
+#include "intraop/large_neighbourhood.c"
 
 #include "check.h"
 
