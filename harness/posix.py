@@ -16,6 +16,7 @@ from harness.limits import Order, Usage
 from harness.memory import largest_bytes
 from harness.tree import Proc, ProcMeter, Tree, filled, flatten, written
 from harness.watch import LATE_S, Pipes
+from instances.catalog import CACHE_VARIABLE
 
 MIB = 1 << 20
 URGENT = -20  # the warden's priority, if it may: it does little, but that at once
@@ -204,9 +205,9 @@ def become(launch: Launch) -> None:
 
 
 def needed(launch: Launch) -> tuple[Path, ...]:
-    """Folders that a run has to be able to read: those of programs, its solver's, its instance's, and Python's."""
-    programs = os.environ.get("PATH", "").split(os.pathsep)
-    return isolate.needed(launch.job["instance"], launch.order.file, *launch.command, searched=programs)
+    """Folders that a run must be able to read: of programs, solver and instance, the user's cache, and Python's."""
+    searched = [*os.environ.get("PATH", "").split(os.pathsep), os.environ.get(CACHE_VARIABLE, "")]
+    return isolate.needed(launch.job["instance"], launch.order.file, *launch.command, searched=searched)
 
 
 def _fork(body: Callable[[], None]) -> int:
