@@ -106,9 +106,19 @@ def near_miss(name: str, known: Iterable[str]) -> str:
 
 
 def cache_folder() -> Path:
-    """Where fetched files are kept: SHARDMARK_CACHE, else in XDG_CACHE_HOME, else in ~/.cache."""
-    given = os.environ.get(CACHE_VARIABLE)
-    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shardmark"
+    """The user's cache of fetched files and arrays: SHARDMARK_CACHE, else shardmark in XDG_CACHE_HOME or ~/.cache.
+
+    An absolute path. InputError for a user without a home folder who names no other.
+    """
+    if given := os.environ.get(CACHE_VARIABLE):
+        return Path(given).absolute()
+    shared = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(shared):  # the specification says to ignore a relative path
+        return Path(shared) / "shardmark"
+    try:
+        return Path.home() / ".cache" / "shardmark"
+    except RuntimeError:
+        raise InputError(CACHE_VARIABLE, "", "expected a folder for the cache, as this user has no home") from None
 
 
 def locate(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path:

@@ -20,6 +20,9 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
         signal.signal(number, usual)
 
 
+# Tests keep no arrays of large instances in the user's cache; those that are about arrays have a cache of their own.
+os.environ["SHARDMARK_ARRAYS"] = "off"
+
 ROOT = Path(__file__).parents[1]
 
 

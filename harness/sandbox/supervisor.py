@@ -32,6 +32,7 @@ import psutil
 
 from harness.sandbox.contract import THREAD_VARIABLES, Cancelled, Limits, Order, Outcome, Unable
 from harness.sandbox.memory import resident_bytes
+from instances.catalog import CACHE_VARIABLE, cache_folder
 from instances.errors import InputError
 
 Message = tuple[dict[str, Any], list[bytes]]
@@ -206,11 +207,14 @@ def environment(cores: int) -> dict[str, str]:
     for in vain, so a warden of BenchExec's has one, and a run gets its own number when it begins.
 
     What is named in ``SHARDMARK_ENVIRONMENT``, words apart by spaces, is passed on as well, such as the place of a
-    licence. The text of a set has the same hash in every run.
+    licence. The text of a set has the same hash in every run. A run has a home of its own, so SHARDMARK_CACHE tells it
+    where the user's cache is, in which it finds the arrays of its instance.
     """
     more = os.environ.get("SHARDMARK_ENVIRONMENT", "").split()
     given = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name) or name in more}
     given = {"PATH": os.defpath} | given
+    with contextlib.suppress(InputError):  # a user without a cache
+        given[CACHE_VARIABLE] = str(cache_folder())
     return given | dict.fromkeys(THREAD_VARIABLES, str(cores)) | {"PYTHONHASHSEED": "0"}
 
 

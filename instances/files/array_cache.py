@@ -1,9 +1,10 @@
 """Large instances as arrays in a file of their own, mapped read-only when the same content is read again.
 
-``FILE.arrays`` lies beside FILE, or in `instances.catalog.cache_folder` where the folder of FILE is not to be written
-(a mirror, another user's). It holds what `scan` made of FILE, and every reading validates it as it does the JSON.
-any time; nothing but time depends on them. Whenever one is written, those go that lie in the same folder beside no FILE
-any longer; in the cache those that were not used for longest, until all together have at most `MOST` bytes.
+They lie in the user's cache (`instances.catalog.cache_folder`), in the folder ``arrays``, under a digest of the path of
+the instance; nothing is ever written beside the instance. A file of arrays holds what `instances.files.scan` made of the
+instance's file, FILE below, and every reading validates it as it does the JSON. SHARDMARK_ARRAYS=off switches this off,
+=read uses what there is and writes nothing. Such files can be deleted at any time; nothing but time depends on them.
+Whenever one is written, those that were not used for longest are deleted until all together have at most `MOST` bytes.
 
 A file of arrays is taken only if all its bytes have the digest that it was written with, and FILE has the very content
 that it was made of: by a digest of all bytes of FILE, under a random key that only the owner of the arrays can read, so
@@ -16,7 +17,6 @@ the process that reads it. Runs that are isolated can write neither.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import mmap
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 VARIABLE = "SHARDMARK_ARRAYS"
 LEAST = 8 << 20  # bytes of arrays that are worth a file: smaller instances are read in hundredths of a second
-MOST = 4 << 30  # bytes of all that the user's cache keeps
+MOST = 4 << 30  # bytes of all arrays in the user's cache
 
 MAGIC = b"shardmark arrays"
 VERSION = 1  # of the file's layout and of what `instances.files.scan` makes of a text
@@ -76,10 +76,9 @@ class Kept:
             return False
 
     def touch(self) -> None:
-        """Note in the user's cache that it was of use."""
-        if self._place.parent == _cache():
-            with suppress(OSError):
-                os.utime(self._place)
+        """Note that it was of use."""
+        with suppress(OSError):
+            os.utime(self._place)
 
 
 def mode() -> str:
@@ -98,61 +97,50 @@ def read(
     It comes from the arrays of the file, or else from the file, whose arrays are then kept; ``mode`` as `mode` returns
     it. Raises OSError, `scan.Odd`, and what ``build`` raises.
     """
-    for kept in () if mode == "off" else _find(path):
+    place = None if mode == "off" else place_of(path)
+    kept = None if place is None else _find(place, path)
+    if kept is not None and (kept.sha256 or not hashed):
         with suppress(InputError, Odd):
-            if kept.sha256 or not hashed:
-                built = build(kept.scanned)
-                if kept.fits():
-                    if mode == "on":
-                        kept.touch()
-                    return built, kept.sha256
+            built = build(kept.scanned)
+            if kept.fits():
+                if mode == "on":
+                    kept.touch()
+                return built, kept.sha256
     digest, sha256 = Digest(os.urandom(32)), hashlib.sha256()
     content = limited(unpacked(limited(on_disk(path, digest))))
     scanned = scan(seen_by(sha256, content) if hashed else content)
     built = build(scanned)
     checksum = sha256.hexdigest() if hashed else None
-    if mode == "on":
-        _keep(path, scanned, digest, checksum)
+    if mode == "on" and place is not None:
+        _keep(place, scanned, digest, checksum)
     return built, checksum
 
 
-def _find(path: str | os.PathLike[str]) -> Iterator[Kept]:
-    """Arrays of a file that are intact, from where the best may lie on."""
-    for place in _places(path):
-        with suppress(*DEFECTS):
-            yield _read(place, path)
+def place_of(path: str | os.PathLike[str]) -> Path | None:
+    """Where the arrays of a file lie if they are kept; None if the file is gone or the user has no cache."""
+    try:
+        file = Path(path).resolve(strict=True)
+        return cache_folder() / "arrays" / hashlib.sha256(os.fsencode(file)).hexdigest()
+    except (OSError, InputError):
+        return None
 
 
-def _keep(path: str | os.PathLike[str], scanned: Scanned, digest: Digest, sha256: str | None) -> None:
+def _find(place: Path, path: str | os.PathLike[str]) -> Kept | None:
+    """The arrays of a file, if they are there and intact."""
+    with suppress(*DEFECTS):
+        return _read(place, path)
+    return None
+
+
+def _keep(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) -> None:
     """Write the arrays of a file whose bytes the digest has seen, if they are large; not being able to is no error."""
     size = scanned.start.nbytes + scanned.value.nbytes
-    if size < LEAST:
+    if not LEAST <= size <= MOST:
         return
-    for place in _places(path):
-        with suppress(OSError):
-            if _may_write(place.parent, size + len(scanned.text)):
-                _write(place, scanned, digest, sha256)
-                return
-
-
-def _places(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Where the arrays of a file may lie, best first."""
-    with suppress(OSError, RuntimeError):  # no such file; no home
-        file = Path(path).resolve(strict=True)
-        yield file.with_name(f"{file.name}.arrays")
-        yield _cache() / hashlib.sha256(os.fsencode(file)).hexdigest()
-
-
-def _cache() -> Path:
-    return cache_folder() / "arrays"
-
-
-def _may_write(folder: Path, size: int) -> bool:
-    """Whether so many bytes may be added to a folder, and leave as much room again; the user's cache is created."""
-    if folder == _cache():
-        folder.mkdir(parents=True, exist_ok=True)
-    permitted = stat.S_IMODE(folder.stat().st_mode) & 0o222  # holds for root as well: what is read-only is left alone
-    return bool(permitted) and shutil.disk_usage(folder).free > 2 * size and (folder != _cache() or size <= MOST)
+    with suppress(OSError):
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if shutil.disk_usage(place.parent).free > 2 * (size + len(scanned.text)):
+            _write(place, scanned, digest, sha256)
 
 
 def _write(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) -> None:
@@ -185,12 +173,11 @@ def _write(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) ->
 
 def _make_room(place: Path, size: int) -> None:
     """Delete what processes left that were killed while they wrote, and arrays that must go, see the module."""
-    folder, cached = place.parent, place.parent == _cache()
-    for left in folder.glob(".*" if cached else f".{glob.escape(place.name)}.*"):
+    for left in place.parent.glob(".*"):
         with suppress(OSError):
             if left.stat().st_mtime < time.time() - ABANDONED_S:
                 left.unlink()
-    for path in _least_used(place, MOST - size) if cached else _left_alone(folder):
+    for path in _least_used(place, MOST - size):
         with suppress(OSError):
             path.unlink()
 
@@ -209,15 +196,6 @@ def _least_used(place: Path, most: int) -> Iterator[Path]:
             return
         total -= size
         yield path
-
-
-def _left_alone(folder: Path) -> Iterator[Path]:
-    """Our files of arrays in a folder that lie beside nothing that they could be of."""
-    for path in folder.glob("*.arrays"):
-        if not os.path.lexists(path.with_suffix("")):
-            with suppress(*DEFECTS), _map(path) as mapped:
-                if mapped[: len(MAGIC)] == MAGIC:
-                    yield path
 
 
 def _digest(seed: bytes, section: NDArray[np.uint8]) -> str:

@@ -5,18 +5,35 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import instances
 from harness.sandbox.backends import choice
 from harness.sandbox.backends.choice import choose, described
 from harness.sandbox.contract import MEASURES, Limits, Outcome
-from instances import InputError
+from instances import InputError, load_hashed
+from instances.files import array_cache
 from shardmark.cli.arguments import main
 from tests.harness.conftest import backend_here
 from tests.harness.test_posix import order_of
 
 HARD = dict.fromkeys(MEASURES, "hard")
+EMBEDDED = Path(instances.__file__).parent / "data"
+#: Prints of what type the memory of the instance is, then tries to spoil, delete and add arrays in the cache.
+SPOILS_ARRAYS = """
+    import contextlib
+    from instances import binary
+    array = instance.table
+    while hasattr(array, "base"):
+        array = array.base
+    print(type(array.obj).__name__)
+    place = binary.place_of(instance.source)
+    for attempt in (lambda: place.write_bytes(b""), place.unlink, lambda: (place.parent / "new").write_bytes(b"")):
+        with contextlib.suppress(OSError):
+            attempt()
+"""
 
 
 @pytest.fixture
@@ -85,6 +102,30 @@ def test_a_run_computes_on_all_its_cores(name, isolation, tmp_path):
         for cores in (2, 1, 2):
             outcome = warden.run(order_of(tmp_path, body, limits=Limits(20.0, 512.0, cores=cores), cpus=cpus[:cores]))
             assert (outcome.stop, outcome.log) == ("exit", f"216000000.0 {cores} {cores}\n"), outcome.reason
+
+
+@pytest.mark.parametrize("name", ["posix", "benchexec"])
+def test_an_isolated_run_maps_kept_arrays_and_cannot_change_them(name, tmp_path, monkeypatch):
+    """It has a home of its own, so it must be told where the user's cache is."""
+    backend = backend_here(name)
+    if backend.isolation != "auto":
+        pytest.skip(backend.why)
+    monkeypatch.delenv("SHARDMARK_CACHE", raising=False)
+    monkeypatch.delenv("SHARDMARK_ARRAYS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(array_cache, "LEAST", 0)
+    order = order_of(tmp_path, SPOILS_ARRAYS)
+    instance = Path(order.instance)
+    instance.write_bytes((EMBEDDED / "intraop" / "diamond.json").read_bytes())
+    _, checksum = load_hashed(instance)
+    place = array_cache.place_of(instance)
+    content, info = place.read_bytes(), place.stat()
+    Path(order.file).write_text(Path(order.file).read_text().replace("pipeline", "intraop"))
+    with backend.warden() as warden:
+        outcome = warden.run(replace(order, track="intraop", checksum=checksum))
+    assert (outcome.stop, outcome.log) == ("exit", "mmap\n"), outcome.reason
+    assert (place.read_bytes(), place.stat().st_mtime_ns) == (content, info.st_mtime_ns)
+    assert list(place.parent.iterdir()) == [place]
 
 
 def test_without_any_environment_runs_are_held_as_ever(monkeypatch):

@@ -1,4 +1,4 @@
-"""Arrays beside a file: used when all is right, made anew when anything is not, and never the cause of a failure."""
+"""Arrays in the user's cache: used when all is right, made anew when anything is not, never the cause of a failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,10 @@ def scans(monkeypatch):
 
 
 def arrays(path: Path) -> Path:
-    return path.with_name(f"{path.name}.arrays")
+    """Where the arrays of a file are kept."""
+    place = binary.place_of(path)
+    assert place is not None
+    return place
 
 
 def costs(path: Path) -> list[int]:
@@ -77,8 +80,20 @@ def test_the_second_reading_maps_what_the_first_one_kept(path, scans):
     with pytest.raises(ValueError, match=r"(?i)writeable"):
         second.table.flags.writeable = True
     assert "mmap" in repr(origin(second.table))
-    assert [p.name for p in path.parent.iterdir()] == ["a.json", "a.json.arrays"]
     assert arrays(path).stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_is_written_beside_a_file_and_nothing_there_is_read(path, scans, tmp_path):
+    """At d88b055 the arrays of a file lay beside it: 290 MB beside 25 MB of contest files."""
+    beside = path.with_name("a.json.arrays")
+    beside.write_bytes(b"shardmark arrays of an earlier version")
+    load(path)
+    load(path)
+    assert scans == [1]
+    assert {p.name for p in path.parent.iterdir()} == {"a.json", "a.json.arrays"}
+    assert beside.read_bytes() == b"shardmark arrays of an earlier version"
+    assert list((tmp_path / "cache").rglob("*.*")) == []
+    assert list((tmp_path / "cache" / "arrays").iterdir()) == [arrays(path)]
 
 
 def origin(array: Any) -> Any:
@@ -190,7 +205,8 @@ def kept_by_a_liar(path: Path, change: Any) -> None:
     """Arrays of something else, with right digests, as kept for a file."""
     digest = scan.Digest(bytes(32))
     true = scan.scan(scan.on_disk(path, digest))
-    array_cache._write(arrays(path), change(true), digest, None)
+    arrays(path).parent.mkdir(parents=True)
+    binary._write(arrays(path), change(true), digest, None)
 
 
 LIES = {
@@ -241,63 +257,43 @@ def test_what_is_no_file_in_the_place_of_arrays(path, scans, kind, tmp_path):
     assert costs(path) == [10, 20, 30]
     assert scans == [1, 1]
     assert costs(path) == [10, 20, 30]
-    assert scans == [1, 1]
-
-
-@contextlib.contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """A folder in which nothing may be written; root could all the same."""
-    folder.chmod(0o555)
-    try:
-        yield
-    finally:
-        folder.chmod(0o755)
-
-
-def test_a_folder_that_is_not_to_be_written_stays_as_it_is(path, scans, tmp_path):
-    with read_only(path.parent):
-        load(path)
-        load(path)
-    assert [p.name for p in path.parent.iterdir()] == ["a.json"]
-    assert len(list((tmp_path / "cache" / "arrays").iterdir())) == 1
-    assert scans == [1]
-
-
-def test_old_arrays_beside_a_file_do_not_hide_new_ones_elsewhere(path, scans):
-    load(path)
-    path.write_text(json.dumps(document(cost=11)))
-    with read_only(path.parent):
-        assert costs(path) == costs(path) == [11, 20, 30]
-    assert scans == [1, 1]
+    assert scans == [1, 1] + [1] * (kind == "a folder")  # which stays
 
 
 def test_nowhere_to_write_is_no_error(path, scans, tmp_path):
     (tmp_path / "cache").write_text("not a folder")
-    with read_only(path.parent):
-        assert costs(path) == costs(path) == [10, 20, 30]
+    assert costs(path) == costs(path) == [10, 20, 30]
+    assert scans == [1, 1]
+
+
+def test_a_user_without_a_home_has_no_cache(path, scans, monkeypatch):
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("SHARDMARK_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert costs(path) == costs(path) == [10, 20, 30]
     assert scans == [1, 1]
 
 
 @pytest.fixture
 def cached(tmp_path, monkeypatch):
-    """Three files whose arrays lie in the user's cache, which has room for two and a half, and where."""
-    folder = tmp_path / "mirror"
-    folder.mkdir()
-    files = [folder / f"{name}.json" for name in "abc"]
+    """Three files, the first of them kept, and the user's cache, which has room for the arrays of two and a half."""
+    files = [tmp_path / f"{name}.json" for name in "abc"]
     for cost, file in enumerate(files):
         file.write_text(json.dumps(document(cost)))
     cache = tmp_path / "cache" / "arrays"
-    with read_only(folder):
-        load(files[0])
-        (kept,) = cache.iterdir()
-        monkeypatch.setattr(array_cache, "MOST", 5 * kept.stat().st_size // 2)
-        yield files, cache
+    load(files[0])
+    (kept,) = cache.iterdir()
+    monkeypatch.setattr(binary, "MOST", 5 * kept.stat().st_size // 2)
+    return files, cache
 
 
 def used_at(files: list[Path], *times: float) -> None:
     """Let the arrays of files have been used last at these times."""
     for file, time in zip(files, times, strict=True):
-        os.utime(list(array_cache._places(file))[1], (time, time))
+        os.utime(arrays(file), (time, time))
 
 
 def test_what_was_not_used_for_longest_leaves_a_full_cache(cached, scans):
@@ -321,8 +317,8 @@ def test_what_is_read_is_used_unless_nothing_is_to_be_written(cached, scans, mon
         used_at([a, b], 1e9, 1e9 + 1)
         monkeypatch.setenv(array_cache.VARIABLE, mode)
         load(a)
-        monkeypatch.setenv(array_cache.VARIABLE, "on")
-        list(array_cache._places(c))[1].unlink(missing_ok=True)
+        monkeypatch.setenv(binary.VARIABLE, "on")
+        arrays(c).unlink(missing_ok=True)
         load(c)
         scans.clear()
         load(b if gone == a else a)
@@ -350,20 +346,6 @@ def test_a_cache_loses_what_was_left_by_processes_that_were_killed(cached):
     assert (old.exists(), new.exists(), len(list(cache.iterdir()))) == (False, True, 3)
 
 
-def test_arrays_of_files_that_have_gone_go_too(path):
-    load(path)
-    for name in ("gone.json.arrays", "linked.json.arrays", "there.json.arrays"):
-        path.with_name(name).write_bytes(arrays(path).read_bytes())
-        path.with_name(name).chmod(0o600)
-    path.with_name("there.json").write_text("{}")
-    path.with_name("linked.json").symlink_to("nowhere")
-    path.with_name("mine.arrays").write_text("not of this program")
-    arrays(path).unlink()
-    load(path)
-    left = {p.name for p in path.parent.glob("*.arrays")}
-    assert left == {"a.json.arrays", "linked.json.arrays", "mine.arrays", "there.json.arrays"}
-
-
 def test_a_full_disk_and_an_end_halfway_leave_nothing_behind(path, monkeypatch):
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -376,19 +358,7 @@ def test_a_full_disk_and_an_end_halfway_leave_nothing_behind(path, monkeypatch):
     monkeypatch.setattr(os, "replace", stopped)
     with pytest.raises(KeyboardInterrupt):
         load(path)
-    assert [p.name for p in path.parent.iterdir()] == ["a.json"]
-
-
-def test_what_was_left_by_a_process_that_was_killed_goes_after_an_hour(path):
-    old, new = (path.with_name(f".a.json.arrays.{name}") for name in ("old", "new"))
-    for left in (old, new):
-        left.write_bytes(b"shardmark arrays")
-    other = path.with_name(".b.json.arrays.old")
-    other.write_bytes(b"")
-    for left in (old, other):
-        os.utime(left, (1e9, 1e9))
-    load(path)
-    assert {p.name for p in path.parent.iterdir()} == {path.name, arrays(path).name, new.name, other.name}
+    assert list(arrays(path).parent.iterdir()) == []
 
 
 def test_without_a_second_thread_the_file_is_read(path, monkeypatch):
@@ -408,10 +378,10 @@ def test_a_run_uses_arrays_and_keeps_none(path, scans):
     assert scans == [1, 1]
 
 
-def test_a_disk_that_it_would_half_fill_is_left_alone(path, monkeypatch, tmp_path):
+def test_a_disk_that_it_would_half_fill_is_left_alone(path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 400}))
     load(path)
-    assert [p.name for p in path.parent.iterdir()] == ["a.json"]
+    assert list(arrays(path).parent.iterdir()) == []
 
 
 def test_switched_off_or_only_read(path, scans, monkeypatch):
@@ -502,7 +472,8 @@ def test_readers_and_writers_at_the_same_time(path):
                     arrays(path).unlink()
 
     at_once(work)
-    assert {p.name for p in path.parent.iterdir()} <= {"a.json", "a.json.arrays"}
+    assert [p.name for p in path.parent.iterdir()] == ["a.json"]
+    assert set(arrays(path).parent.iterdir()) <= {arrays(path)}
 
 
 def test_readers_and_writers_of_a_full_cache(cached):

@@ -144,8 +144,23 @@ def test_the_cache_follows_the_environment(monkeypatch):
     assert catalog.cache_folder() == Path("/home/somebody/.cache/shardmark")
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/caches")
     assert catalog.cache_folder() == Path("/var/caches/shardmark")
+    monkeypatch.setenv("XDG_CACHE_HOME", "caches")  # the specification has relative paths ignored
+    assert catalog.cache_folder() == Path("/home/somebody/.cache/shardmark")
     monkeypatch.setenv("SHARDMARK_CACHE", "/elsewhere")
     assert catalog.cache_folder() == Path("/elsewhere")
+    monkeypatch.setenv("SHARDMARK_CACHE", "here")
+    assert catalog.cache_folder() == Path.cwd() / "here"
+
+
+def test_a_user_without_a_home_is_told_to_name_a_cache(monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("SHARDMARK_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(InputError, match="SHARDMARK_CACHE: expected a folder for the cache, as this user has no home"):
+        catalog.cache_folder()
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.embedded], ids=lambda entry: entry.id)

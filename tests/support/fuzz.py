@@ -10,10 +10,10 @@ A track has an oracle, ``tests/support/oracle_TRACK.py``, which shares no code w
 
 A block is a range of seeds: one block in the ordinary test run, as many as ``SHARDMARK_DRAWS`` asks for under
 ``make fuzz``. For each seed an instance is drawn, and every solver and bound method of the track runs on it in this
-process, without a referee. A failure is an exception (under pytest a warning is one), a bound above the exact optimum, a
-verdict of the verifier that is not the oracle's, or a false reason to decline. The project calls a verified cost optimal
-if a lower bound meets it, so with true bounds and true costs no "optimal" is false. A failure is printed with its seed
-and the instance as JSON, to be pasted into a file; `Attack.instance` draws it again.
+process, without a referee. A failure is an exception (under pytest a warning is one), a bound above the exact optimum,
+a verdict of the verifier that is not the oracle's, or a false reason to decline. The project calls a verified cost
+optimal if a lower bound meets it, so with true bounds and true costs no "optimal" is false. A failure is printed with
+its seed and the instance as JSON, to be pasted into a file; `Attack.instance` draws it again.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ from solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or 25
 #: Seeds in a block, which is one test.
 BLOCK = 50
+
+#: The least positive float64.
+LEAST = Fraction(math.ulp(0.0))
 
 Exact = int | Fraction
 
@@ -160,10 +163,12 @@ class Attack:
 
 
 def _same(found: float | None, exact: Exact | None) -> bool:
-    """Whether a verified cost is the exact one: integers to the last digit, floats by the referee's tolerance."""
+    """Whether a verified cost is the exact one: integers to the last digit, floats by the referee's tolerance or, of
+    numbers below the least normal one, to the nearest.
+    """
     if found is None or exact is None or isinstance(exact, int):
         return found == exact
-    return math.isfinite(found) and abs(Fraction(found) - exact) <= TOLERANCE * exact
+    return math.isfinite(found) and abs(Fraction(found) - exact) <= max(TOLERANCE * exact, LEAST / 2)
 
 
 def shown(value: Exact | None) -> str:

@@ -17,6 +17,7 @@ from harness.sandbox.backends.process_tree import Proc, ProcMeter, Tree, filled,
 from harness.sandbox.contract import Order, Usage
 from harness.sandbox.memory import largest_bytes
 from harness.sandbox.monitor import LATE_S, Pipes
+from instances.catalog import CACHE_VARIABLE
 
 MIB = 1 << 20
 URGENT = -20  # the warden's priority, if it may: it does little, but that at once
@@ -205,9 +206,9 @@ def become(launch: Launch) -> None:
 
 
 def needed(launch: Launch) -> tuple[Path, ...]:
-    """Folders that a run has to be able to read: those of programs, its solver's, its instance's, and Python's."""
-    programs = os.environ.get("PATH", "").split(os.pathsep)
-    return namespaces.needed(launch.job["instance"], launch.order.file, *launch.command, searched=programs)
+    """Folders that a run must be able to read: of programs, solver and instance, the user's cache, and Python's."""
+    searched = [*os.environ.get("PATH", "").split(os.pathsep), os.environ.get(CACHE_VARIABLE, "")]
+    return namespaces.needed(launch.job["instance"], launch.order.file, *launch.command, searched=searched)
 
 
 def _fork(body: Callable[[], None]) -> int:
