@@ -1,7 +1,7 @@
 """Large instances as arrays in a file of their own, mapped read-only when the same content is read again.
 
 They lie in the user's cache (`instances.catalog.cache_folder`), in the folder ``arrays``, under a digest of the path of
-the instance; nothing is ever written beside the instance. A file of arrays holds what `instances.files.scan` made of the
+the instance; nothing is ever written beside the instance. A file of arrays holds what `scan` made of the
 instance's file, FILE below, and every reading validates it as it does the JSON. SHARDMARK_ARRAYS=off switches this off,
 =read uses what there is and writes nothing. Such files can be deleted at any time; nothing but time depends on them.
 Whenever one is written, those that were not used for longest are deleted until all together have at most `MOST` bytes.

@@ -241,7 +241,7 @@ def written(folder: Path, first: str = "", declared: str = "", body: str = "..."
 def test_a_file_has_no_hand_in_what_another_declares(tmp_path):
     forging = """
 from solvers import registry
-from harness import worker
+from harness.sandbox import worker
 real = worker.describe
 registry.source_hash = lambda place: "0" * 64
 worker.describe = lambda solver: {**real(solver), "source": "forged", "hash": "0" * 64, "file": "elsewhere"}

@@ -21,16 +21,18 @@ ISOLATED = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 #: The program, with limits that are soon reached; it cannot isolate if there is a third argument.
 PROGRAM = """
 import os, sys
-from harness import isolate, limits, listing
+from harness.campaign import import_check
+from harness.sandbox import contract
+from harness.sandbox.backends import namespaces
 
 def unable(*_):
-    raise limits.Unable("the system does not let us")
+    raise contract.Unable("the system does not let us")
 
-listing.MEMORY, listing.PROCESSES = 256 << 20, 20
-listing.IMPORT_TIMEOUT_S = float(os.environ.get("IMPORT_S", "60"))
+import_check.MEMORY, import_check.PROCESSES = 256 << 20, 20
+import_check.IMPORT_TIMEOUT_S = float(os.environ.get("IMPORT_S", "60"))
 if sys.argv[3:]:
-    isolate.start = unable
-sys.exit(listing.main([*sys.argv[1:3], str(os.getppid())]))
+    namespaces.start = unable
+sys.exit(import_check.main([*sys.argv[1:3], str(os.getppid())]))
 """
 SOLVER = """
 import os, resource, time

@@ -62,7 +62,7 @@ def scans(monkeypatch):
 
 def arrays(path: Path) -> Path:
     """Where the arrays of a file are kept."""
-    place = binary.place_of(path)
+    place = array_cache.place_of(path)
     assert place is not None
     return place
 
@@ -206,7 +206,7 @@ def kept_by_a_liar(path: Path, change: Any) -> None:
     digest = scan.Digest(bytes(32))
     true = scan.scan(scan.on_disk(path, digest))
     arrays(path).parent.mkdir(parents=True)
-    binary._write(arrays(path), change(true), digest, None)
+    array_cache._write(arrays(path), change(true), digest, None)
 
 
 LIES = {
@@ -286,7 +286,7 @@ def cached(tmp_path, monkeypatch):
     cache = tmp_path / "cache" / "arrays"
     load(files[0])
     (kept,) = cache.iterdir()
-    monkeypatch.setattr(binary, "MOST", 5 * kept.stat().st_size // 2)
+    monkeypatch.setattr(array_cache, "MOST", 5 * kept.stat().st_size // 2)
     return files, cache
 
 
@@ -317,7 +317,7 @@ def test_what_is_read_is_used_unless_nothing_is_to_be_written(cached, scans, mon
         used_at([a, b], 1e9, 1e9 + 1)
         monkeypatch.setenv(array_cache.VARIABLE, mode)
         load(a)
-        monkeypatch.setenv(binary.VARIABLE, "on")
+        monkeypatch.setenv(array_cache.VARIABLE, "on")
         arrays(c).unlink(missing_ok=True)
         load(c)
         scans.clear()
