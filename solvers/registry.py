@@ -14,7 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -271,7 +271,7 @@ def source_hash(place: str | Path) -> str:
 
 def machinery(track: Path) -> list[Path]:
     """Python files of a track that declare no solvers: helpers, and all folders but that of the bounds."""
-    public = {file for pattern in PUBLIC for file in FOLDER.glob(pattern) if not file.name.startswith("_")}
+    public = {file for pattern in PUBLIC for file in track.parent.glob(pattern) if not file.name.startswith("_")}
     return [file for file in track.rglob("*.py") if file not in public]
 
 
@@ -304,7 +304,13 @@ def hash_of(files: Iterable[tuple[str, Path]], text: str = "") -> str:
     """SHA-256 of a text and of files, each with the name that is given for it."""
     digest = hashlib.sha256(text.encode())
     for name, file in files:
-        with file.open("rb") as stream:
-            content = hashlib.file_digest(stream, "sha256").digest()
-        digest.update(b"\0" + name.encode() + b"\0" + content)
+        status = file.stat()
+        digest.update(b"\0" + name.encode() + b"\0" + _digest(file, status.st_mtime_ns, status.st_size))
     return digest.hexdigest()
+
+
+@cache
+def _digest(file: Path, changed_ns: int, size: int) -> bytes:
+    """SHA-256 of a file, computed once as long as its stamp stays: solvers of a track share most of their files."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from solvers import registry
-from solvers.registry import Solver, solver
+from solvers.registry import Solver, solver, solver_files, source_hash
+
+TRACKS = {"intraop", "pipeline", "placement", "scheduling"}
+ROOT = Path(registry.__file__).parents[1]
 
 
 @pytest.fixture
@@ -36,3 +42,57 @@ def test_variants_have_the_defaults_of_what_they_leave_out(declared: list[Solver
         ("much", {"share": 0.5, "tries": 9, "mode": "all"}),
         ("rest", {"share": 0.5, "tries": 3, "mode": "all", "most": 2.0}),
     ]
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The code of all solvers, to be edited."""
+    for room in ("solvers", "c_src"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "_core.*"))
+    monkeypatch.setattr(registry, "FOLDER", tmp_path / "solvers")
+    return tmp_path
+
+
+def versions() -> dict[Path, str]:
+    """The version of every solver file, by its path within ``solvers/``."""
+    return {file.relative_to(registry.FOLDER): source_hash(file) for file in solver_files()}
+
+
+def edited(copy: Path) -> Callable[[str], set[Path]]:
+    """What changes its version if a line is added to a file."""
+    before = versions()
+
+    def edit(name: str) -> set[Path]:
+        file = copy / name
+        text = file.read_text()
+        file.write_text(f"{text}\n")
+        changed = {path for path, version in versions().items() if version != before[path]}
+        file.write_text(text)
+        return changed
+
+    return edit
+
+
+@pytest.mark.parametrize("track", sorted(TRACKS))
+def test_an_edit_changes_the_versions_of_its_own_track_only(copy: Path, track: str) -> None:
+    edit = edited(copy)
+    everything = set(versions())
+    of_track = {path for path in everything if path.parts[0] == track}
+    folders = [path for path in (copy / "solvers" / track).iterdir() if path.is_dir() and path.name != "bounds"]
+    machinery = [f"solvers/{track}/_kernels.py"] if track != "placement" else []
+    machinery += [str(next(folder.glob("[a-z]*.py")).relative_to(copy)) for folder in folders]
+    kernels = sorted((copy / "c_src" / track).rglob("*.[ch]"))
+    assert len(folders) >= 2
+    assert kernels
+    for name in [*machinery, *(str(kernel.relative_to(copy)) for kernel in kernels)]:
+        assert edit(name) == of_track, name
+    one, *_ = sorted(of_track)
+    assert edit(f"solvers/{one}") == {one}
+
+
+def test_an_edit_of_the_common_ground_changes_all_versions_and_one_of_the_reader_none(copy: Path) -> None:
+    edit = edited(copy)
+    everything = set(versions())
+    assert {path.parts[0] for path in everything} == TRACKS
+    assert edit("c_src/common/random.h") == edit("solvers/native.py") == edit("solvers/_cpsat.py") == everything
+    assert edit("c_src/reader/scan.c") == edit("solvers/registry.py") == edit("solvers/external.py") == set()
