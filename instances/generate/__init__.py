@@ -74,7 +74,7 @@ class Family:
 
 
 def _misfit(value: Parameter, default: Parameter, most: int | None) -> str:
-    """What was expected of a value where ``default`` is usual, a number at ``most``; empty if the value will do."""
+    """Say what was expected instead of a value; empty if the value is valid. A number is at most ``most``."""
     if isinstance(default, str):
         return "" if isinstance(value, str) else "expected a text"
     if isinstance(default, int):

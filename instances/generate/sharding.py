@@ -344,5 +344,5 @@ class Problem:
 
 
 def layout(strategy: Strategy, dims: Dims) -> Layout:
-    """How a strategy lays a tensor over the mesh, given the loops over the tensor's dimensions."""
+    """Return the layout of a tensor over the mesh under a strategy, given the loops over its dimensions."""
     return tuple(-1 if loop is None or loop not in dims else dims.index(loop) for loop in strategy)

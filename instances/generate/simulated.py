@@ -1,4 +1,4 @@
-"""What Mayer et al. (DIDL 2017) draw for their simulation, Section 5.1: weights of vertices and edges, and devices."""
+"""Random weights and devices of the simulation of Mayer et al. (DIDL 2017, Section 5.1)."""
 
 from __future__ import annotations
 

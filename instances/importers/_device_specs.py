@@ -18,7 +18,7 @@ EXAMPLE = "/job:worker/task:0/device:GPU:0"
 
 
 def spec(text: str) -> Mapping[str, str] | None:
-    """What a name says of job, replica, task, type and index; None for what is no name, or says a thing twice."""
+    """Parse a device name into job, replica, task, type and index; None if it is malformed or repeats a part."""
     said: dict[str, str] = {}
     at = 0
     while at < len(text):

@@ -1,4 +1,4 @@
-"""What TensorFlow's operations compute and send, from the shapes that a graph carries.
+"""Cost model of TensorFlow's operations: FLOPs and bytes sent, from the shapes that a graph carries.
 
 Sizes are bytes. Shapes are those of the attribute ``_output_shapes``, which `as_graph_def(add_shapes=True)` adds, of a
 constant's value, or of the attribute ``shape`` of variables and placeholders. Operations are counted so:
@@ -155,7 +155,7 @@ _UNTOLD = re.compile(
 
 
 class Operations:
-    """What nodes compute and send; every error names the node.
+    """Compute cost and output size of nodes; every error names the node.
 
     ``nodes``   of the graph, their attributes in one dictionary each
     ``batch``   what stands for unknown dimensions; None: they are errors
@@ -244,11 +244,11 @@ class Operations:
         return prod(map(float, sizes.values())) * (2.0 if len(inputs) > 1 else 1.0)
 
     def names_state(self, node: int, port: int) -> bool:
-        """Whether an output is a handle of what stays where it is."""
+        """Return whether an output is a handle to a resource that does not move."""
         return self._type(node, port) in ("DT_RESOURCE", "DT_RESOURCE_REF")
 
     def stays(self, node: int, place: int, given: Input) -> bool:
-        """Whether an input of a node, at this place, is a variable that it takes by reference, or a resource."""
+        """Return whether this input of a node is a variable taken by reference, or a resource."""
         if self.names_state(*given):
             return True
         giver, taker = self._nodes[given[0]]["op"], self._nodes[node]["op"]
@@ -258,7 +258,7 @@ class Operations:
         return place < next((most for most, pattern in _SLOTS.items() if pattern.fullmatch(taker)), 1)
 
     def _summed_over(self, node: int, inputs: Sequence[Input]) -> int:
-        """How many products each element of a product of matrices is the sum of."""
+        """Return the length of the inner dimension of a matrix product."""
         shape = self._input(node, inputs, 0)
         if len(shape) < 2:
             self._refuse(node, f"expected two dimensions of what it multiplies, found {len(shape)}")

@@ -20,7 +20,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Tensor:
-    """What a node produces: ``readers`` are numbers of nodes, which may repeat."""
+    """The output of a node; ``readers`` are indices of nodes and may repeat."""
 
     name: str
     size: float

@@ -112,7 +112,7 @@ class _Parser:
             place.message[name] = values[0]
 
     def _kind(self, field: re.Match[str], schema: Schema | None) -> tuple[Kind, bool]:
-        """What the values of a field are to be, and whether it may repeat."""
+        """Return the type of a field's values, and whether the field may repeat."""
         if schema is None:
             return SKIPPED, True
         if field["name"] not in schema:

@@ -84,7 +84,7 @@ class _Reader:
                 raise self._error(node, f"expected every id once, found {node.get('id', 0)} again")
 
     def operations(self, *, first_only: bool) -> list[Operation]:
-        """What the nodes are, in their order in the file, each tensor with the numbers of its readers."""
+        """Return the nodes in file order, each tensor with the indices of its readers."""
         made = [self._operation(node, first_only) for node in self._nodes]
         for number, node in enumerate(self._nodes):
             for entry in node.get("input_info", ()):

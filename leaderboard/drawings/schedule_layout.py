@@ -83,7 +83,7 @@ def critical_chain(instance: Any, times: Times) -> list[Link]:
 
 
 def _cause(instance: Any, times: Times, v: int, before: int, latest: int) -> tuple[Link, int | None]:
-    """What let a vertex begin, and the vertex to which that is owed."""
+    """Return the event that let a vertex begin, and the vertex that caused it."""
     if latest >= 0 and times.arrival[latest] == times.start[v]:
         u = int(instance.graph.tail[latest])
         return Link(v, "input" if times.device[u] == times.device[v] else "transfer"), u
@@ -115,7 +115,7 @@ def _latest(instance: Any, times: Times) -> list[int]:
 
 
 def _told(times: Times, chain: Sequence[Link]) -> str:
-    """What the critical chain spends its time on."""
+    """Return the time per activity along the critical chain."""
     if not chain:
         return ""
     computing = sum(times.finish[link.vertex] - times.start[link.vertex] for link in chain)

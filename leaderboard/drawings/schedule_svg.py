@@ -113,7 +113,7 @@ def together(schedule: Schedule, vertices: Iterable[int], pixel: float) -> list[
 
 @dataclass(frozen=True)
 class Frame:
-    """Where things are: rows of a height below ``top``, times from 0 on to the right of ``left``."""
+    """Layout of the drawing: rows of one height below ``top``, times from 0 to the right of ``left``."""
 
     left: int
     inner: int
@@ -182,7 +182,7 @@ def _bars(
 
 
 def _told(schedule: Schedule, span: Span, chain: dict[int, str]) -> str:
-    """What runs, when, and what it waited for."""
+    """Describe a vertex: name, times, and its reason to wait."""
     v, *others = span.vertices
     what = _vertices(len(others) + 1) if others else schedule.nodes[v]
     waited = f", waited {WAITED[chain[v]]}" if v in chain and not others else ""

@@ -9,7 +9,7 @@ from leaderboard.report import Device, Split
 
 
 def drawing(instance: Any, solution: Any, *, title: str = "", caption: str = "") -> Split | None:
-    """How a solution of a track with parts splits an instance; None if it is malformed."""
+    """Return the split of an instance by a solution; None if the solution is malformed."""
     parts = verify.parts(instance, solution)
     if parts is None:
         return None

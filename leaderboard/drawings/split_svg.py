@@ -56,7 +56,7 @@ def held(split: Split) -> list[Held]:
 
 
 def _title(device: Device, nodes: int) -> str:
-    """What a device holds, in words."""
+    """Describe the contents of a device."""
     return ", ".join(filter(None, (f"{device.name}: {count(nodes, 'node')}", device.load)))
 
 

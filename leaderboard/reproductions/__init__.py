@@ -74,7 +74,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a cell; None for what was not found.
+    """The outcome of a cell; None for values that were not found.
 
     ``cost``      least verified cost, found ``cost_s`` seconds after the start
     ``bound``     greatest lower bound, found ``bound_s`` seconds after the start; None if a cost contradicts it
@@ -98,7 +98,7 @@ class Run:
 
 
 class Reproduction(Protocol):
-    """What a module of this folder offers."""
+    """The interface of a reproduction module."""
 
     DEFAULTS: Any
     __doc__: str | None
@@ -118,7 +118,7 @@ def reproductions() -> dict[str, Reproduction]:
 
 
 def finished(cells: Mapping[str, Cell], tables: Tables, solution: Callable[[str], Any] | None = None) -> list[Run]:
-    """What came of cells, by the ids of their runs; one that is not in the tables is left out.
+    """Return the outcomes of cells by the ids of their runs, without those that are not in the tables.
 
     ``solution`` has the best solution of a run by its id, None if no cell keeps one.
     """

@@ -1,4 +1,4 @@
-"""What the reproductions of the winner's Figures 6, 8, 9 and 10 share: the sample, costs over time, published ones."""
+"""Common parts of the reproductions of the winner's Figures 6, 8, 9 and 10: sample, costs over time, published curves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Curve = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a reproduction of these figures is asked for."""
+    """Settings of a reproduction of these figures."""
 
     seed: int = setting("count", "of the first run on every instance; the others have those that follow")
     seeds: int = setting("positive", "runs of every solver on every instance")
@@ -190,7 +190,7 @@ def record() -> Mapping[str, Any]:
 
 
 def sources() -> tuple[tuple[str, str], ...]:
-    """Where the figures were published: words and address."""
+    """Return the source of the published figures: citation and address."""
     return tuple((words, address) for words, address in record()["papers"])
 
 
@@ -208,7 +208,7 @@ def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
 
 
 def notes(settings: Settings, every: Sequence[Case]) -> list[str]:
-    """What keeps figures from being compared: faults, other machines and limits, what is not here."""
+    """List reasons why figures are not comparable: faults, other machines and limits, missing files."""
     missing = [case.name for case in every if not case.runs]
     embedded = any(case.entry.embedded for case in every)
     shorter = settings.percent < 100 and any(case.runs and not case.entry.embedded for case in every)

@@ -1,4 +1,4 @@
-"""What the reproductions of the contest share: which instances are at hand, published figures beside runs, notes."""
+"""Common parts of the reproductions of the contest: instances at hand, published figures beside runs, notes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = ("contest",)
 
 @dataclass(frozen=True)
 class Settings:
-    """What a reproduction of the contest is asked for; None: it has no such option."""
+    """Settings of a reproduction of the contest; None if it has no such option."""
 
     seed: int = setting("count", "of every run")
     instances: tuple[str, ...] = setting(
@@ -43,7 +43,7 @@ class Case:
 
     @property
     def here(self) -> bool:
-        """Whether anything has run on it."""
+        """Return whether any run on it has ended."""
         return bool(self.runs)
 
     @property
@@ -161,7 +161,7 @@ def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
 
 
 def notes(every: Sequence[Case]) -> list[str]:
-    """What keeps figures from being compared: other machines, faults, what is not here."""
+    """List reasons why figures are not comparable: other machines, faults, missing files."""
     missing = [case.name for case in every if not case.here]
     nothing = ["Nothing was run here: all figures are published ones."] if len(missing) == len(every) else []
     words = [
@@ -214,7 +214,7 @@ def dots(case: Case, over: Fraction) -> list[Dot]:
 
 
 def sources() -> tuple[tuple[str, str], ...]:
-    """Where the figures were published: words and address."""
+    """Return the source of the published figures: citation and address."""
     return tuple((words, address) for words, address in published.figures()["papers"])
 
 
@@ -224,7 +224,7 @@ def ratio(part: int | Fraction | None, whole: int | Fraction | None) -> float | 
 
 
 def percent_above(cost: int | Fraction | None, bound: int | Fraction | None) -> float | None:
-    """How far a cost is above a bound, in percent."""
+    """Return the gap between a cost and a bound in percent."""
     quotient = ratio(cost, bound)
     return None if quotient is None else 100 * (quotient - 1)
 

@@ -1,4 +1,4 @@
-"""What the contest's teams and XLA found within its time limits, and what ours find: Table 4 of the winner's paper."""
+"""Costs of the contest's teams, XLA and our solvers within its time limits: Table 4 of the winner's paper."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _score(found: dict[str, int | None]) -> dict[str, float | None]:
 
 
 def _ours(every: Sequence[Case], settings: Settings) -> list[Section]:
-    """How ours came about, beside the best that was published by anybody at any time; nothing if nothing ran."""
+    """Compare our costs with the best ever published; empty if nothing ran."""
     rows = [_detail(case, name) for case in every for name in settings.solvers if name in case.runs]
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""How far published costs and ours are from what is proved: Table 5 of the winner's paper, its bounds beside ours."""
+"""Gaps of published costs and ours to proven bounds: Table 5 of the winner's paper, its bounds beside ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon the contest winner's method comes to good costs, with weights of nodes and with one: Figures 6 and 8."""
+"""Convergence of the contest winner's method with one weight per node and with one in all: Figures 6 and 8."""
 
 from __future__ import annotations
 

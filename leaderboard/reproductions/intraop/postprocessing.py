@@ -1,4 +1,4 @@
-"""What greedy post-processing adds to the contest winner's method, over time: Figures 9 and 10."""
+"""Gain of greedy post-processing in the contest winner's method over time: Figures 9 and 10."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """How much lower costs are with post-processing at every time."""
+    """Plot the reduction in cost by post-processing over time."""
     every = convergence.cases(settings, runs)
     return Report(
         name="postprocessing",

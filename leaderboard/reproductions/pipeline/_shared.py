@@ -1,4 +1,4 @@
-"""What the reproductions of Archer et al. 2024 share: the sample of graphs, the published figures, geometric means."""
+"""Common parts of the reproductions of Archer et al. 2024: sample of graphs, published figures, geometric means."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STANDS_FOR = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a reproduction of this paper is asked for; None: it has no such option."""
+    """Settings of a reproduction of this paper; None if it has no such option."""
 
     seed: int = setting("count", "of the sample and of every run")
     graphs: int | None = setting("count", "random graphs in the sample")
@@ -154,7 +154,7 @@ def groups(cases: Cases) -> list[str]:
 
 
 def facts(settings: Settings, cases: Cases) -> dict[str, str]:
-    """What the sample is, its seed, and the limits."""
+    """Describe the sample, its seed, and the limits."""
     words = {"Sample": "; ".join(_sizes(group, cases, settings) for group in groups(cases)), "Seed": str(settings.seed)}
     limits = [(settings.timeout, "for each search"), (settings.bound_timeout, "for each bound")]
     words["Time limit"] = ", ".join(f"{limit:g} s {what}" for limit, what in limits if limit is not None)
@@ -162,7 +162,7 @@ def facts(settings: Settings, cases: Cases) -> dict[str, str]:
 
 
 def _sizes(group: str, cases: Cases, settings: Settings) -> str:
-    """How many graphs of a group there are, how large, and of which families."""
+    """Describe the graphs of a group: number, sizes, families."""
     nodes = {case.graph: case.nodes for case in cases if case.group == group}
     kinds = sorted({graph.rsplit("-", 1)[0] for graph in nodes})
     what = "REGAL-style graph" if group == "regal" else "model graph"
@@ -173,13 +173,13 @@ def _sizes(group: str, cases: Cases, settings: Settings) -> str:
 
 
 def _costs(settings: Settings) -> str:
-    """How the costs of random graphs are drawn."""
+    """Describe the distribution of the costs of random graphs."""
     whose = {"all": "of all tensors", "own": "of its own tensors"}[settings.costs_from or "all"]
     return f"a node's cost with a random fraction {whose}"
 
 
 def remarks(runs: Iterable[Run], left_out: Iterable[Case]) -> list[str]:
-    """What did not go as it should: failures, and the cases that they keep out of the means."""
+    """List failures, and the cases that they exclude from the means."""
     missing = [f"{case.graph} with k = {case.stages}" for case in left_out]
     words = f"Left out of all means, for want of a figure above 0: {', '.join(missing)}."
     return [*failures(runs), *([words] if missing else [])]
@@ -195,7 +195,7 @@ def published() -> Mapping[str, Any]:
 
 
 def sources() -> tuple[tuple[str, str], ...]:
-    """Where the figures were published: words and address."""
+    """Return the source of the published figures: citation and address."""
     return tuple((paper["words"], paper["address"]) for paper in published()["papers"].values())
 
 

@@ -1,4 +1,4 @@
-"""How close to the best partition lower bounds come: Tables 1 and 3 of the paper, 2 and 5 of its preprint."""
+"""Lower bounds relative to the best partition: Tables 1 and 3 of the paper, 2 and 5 of its preprint."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 
 def _has_fractions(found: dict[str, Run]) -> bool:
-    """Whether there is a cost and a simple bound, both above 0, which fractions and their means need."""
+    """Return whether a case has a positive cost and a positive simple bound, as fractions and means need."""
     return (best_cost(found) or 0) > 0 and (bound_of(found, "simple") or 0) > 0
 
 
@@ -107,7 +107,7 @@ def _gain(cases: Cases, method: str, stages: int) -> float | None:
 
 
 def _closed(group: str, settings: Settings, cases: Cases) -> list[Row]:
-    """What the paper's programs close, each bound by itself, and all together."""
+    """Tabulate the gap that the paper's programs close, each bound by itself and all together."""
     ladder = archer.ladder(settings)
     all_of, theirs = partial(_fraction, cases, ladder), partial(archer.printed, "bounds", group)
     rows: list[tuple[str, str, Mean, str]] = [("the paper's programs", HERE, all_of, "exact")]

@@ -1,4 +1,4 @@
-"""What topological orders are worth when they are sliced optimally: Tables 1 and 4 of the preprint."""
+"""Quality of topological orders under optimal slicing: Tables 1 and 4 of the preprint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 
 def _has_ratio(run: Run | None) -> bool:
-    """Whether there is a cost, and a simple bound to divide it by."""
+    """Return whether a case has a cost and a simple bound to divide it by."""
     return run is not None and run.cost is not None and run.cell.problem.summary["simple_bound"] > 0
 
 

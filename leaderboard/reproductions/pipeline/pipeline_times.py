@@ -1,4 +1,4 @@
-"""How long slicing and lower bounds take, against the size of the graph: Figures 4 and 5 of the paper."""
+"""Running times of slicing and lower bounds against graph size: Figures 4 and 5 of the paper."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _steps(bounds: dict[str, float]) -> list[str]:
 
 
 def _room(value: float) -> str:
-    """What a bound leaves to be gained."""
+    """Return the improvement that a bound still allows."""
     if value >= 1 - SAME:
         return "No split is better."
     return f"No other split saves more than {_percent(1 - value)}."
@@ -119,7 +119,7 @@ def _verdict(proved: float) -> str:
 
 
 def _better(found: dict[str, Run], cost: float) -> str:
-    """What better splits turned up beside the bounds."""
+    """List the better splits found along with the bounds."""
     least, method = min((run.cost, method) for method, run in found.items() if run.cost is not None)
     if least >= cost * (1 - SAME):
         return ""
@@ -127,7 +127,7 @@ def _better(found: dict[str, Run], cost: float) -> str:
 
 
 def _row(steps: Sequence[str], bounds: dict[str, float], found: dict[str, Run]) -> Row:
-    """What is known after some steps; the row is that of the last."""
+    """Return the best cost and bound known after some steps; the row is that of the last step."""
     method, so_far = steps[-1], max((bounds[step] for step in steps if step in bounds), default=0.0)
     return {
         "bound": method,

@@ -1,4 +1,4 @@
-"""How many ideals a placement's graph has as its paper counts them: Table 1, after the preprocessing of Appendix E."""
+"""Number of ideals of a placement graph as the paper counts them: Table 1, after the preprocessing of Appendix E."""
 
 from __future__ import annotations
 

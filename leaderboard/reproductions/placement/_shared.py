@@ -1,4 +1,4 @@
-"""What the reproductions of Tarnawski et al. 2020 share: which instances and methods run, figures, notes."""
+"""Common parts of the reproductions of Tarnawski et al. 2020: instances, methods, published figures, notes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Methods = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a reproduction of this paper is asked for; None: it has no such option."""
+    """Settings of a reproduction of this paper; None if it has no such option."""
 
     seed: int = setting("count", "of every run")
     instances: tuple[str, ...] | None = setting(
@@ -55,7 +55,7 @@ class Workload:
 
     @cached_property
     def name(self) -> str:
-        """What the figures call it."""
+        """The name in the paper's figures."""
         return self.known("contiguous")[0]
 
     def known(self, mode: str) -> tuple[str, Entry | None]:
@@ -75,7 +75,7 @@ class Workload:
         }
 
     def problem(self, mode: str) -> Problem | None:
-        """What runs in a mode; None without the file."""
+        """Return the problem of a mode; None if the file is missing."""
         if self.path is None:
             return None
         name, entry = self.known(mode)
@@ -119,12 +119,12 @@ class Case:
 
     @property
     def here(self) -> bool:
-        """Whether anything has run on it."""
+        """Return whether any run on it has ended."""
         return bool(self.runs)
 
     @property
     def published(self) -> Mapping[str, Any]:
-        """What the paper's table has of it; empty for what it has not."""
+        """Return its row in the paper's table; empty if there is none."""
         found: Mapping[str, Any] = figures()[self.table].get(self.name, {})
         return found
 
@@ -162,7 +162,7 @@ class Case:
 
     @cached_property
     def expert(self) -> Verdict | None:
-        """What the published split of an expert is worth; None without one, or if its file is not at hand."""
+        """Return the cost of the published expert split; None if there is none or its file is missing."""
         path, problem = split_of_expert(self.name), self.work.problem("free")
         return verify(problem.instance, read_json(path)) if path and problem else None
 
@@ -280,7 +280,7 @@ def section(
 
 
 def proofs(cases_: Sequence[Case], settings: Settings, methods: Methods) -> Table:
-    """What each method found in each mode, and what is proved of it."""
+    """Tabulate the cost of each method in each mode, and the proven bounds."""
     return Table(
         "Row by row, with what is proved",
         [row for case in cases_ for row in certified(case, settings, methods)],
@@ -367,7 +367,7 @@ def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
 
 
 def notes(every: Sequence[Case]) -> list[str]:
-    """What keeps figures from being compared: other machines, faults, what is not here."""
+    """List reasons why figures are not comparable: other machines, faults, missing files."""
     missing = [case for case in every if case.work.path is None]
     nothing = ["Nothing was run here: all figures are published ones."] if len(missing) == len(every) else []
     words = [
@@ -424,6 +424,6 @@ def of_printed(cost: float | None, printed: float | None) -> float | None:
 
 
 def percent_above(cost: float | None, bound: float | None) -> float | None:
-    """How far a cost is above a bound that it does not refute, in percent."""
+    """Return the gap in percent between a cost and a bound that it does not refute."""
     quotient = ratio(cost, bound)
     return None if quotient is None else 100 * max(quotient - 1, 0.0)

@@ -1,4 +1,4 @@
-"""What a split by operators is worth over one by layers: Table 3."""
+"""Gain of a split by operators over one by layers: Table 3."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class Pair:
         return self.case.runs.get((self.solver, granularity))
 
     def cost(self, granularity: str) -> float | None:
-        """What it found."""
+        """The cost that the run found."""
         run = self.run(granularity)
         return None if run is None else run.cost
 
     def bound(self, granularity: str) -> float | None:
-        """What it proved."""
+        """The bound that the run proved."""
         run = self.run(granularity)
         return None if run is None else run.bound
 

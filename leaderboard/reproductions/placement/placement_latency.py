@@ -97,7 +97,7 @@ def _gap(case: Case) -> Row:
 
 
 def _exceeding(case: Case) -> list[str]:
-    """What the paper has of splits that are larger than the memory, which are none here."""
+    """List the paper's splits that exceed the memory, which count as infeasible here."""
     exceeding = case.published.get("exceeds", {})
     told = [f"{name} ({text or 'by far'})" for name, text in exceeding.items()]
     return [f"{case.name}: splits of the paper that exceed the memory are left out: {', '.join(told)}."] if told else []

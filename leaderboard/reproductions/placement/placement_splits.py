@@ -41,7 +41,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 
 def _proofs(case: Case, settings: Settings) -> Section:
-    """What was found by whom, and how much any sets are worth."""
+    """Describe the best splits, their methods, and the gain of arbitrary sets."""
     theirs = ratio(case.printed("dp"), case.printed("ip-noncontiguous"))
     ours = ratio(case.best("acyclic", "contiguous"), case.best("free"))
     told = {"here": ours, "in the paper": theirs}

@@ -39,7 +39,7 @@ def published() -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the reproduction is asked for."""
+    """Settings of the reproduction."""
 
     seed: int = setting("count", "of the first run on every network; the others have those that follow")
     runs: int = setting("positive", "draws of weights and devices for every network, each run once by every method")
@@ -63,7 +63,7 @@ DEFAULTS = Settings(
 
 @dataclass(frozen=True)
 class Network:
-    """What came of all draws of a network: makespans by method and draw, and the greatest bound of each draw."""
+    """Outcomes of all draws of one network: makespans by method and draw, and the greatest bound per draw."""
 
     name: str
     costs: Mapping[str, Mapping[int, float]]
@@ -171,7 +171,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 
 def _network(name: str, runs: Iterable[Run]) -> Network:
-    """What came of the runs on a network; a bound that a cost contradicts counts nowhere."""
+    """Collect the runs on a network; bounds that a cost contradicts are dropped."""
     costs: dict[str, dict[int, float]] = {}
     bounds: dict[int, float] = {}
     for run in runs:
@@ -186,7 +186,7 @@ def _network(name: str, runs: Iterable[Run]) -> Network:
 
 
 def _findings(every: Sequence[Network], settings: Settings) -> Section:
-    """What the paper found, whether it holds here, and by how much."""
+    """One finding of the paper, whether it holds here, and by how much."""
     solved = [network for network in every if network.solved(PAIRS)]
     ratios = Table(
         "The worst pair beside the best",
@@ -230,7 +230,7 @@ def _told(solved: Sequence[Network], settings: Settings) -> list[str]:
 
 
 def _claims(solved: Sequence[Network]) -> list[Row]:
-    """What the paper says of all networks, what each has here, and whether it holds."""
+    """Compare each of the paper's findings with every network here."""
     best, worst, ratio = published()["best"], published()["worst"], published()["ratio"]
     behind = [_ratio(network.mean(best), network.least) for network in solved]
     firsts = [f"{network.solved(PAIRS)[0]} ({_shown(far)})" for network, far in zip(solved, behind, strict=True)]
@@ -254,12 +254,12 @@ def _shown(value: float | None) -> str:
 
 
 def _verdict(holds: Sequence[bool]) -> str:
-    """Whether something holds on all networks."""
+    """Return whether a finding holds on all networks."""
     return "yes" if all(holds) else "no" if not any(holds) else f"on {sum(holds)} of {len(holds)}"
 
 
 def _about(values: Sequence[float | None], stated: float) -> str:
-    """Whether the greatest of some values is as great as stated."""
+    """Return whether the largest of some values is as large as stated."""
     known = [value for value in values if value is not None]
     if not known:
         return "–"
@@ -275,7 +275,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _improvements(every: Sequence[Network], settings: Settings) -> Section:
-    """What is better than the paper's best, and how far it can be from an optimum."""
+    """Describe what beats the paper's best method, and its proven distance to the optimum."""
     beyond = [_beyond(network, name) for network in every for name in _others(settings) if network.mean(name)]
     better = Table(
         "Better schedules, and what is proved",
@@ -288,7 +288,7 @@ def _improvements(every: Sequence[Network], settings: Settings) -> Section:
 
 
 def _told_beyond(rows: Sequence[Row]) -> list[str]:
-    """How much better each solver is than the paper's, on all networks together."""
+    """Return the improvement of each solver over the paper's methods on all networks together."""
     words = []
     for name in dict.fromkeys(row["solver"] for row in rows):
         mine = [row for row in rows if row["solver"] == name]
@@ -307,7 +307,7 @@ def _told_beyond(rows: Sequence[Row]) -> list[str]:
 
 
 def _off(gain: float) -> str:
-    """How far below something else, or above it, in percent."""
+    """Format a difference in percent as below or above."""
     return f"{abs(gain):.1f} % {'below' if gain >= 0 else 'above'}"
 
 
