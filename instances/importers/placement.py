@@ -52,7 +52,7 @@ def read(path: Path, *, stages: int | None, bandwidth: float | None, part: str) 
 def as_pipeline(
     document: Any, source: str, bandwidth: float | None = None, *, forward_only: bool = False
 ) -> dict[str, Any]:
-    """Return the keys of a ``pipeline`` document except its format.
+    """Convert a placement document to a ``pipeline`` document, without the key ``format``.
 
     ``bandwidth`` is in bytes a unit of time; None leaves sizes of tensors in units of time, and memory unlimited.
     Raises InputError with the place of what is wrong, or cannot be said as a pipeline.

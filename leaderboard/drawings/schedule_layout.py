@@ -115,7 +115,7 @@ def _latest(instance: Any, times: Times) -> list[int]:
 
 
 def _told(times: Times, chain: Sequence[Link]) -> str:
-    """Return the time per activity along the critical chain."""
+    """Describe how long the critical chain computes, transfers and waits."""
     if not chain:
         return ""
     computing = sum(times.finish[link.vertex] - times.start[link.vertex] for link in chain)

@@ -1,4 +1,4 @@
-"""Common parts of the reproductions of the winner's Figures 6, 8, 9 and 10: sample, costs over time, published curves."""
+"""Common parts of the reproductions of the winner's Figures 6, 8, 9 and 10: sample, costs over time, published ones."""
 
 from __future__ import annotations
 

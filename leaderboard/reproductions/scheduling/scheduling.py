@@ -186,7 +186,7 @@ def _network(name: str, runs: Iterable[Run]) -> Network:
 
 
 def _findings(every: Sequence[Network], settings: Settings) -> Section:
-    """One finding of the paper, whether it holds here, and by how much."""
+    """Tabulate the paper's findings: whether each holds here, and by how much."""
     solved = [network for network in every if network.solved(PAIRS)]
     ratios = Table(
         "The worst pair beside the best",
@@ -254,12 +254,12 @@ def _shown(value: float | None) -> str:
 
 
 def _verdict(holds: Sequence[bool]) -> str:
-    """Return whether a finding holds on all networks."""
+    """Say on how many networks a finding holds."""
     return "yes" if all(holds) else "no" if not any(holds) else f"on {sum(holds)} of {len(holds)}"
 
 
 def _about(values: Sequence[float | None], stated: float) -> str:
-    """Return whether the largest of some values is as large as stated."""
+    """Compare the largest of some values with the published one."""
     known = [value for value in values if value is not None]
     if not known:
         return "–"
