@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from solvers.registry import FOLDER
 
+#: What templates and examples say of a solver, which its author has to replace.
+UNCHANGED = {
+    "source": ("where the method is described",),
+    "description": ("Say in one line what it does; tables show it.", "What it does, in one line"),
+}
+
 
 def template(name: str, track: str) -> str:
     """Text of a solver file for a track: its ``_template.py`` under a new name."""

@@ -24,6 +24,7 @@ ALLOWED = {
     "harness.limits": set(),
     "harness.warden": {
         "harness.memory",
+        "instances.catalog",
         "instances.errors",
         *(f"harness.{name}" for name in ("cgroup", "handover", "limits", "posix", "watch")),
     },
