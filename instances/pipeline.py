@@ -11,6 +11,7 @@ import numpy as np
 from instances import placement_file
 from instances.errors import InputError
 from instances.files.columns import (
+    LARGEST_TOTAL,
     Floats,
     describe,
     float_column,
@@ -79,7 +80,7 @@ class Instance:
             raise InputError(self.source, "memory", f"expected null or a number >= 0, found {self.memory}")
         with np.errstate(over="ignore"):  # the most that a block can cost: tensors in, out and at the peak
             total = self.work.sum() + (self.output_size.sum() * 3 + self.param_size.sum()) / self.bandwidth
-        if not np.isfinite(total):
+        if not total <= LARGEST_TOTAL:
             raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
         for array in (self.work, self.output_size, self.param_size):
             frozen(array)

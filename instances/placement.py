@@ -10,7 +10,7 @@ import numpy as np
 
 from instances import placement_file
 from instances.errors import InputError
-from instances.files.columns import Floats, describe
+from instances.files.columns import LARGEST_TOTAL, Floats, describe
 from instances.options import Option, read_options, refuse_other_choices
 from instances.placement_file import Workload, recognises
 from instances.rounding import safely
@@ -106,7 +106,7 @@ class Instance(Workload):
             sent = self.transfer * (2 + np.diff(self.graph.out_csr[0])) * self.slowdown
             total = self.cpu_time.sum() + self.accelerator_time.sum() + sent.sum() + self.size.sum()
             synchronised = total / min(self.allreduce or 1.0, 1.0)
-        if not np.isfinite(total):
+        if not total <= LARGEST_TOTAL:
             raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
         if not np.isfinite(synchronised):
             expected = f"expected a bandwidth at which synchronising takes a finite time, found {self.allreduce}"

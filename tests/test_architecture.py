@@ -32,6 +32,7 @@ ALLOWED = {
     "harness.sandbox": {"instances", "harness.sandbox"},
     "harness.sandbox.worker": {"instances", "harness.sandbox.memory", "harness.sandbox.protocol", "solvers.registry"},
     "harness.sandbox.contract": set(),
+    "harness.sandbox.supervisor": {"harness.sandbox", "instances.catalog", "instances.errors"},
     "harness.results": {"instances", "harness.results", "harness.sandbox", "harness.verify"},
     "harness.campaign": {
         *("instances", "harness.campaign", "harness.sandbox", "harness.verify", "harness.results"),

@@ -17,6 +17,8 @@ from harness.verify import Verdict, malformed, verify
 LONGEST, LONGEST_PER_NODE = 1 << 20, 256
 MOST_PARTS, MOST_PARTS_PER_NODE = 1000, 2
 SENTENCE = 500  # characters kept of a reason
+#: Statuses of runs that a fault ended, and not a limit or the method itself.
+FAULTS = ("error", "crash", "import", "lost")
 
 
 class Reports:

@@ -17,6 +17,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 LARGEST = sys.float_info.max
+#: Where all that can be added up comes to no more, no sum of it is infinite, however it is rounded.
+LARGEST_TOTAL = LARGEST * (1 - 1e-9)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import gzip
 import hashlib
@@ -9,6 +10,7 @@ import io
 import json
 import os
 import re
+import stat
 import tempfile
 import zlib
 from collections import Counter
@@ -119,14 +121,14 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a whole file or nothing: a temporary file beside it, then a rename; what is no file is written to."""
-    target = Path(path).resolve()  # a link stays one
+    target = require_writable(path)
     try:
-        if target.exists() and not target.is_file():  # a pipe or a device; a folder fails
+        if target.exists() and not target.is_file():  # a pipe or a device
             target.write_bytes(content)
             return
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
-        raise InputError(path, "", f"expected a place that can be written ({error.strerror})") from None
+        raise _unwritable(path, error.strerror) from None
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
@@ -137,8 +139,29 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise InputError(path, "", f"expected a place that can be written ({error.strerror})") from None
+            raise _unwritable(path, error.strerror) from None
         raise
+
+
+def require_writable(path: str | os.PathLike[str]) -> Path:
+    """Where `write_bytes` will write, links followed; InputError if it cannot, as is better known before a long run."""
+    try:
+        target = Path(path).resolve()
+        if target.is_dir():
+            raise InputError(path, "", "expected a file to write, found a folder")
+        if not stat.S_ISDIR(target.parent.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(target if target.exists() and not target.is_file() else target.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except RuntimeError:  # of links that lead to each other
+        raise _unwritable(path, os.strerror(errno.ELOOP)) from None
+    except OSError as error:
+        raise _unwritable(path, error.strerror) from None
+    return target
+
+
+def _unwritable(path: str | os.PathLike[str], why: str | None) -> InputError:
+    return InputError(path, "", f"expected a place that can be written ({why})")
 
 
 def encode(document: Any) -> bytes:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from harness.results.ranking import Tables
 
 
-#: How runs end that are worth nothing because of a fault, and not of the limits or of the method.
-FAULTS = ("error", "crash", "import", "lost")
 #: What an option takes: a whole number, one from 1, a list of such from 1, a list of names, seconds, any text.
 KINDS = ("count", "positive", "numbers", "names", "seconds", "text")
 

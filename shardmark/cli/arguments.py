@@ -37,7 +37,13 @@ Add = Callable[[str, Callable[[argparse.Namespace], Answer], str], argparse.Argu
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one sentence what is wrong with a value; shows usage where something is missing or not known."""
+    """Says in one sentence what is wrong with a value; shows usage if something is missing or not known.
+
+    Options must be written out: argparse would take ``--output`` for ``--output-limit`` where a command has no other.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """End with the message; `argparse` calls this while it handles what the value of an argument raised."""

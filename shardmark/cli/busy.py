@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -48,9 +49,14 @@ class BusyThreads:
 
 
 def _running(pid: int) -> int:
-    """Threads of a process in the state R; the state follows the name, which may hold anything, in parentheses."""
+    """Threads of a process in the state R, 0 if it has ended; threads that end meanwhile do not count.
+
+    The state follows the name, which may hold anything, in parentheses.
+    """
     count = 0
-    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with contextlib.suppress(OSError):
-            count += stat.read_text(errors="replace").rpartition(")")[2].split()[0] == "R"
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                stat = Path(f"/proc/{pid}/task/{thread}/stat").read_text(errors="replace")
+                count += stat.rpartition(")")[2].split()[0] == "R"
     return count

@@ -24,11 +24,12 @@ from harness.campaign.queue import Executor, campaign
 from harness.campaign.settings import by_name, with_settings
 from harness.results.claims import contradicts, proves
 from harness.results.database import Record, Store, exclusive
+from harness.results.judgement import FAULTS
 from harness.sandbox.backends.choice import choose, described
 from harness.sandbox.contract import Limits
 from harness.verify import verify
 from instances import InputError, catalog, save, track_module, tracks
-from instances.files.jsonfile import read_json, write_bytes, write_json
+from instances.files.jsonfile import read_json, require_writable, write_bytes, write_json
 from shardmark.cli.conformance import submit, verdict
 from shardmark.cli.output import say
 from shardmark.cli.terminal import Progress, printable, report, table, unmarked
@@ -124,8 +125,13 @@ def run_solve(options: argparse.Namespace) -> Answer:
     The bound shown is the greatest at hand; ``bound_from`` says whose: the instance's own simple one, which `info`
     shows, a published one, or the solver's. ``gap`` is cost / bound - 1, a fraction: 0.5 if the cost can be half as
     much again as the optimum; 0 where it is proven to be the optimum.
+
+    The exit status is 0 if the solver found a feasible solution, also if a limit ended it after that. It is 1 if it
+    found none, or if it crashed, failed or made a claim that is refuted: the solution that it reported before is shown
+    and written all the same, and standard error says what happened.
     """
     check_settings(options)
+    require_outputs(options.output)
     problem = find_problem(options)
     track = problem.instance.track
     if options.command_line is None:
@@ -138,7 +144,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         write_json(options.output, row.solution)
         print(printable(f"wrote the solution to {options.output}"), file=sys.stderr)
     bound, whose = known_bound(problem, row)
-    return int(row.cost is None), {
+    return int(row.cost is None or at_fault(row)), {
         "instance": problem.id,
         **unusual(problem),
         "solver": solver.name,
@@ -165,6 +171,12 @@ def unusual(problem: Problem) -> dict[str, Any]:
     }
 
 
+def require_outputs(*files: Path | None) -> None:
+    """InputError for a file that could not be written later; None stands for none."""
+    for file in filter(None, files):
+        require_writable(file)
+
+
 def check_settings(options: argparse.Namespace) -> None:
     """InputError for parameters of no solver that is named."""
     if options.set and not options.solver:
@@ -177,8 +189,17 @@ def run_one(options: argparse.Namespace, problem: Problem, solver: SolverInfo) -
     with choose(options.limits, options.isolation).warden() as warden:
         row = perform(Job(solver, problem, options.seed, limits_of(options, problem)), warden, cpus)
     if row.log:
-        print(printable(row.log, keep="\n\t"), end="", file=sys.stderr)
+        print(printable(row.log, keep="\n\t"), end="" if row.log.endswith("\n") else "\n", file=sys.stderr)
+    if row.status in FAULTS:
+        words = {"crash": "crashed", "lost": "was lost"}.get(row.status, "failed")
+        counts = "; what it had reported before counts" if row.cost is not None or row.lower_bound is not None else ""
+        print(printable(f"shardmark: {solver.name} {words}: {row.reason}{counts}"), file=sys.stderr)
     return row
+
+
+def at_fault(row: Record) -> bool:
+    """Whether a run ended by a fault of the solver, or claimed what is refuted, whatever it reported."""
+    return row.status in (*FAULTS, "contradiction", "misclaim")
 
 
 def known_bound(problem: Problem, row: Record | None = None) -> tuple[int | float, str]:
@@ -271,11 +292,12 @@ def run_bound(options: argparse.Namespace) -> Answer:
 
     The cost that a method finds beside it is "optimal" if the bound leaves no room below: less than 1 where costs are
     integers, a relative 1e-5 where they are floats. ``gap`` is cost / bound - 1, a fraction; 0 where it is "optimal".
+    The exit status is 1 if there is no bound, if the bound is refuted, or if the method crashed or failed after it.
     """
     problem = find_problem(options)
     method = find_method(options, problem)
     row = run_one(options, problem, method)
-    return int(row.lower_bound is None or row.status == "contradiction"), {
+    return int(row.lower_bound is None or at_fault(row)), {
         "instance": problem.id,
         **unusual(problem),
         "method": method.name,
@@ -463,6 +485,7 @@ def run_results(options: argparse.Namespace) -> Answer:
     """The table of runs with their scores, or another; also as Parquet and CSV."""
     from harness.results import ranking
 
+    require_outputs(options.parquet, options.csv)
     with closing(Store.open(options.results)) as store:
         frame = ranking.export_table(ranking.tables(store), options.table)
     if options.parquet:
@@ -507,7 +530,7 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
     made = {"Machine": f"{held}, {options.jobs} at once", "Made with": f"shardmark {host.version()}"}
     found = replace(found, facts={**found.facts, **made})
     page = write(found, options.output)
-    faults = sum(run.status in reproductions.FAULTS for run in answer)
+    faults = sum(run.status in FAULTS for run in answer)
     if faults:
         words = f"{faults} of {len(answer)} runs ended by a fault, with --retry-failed they are done again"
         print(f"warning: {words}", file=sys.stderr)
@@ -554,6 +577,7 @@ def run_generate(options: argparse.Namespace) -> Answer:
     """A new instance from a seed."""
     from instances.generate import families
 
+    require_outputs(options.output)
     family = families()[options.family]
     given = {key: getattr(options, key) for key in family.parameters if getattr(options, key) is not None}
     instance = family.build(options.seed, **given)
@@ -565,6 +589,7 @@ def run_import(options: argparse.Namespace) -> Answer:
     """A new instance from a file of another program."""
     from instances.importers import importers
 
+    require_outputs(options.output)
     importer = importers()[options.importer]
     given = {name: getattr(options, name) for name in importer.OPTIONS}
     if getattr(importer, "TELLS", False):
@@ -575,7 +600,7 @@ def run_import(options: argparse.Namespace) -> Answer:
 
 
 def run_new_solver(options: argparse.Namespace) -> Answer:
-    """A solver file to start from."""
+    """A solver file to start from; its folder is created if there is none."""
     from shardmark.cli.new_solver import template
 
     folder = options.directory or (Path("solvers") / options.track if Path("solvers/registry.py").is_file() else Path())
@@ -585,6 +610,10 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
     other = next((info for info in discover() if (info.track, info.name) == (options.track, options.name)), None)
     if other:
         raise InputError(path, "", f"expected a name that is still free, found {other.name} in {other.file}")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(folder, "--directory", f"expected a folder that can be written ({error.strerror})") from None
     write_bytes(path, template(options.name, options.track).encode())
     return 0, {
         "file": str(path),

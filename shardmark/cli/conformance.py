@@ -13,18 +13,20 @@ from harness.campaign.discover import SolverInfo, declared_in, discover, from_co
 from harness.campaign.jobs import Job, Problem, perform
 from harness.results.claims import contradicts
 from harness.results.database import Record
+from harness.results.judgement import FAULTS
 from harness.sandbox.backends.choice import choose
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden
 from instances import InputError, catalog
 from shardmark.cli import terminal
 from shardmark.cli.busy import BusyThreads
+from shardmark.cli.new_solver import UNCHANGED
 
 MEMORY_MIB = 1024.0
 DEADLINE_S = 2.0
 #: CPU time beyond cores * wall that is no sign of another thread: a share, and seconds.
 CPU_SHARE, CPU_S = 1.1, 0.2
-BUSY = 1.25  # threads that want a core, on average; one hands over to another now and then
+BUSY = 1.25  # threads running or waiting for a core, on average: one may hand over to another now and then
 LONGEST_DESCRIPTION = 160
 
 YES, NO, UNTESTED = "yes", "no", "not tested"
@@ -67,7 +69,7 @@ def _candidates(path: Path, track: str | None) -> list[SolverInfo]:
 
 def examine(info: SolverInfo, others: Sequence[SolverInfo], say: Callable[[str], None]) -> Iterator[Finding]:
     """All checks of one solver, one after another; a solver that cannot be imported has no others."""
-    first = "can be started" if info.command else "imports"
+    first = "can be started" if info.command else "can be imported"
     if info.error:
         yield Finding(first, info.name, NO, info.error)
         return
@@ -83,16 +85,19 @@ def examine(info: SolverInfo, others: Sequence[SolverInfo], say: Callable[[str],
 def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding]:
     """What a solver says of itself."""
     taken = [other.file for other in others if (other.track, other.name) == (info.track, info.name)]
-    yield Finding("name is free", info.name, NO if taken else YES, f"taken by {taken[0]}" if taken else info.track)
-    for key, text in (("description", info.description), ("source", info.source)):
-        if not text.strip() and info.command and Path(info.file).suffix != ".toml":
-            yield Finding(key, info.name, UNTESTED, "declare the program in a TOML file to say it")
-        elif not text.strip():
-            yield Finding(key, info.name, NO, f"expected a {key}")
-        elif "\n" in text.strip() or len(text) > LONGEST_DESCRIPTION:
+    said = f"taken by {taken[0]}" if taken else f"no other solver or bound of {info.track} has it"
+    yield Finding("name is free", info.name, NO if taken else YES, said)
+    for key, text in (("description", info.description.strip()), ("source", info.source.strip())):
+        if not text and info.command and Path(info.file).suffix != ".toml":
+            yield Finding(key, info.name, UNTESTED, f"a TOML file that declares the program would give its {key}")
+        elif not text:
+            yield Finding(key, info.name, NO, f"expected a {key}, found none")
+        elif text in UNCHANGED[key]:
+            yield Finding(key, info.name, NO, f"expected a {key} of your own, found that of the template: {text!r}")
+        elif "\n" in text or len(text) > LONGEST_DESCRIPTION:
             yield Finding(key, info.name, NO, f"expected one line of at most {LONGEST_DESCRIPTION} characters")
         else:
-            yield Finding(key, info.name, YES, text.strip())
+            yield Finding(key, info.name, YES, text)
 
 
 class Trial:
@@ -121,13 +126,15 @@ class Trial:
             check = f"{'solves' if self.info.kind == 'solver' else 'bounds'} {problem.id}"
             yield Finding(check, self.info.name, *_worth(row, problem))
         if all(row.status == "declined" for _, row in self.first):
-            yield Finding("takes an instance", self.info.name, NO, "declined every tiny instance of its track")
+            yield Finding("accepts an instance", self.info.name, NO, "it declined every tiny instance of its track")
 
     def repeats(self) -> Finding:
-        """The same seed gives the same result where time did not run out, if it says so."""
-        check = "repeats itself"
+        """The same seed gives the same result if time did not run out, unless it says that it does not."""
+        check = "is repeatable"
         if not self.info.deterministic:
-            return Finding(check, self.info.name, UNTESTED, "it says that it is not deterministic")
+            return Finding(check, self.info.name, UNTESTED, "it is declared with deterministic = false")
+        if all(row.status != "ok" for _, row in self.first):
+            return Finding(check, self.info.name, UNTESTED, "no run on a tiny instance succeeded")
         same = []
         for problem, row in self.first:
             if row.status != "ok":
@@ -136,27 +143,24 @@ class Trial:
             if _result(row) == _result(again):
                 same.append(problem.id)
             elif not (_out_of_time(row) or _out_of_time(again)):
-                detail = f"{problem.id}, seed 0: {_words(row, repr)}, then {_words(again, repr)}"
-                return Finding(check, self.info.name, NO, f"{detail}; mend it, or declare deterministic = false")
+                detail = f"two runs on {problem.id} with seed 0 differ: {_words(row, repr)}, then {_words(again, repr)}"
+                return Finding(check, self.info.name, NO, f"{detail}; fix this or declare deterministic = false")
         if same:
-            return Finding(check, self.info.name, YES, f"seed 0, on {', '.join(same)}")
-        return Finding(check, self.info.name, UNTESTED, "it uses all of its time wherever it succeeds")
+            return Finding(check, self.info.name, YES, f"two runs with seed 0 agree on {', '.join(same)}")
+        return Finding(check, self.info.name, UNTESTED, "every run that succeeded took all the time it had")
 
     def obeys(self) -> Iterator[Finding]:
         """It keeps its deadline, its cores and its memory on an instance that could take longer."""
         (problem, *_) = problems("deadline", self.info.track)
         row, busy = self.watched(problem)
         name = self.info.name
-        yield Finding("keeps its deadline", name, *_in_time(row, problem))
-        kept = row.cpu_s <= CPU_SHARE * row.wall_s + CPU_S and (busy is None or busy <= BUSY)
-        seen = f"{row.cpu_s:.2f} s of CPU time in {row.wall_s:.2f} s on one core"
-        seen += "" if busy is None else f", {busy:.1f} threads busy"
-        yield Finding("keeps to its cores", name, YES if kept else NO, seen)
+        yield Finding("meets the deadline", name, *_in_time(row, problem))
+        yield Finding("stays on one core", name, *_on_one_core(row, busy))
         rows = [row, *(row for _, row in self.first)]
         peak = max(row.peak_mib for row in rows)
         kept = all(row.status != "memory" for row in rows)
-        detail = f"at most {peak:.0f} MiB of {MEMORY_MIB:.0f} MiB"
-        yield Finding("keeps its memory", name, YES if kept else NO, detail)
+        detail = f"its runs used up to {peak:.0f} MiB, the limit is {MEMORY_MIB:.0f} MiB"
+        yield Finding("stays within memory", name, YES if kept else NO, detail)
 
     def watched(self, problem: Problem) -> tuple[Record, float | None]:
         """A run that is not pinned, so that what it uses beyond one core shows, and its busy threads on average."""
@@ -189,10 +193,22 @@ def _worth(row: Record, problem: Problem) -> tuple[str, str]:
 def _in_time(row: Record, problem: Problem) -> tuple[str, str]:
     """Whether a run ended by itself before its limit, with something to show."""
     if row.stop == "timeout":
-        return NO, f"{problem.id}: {row.reason}, stop by run.deadline"
+        return NO, f"{problem.id}: {row.reason}; it has to return before run.deadline"
     if row.status not in ("ok", "declined"):
         return NO, f"{problem.id}: {row.status}: {row.reason}"
-    return YES, f"{problem.id}: ended after {row.wall_s:.2f} s of {DEADLINE_S:g} s, {_words(row) or 'declined'}"
+    return YES, f"{problem.id}: {_words(row) or 'declined'} after {row.wall_s:.2f} s, the limit is {DEADLINE_S:g} s"
+
+
+def _on_one_core(row: Record, busy: float | None) -> tuple[str, str]:
+    """Whether a run that could have had all cores used one; ``busy`` is its mean number of busy threads, if known."""
+    seen = f"{row.cpu_s:.2f} s of CPU time in {row.wall_s:.2f} s"
+    if row.status in FAULTS:
+        return UNTESTED, f"the run above did not end by itself, after {seen}"
+    if row.cpu_s > CPU_SHARE * row.wall_s + CPU_S:
+        return NO, f"{seen}, which takes more than one core"
+    if busy is not None and busy > BUSY:
+        return NO, f"{busy:.1f} threads on average ran or waited for a core, expected one thread at a time"
+    return YES, f"{seen}, one thread at a time"
 
 
 def _result(row: Record) -> tuple[object, ...]:
@@ -215,8 +231,7 @@ def verdict(findings: Sequence[Finding], path: str | Path) -> str:
     """One sentence: what to do next."""
     failed = sum(finding.passed == NO for finding in findings)
     if failed:
-        plural = "check" if failed == 1 else "checks"
-        return f"{failed} {plural} of {len(findings)} failed: mend what they say, then submit {path} again."
+        return f"{failed} of {len(findings)} checks failed: fix them, then submit {path} again."
     homes = {".py": "put it into the folder of its track in solvers/", ".toml": "add it to solvers/external.toml"}
     home = homes.get(Path(path).suffix, "declare it in solvers/external.toml")
-    return f"Nothing failed: {home} and open a pull request."
+    return f"No check failed: {home} and open a pull request."

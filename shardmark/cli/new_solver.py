@@ -6,6 +6,12 @@ from pathlib import Path
 
 TEMPLATES = Path(__file__).parent / "templates"
 
+#: What templates and examples say of a solver, which its author has to replace.
+UNCHANGED = {
+    "source": ("where the method is described",),
+    "description": ("Say in one line what it does; tables show it.", "What it does, in one line"),
+}
+
 
 def template(name: str, track: str) -> str:
     """Text of a solver file for a track: its template under a new name."""

@@ -24,12 +24,12 @@ EMBEDDED = Path(instances.__file__).parent / "data"
 #: Prints of what type the memory of the instance is, then tries to spoil, delete and add arrays in the cache.
 SPOILS_ARRAYS = """
     import contextlib
-    from instances import binary
+    from instances.files import array_cache
     array = instance.table
     while hasattr(array, "base"):
         array = array.base
     print(type(array.obj).__name__)
-    place = binary.place_of(instance.source)
+    place = array_cache.place_of(instance.source)
     for attempt in (lambda: place.write_bytes(b""), place.unlink, lambda: (place.parent / "new").write_bytes(b"")):
         with contextlib.suppress(OSError):
             attempt()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,7 +23,8 @@ from harness.results.claims import PROVEN
 from harness.sandbox.backends.namespaces import why_not
 from instances.files.jsonfile import read_json, write_json
 from shardmark.cli import commands
-from shardmark.cli.arguments import main
+from shardmark.cli.arguments import main, parser
+from tests.harness.conftest import given_time
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 
@@ -446,10 +449,130 @@ def test_an_unknown_bound_is_told_which_bounds_there_are_and_where_solvers_are_l
     assert others not in shardmark("solve", graph, "--solver", "nope").stderr
 
 
-def test_an_output_that_cannot_be_written_is_a_sentence(graph, tmp_path):
-    result = shardmark("solve", graph, "--solver", "random-1", "--output", tmp_path / "no" / "such" / "file.json")
-    assert result.returncode == 2
-    assert "expected a place that can be written" in result.stderr
+def parsers_of(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of all its commands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for member in action.choices.values():
+                yield from parsers_of(member)
+
+
+def test_no_option_can_be_abbreviated():
+    """At d88b055 ``check --output FILE`` set the limit on output."""
+    parsers = list(parsers_of(parser()))
+    assert len(parsers) > 40
+    assert [one.prog for one in parsers if one.allow_abbrev] == []
+    for command in (["bound", "chain", "--method", "simple"], ["check", "chain", "x.json"], ["run"]):
+        result = shardmark(*command, "--output", "5")
+        assert result.returncode == 2
+        assert result.stderr.endswith("error: unrecognized arguments: --output 5\n")
+
+
+@pytest.mark.parametrize("place", ["no/such/file.json", "a-file/x.json", "loop", LONG])
+def test_an_output_that_cannot_be_written_is_a_sentence_before_anything_is_run(place, graph, tmp_path, monkeypatch):
+    monkeypatch.setattr(commands, "perform", None)
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
+    solve, generate = ["solve", graph, "--solver", "random-1"], ["generate", "transformer"]
+    for command in (solve, generate, ["import", "placement", "nowhere.json"]):
+        result = shardmark(*command, "--output", tmp_path / place)
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+        assert "expected a place that can be written (" in result.stderr
+
+
+def test_a_folder_is_no_output(graph, tmp_path):
+    result = shardmark("solve", graph, "--solver", "random-1", "--output", tmp_path)
+    assert (result.returncode, result.stderr) == (
+        2,
+        f"shardmark: {tmp_path}: expected a file to write, found a folder\n",
+    )
+
+
+CRASHES = """import os
+from solvers.registry import bound, solver
+
+@solver(track="pipeline")
+def crashes(instance, run, *, how: str = "exit", before: bool = True):
+    if before:
+        run.report([0, 0, 1, 1])
+        run.bound(1.0)
+    if how == "exit":
+        os._exit(3)
+    if how == "raise":
+        raise RuntimeError("no idea")
+    if how == "claim":
+        run.bound(7.0)
+    while how == "wait":
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "before", "status", "exit_status", "said"),
+    [
+        ("exit", True, "crash", 1, "crashed: ended with exit status 3; what it had reported before counts"),
+        ("exit", False, "crash", 1, "crashed: ended with exit status 3"),
+        (
+            "raise",
+            True,
+            "error",
+            1,
+            "failed: RuntimeError: no idea (crashes.py:12); what it had reported before counts",
+        ),
+        ("claim", True, "contradiction", 1, ""),
+        ("end", True, "ok", 0, ""),
+    ],
+)
+def test_a_solver_that_crashes_ends_with_1_whatever_it_reported(
+    how, before, status, exit_status, said, graph, tmp_path
+):
+    file, output = tmp_path / "crashes.py", tmp_path / "best.json"
+    file.write_text(CRASHES)
+    given = ["--set", f"how={how}", "--set", f"before={str(before).lower()}", "--solver-path", file, "--output", output]
+    result = shardmark("solve", graph, "--solver", "crashes", *given, "--json")
+    found = json.loads(result.stdout)
+    assert (result.returncode, found["status"], found["cost"]) == (exit_status, status, 6.0 if before else None)
+    assert output.exists() == before
+    told = [line for line in result.stderr.splitlines() if line.startswith("shardmark: ") and "wrote" not in line]
+    assert told == ([f"shardmark: {found['solver']} {said}"] if said else [])
+
+
+def test_a_solver_that_a_limit_ends_after_a_report_ends_with_0(graph, tmp_path):
+    file = tmp_path / "crashes.py"
+    file.write_text(CRASHES)
+
+    def within(seconds: float) -> Result:
+        given = ["--solver", "crashes", "--set", "how=wait", "--solver-path", file, "--timeout", seconds]
+        return shardmark("solve", graph, *given, "--json")
+
+    result = given_time(within, lambda result: json.loads(result.stdout)["cost"] is not None)
+    assert (result.returncode, json.loads(result.stdout)["status"]) == (0, "timeout")
+
+
+def test_a_bound_that_crashes_after_a_report_ends_with_1(graph, tmp_path):
+    file = tmp_path / "crashes.py"
+    file.write_text(CRASHES)
+    result = shardmark("bound", graph, "--method", "crashes", "--solver-path", file, "--json")
+    found = json.loads(result.stdout)
+    assert (result.returncode, found["status"], found["lower_bound"]) == (1, "crash", 1.0)
+    assert "shardmark: crashes crashed: ended with exit status 3" in result.stderr
+
+
+def test_help_says_when_solve_exits_with_1():
+    helped = " ".join(shardmark("solve", "--help").stdout.split())
+    assert "It is 1 if it found none, or if it crashed, failed or made a claim that is refuted" in helped
+
+
+def test_a_new_solver_makes_its_folder(tmp_path):
+    made = answer("new-solver", "my-idea", "--track", "pipeline", "--directory", "a/new/folder", cwd=tmp_path)
+    assert made["file"] == "a/new/folder/my_idea.py"
+    assert "def my_idea(" in (tmp_path / "a/new/folder/my_idea.py").read_text()
+    (tmp_path / "file").write_text("")
+    for folder in ("file", "file/below"):
+        refused = shardmark("new-solver", "other", "--track", "pipeline", "--directory", folder, cwd=tmp_path)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert f"shardmark: {folder}: --directory: expected a folder that can be written" in refused.stderr
 
 
 def test_the_module_is_the_program():

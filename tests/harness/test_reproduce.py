@@ -19,7 +19,7 @@ from leaderboard.report import HERE, PAPER, Table
 from leaderboard.reproductions import KINDS, Cell, Run, failures, options, reproductions
 from leaderboard.reproductions.pipeline import _shared
 from leaderboard.reproductions.pipeline._shared import Settings
-from shardmark.cli import arguments
+from shardmark.cli.arguments import READERS, main
 from shardmark.cli.terminal import report as on_screen
 
 SMALL = Settings(
@@ -50,7 +50,7 @@ def test_each_says_what_it_is_and_the_command_line_knows_its_options():
     for name, module in EVERY.items():
         assert (module.__doc__ or "").split("\n")[0].endswith((".", ":")), name
         kinds = {option.kind for option in options(module.DEFAULTS).values()}
-        assert kinds <= set(KINDS) == set(arguments.READERS), name
+        assert kinds <= set(KINDS) == set(READERS), name
         assert isinstance(module.DEFAULTS.seed, int)
 
 
@@ -347,7 +347,7 @@ def shardmark(*arguments: object) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            status = arguments.main([str(argument) for argument in arguments])
+            status = main([str(argument) for argument in arguments])
         except SystemExit as exit_of_argparse:
             status = int(exit_of_argparse.code or 0)
     return status, out.getvalue(), err.getvalue()
