@@ -1,1 +1,106 @@
-"""TODO shardmark."""
+"""The public API: read instances, run solvers and bounds under the referee, judge solutions, read results.
+
+>>> import shardmark as sm
+>>> instance = sm.load("chain")
+>>> found = sm.solve(instance, "random-100", timeout=30)
+>>> found.cost
+11.0
+>>> sm.bound(instance, "exact", timeout=30).optimal
+True
+
+A file with a solver of your own takes its decorator from here as well: ``from shardmark import solver``. Every name is
+imported when it is used first, so that such a file loads no more than it needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from instances import InputError
+    from shardmark.api import Method, Paths, RunOptions, check, load, results, solve
+    from shardmark.outcomes import CheckResult, RunResult
+    from solvers.registry import Declined, Function, LocalRun, Run, solver
+
+__all__ = [
+    "CheckResult",
+    "Declined",
+    "InputError",
+    "LocalRun",
+    "Run",
+    "RunResult",
+    "bound",
+    "check",
+    "load",
+    "results",
+    "solve",
+    "solver",
+]
+
+#: The module that each name comes from; `bound` is defined here.
+SOURCES: Mapping[str, str] = {
+    **dict.fromkeys(["check", "load", "results", "solve"], "shardmark.api"),
+    **dict.fromkeys(["CheckResult", "RunResult"], "shardmark.outcomes"),
+    **dict.fromkeys(["Declined", "LocalRun", "Run", "solver"], "solvers.registry"),
+    "InputError": "instances.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in SOURCES:
+        raise AttributeError(f"module 'shardmark' has no attribute {name!r}")
+    return getattr(importlib.import_module(SOURCES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+@overload
+def bound(
+    track: str,
+    *,
+    source: str = "",
+    name: str | None = None,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
+    deterministic: bool = True,
+) -> Callable[[Function], Function]: ...
+
+
+@overload
+def bound(
+    instance: Any,
+    method: Method,
+    *,
+    params: Mapping[str, Any] | None = None,
+    solver_path: Paths = (),
+    **options: Unpack[RunOptions],
+) -> RunResult: ...
+
+
+def bound(*arguments: Any, **options: Any) -> Any:
+    """Prove a lower bound, ``bound(instance, method)``; or declare a method that does, ``@bound(track=...)``.
+
+    ``bound(instance, method, *, params=None, solver_path=(), **options)`` runs a bound of the instance's track, or a
+    solver that proves bounds as well, and returns a `RunResult` whose ``lower_bound`` is what the method proved. Its
+    arguments are those of `solve`.
+
+    >>> bound("chain", "simple", timeout=30).status
+    'ok'
+
+    ``@bound(track=..., source=..., name=..., variants=..., deterministic=...)`` declares a function as `solver` does.
+    """
+    if len(arguments) > 1 or "method" in options:
+        from shardmark.api import bound as prove
+
+        return prove(*arguments, **options)
+    from instances import TRACKS
+    from solvers.registry import bound as declare
+
+    if arguments and arguments[0] not in TRACKS:
+        raise TypeError("bound() expects an instance and a method, or as a decorator a track")
+    return declare(*arguments, **options)

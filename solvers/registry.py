@@ -30,6 +30,13 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GROUP = "shardmark.solvers"  # of entry points, each names a module that declares solvers
 PACKAGE = "package:"  # begins the place of what an installed package brings
 CODE_SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
+#: Modules that solver files of users may import by an earlier name, and their names now.
+MOVED: Mapping[str, str] = {
+    "solvers.placement._blocks": "solvers.placement.ideals.blocks",
+    "solvers.scheduling._holding": "solvers.scheduling.schedules.memory",
+    "solvers.scheduling._local": "solvers.scheduling.heuristics.local",
+    "solvers.scheduling._partition": "solvers.scheduling.heuristics.partition",
+}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -161,12 +168,24 @@ def _declare(
         for key, params in named.items():
             if not NAME.fullmatch(key):
                 raise ValueError(f"solver name {key!r}: expected lower-case letters, digits, dots and dashes")
+            _declared[:] = [other for other in _declared if not _again(other, key, track, function)]
             if any(key == other.name and track == other.track for other in _declared):
                 raise ValueError(f"solver name {key!r}: expected a name that {track} does not have yet")
             _declared.append(Solver(key, track, kind, source, {**defaults, **params}, deterministic, function))
         return function
 
     return register
+
+
+def _again(other: Solver, name: str, track: str, function: Callable[..., Any]) -> bool:
+    """Whether a function declares the same once more: its module was reloaded, or a notebook's cell run again."""
+    same = other.function.__module__ == function.__module__ and other.function.__qualname__ == function.__qualname__
+    return same and (other.name, other.track) == (name, track)
+
+
+def declared_by(function: object) -> list[Solver]:
+    """What a function declares, in the order of declaration."""
+    return [solver for solver in _declared if solver.function is function]
 
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
@@ -218,9 +237,16 @@ def load(place: str) -> list[Solver]:
 
     A place is the path of a solver file, or ``package:MODULE``: what that module and those below it declare.
     """
-    if not place.startswith(PACKAGE):
-        return load_file(Path(place))
-    module = place.removeprefix(PACKAGE)
+    try:
+        return load_package(place.removeprefix(PACKAGE)) if place.startswith(PACKAGE) else load_file(Path(place))
+    except ModuleNotFoundError as error:
+        if new := MOVED.get(error.name or ""):
+            error.msg = f"{error.name} is now {new}"
+        raise
+
+
+def load_package(module: str) -> list[Solver]:
+    """Import a module of an installed package and return what it and those below it declare."""
     if not all(part.isidentifier() for part in module.split(".")):
         raise ImportError(f"expected the entry point to name a module, found {module!r}")
     importlib.import_module(module)

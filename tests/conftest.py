@@ -5,10 +5,16 @@ from __future__ import annotations
 import compileall
 import os
 import signal
+import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+
+from harness.campaign import discover as discovery
+from harness.campaign.discover import SolverInfo
 
 # A noisy machine must not fail a test, and a failure must come back: no deadline, the same examples every time.
 hypothesis.settings.register_profile("shardmark", deadline=None, derandomize=True, print_blob=True)
@@ -29,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 def pytest_configure(config: pytest.Config) -> None:
     """Compile what programs under test import: where Python keeps no bytecode, each of hundreds would compile it."""
     if not hasattr(config, "workerinput"):  # once, before there are workers
-        for package in ("harness", "instances", "leaderboard", "solvers"):
+        for package in ("harness", "instances", "leaderboard", "shardmark", "solvers"):
             compileall.compile_dir(ROOT / package, quiet=2)
 
 
@@ -39,3 +45,27 @@ def mirror() -> Path:
     if "SHARDMARK_MIRROR" not in os.environ:
         pytest.skip("SHARDMARK_MIRROR names no mirror of the contest's files")
     return Path(os.environ["SHARDMARK_MIRROR"])
+
+
+@pytest.fixture(scope="session")
+def surveys() -> dict[tuple[Any, ...], Any]:
+    """What the project's own files have been found to declare, by their hashes."""
+    return {}
+
+
+@pytest.fixture
+def surveyed_once(monkeypatch: pytest.MonkeyPatch, surveys: dict[tuple[Any, ...], Any]) -> None:
+    """The project's own files are imported again only when one has changed: that takes half a second each time."""
+    ask = discovery._imported
+
+    def imported(
+        versions: Mapping[str, str], cancel: threading.Event, *, survey: bool = False
+    ) -> tuple[list[SolverInfo], dict[str, str]]:
+        if not survey:
+            return ask(versions, cancel)
+        if (key := tuple(versions.items())) not in surveys:
+            surveys[key] = ask(versions, cancel, survey=True)
+        found, installed = surveys[key]
+        return list(found), dict(installed)
+
+    monkeypatch.setattr(discovery, "_imported", imported)

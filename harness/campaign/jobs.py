@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +47,9 @@ class Problem:
 
     @cached_property
     def _instance(self) -> Any:
-        return load_hashed(self.path, self.track, **self.options)[0]  # and what is kept knows its checksum for the runs
+        instance, checksum = load_hashed(self.path, self.track, **self.options)
+        self.__dict__.setdefault("content_hash", checksum)  # runs are held to the content that was read
+        return instance
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:
@@ -64,6 +66,12 @@ class Problem:
         """Identity of content and options together."""
         given = {key: value for key, value in self.options.items() if value is not None}
         return sha256(f"{self.content_hash} {json.dumps(given, sort_keys=True)}".encode())
+
+    def holding(self, instance: Any, content_hash: str) -> Problem:
+        """The same problem, already read: ``instance`` was made of decompressed content with this SHA-256."""
+        read = replace(self)
+        read.__dict__.update(_instance=instance, content_hash=content_hash)
+        return read
 
     def forget(self) -> None:
         """Drop the parsed instance from memory."""

@@ -156,6 +156,11 @@ class Tables:
     hosts: pl.DataFrame
     notes: pl.DataFrame
 
+    def __repr__(self) -> str:
+        """The number of rows of each table."""
+        rows = [f"{name} {frame.height}" for name, frame in vars(self).items() if isinstance(frame, pl.DataFrame)]
+        return f"Tables(rows: {', '.join(rows)})"
+
     def costs_over_time(self) -> dict[str, list[tuple[float, float]]]:
         """Time and cost of each feasible solution that is better than all before it, by run; none for any other key."""
         return _improvements(self.incumbents.filter(pl.col("feasible") == 1), "cost_float", pl.Expr.cum_min)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
-from harness.campaign import discover as discovery
 from harness.campaign.discover import SolverInfo, discover
 from harness.campaign.jobs import Job, Problem, perform
 from harness.results.database import Record
@@ -84,30 +82,6 @@ def try_backend(name: str, isolation: str) -> Backend | InputError:
         return choose(name, isolation)
     except InputError as error:
         return error
-
-
-@pytest.fixture(scope="session")
-def surveys() -> dict[tuple[Any, ...], Any]:
-    """What the project's own files have been found to declare, by their hashes."""
-    return {}
-
-
-@pytest.fixture
-def surveyed_once(monkeypatch: pytest.MonkeyPatch, surveys: dict[tuple[Any, ...], Any]) -> None:
-    """The project's own files are imported again only when one has changed: that takes half a second each time."""
-    ask = discovery._imported
-
-    def imported(
-        versions: Mapping[str, str], cancel: threading.Event, *, survey: bool = False
-    ) -> tuple[list[SolverInfo], dict[str, str]]:
-        if not survey:
-            return ask(versions, cancel)
-        if (key := tuple(versions.items())) not in surveys:
-            surveys[key] = ask(versions, cancel, survey=True)
-        found, installed = surveys[key]
-        return list(found), dict(installed)
-
-    monkeypatch.setattr(discovery, "_imported", imported)
 
 
 @pytest.fixture

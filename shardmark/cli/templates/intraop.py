@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from instances.intraop import Instance
-from solvers.registry import Run, solver
+from shardmark import Run, solver
 
 
 @solver(track="intraop", source="where the method is described")

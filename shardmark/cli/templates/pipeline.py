@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from instances.pipeline import Instance
-from solvers.registry import Run, solver
+from shardmark import Run, solver
 
 
 @solver(track="pipeline", source="where the method is described")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from instances.placement import OPTIONS, Instance
+from shardmark import Declined, Run, solver
 from solvers.placement.ideals.blocks import blocks
-from solvers.registry import Declined, Run, solver
 
 
 @solver(track="placement", source="where the method is described")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from instances.scheduling import Instance
-from solvers.registry import Run, solver
+from shardmark import Run, solver
 
 
 @solver(track="scheduling", source="where the method is described")

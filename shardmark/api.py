@@ -1,0 +1,205 @@
+"""The functions of the public API.
+
+Runs go through the referee of the command line: a process tree of its own under limits, every solution verified.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+from harness.sandbox.protocol import plain
+from harness.verify import verify
+from instances import InputError
+from instances.files.jsonfile import read_json
+from shardmark.outcomes import CheckResult, RunResult
+from shardmark.problems import find_problem, problem_of, remember, unusual_options
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from harness.results.ranking import Tables
+
+#: A solver or bound: its name, or the function that a file declares.
+Method: TypeAlias = str | Callable[..., Any]
+#: Files and folders with more solvers, one or several.
+Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class RunOptions(TypedDict, total=False):
+    """How a run is held, keywords of `solve`, `bound` and `check`.
+
+    ``timeout``    seconds of wall time; by default the catalog's limit for the instance, or 60
+    ``memory``     MiB for all processes of the run; default: 4096
+    ``cores``      CPUs it may compute on; default: 1
+    ``cpu``        seconds of CPU time; default: what the cores can give
+    ``processes``  processes alive at once; default: 512
+    ``output``     MiB it may print, report and write; default: 256
+    ``seed``       of its random numbers; default: 0
+    ``limits``     what holds it to its limits: "auto" (the default), "benchexec" or "posix"
+    ``isolation``  "auto" (the default), or "none" for a run that sees and reaches all that you can
+    """
+
+    timeout: float | None
+    memory: float
+    cores: int
+    cpu: float | None
+    processes: int
+    output: float
+    seed: int
+    limits: str
+    isolation: str
+
+
+def load(instance: str | os.PathLike[str], *, track: str | None = None, **options: Any) -> Any:
+    """Read an instance: a frozen dataclass of NumPy arrays, such as `instances.pipeline.Instance`.
+
+    ``instance`` is a file, or an id of the catalog (``shardmark list instances``). ``track`` is recognised from the
+    content if it is None. ``options`` are the track's, such as ``stages=8``. Raises InputError for bad input.
+
+    >>> load("diamond").nodes
+    4
+    """
+    return remember(find_problem(instance, track, options))
+
+
+def solve(
+    instance: Any,
+    solver: Method | None = None,
+    *,
+    command: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    solver_path: Paths = (),
+    **options: Unpack[RunOptions],
+) -> RunResult:
+    """Run a solver on an instance, under limits, and verify every solution that it reports.
+
+    ``instance``     a file, an id of the catalog, or what `load` returned
+    ``solver``       a name (``shardmark list solvers``), or a function declared by ``@solver`` in a file
+    ``command``      instead of a solver: a program that speaks the contest's protocol
+    ``params``       values for parameters of the solver; a text that begins with @ names a file that holds the value
+    ``solver_path``  files and folders with more solvers
+    ``options``      limits and seed, see `RunOptions`
+
+    A run that fails is a result, and its ``status`` says how. Raises InputError for bad input.
+
+    >>> solve("chain", "random-1", timeout=30).status
+    'ok'
+    """
+    from harness.campaign.discover import from_command
+    from harness.campaign.settings import with_settings
+    from shardmark import runs
+
+    if (solver is None) == (command is None):
+        raise TypeError("solve() expects either a solver or a command")
+    runs.refuse_inside_runs()
+    with problem_of(instance) as problem:
+        track = problem.instance.track
+        if command is not None:
+            method = from_command(command, track)
+        else:
+            method = runs.method_of(solver, track, "solver", solver_path)
+        row = runs.run(problem, with_settings(method, texts(params)), **options)
+        found = runs.result_of(problem, row)
+        lower_bound, bound_from = runs.greatest_bound(problem, found)
+        return replace(found, lower_bound=lower_bound, bound_from=bound_from)
+
+
+def bound(
+    instance: Any,
+    method: Method,
+    *,
+    params: Mapping[str, Any] | None = None,
+    solver_path: Paths = (),
+    **options: Unpack[RunOptions],
+) -> RunResult:
+    """Run a method that proves lower bounds, see `shardmark.bound`."""
+    from harness.campaign.settings import with_settings
+    from shardmark import runs
+
+    runs.refuse_inside_runs()
+    with problem_of(instance) as problem:
+        found = runs.method_of(method, problem.instance.track, "bound", solver_path)
+        row = runs.run(problem, with_settings(found, texts(params)), **options)
+        return runs.result_of(problem, runs.held_against(row, None))
+
+
+def check(
+    instance: Any,
+    solution: Any,
+    *,
+    method: Method | None = None,
+    solver_path: Paths = (),
+    **options: Unpack[RunOptions],
+) -> CheckResult:
+    """Judge a solution: is it feasible, what does it cost, and how far from the optimum can it be?
+
+    ``instance``  a file, an id of the catalog, or what `load` returned
+    ``solution``  plain JSON as the track's solution files have it, NumPy arrays welcome; or the path of such a file
+    ``method``    a bound, or a solver that proves bounds, to run for the gap if the solution is feasible
+
+    The other arguments are those of `solve`. A lower bound of the method above the verified cost counts for nothing.
+
+    >>> check("diamond", [0, 0, 0, 0]).cost
+    141
+    """
+    from shardmark import runs
+
+    if options and method is None:
+        raise TypeError("check() expects limits and a seed beside a method")
+    if method is not None:
+        runs.refuse_inside_runs()
+    with problem_of(instance) as problem:
+        found = None if method is None else runs.method_of(method, problem.instance.track, "bound", solver_path)
+        verdict = verify(problem.instance, solution_of(solution))
+        run = None
+        if found is not None and verdict.feasible:
+            row = runs.held_against(runs.run(problem, found, **options), verdict.cost)
+            run = runs.result_of(problem, row)
+        lower_bound, bound_from = runs.greatest_bound(problem, run)
+        return CheckResult(
+            instance=problem.id,
+            track=problem.instance.track,
+            options=unusual_options(problem),
+            feasible=verdict.feasible,
+            cost=verdict.cost,
+            violations=verdict.violations,
+            facts=verdict.facts,
+            lower_bound=lower_bound,
+            bound_from=bound_from,
+            run=run,
+        )
+
+
+def results(folder: str | os.PathLike[str] = "results") -> Tables:
+    """The scored runs of a results folder: polars data frames, such as ``.runs``, ``.instances`` and ``.solvers``.
+
+    Raises InputError for a folder without results.
+    """
+    from harness.results.database import Store
+    from harness.results.ranking import tables
+
+    with closing(Store.open(Path(folder))) as store:
+        return tables(store)
+
+
+def texts(params: Mapping[str, Any] | None) -> dict[str, str]:
+    """Values of parameters as the command line has them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (params or {}).items()
+    }
+
+
+def solution_of(solution: Any) -> Any:
+    """A solution as plain JSON, of a file or of values in memory."""
+    if isinstance(solution, str | os.PathLike):
+        return read_json(solution)
+    try:
+        return json.loads(json.dumps(solution, default=plain, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError("solution", "", f"expected plain JSON or the path of a file ({error})") from None

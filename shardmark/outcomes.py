@@ -1,0 +1,107 @@
+"""The results of the public API: small frozen classes, with a picture in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.results.claims import gap, optimal
+from harness.results.database import Bound, Incumbent
+
+Cost = int | float
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run of a solver or of a bound method, verified.
+
+    ``instance``, ``track``, ``options``  what it was about; of the options those that differ from their defaults
+    ``method``       name of the solver or bound
+    ``status``       "ok", or how the run failed: "timeout", "memory", "crash", "infeasible", "declined", ...
+    ``reason``       one sentence about a status other than "ok", else empty
+    ``feasible``     whether a feasible solution was reported; None if no solution was
+    ``cost``         least verified cost; None without a feasible solution. An int, exact, for `intraop`, else a float
+    ``lower_bound``  after `solve` the greatest lower bound known, after `bound` the one that the method proved, if any
+    ``bound_from``   whose that bound is: "instance" (its own simple bound), "published", or the method's name
+    ``solution``     the solution of that cost, plain JSON as the track's solution files have it
+    ``incumbents``   every solution reported, in order: ``time_s`` (seconds), ``feasible`` and ``cost``, all verified
+    ``bounds``       every lower bound reported, in order: ``time_s`` and ``value``
+    ``wall_s``, ``cpu_s``, ``peak_mib``  time and greatest memory of all processes of the run, in seconds and MiB
+    ``limits``       how the run was held to its limits; empty if it did not begin
+    ``log``          what the method printed
+    """
+
+    instance: str
+    track: str
+    options: Mapping[str, Any] = field(repr=False)
+    method: str
+    status: str
+    reason: str
+    feasible: bool | None
+    cost: Cost | None
+    lower_bound: Cost | None
+    bound_from: str
+    solution: Any = field(repr=False)
+    incumbents: Sequence[Incumbent] = field(repr=False)
+    bounds: Sequence[Bound] = field(repr=False)
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+    limits: str = field(repr=False)
+    log: str = field(repr=False)
+
+    @property
+    def gap(self) -> float | None:
+        """cost / lower_bound - 1; 0.0 if the bound proves the cost optimal, None if one is missing or the bound 0."""
+        return gap(self.cost, self.lower_bound)
+
+    @property
+    def optimal(self) -> bool | None:
+        """Whether the lower bound proves the cost optimal; None without a cost."""
+        return optimal(self.cost, self.lower_bound)
+
+    def _repr_html_(self) -> str:
+        from shardmark.notebook import html_of_run
+
+        return html_of_run(self)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The verdict on a solution, and the greatest lower bound known.
+
+    ``feasible``     whether it keeps every rule
+    ``cost``         its exact cost; None if it is so malformed that it has none
+    ``violations``   a sentence for each broken rule, with place and amount
+    ``facts``        what else is true of it, by name
+    ``run``          the run of the method that `check` was given; None without one
+
+    The other fields are those of `RunResult`.
+    """
+
+    instance: str
+    track: str
+    options: Mapping[str, Any] = field(repr=False)
+    feasible: bool
+    cost: Cost | None
+    violations: Sequence[str]
+    facts: Mapping[str, Any]
+    lower_bound: Cost
+    bound_from: str
+    run: RunResult | None = field(default=None, repr=False)
+
+    @property
+    def gap(self) -> float | None:
+        """cost / lower_bound - 1 of a feasible solution; see `RunResult.gap`."""
+        return gap(self.cost, self.lower_bound) if self.feasible else None
+
+    @property
+    def optimal(self) -> bool | None:
+        """Whether the lower bound proves the solution optimal; None for one that is infeasible."""
+        return optimal(self.cost, self.lower_bound) if self.feasible else None
+
+    def _repr_html_(self) -> str:
+        from shardmark.notebook import html_of_check
+
+        return html_of_check(self)

@@ -1,0 +1,66 @@
+"""What users name as an instance: a file, an id of the catalog, or an instance in memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from harness.campaign.jobs import Problem
+from instances import InputError, catalog, save, track_module, tracks
+
+#: Where an instance in memory was read from, and the SHA-256 of that content: runs read the same file.
+_origins: WeakKeyDictionary[Any, tuple[Problem, str]] = WeakKeyDictionary()
+
+
+def find_problem(
+    reference: str | os.PathLike[str], track: str | None = None, options: Mapping[str, Any] | None = None
+) -> Problem:
+    """The problem that a file or an id of the catalog names, with options beside or instead of the catalog's."""
+    path, entry = catalog.resolve(os.fspath(reference))
+    if entry is None:
+        return Problem(path.name, path, track, dict(options or {}))
+    if track not in (None, entry.track):
+        raise InputError(entry.id, "track", f"expected {entry.track}, found {track}")
+    return replace(Problem.of(entry, path), options={**entry.options, **(options or {})})
+
+
+def remember(problem: Problem) -> Any:
+    """The instance of a problem, whose origin `problem_of` finds again for as long as the instance is in use."""
+    instance = problem.instance
+    _origins[instance] = replace(problem, path=problem.path.absolute()), problem.content_hash
+    return instance
+
+
+@contextmanager
+def problem_of(instance: Any) -> Iterator[Problem]:
+    """The problem that a file, an id or an instance stands for; an instance made in memory lies in a file meanwhile."""
+    if isinstance(instance, str | os.PathLike):
+        yield find_problem(instance)
+    elif getattr(instance, "track", None) not in tracks():
+        expected = f"expected a file, an id of the catalog or an instance, found {type(instance).__name__}"
+        raise InputError("instance", "", expected)
+    elif instance in _origins:
+        origin, content_hash = _origins[instance]
+        yield origin.holding(instance, content_hash)
+    else:
+        with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
+            path = Path(folder) / "instance.json"
+            save(instance, path)
+            yield Problem(instance.name or path.name, path, instance.track)
+
+
+def unusual_options(problem: Problem) -> dict[str, Any]:
+    """Options with which the instance is read, of its file or given, that are not what they are by default."""
+    options = track_module(problem.instance.track).OPTIONS
+    return {
+        name: value
+        for name, option in options.items()
+        if (value := getattr(problem.instance, name)) != option.default
+        and (option.default is not None or name in problem.options)
+    }

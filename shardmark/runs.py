@@ -1,0 +1,188 @@
+"""One run under the referee: the method that a user names, its limits, and what comes of it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from harness.campaign.cpus import core_sets, usable_cpus
+from harness.campaign.discover import SolverInfo, declared_in, discover
+from harness.campaign.jobs import Job, Problem, perform
+from harness.results.claims import contradicts
+from harness.results.database import Record
+from harness.sandbox.backends.choice import ISOLATION, LIMITS, choose, described
+from harness.sandbox.contract import Limits
+from harness.sandbox.supervisor import MARK
+from instances import InputError, catalog
+from shardmark.outcomes import Cost, RunResult
+from shardmark.problems import unusual_options
+from solvers.registry import declared_by
+
+DEFAULT_MEMORY_MIB = 4096.0
+NO_BOUND = "reported no lower bound"
+MOST = 1e9  # of seconds, MiB, cores or processes; excludes NaN and infinity as well
+
+
+# ---------------------------------------------------------------- methods
+
+
+def refuse_inside_runs() -> None:
+    """InputError in a process that the referee started, such as one that imports a script which starts runs."""
+    if MARK in os.environ:
+        expected = 'expected no run inside a run or an import: start it under `if __name__ == "__main__":`'
+        raise InputError("shardmark", "", expected)
+
+
+def method_of(method: Any, track: str, kind: str, paths: Any = ()) -> SolverInfo:
+    """The solver or bound that a user names, or declares by a function in a file; ``kind`` is "solver" or "bound"."""
+    if isinstance(method, str):
+        return find_method(discover(several(paths)), track, method, kind)
+    declared = [solver.name for solver in declared_by(method) if solver.track == track]
+    file = inspect.getsourcefile(method) if declared else None
+    if len(declared) != 1 or file is None or not os.path.isfile(file):
+        expected = f"expected a name, or a function that declares one {kind} of {track} in a file"
+        raise InputError(kind, repr(method), expected)
+    return find_method(declared_in(file), track, declared[0], kind)
+
+
+def several(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """One path or several as a list."""
+    return [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+
+
+def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | None = None) -> SolverInfo:
+    """The solver or bound of a track by its name; InputError for an unknown one or one that cannot be imported.
+
+    ``kind`` is what a caller of an unknown name is told of, None for both.
+    """
+    names = {info.name: info for info in infos if info.track == track}
+    if name not in names:
+        near = catalog.near_miss(name, names)
+        offered = sorted(known for known, info in names.items() if kind in (None, info.kind))
+        if kind == "bound" and len(offered) < len(names):
+            offered.append("or a solver that proves bounds (`shardmark list solvers` has all solvers)")
+        others = sorted({info.track for info in infos if info.name == name})
+        elsewhere = f"; this instance is of {track}, {name} is for {' and '.join(others)}" if others else near
+        broken = [f"; {info.file} cannot be imported ({info.error})" for info in names.values() if info.error]
+        expected = f"expected one of {', '.join(offered)}{elsewhere}{''.join(broken)}"
+        raise InputError(kind or "solver", repr(name), expected)
+    info = names[name]
+    if kind == "solver" and info.kind == "bound":
+        expected = f"expected a solver, this is a bound, which `shardmark bound INSTANCE --method {name}` runs"
+        raise InputError("solver", repr(name), expected)
+    if info.error:
+        raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")
+    return info
+
+
+# ---------------------------------------------------------------- runs
+
+#: The backend that holds runs here, tried once.
+backend = cache(choose)
+
+
+def run(
+    problem: Problem,
+    method: SolverInfo,
+    *,
+    timeout: float | None = None,
+    memory: float = DEFAULT_MEMORY_MIB,
+    cores: int = 1,
+    cpu: float | None = None,
+    processes: int = Limits.processes,
+    output: float = Limits.output_mib,
+    seed: int = 0,
+    limits: str = "auto",
+    isolation: str = "auto",
+) -> Record:
+    """One run of a method; `shardmark.api.RunOptions` documents the keywords."""
+    held = Limits(
+        timeout_s=positive("timeout", problem.timeout_s if timeout is None else timeout),
+        memory_mib=positive("memory", memory),
+        cores=whole("cores", cores, most=len(usable_cpus())),
+        cpu_s=None if cpu is None else positive("cpu", cpu),
+        processes=whole("processes", processes),
+        output_mib=positive("output", output),
+    )
+    job = Job(method, problem, whole("seed", seed, least=0), held)
+    (cpus,) = core_sets(1, held.cores)
+    with backend(one_of("limits", limits, LIMITS), one_of("isolation", isolation, ISOLATION)).warden() as warden:
+        return perform(job, warden, cpus)
+
+
+def positive(name: str, value: Any) -> float:
+    """A positive number as a float; InputError if it is none."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < MOST:
+        raise InputError(name, "", f"expected a positive number below {MOST:g}, found {value!r}")
+    return float(value)
+
+
+def whole(name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
+    """A whole number in a range as an int; InputError if it is none."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+        limit = f", at most {most}" if most < math.inf else ""
+        raise InputError(name, "", f"expected a whole number, at least {least}{limit}, found {value!r}")
+    return int(value)
+
+
+def one_of(name: str, value: str, choices: Sequence[str]) -> str:
+    """One of the choices; InputError if it is none."""
+    if value not in choices:
+        raise InputError(name, "", f"expected one of {', '.join(choices)}, found {value!r}")
+    return value
+
+
+# ---------------------------------------------------------------- results
+
+
+def result_of(problem: Problem, row: Record) -> RunResult:
+    """A run as users see it, with the lower bound that it reported itself."""
+    return RunResult(
+        instance=problem.id,
+        track=row.track,
+        options=unusual_options(problem),
+        method=row.solver,
+        status=row.status,
+        reason=row.reason,
+        feasible=None if row.verified == "nothing" else row.cost is not None,
+        cost=row.cost,
+        lower_bound=row.lower_bound,
+        bound_from="" if row.lower_bound is None else row.solver,
+        solution=row.solution,
+        incumbents=row.incumbents,
+        bounds=row.bounds,
+        wall_s=row.wall_s,
+        cpu_s=row.cpu_s,
+        peak_mib=row.peak_mib,
+        limits=described(row.backend, row.enforced) if row.backend and row.enforced else "",
+        log=row.log,
+    )
+
+
+def greatest_bound(problem: Problem, run: RunResult | None = None) -> tuple[Cost, str]:
+    """The greatest lower bound known, and whose it is: the instance's own, what is published, or a run's."""
+    bounds = [(problem.summary["simple_bound"], "instance")]
+    if run is not None and run.lower_bound is not None and run.status != "contradiction":
+        bounds.append((run.lower_bound, run.method))
+    if not problem.options and "lower_bound" in problem.published:
+        text = problem.published["lower_bound"]
+        bounds.append((int(text) if text.isdigit() else float(text), "published"))
+    return max(bounds, key=lambda known: known[0])
+
+
+def held_against(row: Record, cost: Cost | None) -> Record:
+    """A run of a bound method beside the verified cost of a solution that is not its own, if there is one."""
+    bound = row.lower_bound
+    if bound is None:
+        return replace(row, reason=row.reason or NO_BOUND)
+    if cost is None or not contradicts(bound, cost, isinstance(cost, int)):
+        return row
+    words = f"claims the lower bound {bound!r}, but the solution has the cost {cost!r}"
+    return replace(row, status="contradiction", reason=words)

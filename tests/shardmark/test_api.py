@@ -1,0 +1,448 @@
+"""The public API: what it returns, what it refuses, and that it is the command line's referee."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import importlib
+import io
+import json
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+import pytest
+
+import shardmark as sm
+from harness.results.database import Bound, Incumbent
+from harness.sandbox.backends.choice import Backend
+from instances.files.jsonfile import write_json
+from instances.generate import families
+from shardmark import api, runs
+from shardmark.cli.arguments import main
+from solvers.registry import MOVED, declared_by
+from solvers.registry import load as load_solvers
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAIN = {
+    "format": "shardmark/pipeline/1",
+    "name": "four",
+    "stages": 2,
+    "bandwidth": 1.0,
+    "memory": None,
+    "nodes": {"work": [3, 2, 4, 1], "output_size": [1, 1, 1, 1], "param_size": [0, 0, 0, 0]},
+    "edges": [[0, 1], [1, 2], [2, 3]],
+}
+BOUND = 10 / 2 * (1 - 1e-12)  # half of the work, safe from rounding
+SOLVER = '''
+from __future__ import annotations
+
+import shardmark as sm
+from shardmark import Run, bound, solver
+
+
+@solver(track="pipeline", source="a test")
+def halves(instance, run: Run, *, share: float = 0.5):
+    """Cut behind a share of the nodes."""
+    print("cutting")
+    run.report([int(i >= share * instance.nodes) for i in range(instance.nodes)])
+
+
+@bound(track="pipeline", source="a test")
+def liar(instance, run):
+    """Bounds everything by far too much."""
+    run.bound(1e6)
+
+
+@solver(track="pipeline", source="a test")
+def nested(instance, run):
+    """Starts a run of its own."""
+    sm.solve("chain", "random-1")
+
+
+if __name__ == "__main__":
+    print(sm.solve("chain", halves, timeout=20, limits="posix").status)
+'''
+
+CELL = """
+from shardmark import solver
+
+@solver(track="pipeline")
+def of_a_cell(instance, run):
+    run.report([0] * instance.nodes)
+"""
+
+
+@pytest.fixture(autouse=True)
+def posix(monkeypatch: pytest.MonkeyPatch, surveyed_once: None) -> None:
+    """Runs are held by the backend that starts the fastest, tried once."""
+
+    def chosen(limits: str, isolation: str) -> Backend:
+        return known("posix" if limits == "auto" else limits, isolation)
+
+    known = runs.backend
+    monkeypatch.setattr(runs, "backend", chosen)
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> Path:
+    """Four nodes in a row: one block costs 10, the best cut into two costs 6."""
+    path = tmp_path / "four.json"
+    write_json(path, CHAIN)
+    return path
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A user's file with a solver and a bound."""
+    path = tmp_path / "mine.py"
+    path.write_text(SOLVER)
+    return path
+
+
+@pytest.mark.parametrize("module", [sm, api], ids=lambda module: module.__name__)
+def test_the_examples_of_the_documentation_hold(module):
+    results = doctest.testmod(module)
+    assert results.attempted
+    assert not results.failed
+
+
+# ---------------------------------------------------------------- names
+
+
+def loaded_by(code: str) -> set[str]:
+    """Modules of ours, and NumPy, that are loaded once some code has run in a process of its own."""
+    code += "\nimport sys; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    rooms = ("harness", "instances", "leaderboard", "numpy", "shardmark", "solvers")
+    return {name for name in modules if name.split(".")[0] in rooms and not name.startswith("numpy.")}
+
+
+def test_a_name_is_imported_when_it_is_used():
+    assert loaded_by("import shardmark") == {"shardmark"}
+    assert loaded_by("from shardmark import bound") == {"shardmark"}
+    assert loaded_by("from shardmark import solver, Declined, LocalRun, Run") == {
+        *("shardmark", "solvers", "solvers.registry", "numpy"),
+    }
+
+
+def test_every_name_is_there_and_no_other():
+    assert all(callable(getattr(sm, name)) for name in sm.__all__)
+    assert set(sm.__all__) <= set(dir(sm))
+    with pytest.raises(AttributeError, match="'shardmark' has no attribute 'sovle'"):
+        sm.sovle  # noqa: B018
+
+
+def test_a_module_that_has_moved_is_told_by_its_new_name(tmp_path):
+    for i, (old, new) in enumerate(MOVED.items()):
+        importlib.import_module(new)
+        file = tmp_path / f"old_{i}.py"
+        file.write_text(f"from {old} import anything\n")
+        with pytest.raises(ModuleNotFoundError, match=f"^{old} is now {new}$"):
+            load_solvers(str(file))
+    with pytest.raises(sm.InputError, match=r"blocks is now solvers.placement.ideals.blocks \(old_0.py:1\)"):
+        sm.solve("chain", "mine", solver_path=tmp_path / "old_0.py")
+
+
+def test_the_earlier_name_of_the_decorator_still_works(mine):
+    mine.write_text(SOLVER.replace("from shardmark import Run, bound", "from solvers.registry import Run, bound"))
+    assert sm.solve("chain", "halves", solver_path=mine, timeout=20).status == "ok"
+
+
+# ---------------------------------------------------------------- instances
+
+
+def test_an_instance_is_read_with_options(four):
+    assert sm.load(four).stages == sm.load(str(four), track="pipeline").stages == 2
+    assert sm.load(four, stages=3).stages == 3
+    assert sm.load("chain").name == "chain"
+
+
+def test_bad_input_is_told_in_one_sentence(four):
+    for call, words in {
+        lambda: sm.load("chian"): "expected a file or an id of the catalog, did you mean 'chain'?",
+        lambda: sm.load("chain", track="intraop"): "chain: track: expected pipeline, found intraop",
+        lambda: sm.load(four, lanes=3): "expected no such option, pipeline has no lanes",
+        lambda: sm.solve([1, 2], "random-1"): "expected a file, an id of the catalog or an instance, found list",
+        lambda: sm.solve(four, "radnom-1"): "did you mean 'random-1'?",
+        lambda: sm.solve(four, "simple"): "expected a solver, this is a bound",
+        lambda: sm.solve(four, len): "a function that declares one solver of pipeline in a file",
+        lambda: sm.solve(four, "random-1", timeout=-1): "timeout: expected a positive number below 1e+09, found -1",
+        lambda: sm.solve(four, "random-1", memory="4 GB"): "memory: expected a positive number",
+        lambda: sm.solve(four, "random-1", cores=10**6): "cores: expected a whole number, at least 1, at most",
+        lambda: sm.solve(four, "random-1", seed=-1): "seed: expected a whole number, at least 0, found -1",
+        lambda: sm.solve(four, "random-1", isolation="some"): "isolation: expected one of auto, none, found 'some'",
+        lambda: sm.solve(four, "random-1", params={"orderings": "x"}): "expected",
+        lambda: sm.check(four, {1, 2}): "solution: expected plain JSON or the path of a file",
+        lambda: sm.check(four, four.with_name("missing.json")): "missing.json",
+        lambda: sm.results(four.with_name("nowhere")): "expected a results folder",
+    }.items():
+        with pytest.raises(sm.InputError) as caught:
+            call()
+        assert words in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_calls_that_cannot_be_meant_are_refused(four):
+    for call in (
+        lambda: sm.solve(four),
+        lambda: sm.solve(four, "random-1", command="true"),
+        lambda: sm.solve(four, "random-1", timeuot=5),
+        lambda: sm.check(four, [0, 0, 1, 1], timeout=5),
+        lambda: sm.bound("chain"),
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_what_was_loaded_runs_as_its_file_does(tmp_path, monkeypatch):
+    """With its id, its published bound and its options; from any working directory."""
+    named = sm.solve("chain", "random-1", timeout=20)
+    instance = sm.load("chain")
+    monkeypatch.chdir(tmp_path)
+    given = sm.solve(instance, "random-1", timeout=20)
+    assert (given.instance, given.cost, given.solution) == (named.instance, named.cost, named.solution)
+    assert (given.lower_bound, given.bound_from) == (named.lower_bound, named.bound_from) == (11, "published")
+
+
+def test_an_instance_whose_file_has_changed_is_not_run(four):
+    instance = sm.load(four)
+    write_json(four, {**CHAIN, "bandwidth": 2.0})
+    found = sm.solve(instance, "random-1", timeout=20)
+    assert found.status == "error"
+    assert "it has changed" in found.reason
+
+
+def test_an_instance_made_in_memory_is_run_with_its_options(four):
+    changed = dataclasses.replace(sm.load(four), stages=1)
+    found = sm.solve(changed, "random-1", timeout=20)
+    assert (found.instance, found.cost, found.options) == ("four", 10.0, {})
+    placement = dataclasses.replace(sm.load("sandwich-free", contiguity="contiguous"), contiguity="free")
+    found = sm.solve(placement, "greedy", timeout=20)
+    assert (found.status, found.options) == ("ok", {"contiguity": "free"})
+    assert sm.check(placement, found.solution).cost == found.cost
+
+
+def test_a_large_instance_in_memory_is_written_once_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    instance = families()["watts-strogatz"].build(1, nodes=300)
+    assert sm.check(instance, [0] * 300).feasible
+    assert sm.solve(instance, "random-1", timeout=20).feasible
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------- runs
+
+
+def test_a_run_tells_all_that_it_reported(four, mine):
+    found = sm.solve(four, "halves", solver_path=str(mine), params={"share": 0.25}, timeout=20, seed=3)
+    assert (found.instance, found.track, found.method) == ("four.json", "pipeline", "halves[share=0.25]")
+    assert (found.status, found.reason, found.feasible, found.log) == ("ok", "", True, "cutting\n")
+    assert (found.cost, found.solution) == (8.0, [0, 1, 1, 1])
+    assert (found.lower_bound, found.bound_from) == (BOUND, "instance")
+    assert (found.gap, found.optimal) == (8 / BOUND - 1, False)
+    (incumbent,) = found.incumbents
+    assert incumbent == Incumbent(incumbent.time_s, True, 8.0)
+    assert 0 < incumbent.time_s <= found.wall_s
+    assert found.cpu_s > 0
+    assert found.peak_mib > 1
+    assert found.limits.startswith("posix")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.cost = 0
+
+
+def test_a_function_in_a_file_is_run_and_one_in_a_notebook_is_not(four, mine):
+    (halves,) = [solver.function for solver in load_solvers(str(mine)) if solver.name == "halves"]
+    assert sm.solve(four, halves, timeout=20).cost == 6.0
+    scope = {"__name__": "__main__"}
+    exec(CELL, scope)
+    with pytest.raises(sm.InputError, match="in a file"):
+        sm.solve(four, scope["of_a_cell"])
+    local = sm.LocalRun()
+    scope["of_a_cell"](sm.load(four), local)
+    assert local.solutions == [[0, 0, 0, 0]]
+
+
+def test_a_cell_of_a_notebook_may_declare_its_solver_again():
+    for _ in range(2):
+        scope = {"__name__": "__main__", "solver": sm.solver}
+        exec('@solver(track="pipeline")\ndef of_a_cell(instance, run): ...', scope)
+        assert [solver.name for solver in declared_by(scope["of_a_cell"])] == ["of-a-cell"]
+
+
+def test_a_program_that_declares_a_solver_may_run_it(mine):
+    command = [sys.executable, str(mine)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "ok\n"
+
+
+def test_no_run_starts_another(four, mine):
+    found = sm.solve(four, "nested", solver_path=mine, timeout=20)
+    assert found.status == "error"
+    assert "expected no run inside a run" in found.reason
+    mine.write_text(SOLVER.split("if __name__")[0] + 'sm.solve("chain", halves)\n')
+    with pytest.raises(sm.InputError, match="expected no run inside a run or an import"):
+        sm.solve(four, "halves", solver_path=mine)
+
+
+def test_a_program_in_any_language_is_run(four):
+    found = sm.solve(four, command=f'{sys.executable} -c "print([0, 0, 1, 1])"', timeout=20)
+    assert (found.status, found.cost, found.optimal) == ("ok", 6.0, False)
+
+
+def test_a_run_that_fails_is_a_result(four):
+    zoo = ROOT / "tests" / "harness" / "zoo" / "zoo.py"
+    found = sm.solve(four, "silent", solver_path=[zoo], timeout=20)
+    assert (found.status, found.reason, found.cost) == ("none", "reported no solution", None)
+    assert (found.feasible, found.gap, found.optimal) == (None, None, None)
+
+
+def test_a_bound_is_what_the_method_proved(four, mine):
+    found = sm.bound(four, "exact", timeout=60)
+    assert found.lower_bound == pytest.approx(6.0, rel=1e-5)
+    assert (found.bound_from, found.optimal, found.gap) == ("exact", True, 0.0)
+    assert found.bounds[-1] == Bound(found.bounds[-1].time_s, found.lower_bound)
+    found = sm.bound(four, method="random-1", timeout=20)
+    assert (found.lower_bound, found.bound_from, found.reason) == (None, "", "reported no lower bound")
+
+
+def test_a_solution_is_checked(four, tmp_path):
+    good = sm.check(four, np.array([0, 0, 1, 1]))
+    assert (good.feasible, good.cost, good.violations) == (True, 6.0, ())
+    assert (good.lower_bound, good.bound_from, good.gap, good.optimal) == (BOUND, "instance", 6 / BOUND - 1, False)
+    write_json(tmp_path / "solution.json", {"block": [0, 0, 1, 1], "order": [0, 1, 2, 3]})
+    assert sm.check(four, tmp_path / "solution.json").cost == 6.0
+    bad = sm.check(four, [0, 0, 1, 2])
+    assert (bad.feasible, bad.gap, bad.optimal) == (False, None, None)
+    assert "solution[3]" in bad.violations[0]
+
+
+def test_a_solution_is_checked_against_a_method(four, mine):
+    found = sm.check(four, [0, 1, 1, 1], method="exact", timeout=60)
+    assert found.lower_bound == pytest.approx(6.0, rel=1e-5)
+    assert (found.bound_from, found.run.method, found.run.cost) == ("exact", "exact", 6.0)
+    assert found.gap == pytest.approx(8 / 6 - 1, rel=1e-4)
+    found = sm.check(four, [0, 0, 1, 1], method="liar", solver_path=mine, timeout=20)
+    assert (found.run.status, found.lower_bound, found.bound_from) == ("contradiction", BOUND, "instance")
+    assert sm.check(four, [0, 0, 1, 2], method="exact", timeout=60).run is None
+
+
+def test_the_command_line_says_the_same(four):
+    given = [str(four), "--stages", "3", "--solver", "random-100", "--seed", "7", "--timeout", "20"]
+    said = json.loads(printed("solve", *given, "--limits", "posix", "--json"))
+    found = sm.solve(sm.load(four, stages=3), "random-100", seed=7, timeout=20)
+    names = ("instance", "status", "reason", "feasible", "cost", "lower_bound", "bound_from", "gap", "optimal")
+    assert {name: said[name] for name in names} == {name: getattr(found, name) for name in names}
+    assert (said["solver"], said["stages"]) == (found.method, found.options["stages"])
+
+
+def printed(*arguments: str) -> str:
+    """What a command prints."""
+    stdout = io.StringIO()
+    with redirect_stdout(stdout), redirect_stderr(io.StringIO()):
+        assert main(arguments) == 0
+    return stdout.getvalue()
+
+
+def test_results_are_data_frames(four, tmp_path):
+    folder = tmp_path / "results"
+    given = ["--instance", str(four), "--solver", "random-1", "--timeout", "20", "--results", str(folder)]
+    printed("run", *given, "--limits", "posix", "--quiet")
+    found = sm.results(folder)
+    assert isinstance(found.runs, pl.DataFrame)
+    assert found.runs["status"].to_list() == ["ok"]
+    assert found.solvers["solver"].to_list() == ["random-1"]
+    assert repr(found).startswith("Tables(rows: runs 1, instances 1,")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.runs = None
+
+
+# ---------------------------------------------------------------- notebooks
+
+
+def drawn(found: sm.RunResult | sm.CheckResult) -> ElementTree.Element:
+    """What a notebook shows, which must be well-formed and fetch nothing."""
+    text = found._repr_html_()
+    assert not any(word in text for word in ("http", "src=", "href=", "url(", "<script", "@import"))
+    return ElementTree.fromstring(text)
+
+
+def told(shown: ElementTree.Element) -> dict[str, str]:
+    return {row[0].text: "".join(row[1].itertext()) for row in shown.iter("tr")}
+
+
+RUN = sm.RunResult(
+    instance="a<b",
+    track="intraop",
+    options={},
+    method="m",
+    status="ok",
+    reason="",
+    feasible=True,
+    cost=90,
+    lower_bound=60,
+    bound_from="m",
+    solution=[0],
+    incumbents=(
+        Incumbent(0.5, True, 120),
+        Incumbent(0.7, False, 50),
+        Incumbent(1.0, True, 130),
+        Incumbent(2.0, True, 90),
+    ),
+    bounds=(Bound(1.0, 10), Bound(3.0, 60)),
+    wall_s=4.0,
+    cpu_s=4.0,
+    peak_mib=100.0,
+    limits="",
+    log="",
+)
+
+
+def test_a_notebook_shows_costs_and_bounds_over_time():
+    shown = drawn(RUN)
+    assert told(shown) == {
+        "instance": "a<b",
+        "method": "m",
+        "status": "ok",
+        "cost": "90",
+        "lower bound": "60 (m)",
+        "gap": "50 %",
+        "time": "4.00 s",
+        "memory": "100 MiB",
+    }
+    points = {
+        line.get("class"): len(list(line.iter("circle"))) for line in shown.iter("g") if line.find("circle") is not None
+    }
+    assert points == {"series cost": 2, "series bound": 2}  # improvements only
+
+
+def test_a_notebook_shows_what_there_is():
+    nothing = dataclasses.replace(
+        RUN,
+        status="timeout",
+        reason="killed & gone",
+        cost=None,
+        lower_bound=None,
+        bound_from="",
+        incumbents=(),
+        bounds=(),
+    )
+    assert told(drawn(nothing))["status"] == "timeout: killed & gone"
+    assert told(drawn(nothing))["gap"] == "–"
+    assert drawn(nothing).find("svg") is None
+    known = dataclasses.replace(RUN, bounds=(), bound_from="published", lower_bound=90, cost=90)
+    assert told(drawn(known))["gap"] == "proven optimal"
+    assert "lower bound (published)" in drawn(known).find("svg").itertext()
+    same = dataclasses.replace(RUN, incumbents=(Incumbent(0.0, True, 0),), bounds=(), lower_bound=0, cost=0, wall_s=0.0)
+    assert drawn(same).find("svg") is not None
+
+
+def test_a_notebook_shows_a_verdict():
+    checked = sm.CheckResult("x", "intraop", {}, False, 7, ("solution[0]: a & b",), {}, 5, "instance")
+    assert told(drawn(checked))["violation 1"] == "solution[0]: a & b"
+    held = dataclasses.replace(checked, feasible=True, violations=(), run=RUN)
+    assert told(drawn(held))["method"] == "m: ok"
+    assert "this solution" in drawn(held).find("svg").itertext()
