@@ -145,7 +145,7 @@ class Messages(CostNetwork):
 
 
 class Effort(NamedTuple):
-    """How large a neighbourhood is: variables, cells of a table that is eliminated, cells of all its tables."""
+    """Size of a neighbourhood: variables, cells of the largest eliminated table, cells of all its tables."""
 
     size: int
     width: float

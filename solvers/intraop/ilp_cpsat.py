@@ -66,7 +66,7 @@ class _Writer:
         self.model, self._program, self._task, self.unit = model, program, task, 1
 
     def unscaled(self, bound: int) -> int:
-        """What a bound of CP-SAT's means in costs of the model."""
+        """Convert a bound of CP-SAT to costs of the model."""
         return bound * self.unit
 
     def write(self) -> bool:

@@ -74,7 +74,7 @@ class _Climb:
             self._claims.offer(dual.bound << dual.problem.model.shift)
 
     def _incumbent(self, dual: Dual) -> int:
-        """What an assignment that fits costs, rounded from the messages; the forbidden cost if none is found."""
+        """Cost of an assignment that fits, rounded from the messages; the forbidden cost if none is found."""
         problem = dual.problem
         search = Search(problem.footprint, dual.values())
         if not search.repair(self._end):

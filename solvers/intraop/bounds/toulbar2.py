@@ -75,7 +75,7 @@ class _Lagrangian:
         self.open = False
 
     def _penalty(self) -> tuple[Ints, int]:
-        """What the memory of every value costs, shape (rows,), and what the room is worth, in costs of the network."""
+        """Cost of the memory of every value, shape (rows,), and value of the free memory, in costs of the network."""
         rows = memory_of_steps(self.task.problem, self.multipliers)
         unit = np.array(list(self.multipliers.values())) * rows.unit * float(self.network.scale)
         start = self.task.problem.model.start[:-1]

@@ -95,7 +95,7 @@ class _Relaxation:
         return timeline.peak_of_node(timeline.profile(used)) > timeline.limit
 
     def penalty(self, weight: Floats) -> Ints:
-        """What the values of the network cost beside Equation (1), shape (rows,), for weights of shape (n,).
+        """Penalties of the network's values on top of Equation (1), shape (rows,), for weights of shape (n,).
 
         Where they came to more than toulbar2 can count, all are made smaller by one factor.
         """
@@ -134,7 +134,7 @@ class _Adaptation:
         self._unsolved = self._proved = False
 
     def _room(self) -> int:
-        """How many children may run at once: one a core, where memory suffices when shared memory counts for each."""
+        """Number of children that may run at once: one per core, if memory suffices counting shared pages for each."""
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         child = own + CHILD_BYTES * len(self._relaxation.model.cell) / 2**20
         return max(1, min(self._run.cores, int((self._run.memory - own) / child)))

@@ -22,7 +22,7 @@ MORE_ROWS = 3
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search found out, in costs of the model.
+    """Result of an exact search, in costs of the model.
 
     ``bound``  no assignment that fits costs less; None if there is none at all
     ``value``  shape (v,): the best that fits, None if none was found

@@ -127,7 +127,7 @@ class Walks:
         return self._improve(self.blocks, value, of_row, CLEAN, random, fits=False)
 
     def _stakes(self, value: Ints, of_row: Floats) -> Floats:
-        """How much more the next best value of a variable costs beside the others of an assignment, shape (rows,)."""
+        """Regret of each value's variable: extra cost of its next best value, all others fixed; shape (rows,)."""
         model = self.problem.model
         present, start = model.start[:-1] + value, model.start[:-1]
         cost = beside(self.problem.footprint.tame, value) + of_row

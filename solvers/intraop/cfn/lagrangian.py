@@ -75,16 +75,16 @@ class Dual:
 
     @property
     def bound(self) -> int:
-        """What an assignment costs at least, in costs of the model; ``top`` if none costs less."""
+        """Lower bound on the cost of any assignment, in costs of the model; ``top`` if none costs less."""
         return min(self.top, -(-self.messages.bound >> self.bits) << self.drop)
 
     @property
     def closed(self) -> bool:
-        """Whether no assignment costs less than ``top``."""
+        """True if no assignment costs less than ``top``."""
         return self.messages.bound >= self.messages.top
 
     def price(self) -> Ints:
-        """What the memory of every value costs, shape (rows,), in costs of the model; rounded down."""
+        """Cost of the memory of every value, shape (rows,), in costs of the model; rounded down."""
         return self._priced() >> self.bits << self.drop
 
     def _priced(self) -> Ints:
@@ -103,7 +103,7 @@ class Dual:
         return None if self.bound >= top else self.problem.keep(*self._below(top))
 
     def left(self, top: int) -> int:
-        """How many values and cells assignments that cost less than ``top`` can contain."""
+        """Number of values and cells that an assignment cheaper than ``top`` can contain."""
         return 0 if self.bound >= top else sum(int(allowed.sum()) for allowed in self._below(top))
 
     def _below(self, top: int) -> tuple[Mask, Mask]:

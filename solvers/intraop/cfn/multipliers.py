@@ -34,7 +34,7 @@ class Row:
 
 
 class Prices:
-    """What the memory of some steps costs.
+    """Prices of memory at some time steps.
 
     ``rows``   the steps, by number
     ``grain``  memory is measured in units of 2**grain bytes, rounded down: what fits in bytes fits in units
@@ -114,7 +114,7 @@ class _Table:
         return cls(at, variable[at][start], start, usage, np.array([row.room for row in rows], dtype=np.float64))
 
     def derivatives(self, weight: Floats, softness: Floats) -> tuple[Floats, Floats]:
-        """How much memory exceeds the room, shape (steps,), and how fast it falls as multipliers rise, squared shape.
+        """Excess of memory, shape (steps,), and the rate at which it falls as multipliers rise, (steps, steps).
 
         As if every variable, at its softness, shape (v,), were alone.
         """

@@ -47,7 +47,7 @@ class Blocks:
         return np.cumsum(change)[:-1]
 
     def price(self, of_span: Floats) -> Floats:
-        """What the memory of every value costs, shape (rows,), for the price of a byte in every span."""
+        """Cost of the memory of every value, shape (rows,), given the price per byte in every span."""
         row, usage, start = self.problem.usages
         until = np.concatenate([[0.0], np.cumsum(of_span)])
         of_node = until[self._end] - until[self._begin]

@@ -28,7 +28,7 @@ RAISE_GLOBAL, LOWER_GLOBAL = 2.0, 1000.0
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the network under some weights led to.
+    """Result of minimising the network under some weights.
 
     ``cost``  exact cost of its solution, Equation (1)
     ``over``  shape (n,): whether memory exceeds the limit in one of the node's time steps, Equation (2)
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def feasible(self) -> bool:
-        """Whether memory suffices everywhere."""
+        """True if memory suffices at every time step."""
         return not self.over.any()
 
 

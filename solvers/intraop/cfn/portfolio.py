@@ -53,7 +53,7 @@ FIRST_SEARCH, MORE = 0.1, 2.0
 
 @dataclass
 class State:
-    """What is known of one model, in its costs: nothing of interest costs ``top`` or more, nor less than ``bound``.
+    """Knowledge about one model, in its costs: assignments of interest cost less than ``top`` and at least ``bound``.
 
     ``multipliers``  what a byte costs in the steps that bind
     """
@@ -84,7 +84,7 @@ class Native:
 
     @property
     def open(self) -> bool:
-        """Whether there may be something better, and time to look for it."""
+        """True if a better solution may exist and time is left."""
         return self.state.bound < self.state.top and time.monotonic() < self.end
 
     def solve(self) -> bool:
@@ -123,7 +123,7 @@ class Native:
                 break  # no time for more, or no proof where memory is rounded
 
     def _target(self, gap: float) -> int:
-        """What the next solution must cost less than: a fraction above the bound, or what the best one costs."""
+        """Cost that the next solution must beat: a fraction above the bound, or the best cost."""
         bound, top = self.state.bound, self.state.top
         return top if top - bound <= NEAR * gap * bound else bound + int(gap * bound) + 1
 

@@ -132,7 +132,7 @@ class _Left(FloatProgram):
         self.cost[first:] = price * most.astype(np.float64) * self.scale
 
     def proved(self, bound: float) -> int:
-        """What HiGHS's bound proves, in costs of the problem."""
+        """Lower bound that follows from HiGHS's bound, in costs of the problem."""
         total = self.dual.messages.bound + self.bound(bound)
         return min(self.dual.top, -(-total >> self.dual.bits) << self.dual.drop)
 

@@ -92,7 +92,7 @@ def spans(footprint: Footprint, matters: Mask) -> tuple[Ints, Ints]:
 
 
 def _matters(keys: Ints, steps: int, some: Ints, sizes: Ints, width: Ints) -> Mask:
-    """Whether each span of each value contains a step that matters; the last span of a variable is over at once."""
+    """Return whether each span of each value contains a relevant time step; the last span of a variable is empty."""
     variable, begin = np.divmod(keys, steps)
     end = np.append(begin[1:], 0)
     last = np.append(np.diff(variable) > 0, True)[: len(keys)]

@@ -64,7 +64,7 @@ def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
 
 
 def _possible(instance: Instance, timeline: Timeline) -> bool:
-    """Whether propagation leaves every node a strategy."""
+    """Return whether propagation leaves every node a strategy."""
     return reduce(build(instance, timeline.hopeless())) is not None
 
 

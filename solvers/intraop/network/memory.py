@@ -111,7 +111,7 @@ def peaks(of_step: Ints, begin: Ints, end: Ints) -> Ints:
 
 
 class Footprint:
-    """What every value of every variable of a model adds to the memory profile.
+    """Contribution of every value of every variable to the memory profile.
 
     Kept are only the nodes whose memory depends on the value, ``nodes[i]`` of them for variable i: those from
     ``start[i]`` on, live in the steps [begin, end). The j-th of them, under value k, uses

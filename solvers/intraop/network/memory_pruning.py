@@ -1,4 +1,4 @@
-"""What memory rules out: values beside which not even the least of all other variables fits."""
+"""Pruning by memory: values that do not fit even beside the least memory of all other variables."""
 
 from __future__ import annotations
 

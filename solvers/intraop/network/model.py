@@ -141,7 +141,7 @@ def exact_cost(instance: Instance, strategy: Ints) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """How the variables of a new network decide those of an old one.
+    """Map from the variables of a contracted network to those of the original one.
 
     ``sizes``               shape (new variables,): domain sizes
     ``root``                shape (old variables,): the new variable that decides the old one
@@ -256,7 +256,7 @@ def _scale(instance: Instance, costs: _Costs, apart: bool, tolerant: bool) -> tu
 
 
 def _impossible_alike(costs: _Costs) -> bool:
-    """Whether all entries from `IMPOSSIBLE` on are the same number."""
+    """Return whether all entries from `IMPOSSIBLE` on are the same number."""
     large = np.concatenate([part[part >= IMPOSSIBLE] for part in (costs.node, costs.table)])
     return not len(large) or bool(large.min() == large.max())
 

@@ -8,7 +8,7 @@ from instances.files.columns import Ints
 
 
 def offsets(counts: Ints) -> Ints:
-    """Where every row begins, and the total: shape (rows + 1,)."""
+    """Start of every row, and the total: shape (rows + 1,)."""
     start = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=start[1:])
     return start

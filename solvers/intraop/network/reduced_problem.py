@@ -1,4 +1,4 @@
-"""What is left of an instance after reduction: a network of cost functions, and memory in use over time."""
+"""The reduced problem: a network of cost functions, and memory in use over time."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Problem:
         return self._profile(np.add.reduceat(usage * weight[row], start[:-1]))
 
     def memory(self, step: int) -> Ints:
-        """What every value adds to the memory in one step, shape (rows,)."""
+        """Memory that every value adds at one time step, shape (rows,)."""
         foot = self.footprint
         node = np.flatnonzero((foot.begin <= step) & (step < foot.end))
         row, usage, start = self.usages

@@ -109,7 +109,7 @@ class _Support:
         return open_cell, row, column
 
     def every_variable_lives(self) -> bool:
-        """Whether no domain is empty."""
+        """Return whether no domain is empty."""
         return bool((self.left() > 0).all())
 
     def left(self) -> Ints:

@@ -1,4 +1,4 @@
-"""What the exact baselines have in common: a first solution, what an engine finds and proves, and how it ends."""
+"""Common frame of the exact baselines: first solution, solutions and bounds of an engine, and its end."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Task:
             print(f"{early}, the engine's word for it: {self.ended}", file=sys.stderr)
 
     def late(self) -> bool:
-        """Whether writing the program takes too much of the time, which a line on stderr says."""
+        """Return whether writing the program takes too much of the time, and say so on stderr."""
         if time.monotonic() < self._written_by:
             return False
         print("the program takes too long to write: not solved", file=sys.stderr)
@@ -164,7 +164,7 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
 
 
 def _fits(problem: Problem, value: Ints) -> bool:
-    """Whether an assignment keeps the limit and has no forbidden entry."""
+    """Return whether an assignment keeps the memory limit and has no forbidden entry."""
     return bool((problem.overload(value) <= 0).all()) and problem.model.cost(value) < problem.model.forbidden
 
 

@@ -114,7 +114,7 @@ class Workers:
 
 
 def in_child(job: Callable[[], Ints | None], seconds: float, until: float) -> Ints | None:
-    """What one child computes, which is asked to stop after some seconds; None if nothing has come by a time."""
+    """Run a job in one child, asked to stop after ``seconds``; None if no result has come by ``until``."""
     with Workers() as workers:
         workers.launch(None, job, seconds)
         answers = workers.collect(until)

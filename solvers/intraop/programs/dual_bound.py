@@ -28,7 +28,7 @@ MULTIPLIER_BITS = 64
 
 
 def proved(floats: FloatProgram, dual: Floats) -> int:
-    """What every assignment that fits costs at least, in costs of the model, by dual values of shape (rows,).
+    """Lower bound on the cost of any assignment that fits, in costs of the model, from dual values of shape (rows,).
 
     Those of the margins become integer messages, which move costs from cells to values, and those of the rows of memory
     become integer multipliers. Any messages, and any multipliers from 0 on, give a bound: the least of every table,
@@ -88,7 +88,7 @@ def _whole(floats: FloatProgram, dual: Floats) -> tuple[int, Ints, tuple[Ints, i
 
 
 def _messages(program: Program, message: Ints) -> tuple[Ints, Ints]:
-    """What the values get, and what the cells give: shapes (values,) and (cells,)."""
+    """Messages as received by the values and as sent by the cells: shapes (values,) and (cells,)."""
     tables = program.tables
     value, cell = np.zeros(len(program.model.unary), dtype=np.int64), np.zeros(len(tables.cost), dtype=np.int64)
     np.add.at(value, tables.margin_value, message)

@@ -36,7 +36,7 @@ class FloatProgram:
 
     @cached_property
     def upper(self) -> Floats:
-        """What every column can be at most, shape (columns,)."""
+        """Upper bound of every column, shape (columns,)."""
         return np.minimum(self.program.upper, 1).astype(np.float64)
 
     @cached_property
@@ -56,7 +56,7 @@ class FloatProgram:
 
     @property
     def row_scale(self) -> Floats:
-        """What every row of memory was multiplied by, shape (rows of memory,)."""
+        """Scale factor of every memory row, shape (memory rows,)."""
         return self._memory[1]
 
     @cached_property
@@ -74,13 +74,13 @@ class FloatProgram:
         return use * np.repeat(factor, count), factor
 
     def columns(self, value: Ints) -> Floats:
-        """What every column is under an assignment, shape (v,); shape (columns,)."""
+        """Values of the columns, shape (columns,), under an assignment of shape (v,)."""
         column = self.program.columns(value).astype(np.float64)
         column[self.program.first_sum :] /= self.program.memory.most
         return column
 
     def bound(self, dual: float) -> int:
-        """What an engine's bound is worth in costs of the model, after what its arithmetic may owe."""
+        """Lower bound in costs of the model from an engine's bound, less its possible rounding error."""
         if not dual > 0:
             return 0
         owed = DUAL_TOLERANCE * (len(self.cost) + 1)

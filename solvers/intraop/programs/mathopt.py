@@ -24,7 +24,7 @@ GRACE, LARGEST_GRACE = 0.5, 0.05
 
 @dataclass(frozen=True)
 class Answer:
-    """What an engine found: its ``bound`` is minus infinity where it has none.
+    """Result of an engine; ``bound`` is minus infinity if it has none.
 
     ``ended``   why the engine ended, in MathOpt's word
     ``column``  shape (columns,), or (0,) if it found no solution
@@ -38,12 +38,12 @@ class Answer:
 
     @property
     def optimal(self) -> bool:
-        """Whether the engine has found an optimum, within its tolerances."""
+        """True if the engine found an optimum within its tolerances."""
         return self.ended == "OPTIMAL"
 
     @property
     def infeasible(self) -> bool:
-        """Whether the engine says that there is no solution."""
+        """True if the engine reports that no solution exists."""
         return self.ended == "INFEASIBLE"
 
 
@@ -113,7 +113,7 @@ def _model(program: FloatProgram, integer: bool) -> Any:
 
 
 def _packed(found: Any) -> Ints:
-    """What counts of an answer, as bits: why it ended, its bound, and how many numbers follow of each kind."""
+    """Header of an answer as bits: its status, its bound, and the count of numbers of each kind that follow."""
     solution = found.solutions[0] if len(found.solutions) else None
     column = [] if solution is None else solution.primal_solution.variable_values.values
     dual = [] if solution is None else solution.dual_solution.dual_values.values

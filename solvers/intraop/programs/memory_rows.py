@@ -46,7 +46,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Uses:
-    """What values use above the least of their node: shapes (uses,), the nodes of the footprint in ascending order.
+    """Memory that values use above the least of their node: shapes (uses,), nodes of the footprint in ascending order.
 
     ``amount``, the ``most`` of every node, and ``room``, shape (steps,), what is left above the least of all nodes, are
     in ``unit`` bytes, rounded down: what fits in bytes fits in units. Only huge numbers have something to round.

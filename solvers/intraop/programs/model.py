@@ -129,7 +129,7 @@ class Program:
 
     @property
     def upper(self) -> Ints:
-        """What every column can be at most, shape (columns,): 0 where it is forbidden."""
+        """Upper bound of every column, shape (columns,); 0 if it is forbidden."""
         value = (self.model.unary < self.model.forbidden).astype(np.int64)
         return np.concatenate([value, np.ones(len(self.tables.cost), dtype=np.int64), self.memory.most])
 
@@ -141,7 +141,7 @@ class Program:
         return rows + self.first_sum + len(self.memory.most)
 
     def notice(self, seconds: float) -> float:
-        """How long before the end of some seconds an engine must be told to stop."""
+        """Lead time in seconds at which an engine must be told to stop."""
         return min(LARGEST_NOTICE * seconds, NOTICE * self.entries)
 
     def margins(self) -> tuple[Ints, Ints]:
@@ -155,7 +155,7 @@ class Program:
         return start, column
 
     def columns(self, value: Ints) -> Ints:
-        """What every column is under an assignment, shape (v,), without forbidden cells; shape (columns,)."""
+        """Values of the columns, shape (columns,), under an assignment of shape (v,) without forbidden cells."""
         tables, memory, sums = self.tables, self.memory, len(self.memory.most)
         column = np.concatenate([np.zeros(len(self.model.unary), dtype=np.int64), np.ones_like(tables.cost)])
         column[self.model.start[:-1] + value] = 1

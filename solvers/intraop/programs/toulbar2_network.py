@@ -28,7 +28,7 @@ NO_MESSAGES = -1.0
 
 
 class Status(IntEnum):
-    """How a minimisation ended."""
+    """Status of a minimisation."""
 
     NOTHING_YET = 0  # interrupted before it had an assignment
     IMPOSSIBLE = 1  # every assignment is forbidden
@@ -37,7 +37,7 @@ class Status(IntEnum):
 
 
 class Minimum(NamedTuple):
-    """What a minimisation found: ``value``, shape (v,), and a proven lower bound, in costs of the network."""
+    """Result of a minimisation: ``value``, shape (v,), and a proven lower bound, in costs of the network."""
 
     status: Status
     value: Ints | None = None
@@ -144,7 +144,7 @@ class Network:
             self._solver.wcsp.postUnaryVecConstraints(index, costs - costs.min(axis=1, keepdims=True))
 
     def _minimum(self, rows: Ints, complete: bool) -> Minimum:
-        """What toulbar2 found, and the best of every variable that it does not know."""
+        """Combine toulbar2's assignment with the best value of every variable that it does not contain."""
         value = cheapest(rows, self.model.start)
         bound = sum(rows[self.model.start[:-1] + value].tolist())
         found = not len(self._joined)

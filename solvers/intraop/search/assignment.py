@@ -44,7 +44,7 @@ class Search:
         return self.local[self._first[variable] : self._first[variable + 1]]
 
     def feasible(self) -> bool:
-        """Whether memory suffices in every step."""
+        """Return whether memory suffices at every time step."""
         return bool((self.profile <= self.limit).all())
 
     def _change(self, variable: int, value: int) -> tuple[int, Ints]:
@@ -65,7 +65,7 @@ class Search:
         return step, np.cumsum(change)[:-1]
 
     def fits(self, variable: int, value: int) -> bool:
-        """Whether a move leaves no step overloaded in which it adds memory."""
+        """Return whether no time step to which a move adds memory is overloaded afterwards."""
         step, change = self._change(variable, value)
         after = self.profile[step : step + len(change)] + change
         return not ((after > self.limit) & (change > 0)).any()
@@ -155,7 +155,7 @@ class Search:
         return len(moved)
 
     def _frees(self, variable: int, value: int) -> bool:
-        """Whether a move frees memory in a step that is overloaded."""
+        """Return whether a move frees memory at an overloaded time step."""
         step, change = self._change(variable, value)
         return bool(((self.profile[step : step + len(change)] > self.limit) & (change < 0)).any())
 
@@ -181,7 +181,7 @@ class Search:
 
 
 def beside(model: Model, value: Ints) -> Ints:
-    """What each value of a variable costs beside the values that an assignment gives all others, shape (rows,)."""
+    """Cost of each value of every variable if all other variables keep an assignment's values; shape (rows,)."""
     result = model.unary.copy()
     rows, columns = model.sizes[model.tail], model.sizes[model.head]
     for variable, count, cell in (

@@ -1,4 +1,4 @@
-"""How a method goes about an instance: bounds as they grow, and what cannot be solved declined with the reason."""
+"""Common frame of all methods: bounds reported as they grow, unsolvable instances declined with the reason."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def construct(footprint: Footprint, price: Floats, until: float) -> Search:
 
 
 class _Promise:
-    """What every value costs beside the decided variables, with the least for pairs with others."""
+    """Cost of every value beside the decided variables, with the least entry for pairs with undecided ones."""
 
     def __init__(self, search: Search, price: Floats) -> None:
         self.model, self.pairs = search.model, search.adjacency
@@ -70,7 +70,7 @@ class _Promise:
         return self.cost[self.model.start[variable] : self.model.start[variable + 1]]
 
     def regret(self, variable: int) -> float:
-        """How much more the second best value costs than the best."""
+        """Return the extra cost of the second best value over the best."""
         costs = self.of(variable)
         return float(np.diff(np.partition(costs, 1)[:2])[0]) if len(costs) > 1 else 0.0
 

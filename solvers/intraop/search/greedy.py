@@ -16,7 +16,7 @@ PRICES = (0.001, 0.01, 0.1, 1.0, 10.0)
 
 
 def assignments(footprint: Footprint, until: float) -> Iterator[Ints]:
-    """What each price leads to, shape (v,), until a time; an assignment need not fit."""
+    """Yield the assignment, shape (v,), of each price until a deadline; an assignment need not fit."""
     timeline, model = footprint.timeline, footprint.model
     memory = model.fold((timeline.usage - timeline.least()[timeline.owner]).astype(np.float64))
     unit = 0.0

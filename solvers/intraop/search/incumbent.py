@@ -1,4 +1,4 @@
-"""What a run has found so far: every better solution is reported, a feasible one being better than any that is not."""
+"""The incumbent of a run: every improvement is reported, and a feasible solution beats any infeasible one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Record:
         return True
 
     def _excess(self, row: Ints) -> int:
-        """What the chosen rows, shape (n,), use above the limit; without the timeline where that has to round."""
+        """Memory excess of the chosen rows, shape (n,); computed without the timeline if that has to round."""
         timeline, instance = self._timeline, self._instance
         if not timeline.exact and instance.usage_limit is not None:
             return max(0, instance.peak(instance.usage[row]) - instance.usage_limit)
