@@ -22,7 +22,7 @@ from harness.conformance import submit, verdict
 from harness.cpus import Claims, core_sets, usable_cpus
 from harness.discover import SolverInfo, discover, from_command
 from harness.executors import LocalExecutor
-from harness.judge import FAULTS
+from harness.judge import FAULTS, longest_solution
 from harness.limits import Limits
 from harness.output import say
 from harness.run import Executor, Job, Problem, campaign, perform, utc_now
@@ -244,7 +244,7 @@ def run_check(options: argparse.Namespace) -> Answer:
         raise InputError("check", "--timeout", "expected it beside --method, which it is the limit of")
     problem = find_problem(options)
     method = find_method(options, problem) if options.method else None
-    verdict = verify(problem.instance, read_json(options.solution))
+    verdict = verify(problem.instance, read_json(options.solution, longest_solution(problem.instance)))
     row = run_one(options, problem, method) if method and verdict.feasible else None
     if row is not None:
         row = held_against(row, verdict.cost)

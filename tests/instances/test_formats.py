@@ -154,7 +154,7 @@ def test_a_byte_order_mark_is_no_defect():
 
 
 def test_writing_where_nothing_can_be_written(tmp_path):
-    with pytest.raises(InputError, match="expected a place that can be written"):
+    with pytest.raises(InputError, match="expected a file to write, found a folder"):
         write_bytes(tmp_path / "none" / "a.json", b"")
 
 
