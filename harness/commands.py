@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
 import sys
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import host
 from harness.backends import choose, described
-from harness.compare import contradicts, proves
+from harness.compare import contradicts, proves, relative_gap
 from harness.conformance import submit, verdict
 from harness.cpus import Claims, core_sets, usable_cpus
 from harness.discover import SolverInfo, discover, from_command
@@ -219,16 +218,13 @@ def measured(row: Record) -> dict[str, Any]:
 
 
 def gap(cost: int | float | None, bound: int | float | None) -> float | None:
-    """cost / bound - 1: how far from the optimum the cost can be at most; None where that says nothing.
+    """How far above the optimum the cost can be, see `relative_gap`; None without a cost or a bound.
 
-    0 where the bound proves the cost optimal: what it lies below by is rounding, or a solver's own tolerance.
+    0 if the bound proves the cost optimal: any remaining difference is rounding or solver tolerance.
     """
     if cost is None or bound is None:
         return None
-    if cost <= bound or proves(bound, cost, isinstance(cost, int)):
-        return 0.0
-    ratio = cost / bound if bound > 0 else math.inf
-    return ratio - 1 if math.isfinite(ratio) else None
+    return 0.0 if proves(bound, cost, isinstance(cost, int)) else relative_gap(cost, bound)
 
 
 def run_check(options: argparse.Namespace) -> Answer:
@@ -564,7 +560,7 @@ def run_fetch(options: argparse.Namespace) -> Answer:
 
     suites = catalog.suites()
     entries = [e for name in options.suite or ["contest"] for e in suites.get(name) or [catalog.find(name)]]
-    outcomes = fetch(entries, options.mirror, lambda text: print(text, file=sys.stderr))
+    outcomes = fetch(entries, options.mirror, lambda text: print(printable(text), file=sys.stderr))
     failed = sum(outcome.error != "" for outcome in outcomes)
     return int(failed > 0), [{"id": o.id, "path": str(o.path or ""), "error": o.error} for o in outcomes]
 
@@ -620,10 +616,10 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
 
 def run_submit(options: argparse.Namespace) -> Answer:
     """The conformance check of a solver, before it is proposed."""
-    findings = submit(options.file, options.track, lambda text: print(text, file=sys.stderr))
+    findings = submit(options.file, options.track, lambda text: print(printable(text), file=sys.stderr))
     rows = [asdict(finding) for finding in findings]
     status = int(any(finding.passed == "no" for finding in findings))
     if options.json:
         return status, rows
-    say(f"{table(rows)}\n\n{verdict(findings, options.file)}\n")
+    say(f"{table(rows)}\n\n{printable(verdict(findings, options.file))}\n")
     return status, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 Number = int | float | Fraction
@@ -23,3 +24,19 @@ def proves(bound: Number, cost: Number, integral: bool) -> bool:
     """Whether a lower bound leaves no room below a cost: less than 1 for integers, a relative 1e-5 for floats."""
     room = Fraction(cost) - Fraction(bound)
     return room < 1 if integral else room <= PROVEN * abs(Fraction(cost))
+
+
+def quotient(part: Number, whole: Number) -> float:
+    """``part / whole``, rounded once; an infinity if it lies beyond float64. ZeroDivisionError if ``whole`` is 0."""
+    exact = Fraction(part) / Fraction(whole)
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def relative_gap(cost: Number, bound: Number) -> float | None:
+    """cost / bound - 1, 0 if the bound reaches the cost, infinity beyond float64; None for a bound of 0 or less."""
+    if cost <= bound:
+        return 0.0
+    return quotient(Fraction(cost) - Fraction(bound), bound) if bound > 0 else None

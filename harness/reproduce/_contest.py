@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from harness import published
+from harness.compare import quotient
 from harness.report import HERE, PAPER, Dot
 from harness.reproduce import Cell, Run, failures, setting
 from harness.run import Problem
@@ -207,7 +208,7 @@ def _contradictions(case: Case) -> list[str]:
 def dots(case: Case, over: Fraction) -> list[Dot]:
     """The costs of the contest on an instance, as distances from a value."""
     return [
-        Dot(result.author.name, float(int(result.value) / over) - 1, role=result.author.role)
+        Dot(result.author.name, quotient(int(result.value), over) - 1, role=result.author.role)
         for result in published.contest_costs(case.entry.id)
         if result.value is not None
     ]
@@ -220,13 +221,13 @@ def sources() -> tuple[tuple[str, str], ...]:
 
 def ratio(part: int | Fraction | None, whole: int | Fraction | None) -> float | None:
     """A quotient, None without one."""
-    return float(Fraction(part) / Fraction(whole)) if part is not None and whole else None
+    return quotient(part, whole) if part is not None and whole else None
 
 
 def percent_above(cost: int | Fraction | None, bound: int | Fraction | None) -> float | None:
     """How far a cost is above a bound, in percent."""
-    quotient = ratio(cost, bound)
-    return None if quotient is None else 100 * (quotient - 1)
+    above = ratio(cost, bound)
+    return None if above is None else 100 * (above - 1)
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:

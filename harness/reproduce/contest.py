@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness import published
+from harness.compare import quotient
 from harness.report import HERE, PAPER, Dot, Report, Section, Strips, Table
 from harness.reproduce import Cell, Run
 from harness.reproduce import _contest as contest
@@ -79,7 +80,7 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
 def _dots(case: Case, colours: dict[str, int]) -> list[Dot]:
     """Ours on top, then the published ones."""
     ours = [
-        Dot(name, float(cost / case.best_bound) - 1, colour)
+        Dot(name, quotient(cost, case.best_bound) - 1, colour)
         for name, colour in colours.items()
         if (cost := case.cost(name)) is not None
     ]
