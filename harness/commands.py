@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import host
-from harness.backends import choose, described
+from harness.backends import Backend, choose, described
 from harness.compare import contradicts, proves, relative_gap
 from harness.conformance import submit, verdict
 from harness.cpus import Claims, core_sets, usable_cpus
@@ -388,10 +388,17 @@ def executor_of(options: argparse.Namespace, jobs: Sequence[Job], tell: Callable
     if options.executor == "local":
         backend = choose(options.limits, options.isolation)
         tell(f"limits: {backend}")
+        warn_of(backend)
         return LocalExecutor(options.jobs or 1, cores, backend.warden)
     from harness.dask_executor import DaskExecutor
 
     return DaskExecutor(options.scheduler, cores, options.jobs, tell)
+
+
+def warn_of(backend: Backend) -> None:
+    """Say where runs are not isolated that were to be."""
+    if backend.warning:
+        print(printable(f"warning: {backend.warning}"), file=sys.stderr)
 
 
 @contextmanager
@@ -416,6 +423,7 @@ def run_worker(options: argparse.Namespace) -> Answer:
             free = f"{wanted} usable CPUs that no other worker of this scheduler has"
             raise InputError("worker", "--cpus or --cores", f"expected {free}, found {len(cpus)}")
         backend = choose(options.limits, options.isolation)
+        warn_of(backend)
         with backend.warden() as warden:
             station = Station(options.name or platform.node(), cpus, warden, str(backend))
             serve(options.scheduler, station, Progress(0, 0).line)

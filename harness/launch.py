@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import worker
 from harness.limits import THREAD_VARIABLES, Order
-from harness.prctl import keep_cores
+from harness.seccomp import keep_cores
 from harness.signals import MOST_FILES, lower_limit, reset_signals
 from harness.watch import Pipes
 

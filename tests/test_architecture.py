@@ -26,7 +26,7 @@ ALLOWED = {
         "harness.memory",
         "instances.catalog",
         "instances.errors",
-        *(f"harness.{name}" for name in ("cgroup", "handover", "limits", "posix", "watch")),
+        *(f"harness.{name}" for name in ("cgroup", "groups", "handover", "limits", "posix", "watch")),
     },
     "harness.discover": {"instances", "harness", "solvers.external", "solvers.registry"},
     "harness.dask_executor": {"instances", "harness", "solvers.registry"},
