@@ -17,13 +17,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Any
 
-from instances.errors import InputError
+from instances.errors import InputError, TooLarge
 from instances.files import array_cache, scan
 from instances.files.columns import describe
 from instances.files.jsonfile import decode, parse_json, read_bytes, sha256, write_json
@@ -53,9 +53,20 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
     ``track`` is recognised from the content when it is None. ``options`` with the value None count as not
     given; one that the track does not have raises InputError.
     """
-    with suppress(scan.Odd, InputError):
+    with _or_the_general_reader(source):
         return _build(scan.scan(scan.in_memory(content)), source, track, options)
     return _build(parse_json(decode(content, source), source), source, track, options)
+
+
+@contextmanager
+def _or_the_general_reader(source: str) -> Iterator[None]:
+    """Go on if the fast reader fails, as the general one says what is wrong and where; TooLarge stays an error."""
+    try:
+        yield
+    except TooLarge as error:
+        raise TooLarge(source, error.place, error.expected) from None
+    except (InputError, OSError, scan.Odd):
+        pass
 
 
 def _build(content: Any, source: str, track: str | None, options: Mapping[str, Any]) -> Any:
@@ -113,7 +124,7 @@ def _load(
     if mode == "on" and not keep:
         mode = "read"
     if os.path.isfile(path):  # anything else can be read but once
-        with suppress(InputError, OSError, scan.Odd):
+        with _or_the_general_reader(source):
             return array_cache.read(path, lambda scanned: _build(scanned, source, track, options), mode, hashed=hashed)
     content = read_bytes(path)
     return parse(content, source, track, **options), sha256(content) if hashed else None

@@ -1,4 +1,4 @@
-"""The one exception for input that a user can mend."""
+"""The exceptions for input that a user can mend."""
 
 from __future__ import annotations
 
@@ -17,3 +17,7 @@ class InputError(ValueError):
         self.expected = expected
         where = f"{self.source}: {place}" if place else self.source
         super().__init__(f"{where}: {expected}")
+
+
+class TooLarge(InputError):
+    """A file with more bytes or parts than any reader takes: no other reader need try."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from instances.catalog import MIRROR_VARIABLE, Entry, cache_folder, locate
 from instances.errors import InputError
-from instances.files.jsonfile import write_bytes
+from instances.files.jsonfile import LARGEST, write_bytes
 
 #: Where a public repository serves a file of one commit.
 PUBLIC = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
@@ -102,6 +102,8 @@ def download(address: str) -> bytes:
         content = bytearray()
         while chunk := response.read1(CHUNK):
             content += chunk
+            if len(content) > LARGEST:
+                raise ConnectionError(f"more than {LARGEST} bytes")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not complete after {TOTAL_S:.0f} s")
     if promised is not None and len(content) != int(promised):

@@ -30,6 +30,7 @@ from instances.graph import Graph
 from instances.options import Option, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"
+MOST_DEVICES = 4096  # there is a bandwidth for every pair, also if the file gives one number for all
 
 #: The least time or size but 0; what is far below has fewer digits as a float, and sums and quotients are not near.
 LEAST = 1e-290
@@ -305,6 +306,8 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
     complexity = float_column(require_list(nodes["complexity"], source, "nodes.complexity"), source, "nodes.complexity")
     speed = float_column(require_list(devices["speed"], source, "devices.speed"), source, "devices.speed")
     n, k = len(complexity), len(speed)
+    if k > MOST_DEVICES:
+        raise InputError(source, "devices.speed", f"expected at most {MOST_DEVICES} devices, found {k}")
     names = names_column(nodes.get("name"), n, source, "nodes.name")
     graph, size = _edges(document["edges"], names, source)
     choices, choice = _choices(nodes.get("devices"), n, k, source)

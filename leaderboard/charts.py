@@ -20,6 +20,7 @@ from leaderboard.text import printable, short, shorten
 WIDE, HALF, NARROW = 1000, 544, 340  # across a page, in one of two columns, on a phone
 COLOURS = 6  # classes s1..s6 of the style sheet; s0 is the neutral one for everybody else
 GAP_UNIT = 1e-4  # distances below 0.01 % are drawn linearly
+FARTHEST = 1e300  # distance on an axis: in units of `GAP_UNIT` it is still within float64
 MOST_POINTS = 200  # of one curve; more than a screen can show
 
 Point = TypeVar("Point")
@@ -73,7 +74,7 @@ def linear(low: float, high: float, label: Callable[[float], str] = short) -> Sc
 def round_values(low: float, high: float, about: int = 5) -> list[float]:
     """About ``about`` round numbers from low to high."""
     raw = (high - low) / about
-    if not raw > 1e-300:  # below, powers of ten lose their digits
+    if not 1e-300 < raw < math.inf:  # below, powers of ten lose their digits
         return [low]
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
@@ -87,7 +88,8 @@ def logarithmic(low: float, high: float, label: Callable[[float], str] = short) 
         return Scale(low, high, math.log10, [(v, label(v)) for v in round_values(low, high)])
     steps = (1,) if high / low > 1000 else (1, 3) if high / low > 20 else (1, 2, 5)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [m * 10.0**p for p in powers for m in steps if low <= m * 10.0**p * 1.0001 and m * 10.0**p <= high * 1.0001]
+    round_ones = [float(f"{m}e{p}") for p in powers for m in steps]  # infinite beyond float64, which ** refuses
+    ticks = [value for value in round_ones if low / 1.0001 <= value and value / 1.0001 <= high]
     return Scale(low, high, math.log10, [(v, label(v)) for v in ticks])
 
 
@@ -97,7 +99,11 @@ def symmetric(value: float, unit: float) -> float:
 
 
 def gaps(low: float, high: float, zero: str = "best") -> Scale:
-    """Relative distances from a best value at 0, called ``zero``: above it positive, below it negative down to -1."""
+    """Relative distances from a best value at 0, called ``zero``: above it positive, below it negative down to -1.
+
+    What lies beyond `FARTHEST`, infinity too, stands at the end of the axis.
+    """
+    high = min(high, FARTHEST)
     above = [(0.001, "+0.1 %"), (0.01, "+1 %"), (0.1, "+10 %"), (1.0, "2×")]
     powers = range(1, max(math.ceil(math.log10(high + 1)) + 1, 1))
     every = max(1, len(powers) // 4)

@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +42,8 @@ def environment() -> jinja2.Environment:
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     plain = (text.percent, text.rough, text.fact, text.count, text.tail, text.heat, text.tone, text.meaning)
-    shown: tuple[Callable[..., str], ...] = (exact, points, seconds, text.times, text.shorten, *plain)
-    made.filters.update({function.__name__: function for function in shown})
+    shown: tuple[Callable[..., str], ...] = (exact, points, seconds, printable, text.times, text.shorten, *plain)
+    made.filters.update({function.__name__: function for function in (*shown, text.sort_key)})
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
     made.filters["load"] = json.loads
@@ -287,11 +289,13 @@ class Site:
         runs: dict[tuple[int, str], list[Row]] = defaultdict(list)
         for run in self.runs:
             runs[run["campaign"], run["host"]].append(run)
-        moments = {name: pl.col(name).str.to_datetime(time_zone="UTC") for name in ("started", "ended")}
-        took = (moments["ended"] - moments["started"]).dt.total_seconds()
-        campaigns = campaigns.with_columns(took_s=took)
         joined = hosts.join(campaigns, on="campaign", maintain_order="left").iter_rows(named=True)
-        return [row | {"ways": _ways(runs[row["campaign"], row["name"]])} for row in joined]
+        return [
+            row
+            | {"took_s": _seconds_between(row["started"], row["ended"])}
+            | {"ways": _ways(runs[row["campaign"], row["name"]])}
+            for row in joined
+        ]
 
     def _limits(self) -> dict[str, Row]:
         """Limits of the runs, by track."""
@@ -461,7 +465,7 @@ class Site:
             "summary": {k: v for k, v in json.loads(instance["summary"]).items() if k not in ("track", "name")},
             "published": {k: v for k, v in published.items() if v not in (None, "")},
             "solvers": [run for run in runs if run["kind"] == "solver"],
-            "bounds": [run for run in runs if run["lower_bound"] is not None],
+            "bounds": sorted((run for run in runs if run["lower_bound"] is not None), key=_greatest_bound_first),
             "silent": [r for r in runs if r["kind"] == "bound" and r["lower_bound"] is None],
             "chart": self._convergence(division, instance, published, runs),
         }
@@ -521,9 +525,21 @@ def _colours(rankings: Iterable[Sequence[Row]]) -> list[dict[str, str]]:
     return colours
 
 
+def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:
+    """Sort key of runs with a bound: exact values, those that a cost contradicts last."""
+    return not run["bound_trusted"], -Fraction(run["lower_bound"])
+
+
 def _counts(failed: Iterable[Row]) -> list[tuple[str, int]]:
     counts = {status: len(rows) for status, rows in grouped(failed, "status").items()}
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _seconds_between(started: str, ended: str | None) -> float | None:
+    """Length of a campaign; None if it was killed or is under way."""
+    if ended is None:
+        return None
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds()
 
 
 def _ways(runs: Iterable[Row]) -> list[Row]:

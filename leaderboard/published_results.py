@@ -37,7 +37,7 @@ def summary(rows: Sequence[Row]) -> list[Row]:
 
 
 def _author(rows: Sequence[Row]) -> Row:
-    ratios = [row["of_cost"] for row in rows if row["of_cost"]]
+    ratios = [row["of_cost"] for row in rows if row["of_cost"] and row["of_cost"] > 0]
     return {
         **{key: rows[0][key] for key in ("who", "about", "made")},
         "instances": len(rows),

@@ -15,7 +15,7 @@ from leaderboard.build import REPRODUCE, InputError, check, furnish, has_asv, me
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
 from leaderboard.pages import environment, solution
 from leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Schedule, Split, Strips, Table
-from leaderboard.text import short
+from leaderboard.text import BEYOND, short
 
 WITHOUT_RUNS = '<meta name="runs" content="none"/>'  # of a page whose figures are all published ones
 
@@ -98,6 +98,8 @@ def grid(table: Table) -> Grid:
 def _cell(value: Any, numeric: bool, digits: int) -> Cell:
     if value is None:
         return Cell("–", "" if numeric else None)
+    if value == math.inf:
+        return Cell(BEYOND, "Infinity")
     if isinstance(value, float):
         return Cell(f"{value:,.{digits}f}".replace("-", "−"), repr(value))
     return Cell(f"{value:,}", str(value)) if numeric else Cell(value, None)
@@ -204,6 +206,7 @@ def _scale(axis: Axis, values: Sequence[float]) -> Scale:
         return Scale(
             min(axis.at), max(axis.at), math.log10 if axis.logarithmic else float, [(v, short(v)) for v in axis.at]
         )
+    values = [value for value in values if math.isfinite(value)]
     low, high = axis.span or (min(values, default=0.0), max(values, default=1.0))
     if axis.distances:
         return charts.gaps(min(low, 0.0), max(1.2 * high, 0.002))

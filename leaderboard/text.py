@@ -40,8 +40,9 @@ MEASURES = {
 }
 #: How it is held, in words, the firmest first.
 FIRMNESS = {"hard": "enforced", "polled": "watched", "none": "not held"}
+BEYOND = ">1e308"  # what a ratio beyond float64 is shown as
 LOG_LINES = 30  # of a failed run's log, the last ones
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def count(number: int, noun: str) -> str:
@@ -50,8 +51,14 @@ def count(number: int, noun: str) -> str:
 
 
 def printable(words: str) -> str:
-    """Text without terminal colours and control characters, which pages must not hold."""
-    return _CONTROL.sub(lambda found: "" if len(found[0]) > 1 else "\ufffd", words.replace("\r\n", "\n"))
+    """Text for pages: no terminal colours; what a browser would obey and not show is escaped, as ``\\u202e``.
+
+    Such are control characters, marks that turn the direction of what follows, and characters without width.
+    """
+    plain = _COLOUR.sub("", words.replace("\r\n", "\n"))
+    if plain.isprintable():
+        return plain
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in plain)
 
 
 def shorten(words: str, most: int) -> str:
@@ -105,6 +112,8 @@ def percent(value: float | None) -> str:
     """A fraction as a percentage of two significant digits or more; factors from ten times upward."""
     if value is None:
         return "–"
+    if value == math.inf:
+        return f"{BEYOND}×"
     if value >= 9.995:
         return f"{value + 1:,.0f}×" if value < 1e6 else f"{value:.0e}×".replace("e+", "e")
     digits = 0 if value == 0 or value >= 0.0995 else 1 if value >= 0.00995 else 2
@@ -115,8 +124,15 @@ def times(value: float | None) -> str:
     """A ratio: at least three decimals, and as many as tell it from 1; none where it is large."""
     if value is None:
         return "–"
+    if value == math.inf:
+        return BEYOND
     digits = next((d for d in (3, 4, 5, 6) if value == 1 or round(value, d) != 1), 6)
     return f"{value:,.0f}" if value >= 1000 else f"{value:.{1 if value >= 100 else 2 if value >= 10 else digits}f}"
+
+
+def sort_key(value: float | str | None) -> float | str:
+    """What a cell is sorted by, as scripts read it; empty for nothing."""
+    return "" if value is None else "Infinity" if value == math.inf else value
 
 
 def seconds(value: float | None) -> str:

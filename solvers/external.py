@@ -30,6 +30,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
 }
 OPTIONAL = ("deterministic", "variants")
 WORDS = {str: "a text", list: "a list of texts", bool: "true or false", dict: "a table"}
+LARGEST = 1 << 20  # bytes of a TOML file
 LEGAL_NAME = "expected lower-case letters, digits, dots and dashes"
 
 
@@ -66,10 +67,15 @@ def toml_files(paths: Iterable[str | Path] = ()) -> list[Path]:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    text = decode(read_bytes(path, LARGEST), path)
     try:
-        return tomllib.loads(decode(read_bytes(path), path))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, "", f"expected TOML ({error})") from None
+    except RecursionError:
+        raise InputError(path, "", "expected TOML that is nested less deeply") from None
+    except ValueError:  # of Python's, for an integer that is too long
+        raise InputError(path, "", "expected numbers of at most 4300 digits") from None
 
 
 def read_toml(path: Path) -> list[Program]:

@@ -32,10 +32,10 @@ PACKAGE = "package:"  # begins the place of what an installed package brings
 CODE_SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
 #: Modules that solver files of users may import by an earlier name, and their names now.
 MOVED: Mapping[str, str] = {
-    "solvers.placement._blocks": "solvers.placement.ideals.blocks",
-    "solvers.scheduling._holding": "solvers.scheduling.schedules.memory",
-    "solvers.scheduling._local": "solvers.scheduling.heuristics.local",
-    "solvers.scheduling._partition": "solvers.scheduling.heuristics.partition",
+    "solvers.placement.ideals.blocks": "solvers.placement.ideals.blocks",
+    "solvers.scheduling.schedules.memory": "solvers.scheduling.schedules.memory",
+    "solvers.scheduling.heuristics.local": "solvers.scheduling.heuristics.local",
+    "solvers.scheduling.heuristics.partition": "solvers.scheduling.heuristics.partition",
 }
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -26,21 +26,34 @@ def proves(bound: Number, cost: Number, integral: bool) -> bool:
     return room < 1 if integral else room <= PROVEN * abs(Fraction(cost))
 
 
-def gap(cost: int | float | None, bound: int | float | None) -> float | None:
-    """cost / bound - 1: how far from the optimum the cost can be at most; None if that says nothing.
+def quotient(part: Number, whole: Number) -> float:
+    """``part / whole``, rounded once; an infinity if it lies beyond float64. ZeroDivisionError if ``whole`` is 0."""
+    exact = Fraction(part) / Fraction(whole)
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
 
-    0 if the bound proves the cost optimal; any remaining difference is rounding or solver tolerance.
+
+def relative_gap(cost: Number, bound: Number) -> float | None:
+    """cost / bound - 1, 0 if the bound reaches the cost, infinity beyond float64; None for a bound of 0 or less."""
+    if cost <= bound:
+        return 0.0
+    return quotient(Fraction(cost) - Fraction(bound), bound) if bound > 0 else None
+
+
+def gap(cost: int | float | None, bound: int | float | None) -> float | None:
+    """Greatest possible distance of a cost to the optimum, see `relative_gap`; None without a cost or a bound.
+
+    0 if the bound proves the cost optimal: any remaining difference is rounding or solver tolerance.
     """
     if cost is None or bound is None:
         return None
-    if cost <= bound or proves(bound, cost, isinstance(cost, int)):
-        return 0.0
-    ratio = cost / bound if bound > 0 else math.inf
-    return ratio - 1 if math.isfinite(ratio) else None
+    return 0.0 if proves(bound, cost, isinstance(cost, int)) else relative_gap(cost, bound)
 
 
 def optimal(cost: int | float | None, bound: int | float | None) -> bool | None:
-    """Whether a lower bound proves a verified cost optimal, and is not above it; None without a cost."""
+    """Return whether a lower bound proves a verified cost optimal, and is not above it; None without a cost."""
     if cost is None:
         return None
     integral = isinstance(cost, int)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness.results.rows import COLUMNS, Row, checked
 from harness.results.schema import bring_up_to_date, is_older
 from instances import InputError
 
@@ -256,25 +257,35 @@ class Store:
 
     def finished(self) -> dict[str, str]:
         """Status of every recorded run, by its id."""
-        return dict(self.connection.execute("SELECT id, status FROM runs").fetchall())
+        return dict(self._read("runs", ("id", "status")))
 
     def disturbances(self, campaign: int) -> list[tuple[str, str]]:
         """Name of the machine and sentence of everything that was found to have disturbed a campaign."""
-        query = "SELECT name, disturbances FROM hosts WHERE campaign = ? AND disturbances IS NOT NULL ORDER BY name"
-        return [(name, x) for name, found in self.connection.execute(query, (campaign,)) for x in json.loads(found)]
+        where = "WHERE campaign = ? AND disturbances IS NOT NULL ORDER BY name"
+        rows = self._read("hosts", ("name", "disturbances"), where, campaign)
+        return [(name, sentence) for name, found in rows for sentence in json.loads(found)]
 
     def solution(self, run: str) -> Any:
         """The best solution of a run, or None."""
         row = self.connection.execute("SELECT solution FROM runs WHERE id = ?", (run,)).fetchone()
         try:
             return None if row is None or row[0] is None else json.loads(zlib.decompress(row[0]))
-        except (zlib.error, ValueError, TypeError):
+        except (zlib.error, ValueError, TypeError, RecursionError):
             raise InputError(self.path, f"runs id {run!r} solution", "expected zlib of JSON") from None
 
-    def rows(self, table: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Column names and all rows of a table, the solutions left out."""
-        columns = [c[1] for c in self.connection.execute(f"PRAGMA table_info({table})") if c[1] != "solution"]
-        return columns, self.connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+    def rows(self, table: str) -> tuple[list[str], Sequence[Row]]:
+        """Column names and all rows of a table, the solutions left out; InputError for a value that cannot be."""
+        names = list(COLUMNS[table])
+        return names, self._read(table, names)
+
+    def _read(self, table: str, names: Sequence[str], where: str = "", *values: Any) -> Sequence[Row]:
+        """Some columns of the rows of a table, checked."""
+        try:
+            rows = self.connection.execute(f"SELECT {', '.join(names)} FROM {table} {where}", values).fetchall()
+        except sqlite3.Error as error:
+            columns = f"expected a table with the columns {', '.join(names)} that can be read ({error})"
+            raise InputError(self.path, table, columns) from None
+        return checked(self.path, table, names, rows)
 
 
 def _open_to_write(path: Path) -> sqlite3.Connection:
@@ -284,6 +295,7 @@ def _open_to_write(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         bring_up_to_date(connection, path, create=True)
+        _require_whole(connection, path)
         connection.execute("PRAGMA foreign_keys=ON")
     return connection
 
@@ -303,7 +315,16 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
                 connection = sqlite3.connect(":memory:")
                 file.backup(connection)
         bring_up_to_date(connection, path)
+        _require_whole(connection, path)
     return connection
+
+
+def _require_whole(connection: sqlite3.Connection, path: Path) -> None:
+    """InputError for a database whose pages do not fit together: rows may be missing without a word."""
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        words = " ".join(found.split())
+        raise InputError(path, "", f"expected a database that is whole, found damage ({words})")
 
 
 @contextmanager

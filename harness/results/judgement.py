@@ -9,13 +9,14 @@ from typing import Any
 from harness.results.claims import contradicts
 from harness.results.database import Bound, Incumbent, decimal
 from harness.sandbox.contract import Limits, Outcome
-from harness.sandbox.protocol import Message, ProtocolError, decode, is_number
+from harness.sandbox.protocol import Message, ProtocolError, decode, is_number, lists_in, values_in
 from harness.verify import Verdict, malformed, verify
 
-#: What a message may have at most, and more for each node: bytes, and lists and objects. What has more is no solution,
-#: and to parse it can take a hundred times its length of the referee's memory.
+#: What a message may have at most, and more for each node: bytes, values and keys, and of these lists and objects. What
+#: has more is no solution, and to parse it can take a hundred times its length of the referee's memory.
 LONGEST, LONGEST_PER_NODE = 1 << 20, 256
-MOST_PARTS, MOST_PARTS_PER_NODE = 1000, 2
+MOST_VALUES, MOST_VALUES_PER_NODE = 1 << 16, 16
+MOST_LISTS, MOST_LISTS_PER_NODE = 1000, 2
 SENTENCE = 500  # characters kept of a reason
 #: Statuses of runs that a fault ended, and not a limit or the method itself.
 FAULTS = ("error", "crash", "import", "lost")
@@ -33,8 +34,9 @@ class Reports:
 
     def __init__(self, instance: Any, outcome: Outcome) -> None:
         self.instance = instance
-        self.longest = LONGEST + LONGEST_PER_NODE * instance.nodes
-        self.most_parts = MOST_PARTS + MOST_PARTS_PER_NODE * instance.nodes
+        self.longest = longest_solution(instance)
+        self.most_values = MOST_VALUES + MOST_VALUES_PER_NODE * instance.nodes
+        self.most_lists = MOST_LISTS + MOST_LISTS_PER_NODE * instance.nodes
         self.incumbents: list[Incumbent] = []
         self.bounds: list[Bound] = []
         self.cost: int | float | None = None
@@ -75,11 +77,13 @@ class Reports:
         return self.word.kind if self.word is not None else "nothing"
 
     def _read(self, arrival: float, payload: bytes) -> None:
-        parts = payload.count(b"[") + payload.count(b"{")
-        if len(payload) > self.longest:
-            return self._fail(f"sent a message of {len(payload)} bytes, a solution here has at most {self.longest}")
-        if parts > self.most_parts:
-            return self._fail(f"sent a message of {parts} lists, a solution here has at most {self.most_parts}")
+        for count, most, words in (
+            (len(payload), self.longest, "bytes"),
+            (lists_in(payload), self.most_lists, "lists"),
+            (values_in(payload), self.most_values, "values"),
+        ):
+            if count > most:
+                return self._fail(f"sent a message of {count} {words}, a solution here has at most {most}")
         try:
             message = decode(payload)
         except ProtocolError as error:
@@ -125,6 +129,11 @@ class Reports:
             reason = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
         self._fail(f"sent a solution that the referee could not verify: {reason}")
         return malformed(reason)
+
+
+def longest_solution(instance: Any) -> int:
+    """Bytes that a solution of an instance may have as JSON."""
+    return LONGEST + LONGEST_PER_NODE * int(instance.nodes)
 
 
 def undercuts(claim: int | float, cost: int | float) -> bool:

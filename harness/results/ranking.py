@@ -7,7 +7,7 @@ score       least known cost of the instance / cost of the run, the contest's sc
             as proven); 0 without a solution, but null for a solver that declined the whole division
 certified   greatest trusted lower bound of the instance / cost of the run: at least this part of the optimum is reached
             (1 if that proves the cost optimal, and only then)
-gap         cost / trusted lower bound - 1
+gap         cost / trusted lower bound - 1; infinite if it lies beyond float64, null for a bound of 0 or less
 division    of a track: its instances of the same modes, see `instances.options`; whatever is summed, averaged or ranked
             is so within one division
 known cost  the least of the verified costs of all current runs, bound methods included, and of the published best
@@ -32,9 +32,10 @@ import numpy as np
 import polars as pl
 
 from harness.results import published
-from harness.results.claims import PROVEN, TOLERANCE, contradicts, proves
+from harness.results.claims import PROVEN, TOLERANCE, contradicts, proves, quotient, relative_gap
 from harness.results.database import Store
-from instances import TRACKS, InputError, catalog, track_module, tracks
+from harness.results.rows import named, shown
+from instances import TRACKS, InputError, catalog, track_module
 from instances.files.jsonfile import write_bytes
 from instances.options import division
 
@@ -71,12 +72,6 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["better", "contradicted"], pl.Boolean),
     **dict.fromkeys(["best_by", "bound_by"], pl.List(pl.String)),
 }
-#: Columns of the store that hold JSON, and of what kind.
-_JSON: Mapping[str, type] = {
-    **dict.fromkeys(["summary", "published", "params", "facts", "enforced", "claimed"], dict),
-    **dict.fromkeys(["command", "disturbances"], list),
-}
-_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?")
 #: The columns of exported tables that fit a terminal, of those that have more.
 _SHORT = {
     "runs": [
@@ -173,9 +168,10 @@ class Tables:
 def tables(store: Store, only: Collection[str] | None = None) -> Tables:
     """Score a results database, or its instances whose ids are in ``only``: one pass over the runs, then columns."""
     everything = _load(store, "runs").filter(pl.lit(only is None) | pl.col("instance").is_in(list(only or [])))
-    everything = everything.drop("instance", "cost_float", "lower_bound_float")
+    everything = everything.drop("instance")
+    instances, facts, campaigns = _what_runs_refer_to(store, everything)
     runs = _current(everything, _load(store, "matrix"))
-    instances = _named(_load(store, "instances").join(runs, on="checksum", how="semi"))
+    instances = _named(instances.join(runs, on="checksum", how="semi"))
     instances, divisions = _divide(_described(instances))
     named = instances.select("checksum", "instance", "division")
     runs = runs.join(named, on="checksum", how="left", maintain_order="left")
@@ -187,7 +183,6 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
     declined = _declined(runs)
     runs = _without_zeros(runs, declined)
     results = _results(runs)
-    facts = _load(store, "solvers")
     hosts = _count_runs(_load(store, "hosts"), runs, {"campaign": "campaign", "host": "name"})
     taken = results.join(declined, on=_ENTRY, how="anti")
     expected = _expected(runs, instances).join(declined, on=_ENTRY, how="anti")
@@ -207,7 +202,7 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
         reported=reported,
         published=_results_of_others(instances, cases),
         contradictions=contradictions,
-        campaigns=_count_runs(_load(store, "campaigns", id=pl.Int64), runs, {"campaign": "id"}),
+        campaigns=_count_runs(campaigns, runs, {"campaign": "id"}),
         hosts=hosts,
         notes=_notes(everything, runs, instances, hosts, expected),
     )
@@ -267,34 +262,25 @@ def _frame(columns: Sequence[str], rows: Sequence[Sequence[Any]], **types: Any) 
 
 def _load(store: Store, table: str, **types: Any) -> pl.DataFrame:
     """A table of the store; InputError for the first value in it that is not what its column holds."""
-    columns, rows = store.rows(table)
-    for place, column in enumerate(columns):
-        expected, fits = _column(column, {**_TYPES, **types}.get(column))
-        for row in rows:
-            if row[place] is not None and not fits(row[place]):
-                where = f"{table} {columns[0]} {row[0]!r} {column}"
-                raise InputError(store.path, where, f"expected {expected}, found {row[place]!r}")
-    return _frame(columns, rows, **types)
+    return _frame(*store.rows(table), **types)
 
 
-def _column(name: str, kind: Any) -> tuple[str, Callable[[Any], bool]]:
-    """What a column of the store holds, in words and as a check."""
-    if name in _JSON:
-        return f"JSON, a{'n object' if _JSON[name] is dict else ' list'}", lambda value: _is_json(value, _JSON[name])
-    if name in ("cost", "lower_bound", "value"):
-        return "a number as decimal text", lambda value: isinstance(value, str) and bool(_DECIMAL.fullmatch(value))
-    if kind == pl.Int64:
-        return "an integer", lambda value: isinstance(value, int)
-    if kind == pl.Float64:
-        return "a number", lambda value: isinstance(value, int | float)
-    return "a text", lambda value: isinstance(value, str)
+def _what_runs_refer_to(store: Store, runs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The tables of instances, solvers and campaigns; InputError for a run that refers to a row they do not have."""
+    instances, solvers = _load(store, "instances"), _load(store, "solvers")
+    campaigns = _load(store, "campaigns", id=pl.Int64)
+    _require(store, runs, ["checksum", "track"], instances.select("checksum", "track"), "instances")
+    _require(store, runs, ["track", "solver", "solver_hash"], solvers.select("track", "name", "hash"), "solvers")
+    _require(store, runs, ["campaign"], campaigns.select("id"), "campaigns")
+    return instances, solvers, campaigns
 
 
-def _is_json(value: Any, kind: type) -> bool:
-    try:
-        return isinstance(value, str) and isinstance(json.loads(value), kind)
-    except (ValueError, RecursionError):
-        return False
+def _require(store: Store, rows: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame, table: str) -> None:
+    """InputError for the first of the runs that refers to a row which another table does not have."""
+    for lost in rows.join(others, left_on=columns, right_on=others.columns, how="anti").iter_rows(named=True):
+        found = ", ".join(shown(lost[column]) for column in columns)
+        expected = f"expected {', '.join(others.columns)} of a row of {table}, found {found}"
+        raise InputError(store.path, f"{named('runs', lost)} {', '.join(columns)}", expected)
 
 
 def _reports(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:
@@ -345,19 +331,16 @@ def _divide(instances: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]
 
 
 def _division(track: str, summary: str) -> tuple[tuple[int, ...], str]:
-    return division(track_module(track).OPTIONS if track in tracks() else {}, json.loads(summary))
+    return division(track_module(track).OPTIONS, json.loads(summary))
 
 
 def _tracks(runs: pl.DataFrame) -> dict[str, str]:
     """Tracks that have runs, with the first line of their module's docstring, less its first words."""
     found = set(runs["track"])
-    ordered = [t for t in TRACKS if t in found] + sorted(found - set(TRACKS))
-    return {track: _describe(track) for track in ordered}
+    return {track: _describe(track) for track in TRACKS if track in found}
 
 
 def _describe(track: str) -> str:
-    if track not in tracks():
-        return ""
     line = (track_module(track).__doc__ or "").strip().split("\n")[0]
     return re.sub(r"^Track\s+`*\w+`*:\s*", "", line).replace("``", "")
 
@@ -417,15 +400,15 @@ class _Case:
         return self.bound is not None and bound >= self.bound.value - abs(self.bound.value) * self.slack
 
     def of_cost(self, cost: Fraction) -> tuple[float, float | None, float | None, bool, bool]:
-        """``score, certified, gap, best, proven`` of a verified cost; the gap is None where it says nothing."""
+        """``score, certified, gap, best, proven`` of a verified cost; see `relative_gap`."""
         best = self.is_best(cost)
         score = 1.0 if best else _ratio(self.best.value, cost) if self.best else 0.0
         if self.bound is None:
             return score, None, None, best, False
         bound = self.bound.value
-        gap = 0.0 if cost <= bound else float(cost / bound - 1) if bound > 0 else None
         proven = proves(bound, cost, self.integral)
-        return 1.0 if proven else score, 1.0 if proven else _ratio(bound, cost), gap, best, proven
+        certified = 1.0 if proven else _ratio(bound, cost)
+        return 1.0 if proven else score, certified, relative_gap(cost, bound), best, proven
 
     def of_bound(self, bound: Fraction) -> tuple[bool, float | None, bool, bool]:
         """``trusted, score, best, proves`` of a lower bound; its score is bound / known cost, 1 if that is proven."""
@@ -439,8 +422,10 @@ class _Case:
 
 
 def _ratio(part: Fraction, whole: Fraction) -> float:
-    """``part / whole`` within [0, 1]; 1 if both are 0, and for nothing less than the whole."""
-    return 1.0 if part >= whole else min(max(0.0, float(part / whole)), math.nextafter(1.0, 0.0))
+    """``part / whole`` within [0, 1]; 1 if the part reaches the whole, and only then; 0 for a part of 0 or less."""
+    if part >= whole:
+        return 1.0
+    return min(float(part / whole), math.nextafter(1.0, 0.0)) if part > 0 else 0.0
 
 
 def _cases(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, _Case]:
@@ -456,25 +441,21 @@ def _cases(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, _Case]:
             if text is not None:
                 claims[checksum].append(_Claim(Fraction(text), text, *whose))
     cases = {}
-    for checksum, track, name, facts in instances.select("checksum", "track", "instance", "published").iter_rows():
+    for checksum, track, facts in instances.select("checksum", "track", "published").iter_rows():
         stated = json.loads(facts)
         for key, claims in (("best_cost", costs), ("lower_bound", bounds)):
-            claims[checksum] += _published(stated, key, name)
+            claims[checksum] += _published(stated, key)
         cases[checksum] = _Case(costs[checksum], bounds[checksum], integral[track])
     return cases
 
 
-def _published(stated: Mapping[str, Any], key: str, name: str) -> list[_Claim]:
+def _published(stated: Mapping[str, Any], key: str) -> list[_Claim]:
     """The claim that a published value makes, or another one that was known before any run, if there is one."""
     value = stated.get(key)
     if value is None:
         return []
     whose = KNOWN if str(stated.get(f"{key}_source")).startswith(UNPUBLISHED) else "published"
-    try:
-        return [_Claim(Fraction(str(value)), str(value), whose)]
-    except ValueError:
-        expected = f"expected a number as decimal text, found {value!r}"
-        raise InputError("instances", f"{name}: published.{key}", expected) from None
+    return [_Claim(Fraction(str(value)), str(value), whose)]
 
 
 def _contradictions(instances: pl.DataFrame, cases: Mapping[str, _Case]) -> pl.DataFrame:
@@ -507,7 +488,7 @@ def _beside(kind: str, text: str | None, cost: Fraction | None, bound: Fraction 
     if text is None:
         return None, None, None, False, False
     value = Fraction(text)
-    of_cost, of_bound = (float(value / ours) if ours else None for ours in (cost, bound))
+    of_cost, of_bound = (quotient(value, ours) if ours else None for ours in (cost, bound))
     if kind == "bound":
         better, wrong = bound is None or value > bound, cost is not None and value > cost
     else:
@@ -732,7 +713,7 @@ def _anytime(runs: pl.DataFrame, instances: pl.DataFrame, incumbents: pl.DataFra
     weighted = _weighted(runs, instances).select(*_ENTRY, "checksum", "weight", run="id")
     known = instances.select("checksum", "best_cost_float")
     cost, best = pl.col("cost_float"), pl.col("best_cost_float")
-    score = pl.when(cost <= best).then(1.0).otherwise(best / cost)
+    score = pl.when(cost <= best).then(1.0).otherwise(best / cost).clip(0.0, 1.0)
     reached = (
         incumbents.filter((pl.col("feasible") == 1) & cost.is_not_null())
         .join(weighted, on="run", maintain_order="left")

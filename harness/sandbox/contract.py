@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+#: Variable that a warden and its runs have in their environment: the warden's folder.
+MARK = "SHARDMARK_WARDEN"
 #: Variables by which numeric libraries learn how many threads they may start.
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -109,7 +111,7 @@ class Usage:
 
     ``threads`` is how many they have together, 0 where nobody counts them.
     ``written`` is bytes in the files of its scratch folder. ``out_of_memory``: the system itself ended the run, because
-    it wanted more memory than it may use.
+    it wanted more memory than it may use. ``unended``: some process could not be ended, and nothing else is known.
     """
 
     memory: float = 0.0
@@ -119,3 +121,4 @@ class Usage:
     threads: int = 0
     written: float = 0.0
     out_of_memory: bool = False
+    unended: bool = False

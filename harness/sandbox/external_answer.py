@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.sandbox.protocol import ProtocolError, decode
+from harness.sandbox.protocol import ProtocolError, decode, lists_in
 
-LINE_BYTES = 4 << 20  # of an answer; a longer line would keep the watcher from its clock
+#: Of an answer: bytes, and lists and objects. A line with more would keep the watcher from its clock.
+LINE_BYTES, LINE_LISTS = 4 << 20, 1 << 17
 
 
 class Answer:
@@ -54,15 +55,17 @@ class Answer:
         self._line.clear()
         self._too_long = False
         message = b'["solution",' + line.strip() + b"]"
-        if not _is_answer(line, message):
+        like_one = line.lstrip()[:1] in (b"[", b"{")
+        if like_one and lists_in(line) > LINE_LISTS:
+            self.fault = f"printed a line of more than {LINE_LISTS} lists, an answer has at most that"
+            self.log(line + end)
+        elif not like_one or not _can_be_read(message):
             self.log(line + end)
         elif self._arrival <= self.timeout_s:
             self._message = self._arrival, message
 
 
-def _is_answer(line: bytes, message: bytes) -> bool:
-    if line.lstrip()[:1] not in (b"[", b"{"):
-        return False
+def _can_be_read(message: bytes) -> bool:
     try:
         decode(message)
     except ProtocolError:

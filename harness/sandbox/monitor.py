@@ -196,6 +196,9 @@ class Watch:
         outcome, limits = self.outcome, self.limits
         outcome.peak_mib = max(outcome.peak_mib, used.memory / 2**20, used.peak / 2**20)
         outcome.cpu_s = max(outcome.cpu_s, used.cpu_s)
+        if used.unended:
+            before = f"; before that it was {outcome.reason}" if outcome.reason else ""
+            self._stop("error", f"the system could not end its processes{before}")
         if outcome.stop != "exit":
             return
         if used.out_of_memory or outcome.peak_mib > limits.memory_mib:

@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from instances.files.jsonfile import collector_paused
+
 MAGIC = b"SM"
 HEADER = struct.Struct(">2sII")
 LARGEST = 1 << 30
@@ -57,7 +59,8 @@ def encode(kind: str, *values: Any) -> bytes:
 def decode(payload: bytes) -> Message:
     """The message of a payload, or ProtocolError; no text of the sender's is in the error."""
     try:
-        content = json.loads(payload, parse_constant=_refuse)
+        with collector_paused():
+            content = json.loads(payload, parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise ProtocolError("a message was not JSON that can be read") from None
     match content:
@@ -76,6 +79,16 @@ def decode(payload: bytes) -> Message:
         case ["declined" | "error", str()]:
             return Message(*content)
     raise ProtocolError("a message was not one of " + ", ".join(KINDS))
+
+
+def lists_in(payload: bytes) -> int:
+    """At least as many lists and objects as there are in a payload."""
+    return payload.count(b"[") + payload.count(b"{")
+
+
+def values_in(payload: bytes) -> int:
+    """At least as many values and keys as there are in a payload."""
+    return lists_in(payload) + payload.count(b",") + payload.count(b":")
 
 
 def is_number(value: Any) -> bool:

@@ -30,7 +30,8 @@ from uuid import uuid4
 
 import psutil
 
-from harness.sandbox.contract import THREAD_VARIABLES, Cancelled, Limits, Order, Outcome, Unable
+from harness.sandbox.backends import control_groups
+from harness.sandbox.contract import MARK, THREAD_VARIABLES, Cancelled, Limits, Order, Outcome, Unable
 from harness.sandbox.memory import resident_bytes
 from instances.catalog import CACHE_VARIABLE, cache_folder
 from instances.errors import InputError
@@ -38,7 +39,6 @@ from instances.errors import InputError
 Message = tuple[dict[str, Any], list[bytes]]
 LENGTH = struct.Struct(">I")
 GRACE_S = 30.0  # beyond a run's limit, for a warden to answer
-MARK = "SHARDMARK_WARDEN"  # variable that a warden and its runs have in their environment: the warden's folder
 #: Variables of the environment that a run gets: where programs are, how texts are written, and the project's own.
 PASSED_ON = re.compile(
     "PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_.+|PYTHON.+|VIRTUAL_ENV|LD_LIBRARY_PATH|DYLD_.+|SHARDMARK_.+"
@@ -80,7 +80,7 @@ class Warden:
             send(link, asdict(order))
             answer, payloads = self._answer(link, order.limits.timeout_s, cancel)
             with understood():
-                grown, arrivals = answer.pop("grown"), answer.pop("arrivals")
+                spent, arrivals = answer.pop("spent"), answer.pop("arrivals")
                 outcome = Outcome(**answer, messages=list(zip(arrivals, payloads, strict=True)))
         except Unable as error:
             return Outcome("error", str(error), backend=self.backend)
@@ -90,7 +90,7 @@ class Warden:
         except BaseException:
             self.close()
             raise
-        if grown:
+        if spent:
             self.close()
         return outcome
 
@@ -105,6 +105,8 @@ class Warden:
             except subprocess.TimeoutExpired:
                 self._abandon()
         self.process = None
+        if self.folder:
+            control_groups.remove_recorded(Path(self.folder))
         remove(self.folder)
 
     def _abandon(self) -> None:
@@ -258,6 +260,7 @@ def main(arguments: list[str]) -> int:
         send(link, {"unable": str(error)})
         return 1
     finally:
+        control_groups.remove_recorded(base)
         remove(base)
     return 0
 
@@ -278,7 +281,7 @@ def serve(link: socket.socket, backend: Any, base: Path) -> NoReturn:
             outcome = Outcome("error", str(error), backend=backend.name)
         answer = {key: value for key, value in vars(outcome).items() if key != "messages"}
         answer["arrivals"] = [arrival for arrival, _ in outcome.messages]
-        answer["grown"] = resident_bytes() > at_start + GROWTH
+        answer["spent"] = outcome.stop == "error" or resident_bytes() > at_start + GROWTH
         send(link, answer, tuple(payload for _, payload in outcome.messages))
 
 
@@ -352,4 +355,4 @@ def job_of(order: Order, instance: Path, deadline: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    os._exit(main(sys.argv[1:]))  # a thread that waits for a run without end does not hold it up

@@ -19,10 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from instances.errors import InputError
+from instances.errors import InputError, TooLarge
 
 GZIP_MAGIC = b"\x1f\x8b"
 LARGEST = 2 << 30  # bytes of a file; the largest of the contest has 1.3 GiB
+LARGEST_TEXT = 512 << 20  # bytes of a text that becomes Python objects; lists of lists of integers do not
+LONGEST_KEY = 80  # characters of a key that error sentences show
+MOST_VALUES = 1 << 26  # values and keys of such a text: each takes up to a hundred bytes of memory
 
 
 def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> bytes:
@@ -48,12 +51,19 @@ def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> byte
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(path, "gzip stream", f"expected complete gzip data ({error})") from None
     if len(content) > most:
-        raise InputError(path, "", f"expected at most {most} bytes, compressed or not")
+        raise TooLarge(path, "", too_many_bytes(most))
     return content
 
 
+def too_many_bytes(most: int) -> str:
+    """What is expected of a file that has more."""
+    return f"expected at most {most} bytes, compressed or not"
+
+
 def decode(content: bytes, source: str | os.PathLike[str]) -> str:
-    """The text of a file; raise InputError at the byte where it stops being UTF-8."""
+    """The text of a file; raise InputError at the byte where it stops being UTF-8, or for more than `LARGEST_TEXT`."""
+    if len(content) > LARGEST_TEXT:
+        raise TooLarge(source, "", f"expected only lists of lists of integers in a file of over {LARGEST_TEXT} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -64,19 +74,22 @@ def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[st
     """Parse ``text`` as JSON; raise InputError at the line and column where it stops being JSON.
 
     Stricter than the standard library: a duplicated key, NaN and Infinity are errors, unless ``constant`` says what
-    these two stand for. Integers of up to 4300 digits stay exact, longer ones are errors.
+    these two stand for. Integers of up to 4300 digits stay exact, longer ones are errors, and so are more than
+    `MOST_VALUES` values and keys.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) != len(pairs):
             twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-            raise InputError(source, f"key {twice!r}", "expected every key once in its object, found it twice")
+            raise InputError(source, f"key {shortened(twice)}", "expected every key once in its object, found it twice")
         return result
 
     def no_constant(found: str) -> Any:
         raise InputError(source, _position(text, "NaN|-?Infinity"), f"expected a finite number, found {found}")
 
+    if len(text) > MOST_VALUES and parts_of(text) > MOST_VALUES:
+        raise TooLarge(source, "", f"expected at most {MOST_VALUES} values and keys")
     try:
         with collector_paused():
             return json.loads(text, object_pairs_hook=unique, parse_constant=constant or no_constant)
@@ -89,6 +102,16 @@ def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[st
         raise InputError(source, _position(text, r"[\[{]"), "expected JSON that is nested less deeply") from None
     except ValueError:
         raise InputError(source, _position(text, r"\d{4301,}"), "expected a number of at most 4300 digits") from None
+
+
+def parts_of(text: str) -> int:
+    """At least as many values and keys as a JSON text has: one stands behind each of these characters."""
+    return sum(map(text.count, "[{,:"))
+
+
+def shortened(key: str) -> str:
+    """A key as error sentences show it: in quotes, and only the beginning of a long one."""
+    return repr(key) if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]!r}... of {len(key)} characters"
 
 
 def _position(text: str, pattern: str) -> str:
@@ -114,9 +137,9 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """Read and parse one JSON file, plain or gzip."""
-    return parse_json(decode(read_bytes(path), path), path)
+def read_json(path: str | os.PathLike[str], largest: int | None = None) -> Any:
+    """Read and parse one JSON file, plain or gzip, of at most ``largest`` bytes (by default `LARGEST_TEXT`)."""
+    return parse_json(decode(read_bytes(path, LARGEST_TEXT if largest is None else largest), path), path)
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -194,5 +217,5 @@ def require_keys(
     for key in document:
         if key not in required and key not in optional:
             known = ", ".join((*required, *optional))
-            raise InputError(source, f"{place} key {key!r}".strip(), f"expected only the keys {known}")
+            raise InputError(source, f"{place} key {shortened(key)}".strip(), f"expected only the keys {known}")
     return document

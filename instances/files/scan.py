@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.errors import InputError
+from instances.errors import InputError, TooLarge
 from instances.files import jsonfile
 from instances.files.columns import Ints, Ragged, frozen
 
@@ -29,6 +29,7 @@ except ImportError as error:
     ) from error
 
 PIECE = 1 << 18  # bytes: stays in the cache of a core while it is looked at
+MOST_INTEGERS = 1 << 28  # and rows, 8 bytes each; the largest file of the contest has fewer
 
 
 class Odd(ValueError):
@@ -84,10 +85,17 @@ class Scanned:
 
 
 def scan(pieces: Iterable[Any]) -> Scanned:
-    """Take apart a JSON text that comes in pieces, cut anywhere, each a buffer of bytes; Odd if it is not plain."""
+    """Take apart a JSON text that comes in pieces, cut anywhere, each a buffer of bytes.
+
+    Raises Odd if it is not plain, TooLarge for more than `MOST_INTEGERS`.
+    """
     state = ffi.gc(ffi.new("struct shard_scan *"), lib.shard_scan_clear)
     for piece in pieces:
         _require(lib.shard_scan_feed(state, ffi.from_buffer("uint8_t[]", piece), len(piece)))
+        if state.starts + state.values > MOST_INTEGERS:
+            raise TooLarge("", "", f"expected at most {MOST_INTEGERS} integers and rows in lists of lists")
+        if state.letters > jsonfile.LARGEST_TEXT:
+            raise Odd("too long a text beside the lists of lists")
     _require(lib.shard_scan_end(state))
     leaves = tuple((leaf.rows, leaf.values, bool(leaf.negative)) for leaf in state.leaf[0 : state.leaves])
     text = bytes(ffi.buffer(state.text, state.letters)) if state.letters else b""
@@ -177,12 +185,12 @@ def _decompressed(pieces: Iterable[Any]) -> Iterator[bytes]:
 
 
 def limited(pieces: Iterable[Any]) -> Iterator[Any]:
-    """The pieces; Odd once they are more than any instance has."""
+    """The pieces; TooLarge once they are more than any instance has."""
     total = 0
     for piece in pieces:
         total += len(piece)
         if total > jsonfile.LARGEST:
-            raise Odd("too many bytes")
+            raise TooLarge("", "", jsonfile.too_many_bytes(jsonfile.LARGEST))
         yield piece
 
 

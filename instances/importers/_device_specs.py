@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 _PART = re.compile(
-    r"""/(?: job:(?P<job>[^/:]+) | replica:(?P<replica>\d+|\*) | task:(?P<task>\d+|\*)
-        | (?:device:)?(?P<type>(?!job:|replica:|task:|device:)[A-Za-z]\w*|\*)(?::(?P<index>\d+|\*))? )""",
+    r"""/(?: job:(?P<job>[^/:]+) | replica:(?P<replica>\d{1,9}|\*) | task:(?P<task>\d{1,9}|\*)
+        | (?:device:)?(?P<type>(?!job:|replica:|task:|device:)[A-Za-z]\w*|\*)(?::(?P<index>\d{1,9}|\*))? )""",
     re.VERBOSE | re.ASCII,
 )
 EXAMPLE = "/job:worker/task:0/device:GPU:0"

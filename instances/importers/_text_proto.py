@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from instances.errors import InputError
+from instances.errors import InputError, TooLarge
 from instances.files.jsonfile import line_and_column
 
+MOST_VALUES = 1 << 24  # and messages, each of which takes up to 250 bytes of memory
 #: Under this key a message has the index of its first character in the text.
 AT = "@"
 #: What the schema says of fields that are checked for their syntax and dropped, messages with all that is in them.
@@ -60,8 +61,11 @@ def parse(text: str, source: str, schema: Schema) -> Message:
     """The message that ``text`` holds: what its fields are in the schema, lists of values for fields that may repeat.
 
     Raises InputError with the line and column for what is no text of this schema: a field that it does not know,
-    one that is there twice, a value of another kind, a string or brace that is not closed.
+    one that is there twice, a value of another kind, a string or brace that is not closed. More than `MOST_VALUES`
+    values are refused.
     """
+    if len(text) > MOST_VALUES and sum(map(text.count, "{<:,")) > MOST_VALUES:
+        raise TooLarge(source, "", f"expected at most {MOST_VALUES} values and messages")
     return _Parser(text, source, schema).message()
 
 

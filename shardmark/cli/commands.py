@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
 import sys
@@ -22,10 +21,10 @@ from harness.campaign.jobs import Job, Problem, perform, utc_now
 from harness.campaign.local_executor import LocalExecutor
 from harness.campaign.queue import Executor, campaign
 from harness.campaign.settings import by_name, with_settings
-from harness.results.claims import contradicts, proves
+from harness.results.claims import contradicts, proves, relative_gap
 from harness.results.database import Record, Store, exclusive
-from harness.results.judgement import FAULTS
-from harness.sandbox.backends.choice import choose, described
+from harness.results.judgement import FAULTS, longest_solution
+from harness.sandbox.backends.choice import Backend, choose, described
 from harness.sandbox.contract import Limits
 from harness.verify import verify
 from instances import InputError, catalog, save, track_module, tracks
@@ -220,16 +219,13 @@ def measured(row: Record) -> dict[str, Any]:
 
 
 def gap(cost: int | float | None, bound: int | float | None) -> float | None:
-    """cost / bound - 1: how far from the optimum the cost can be at most; None where that says nothing.
+    """How far above the optimum the cost can be, see `relative_gap`; None without a cost or a bound.
 
-    0 where the bound proves the cost optimal: what it lies below by is rounding, or a solver's own tolerance.
+    0 if the bound proves the cost optimal: any remaining difference is rounding or solver tolerance.
     """
     if cost is None or bound is None:
         return None
-    if cost <= bound or proves(bound, cost, isinstance(cost, int)):
-        return 0.0
-    ratio = cost / bound if bound > 0 else math.inf
-    return ratio - 1 if math.isfinite(ratio) else None
+    return 0.0 if proves(bound, cost, isinstance(cost, int)) else relative_gap(cost, bound)
 
 
 def run_check(options: argparse.Namespace) -> Answer:
@@ -245,7 +241,7 @@ def run_check(options: argparse.Namespace) -> Answer:
         raise InputError("check", "--timeout", "expected it beside --method, which it is the limit of")
     problem = find_problem(options)
     method = find_method(options, problem) if options.method else None
-    verdict = verify(problem.instance, read_json(options.solution))
+    verdict = verify(problem.instance, read_json(options.solution, longest_solution(problem.instance)))
     row = run_one(options, problem, method) if method and verdict.feasible else None
     if row is not None:
         row = held_against(row, verdict.cost)
@@ -393,10 +389,17 @@ def executor_of(options: argparse.Namespace, jobs: Sequence[Job], tell: Callable
     if options.executor == "local":
         backend = choose(options.limits, options.isolation)
         tell(f"limits: {backend}")
+        warn_of(backend)
         return LocalExecutor(options.jobs or 1, cores, backend.warden)
     from harness.campaign.dask_executor import DaskExecutor
 
     return DaskExecutor(options.scheduler, cores, options.jobs, tell)
+
+
+def warn_of(backend: Backend) -> None:
+    """Say where runs are not isolated that were to be."""
+    if backend.warning:
+        print(printable(f"warning: {backend.warning}"), file=sys.stderr)
 
 
 @contextmanager
@@ -421,6 +424,7 @@ def run_worker(options: argparse.Namespace) -> Answer:
             free = f"{wanted} usable CPUs that no other worker of this scheduler has"
             raise InputError("worker", "--cpus or --cores", f"expected {free}, found {len(cpus)}")
         backend = choose(options.limits, options.isolation)
+        warn_of(backend)
         with backend.warden() as warden:
             station = Station(options.name or platform.node(), cpus, warden, str(backend))
             serve(options.scheduler, station, Progress(0, 0).line)
@@ -568,7 +572,7 @@ def run_fetch(options: argparse.Namespace) -> Answer:
 
     suites = catalog.suites()
     entries = [e for name in options.suite or ["contest"] for e in suites.get(name) or [catalog.find(name)]]
-    outcomes = fetch(entries, options.mirror, lambda text: print(text, file=sys.stderr))
+    outcomes = fetch(entries, options.mirror, lambda text: print(printable(text), file=sys.stderr))
     failed = sum(outcome.error != "" for outcome in outcomes)
     return int(failed > 0), [{"id": o.id, "path": str(o.path or ""), "error": o.error} for o in outcomes]
 
@@ -624,10 +628,10 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
 
 def run_submit(options: argparse.Namespace) -> Answer:
     """The conformance check of a solver, before it is proposed."""
-    findings = submit(options.file, options.track, lambda text: print(text, file=sys.stderr))
+    findings = submit(options.file, options.track, lambda text: print(printable(text), file=sys.stderr))
     rows = [asdict(finding) for finding in findings]
     status = int(any(finding.passed == "no" for finding in findings))
     if options.json:
         return status, rows
-    say(f"{table(rows)}\n\n{verdict(findings, options.file)}\n")
+    say(f"{table(rows)}\n\n{printable(verdict(findings, options.file))}\n")
     return status, None

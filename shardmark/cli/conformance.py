@@ -14,7 +14,7 @@ from harness.campaign.jobs import Job, Problem, perform
 from harness.results.claims import contradicts
 from harness.results.database import Record
 from harness.results.judgement import FAULTS
-from harness.sandbox.backends.choice import choose
+from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden
 from instances import InputError, catalog
@@ -49,7 +49,10 @@ def submit(path: str | Path, track: str | None = None, say: Callable[[str], None
     """
     candidates = _candidates(Path(path), track)
     others = [info for info in discover() if Path(info.file) != Path(path).resolve()]
-    findings = [finding for info in candidates for finding in examine(info, others, say)]
+    backend = choose()
+    if backend.warning:
+        say(f"warning: {backend.warning}")
+    findings = [finding for info in candidates for finding in examine(info, others, backend, say)]
     return list(dict.fromkeys(findings))  # a file that cannot be imported fails alike for every track
 
 
@@ -67,7 +70,9 @@ def _candidates(path: Path, track: str | None) -> list[SolverInfo]:
     return found
 
 
-def examine(info: SolverInfo, others: Sequence[SolverInfo], say: Callable[[str], None]) -> Iterator[Finding]:
+def examine(
+    info: SolverInfo, others: Sequence[SolverInfo], backend: Backend, say: Callable[[str], None]
+) -> Iterator[Finding]:
     """All checks of one solver, one after another; a solver that cannot be imported has no others."""
     first = "can be started" if info.command else "can be imported"
     if info.error:
@@ -75,7 +80,7 @@ def examine(info: SolverInfo, others: Sequence[SolverInfo], say: Callable[[str],
         return
     yield Finding(first, info.name, YES, info.file)
     yield from declares(info, others)
-    with choose().warden() as warden:
+    with backend.warden() as warden:
         trial = Trial(info, warden, say)
         yield from trial.solves()
         yield trial.repeats()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from instances import InputError
@@ -41,10 +43,22 @@ def say(text: str) -> None:
 
 
 def emit(answer: Any, as_json: bool) -> None:
-    """Print an answer: one JSON value for machines, aligned columns for people."""
+    """Print an answer: one JSON value for machines, aligned columns for people.
+
+    JSON has no number beyond float64: there it is null, and columns say that it is beyond.
+    """
     if as_json:
-        say(f"{json.dumps(answer, allow_nan=False)}\n")
+        say(f"{json.dumps(_finite(answer), allow_nan=False)}\n")
     elif isinstance(answer, list):
         say(f"{table(answer)}\n")
     elif answer is not None:
         say(f"{pairs(answer)}\n")
+
+
+def _finite(answer: Any) -> Any:
+    """The same, with None for every float that is not finite."""
+    if isinstance(answer, Mapping):
+        return {key: _finite(value) for key, value in answer.items()}
+    if isinstance(answer, list | tuple):
+        return [_finite(value) for value in answer]
+    return None if isinstance(answer, float) and not math.isfinite(answer) else answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from leaderboard.report import Report
 
 
+#: What a ratio beyond float64 is shown as.
+BEYOND = ">1e308"
 #: Elements of a list that have a line each.
 MOST_LINES = 20
 
@@ -26,6 +29,8 @@ def text(value: Any, digits: int | None = None) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if value == math.inf:
+        return BEYOND
     if isinstance(value, float):
         return f"{value:.6g}" if digits is None else f"{value:.{digits}f}"
     if isinstance(value, list):
@@ -81,16 +86,16 @@ def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None 
 
 
 def report(found: Report) -> str:
-    """What a reproduction says, its pictures left out."""
+    """What a reproduction says, its pictures left out; see `printable`."""
     parts = [f"{found.title}\n{found.about}", pairs(found.facts)]
     for section in found.sections:
         parts += ["\n".join([f"== {section.title}", *section.words])]
         parts += [
             f"{x.title}\n{table(x.rows, x.decimals)}{f'{chr(10)}{x.note}' if x.note else ''}" for x in section.tables
         ]
-    parts += [f"note: {printable(note)}" for note in found.notes]
-    parts += [f"contradiction: {printable(words)}" for words in found.contradictions]
-    return "\n\n".join(parts)
+    parts += [f"note: {note}" for note in found.notes]
+    parts += [f"contradiction: {words}" for words in found.contradictions]
+    return printable("\n\n".join(parts), keep="\n")
 
 
 def duration(seconds: float) -> str:

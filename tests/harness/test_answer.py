@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sandbox.external_answer import LINE_BYTES, Answer
+from harness.sandbox import external_answer as answering
+from harness.sandbox.external_answer import LINE_BYTES, LINE_LISTS, Answer
+from harness.sandbox.protocol import Message
 
 OUTPUT = b'reading\n[0, 1]\n[oops]\n{"block": [0]}\nlog [1]\n[1],[2]\n  [2]\t\r\n[3, 4'
 
@@ -60,3 +62,13 @@ def test_a_line_that_is_too_long_is_log_and_a_fault_if_it_looks_like_an_answer()
     answer, message, _ = told((b"[1]\n[" + long, 1.0), (b"]\n", 2.0))
     assert message == (1.0, ["solution", [1]])
     assert answer.fault == "printed a line of more than 4 MiB, an answer has at most that"
+
+
+def test_a_line_of_too_many_lists_is_log_and_a_fault(monkeypatch):
+    """A line of 4 MiB with a million lists kept the watcher from its clock for seconds."""
+    line = b"[" + b"[]," * LINE_LISTS + b"0]"
+    monkeypatch.setattr(answering, "decode", lambda message: Message("solution", 0) if line not in message else 1 / 0)
+    answer, message, log = told((b"[1]\n" + line + b"\n", 1.0))
+    assert (message, log) == ((1.0, ["solution", [1]]), line + b"\n")
+    assert answer.fault == "printed a line of more than 131072 lists, an answer has at most that"
+    assert told((b"log " + line + b"\n", 1.0))[0].fault is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,15 +13,17 @@ import pytest
 
 import instances
 from harness.sandbox.backends import choice
-from harness.sandbox.backends.choice import choose, described
+from harness.sandbox.backends.choice import NOT_ISOLATED, Backend, choose, described
 from harness.sandbox.contract import MEASURES, Limits, Outcome
 from instances import InputError, load_hashed
 from instances.files import array_cache
+from shardmark.cli import commands, conformance
 from shardmark.cli.arguments import main
 from tests.harness.conftest import backend_here
 from tests.harness.test_posix import order_of
 
 HARD = dict.fromkeys(MEASURES, "hard")
+BARE = HARD | {"network": "none", "files": "none"}
 EMBEDDED = Path(instances.__file__).parent / "data"
 #: Prints of what type the memory of the instance is, then tries to spoil, delete and add arrays in the cache.
 SPOILS_ARRAYS = """
@@ -34,39 +38,58 @@ SPOILS_ARRAYS = """
         with contextlib.suppress(OSError):
             attempt()
 """
+#: A bound in a file of its own.
+SOLVER = """
+from solvers.registry import bound
+
+@bound(track="pipeline", source="a test")
+def mine(instance, run):
+    '''Report what every solution costs at least.'''
+    run.bound(instance.work_bound())
+"""
 
 
 @pytest.fixture
 def working(monkeypatch):
-    """Let only some pairs of backend and isolation work; all pairs that were tried."""
+    """Let only some pairs of backend and isolation work, and some without isolating; all pairs that were tried."""
     tried = []
 
-    def only(*pairs):
+    def only(*pairs, bare=()):
         def trial(name, isolation):
             tried.append((name, isolation))
-            if (name, isolation) in pairs:
-                return Outcome("exit", peak_mib=1.0, enforced=HARD)
+            if (name, isolation) in (*pairs, *bare):
+                held = BARE if (name, isolation) in bare or isolation == "none" else HARD
+                return Outcome("exit", peak_mib=1.0, enforced=held)
             return Outcome("error", f"{name} with isolation {isolation} is not to be had")
 
         monkeypatch.setattr(choice, "trial", trial)
+        monkeypatch.setattr(choice, "why_not", lambda: "isolation: the system does not let us")
         return tried
 
     return only
 
 
 def test_the_best_that_works_is_chosen_and_the_reason_kept(working):
-    tried = working(("posix", "auto"))
+    tried = working(("posix", "auto"), ("benchexec", "none"))
     backend = choose()
-    assert tried == [("benchexec", "auto"), ("benchexec", "none"), ("posix", "auto")]
-    assert (backend.name, backend.isolation) == ("posix", "auto")
+    assert tried == [("benchexec", "auto"), ("posix", "auto")]
+    assert (backend.name, backend.isolation, backend.warning) == ("posix", "auto", "")
     assert str(backend).endswith(", because benchexec with isolation auto is not to be had")
 
 
-def test_control_groups_without_namespaces_are_better_than_none(working):
-    working(("benchexec", "none"), ("posix", "auto"))
+def test_without_isolation_control_groups_are_better_than_none(working):
+    working(("benchexec", "none"), ("posix", "none"), bare=[("posix", "auto")])
     backend = choose()
     assert (backend.name, backend.isolation) == ("benchexec", "none")
-    assert "because" in str(backend)
+    why = "benchexec with isolation auto is not to be had; isolation: the system does not let us"
+    assert backend.why == why
+    assert backend.warning == f"{NOT_ISOLATED} ({why})"
+    assert choose("posix").warning == f"{NOT_ISOLATED} (isolation: the system does not let us)"
+
+
+def test_who_wants_no_isolation_is_not_warned(working):
+    working(("posix", "none"))
+    assert (choose("auto", "none").name, choose("auto", "none").warning) == ("posix", "")
 
 
 @pytest.mark.parametrize("limits", ["benchexec", "posix"])
@@ -149,6 +172,53 @@ def test_without_benchexec_runs_are_held_by_the_other_backend(tmp_path, monkeypa
     assert (backend.name, backend.why) == ("posix", "BenchExec was made for another system")
     with pytest.raises(InputError, match=r"\(BenchExec was made for another system\)$"):
         choose("benchexec")
+
+
+CHOOSE = """
+import sys
+from harness.sandbox.backends.choice import choose
+from harness.sandbox.contract import Limits, Order
+from instances.files.jsonfile import read_bytes, sha256
+backend = choose(sys.argv[1])
+with backend.warden() as warden:
+    instance, command = sys.argv[2], ("sh", "-c", f"cat {sys.argv[3]}")
+    run = Order("", instance, sha256(read_bytes(instance)), {}, "", "", 0, Limits(20.0, 256.0), (), command)
+    outcome = warden.run(run)
+print(backend.name, backend.isolation, outcome.enforced["files"], outcome.stop, outcome.log)
+"""
+
+
+@pytest.mark.parametrize("limits", ["benchexec", "posix"])
+def test_runs_are_isolated_whatever_is_mounted_among_temporary_files(limits, chain, tmp_path):
+    if backend_here(limits).isolation == "none":
+        pytest.skip(backend_here(limits).why)
+    if os.geteuid() and limits == "benchexec":
+        pytest.skip("only root mounts something for its own processes and keeps its control groups")
+    (tmp_path / "mounted").mkdir()
+    mount = 'mount -t tmpfs none "$1"; echo a file there > "$1/file"; shift; exec "$@"'
+    choice = [sys.executable, "-c", CHOOSE, limits, str(chain.path), str(tmp_path / "mounted" / "file")]
+    namespace = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
+    if subprocess.run([*namespace, "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets nobody mount anything")
+    command = [*namespace, "sh", "-c", mount, "sh", str(tmp_path / "mounted"), *choice]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == (f"{limits} auto hard exit a file there\n\n", "")
+
+
+@pytest.mark.parametrize("command", ["run", "submit"])
+def test_who_expects_isolation_is_warned(monkeypatch, capsys, chain, zoo, tmp_path, command):
+    bare = backend_here("posix", "none")
+    backend = Backend(bare.name, bare.isolation, bare.enforced, "no reason", f"{NOT_ISOLATED} (no reason)")
+    monkeypatch.setattr(commands, "choose", lambda *_: backend)
+    monkeypatch.setattr(conformance, "choose", lambda *_: backend)
+    solver = tmp_path / "mine.py"
+    solver.write_text(SOLVER)
+    arguments = {
+        "run": ["run", "--instance", str(chain.path), "--solver", "simple", "--results", str(tmp_path / "results")],
+        "submit": ["submit", str(solver)],
+    }
+    main(arguments[command])
+    assert capsys.readouterr().err.count(f"warning: {NOT_ISOLATED} (no reason)\n") == 1
 
 
 def test_one_run_says_how_it_was_held(chain, capsys):

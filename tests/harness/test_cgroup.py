@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from harness.sandbox.backends import benchexec_backend, control_groups
 from harness.sandbox.contract import MEASURES
 from harness.sandbox.protocol import decode
 from harness.sandbox.supervisor import Warden
-from tests.harness.conftest import backend_here
+from tests.harness.conftest import backend_here, given_time
 
 HELD = dict.fromkeys(MEASURES, "hard") | dict.fromkeys(("cpu", "processes", "output"), "polled")
 
@@ -140,10 +145,84 @@ def test_a_run_dies_with_its_warden(warden, order, monkeypatch):
         outcome = pool.submit(warden.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
         while len(family := processes_with(token)) < 3:
             time.sleep(0.05)
+        left = Path(warden.folder, control_groups.RECORD).read_text().splitlines()
         warden.process.kill()
         assert outcome.result().stop == "lost"
     _, alive = psutil.wait_procs(family, timeout=20)
+    control_groups.remove(left)
     assert alive == []
+
+
+def test_nothing_is_left_of_a_run_whose_warden_is_killed(warden, order):
+    token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(warden.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
+        while len(family := processes_with(token)) < 3:
+            time.sleep(0.05)
+        left = groups_of(family[0].pid)
+        warden.process.kill()
+        assert outcome.result().stop == "lost"
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert (alive, [group for group in left if group.exists()]) == ([], [])
+    assert warden.run(order("true")).stop == "exit"
+
+
+def groups_of(process):
+    """Folders of the control groups that BenchExec has made and that a process is in."""
+    found = []
+    for line in Path(f"/proc/{process}/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        roots = [Path("/sys/fs/cgroup", *([name] if name else [])) for name in names.split(",")]
+        found += [root / path[1:] for root in roots if "/benchmark_" in path and (root / path[1:]).is_dir()]
+    assert found
+    return found
+
+
+def test_a_frozen_run_ends_at_its_limit_and_what_it_reported_stays(warden, order):
+    """No isolated run can freeze itself, but whoever may write to its groups; in version 1 no signal ends it then."""
+
+    def run(limit):
+        token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
+        family = []
+        with ThreadPoolExecutor(1) as pool:
+            outcome = pool.submit(warden.run, order("sh", "-c", f"echo [0]; sleep 600; : {token}", timeout_s=limit))
+            while len(family := processes_with(token)) < 2 and not outcome.done():
+                time.sleep(0.05)
+            left = groups_of(family[0].pid) if family else []
+            for folder in [folder for group in left for folder in (group, *group.parent.glob("init_*"))]:
+                freeze(folder)
+        return outcome.result(), family, [group for group in left if group.exists()]
+
+    outcome, family, left = given_time(run, lambda found: found[1], 4.0)
+    assert outcome.stop == "timeout"
+    assert outcome.reason.startswith("killed at the time limit of")
+    assert [payload for _, payload in outcome.messages] == [b'["solution",[0]]']
+    assert left == []
+    assert psutil.wait_procs(family, timeout=20)[1] == []
+
+
+def freeze(group):
+    """Freeze the processes of a group, in either version; nothing where it is none that can be frozen."""
+    for name, word in (("freezer.state", "FROZEN"), ("cgroup.freeze", "1")):
+        if (group / name).exists():
+            (group / name).write_text(word)
+
+
+def test_a_run_that_cannot_be_ended_is_told_and_holds_nothing_up(monkeypatch):
+    """BenchExec waits for a process that no signal ends, such as one that waits for a disk."""
+    monkeypatch.setattr(benchexec_backend, "END_S", 0.1)
+    release = threading.Event()
+    executor = SimpleNamespace(
+        execute_run=lambda **_: release.wait(60) and {}, groups=(), SUB_PROCESS_PIDS_LOCK=threading.Lock()
+    )
+    executor.SUB_PROCESS_PIDS = set()
+    run = benchexec_backend.Run(executor, {"workingDir": ".", "memlimit": 1}, [], {}, lambda: "")
+    assert run.ended() is None
+    assert run.kill().unended
+    run.over = time.monotonic() - 1.0
+    assert run.ended() == -signal.SIGKILL
+    release.set()
+    run.thread.join()
 
 
 def processes_with(token):
@@ -153,6 +232,15 @@ def processes_with(token):
             if process.name() == "sh" and any(token in word for word in process.cmdline()):
                 return [process, *process.children(recursive=True)]
     return []
+
+
+@pytest.mark.parametrize("isolation", ["auto"], indirect=True)
+def test_no_rights_come_back_even_to_root_where_benchexec_finds_no_library_for_filters(order, monkeypatch, isolation):
+    monkeypatch.setenv("SHARDMARK_ENVIRONMENT", "LIBSECCOMP")
+    monkeypatch.setenv("LIBSECCOMP", "missing")
+    with Warden("benchexec", isolation) as warden:
+        outcome = warden.run(order(*python("print(open('/proc/self/status').read())")))
+    assert re.findall(r"^Cap(?:Prm|Eff|Inh|Amb):\s+(\w+)", outcome.log, re.MULTILINE) == ["0" * 16] * 4
 
 
 def test_what_benchexec_refuses_is_told(warden, order):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import math
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from harness.campaign.discover import discover
@@ -46,6 +49,7 @@ CONTEST_EXAMPLE = {
 
 
 LONG = "a" * 9000
+ATTACK = Path(__file__).parents[1] / "data" / "attack"
 
 
 @dataclass(frozen=True)
@@ -669,6 +673,37 @@ def test_a_leaderboard_of_one_suite_leaves_other_instances_out(graph, tmp_path):
     assert not any("chain.json" in name or "chain-json" in name for name in pages)
 
 
+@pytest.mark.parametrize(
+    ("instance", "options"),
+    [
+        ("example", ["--solver", "subnormal-bound", "--solver-path", ATTACK / "subnormal_bound.py"]),
+        (ATTACK / "ratio_overflow.json", ["--solver", "random-1", "--solver", "simple"]),
+    ],
+    ids=["reported", "honest"],
+)
+def test_a_gap_beyond_float64_is_shown_as_such(instance, options, example, tmp_path):
+    results, site, csv, parquet = (tmp_path / name for name in ("results", "site", "runs.csv", "runs.parquet"))
+    answer("run", "--instance", example if instance == "example" else instance, *options, "--results", results)
+    shown = shardmark("results", "--results", results, "--csv", csv, "--parquet", parquet)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    [header, *rows] = [line.split() for line in shown.stdout.splitlines()]
+    assert {row[header.index("gap")] for row in rows} <= {">1e308", "-"}
+    assert any(">1e308" in row for row in rows)
+    assert {row["gap"] for row in answer("results", "--results", results)} == {None}
+    gaps = [frame["gap"].drop_nulls().to_list() for frame in (pl.read_csv(csv), pl.read_parquet(parquet))]
+    assert gaps == [[math.inf]] * 2
+    answer("leaderboard", "--results", results, "--output", site)
+    pages = [page.read_text() for page in site.rglob("*.html")]
+    assert any("&gt;1e308×" in page for page in pages)
+    assert not any(re.search(r"\b(inf|nan)\b", page) for page in pages)
+
+
+def test_the_gap_of_one_run_beyond_float64_is_shown_as_such():
+    command = ["solve", ATTACK / "ratio_overflow.json", "--solver", "random-1"]
+    assert re.search(r"^gap +>1e308$", shardmark(*command).stdout, re.MULTILINE)
+    assert answer(*command)["gap"] is None
+
+
 def test_a_damaged_database_is_a_sentence(graph, tmp_path):
     results = tmp_path / "results"
     answer("run", "--instance", graph, "--solver", "simple", "--results", results)
@@ -679,7 +714,7 @@ def test_a_damaged_database_is_a_sentence(graph, tmp_path):
     for command in (["results"], ["leaderboard", "--output", tmp_path / "site"]):
         result = shardmark(*command, "--results", results)
         assert result.returncode == 2
-        assert result.stderr.startswith(f"shardmark: {path}: expected a database")
+        assert result.stderr.startswith(f"shardmark: {path}: expected a results database that can be opened")
 
 
 def test_results_of_a_folder_that_cannot_be_written_can_be_read(graph, tmp_path):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import pytest
 
-from harness.results.claims import contradicts, proves
+from harness.results.claims import contradicts, proves, quotient, relative_gap
 
 HUGE = 10**30
 
@@ -36,3 +39,37 @@ def test_contradicts(bound, cost, integral, expected):
 )
 def test_proves(bound, cost, integral, expected):
     assert proves(bound, cost, integral) is expected
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "expected"),
+    [
+        (1, 3, 1 / 3),
+        (10**400, 10**399, 10.0),
+        (1e308, 1e-308, math.inf),
+        (-1e308, 1e-308, -math.inf),
+        (5e-324, 1e308, 0.0),
+        (Fraction(1, 3), 2, 1 / 6),
+    ],
+)
+def test_quotient(part, whole, expected):
+    assert quotient(part, whole) == expected
+
+
+@pytest.mark.parametrize(
+    ("cost", "bound", "expected"),
+    [
+        (3, 2, 0.5),
+        (HUGE + 1, HUGE, 1e-30),  # 0 if rounded before the difference
+        (2, 2, 0.0),
+        (0, 0, 0.0),
+        (-1, 0, 0.0),
+        (1, 0, None),
+        (1.0, -1.0, None),
+        (6, 5e-324, math.inf),
+        (1e300, 1e-300, math.inf),
+        (1.0, 1e-308, 1e308),
+    ],
+)
+def test_relative_gap(cost, bound, expected):
+    assert relative_gap(cost, bound) == expected

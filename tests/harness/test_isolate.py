@@ -18,6 +18,7 @@ import pytest
 from harness.sandbox.backends import namespaces
 from harness.sandbox.contract import Limits, Unable
 from harness.sandbox.supervisor import Warden
+from tests.harness.conftest import backend_here
 from tests.harness.test_posix import OBSTACLE, order_of
 
 pytestmark = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
@@ -30,12 +31,22 @@ def warden():
         yield one
 
 
+@pytest.fixture(scope="module", params=["posix", "benchexec"])
+def isolating(request):
+    """A warden of each backend that isolates: both furnish a run's namespaces in the same way."""
+    backend = backend_here(request.param)
+    if backend.isolation == "none":
+        pytest.skip(backend.why)
+    with backend.warden() as one:
+        yield one
+
+
 @pytest.fixture
-def sh(warden, tmp_path):
+def sh(isolating, tmp_path):
     """Run lines of a shell; what they print."""
 
     def sh(script: str) -> str:
-        outcome = warden.run(
+        outcome = isolating.run(
             order_of(tmp_path, command=("sh", "-c", f"exec 2>&1; {script}", "{instance}"), limits=LIMITS)
         )
         assert outcome.enforced["network"] == outcome.enforced["files"] == "hard"
@@ -45,8 +56,14 @@ def sh(warden, tmp_path):
 
 
 @pytest.fixture
-def run(warden, tmp_path):
+def run(isolating, tmp_path):
     """Run the body of a Python solver."""
+    return lambda body: isolating.run(order_of(tmp_path, body, limits=LIMITS))
+
+
+@pytest.fixture
+def run_forked(warden, tmp_path):
+    """The same with backend `posix`, by which the referee counts memory, and signals to process 1 do nothing."""
     return lambda body: warden.run(order_of(tmp_path, body, limits=LIMITS))
 
 
@@ -61,15 +78,15 @@ def test_nothing_outside_can_be_written(sh, tmp_path):
     assert victim.read_text() == "precious"
 
 
-def test_its_folder_lies_in_the_memory_that_it_may_use(run):
-    outcome = run("open('file', 'wb').write(b'x' * (10 << 20))\ntime.sleep(0.3)")
+def test_its_folder_lies_in_the_memory_that_it_may_use(run_forked):
+    outcome = run_forked("open('file', 'wb').write(b'x' * (10 << 20))\ntime.sleep(0.3)")
     assert outcome.stop == "exit", outcome.log
-    without = run("time.sleep(0.3)")
+    without = run_forked("time.sleep(0.3)")
     assert 8 < outcome.peak_mib - without.peak_mib < 20
 
 
-def test_a_file_in_its_folder_that_is_mapped_counts_once(run):
-    outcome = run(
+def test_a_file_in_its_folder_that_is_mapped_counts_once(run_forked):
+    outcome = run_forked(
         """
         file = open("file", "w+b")
         file.truncate(14 << 20)
@@ -79,7 +96,7 @@ def test_a_file_in_its_folder_that_is_mapped_counts_once(run):
         time.sleep(0.3)
         """
     )
-    without = run("time.sleep(0.3)")
+    without = run_forked("time.sleep(0.3)")
     assert 12 < outcome.peak_mib - without.peak_mib < 20
 
 
@@ -116,8 +133,8 @@ def test_rights_cannot_be_taken_back(sh, run):
     assert lines[3] in ("Read-only file system", "Permission denied")
 
 
-def test_it_sees_and_reaches_no_process_but_its_own(run):
-    outcome = run(
+def test_it_sees_and_reaches_no_process_but_its_own(run_forked):
+    outcome = run_forked(
         """
         print(os.getpid(), sorted(int(name) for name in os.listdir("/proc") if name.isdigit()))
         for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGINT, signal.SIGTERM):
@@ -135,10 +152,10 @@ def test_it_sees_and_reaches_no_process_but_its_own(run):
     assert outcome.log.splitlines() == ["2 [1, 2]", *["Permission denied"] * 4, "-1"]
 
 
-def test_killing_everything_it_may_leaves_the_warden_unharmed(run, warden):
-    first = run("print(os.getpid())")
+def test_killing_everything_it_may_leaves_the_warden_unharmed(run_forked, warden):
+    first = run_forked("print(os.getpid())")
     before = warden.process.pid
-    outcome = run("os.kill(-1, signal.SIGKILL)\ntime.sleep(0.2)\nrun.report([0, 1])")
+    outcome = run_forked("os.kill(-1, signal.SIGKILL)\ntime.sleep(0.2)\nrun.report([0, 1])")
     assert (first.stop, outcome.stop) == ("exit", "exit")
     assert warden.process.pid == before
 
@@ -241,15 +258,17 @@ def test_shared_memory_that_nobody_maps_counts(run):
     assert outcome.stop == "memory"
 
 
-def test_a_full_folder_is_too_much_output(run):
-    outcome = run("file = open('large', 'wb')\nwhile True: file.write(b'x' * (1 << 20))")
+def test_a_full_folder_is_too_much_output(run_forked):
+    outcome = run_forked("file = open('large', 'wb')\nwhile True: file.write(b'x' * (1 << 20))")
     assert (outcome.stop, outcome.reason) == ("output", "wrote more than 16 MiB to its pipes and its folder")
-    outcome = run("file = open('/tmp/large', 'wb')\nos.unlink('/tmp/large')\nwhile True: file.write(b'x' * (1 << 20))")
+    outcome = run_forked(
+        "file = open('/tmp/large', 'wb')\nos.unlink('/tmp/large')\nwhile True: file.write(b'x' * (1 << 20))"
+    )
     assert outcome.stop == "output" or b"No space left on device" in outcome.messages[-1][1]
 
 
-def test_files_without_content_are_bounded(run):
-    outcome = run("for i in range(10**6): open(str(i), 'w').close()")
+def test_files_without_content_are_bounded(run_forked):
+    outcome = run_forked("for i in range(10**6): open(str(i), 'w').close()")
     assert b"No space left on device" in outcome.messages[-1][1]
 
 
@@ -288,7 +307,7 @@ def test_why_there_is_no_isolation_is_told(monkeypatch):
     def refuse(*_):
         raise PermissionError(1, "the system does not let us")
 
-    monkeypatch.setattr(namespaces, "_furnish", refuse)
+    monkeypatch.setattr(namespaces, "furnish", refuse)
     assert one_thread(namespaces.obstacle) == "isolation: the system does not let us"
     monkeypatch.setattr(namespaces.prctl, "fork_into", refuse)
     assert namespaces.obstacle() == "isolation: the system does not let us"
@@ -361,6 +380,6 @@ def test_sockets_are_known_whatever_their_names_hold():
     with socket.socket(socket.AF_UNIX) as named:
         try:
             named.bind(path)
-            assert path in namespaces._named_sockets()
+            assert path in namespaces.named_sockets()
         finally:
             os.unlink(path)

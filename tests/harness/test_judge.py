@@ -176,6 +176,8 @@ def test_a_message_longer_than_any_solution_is_not_even_read(problem, monkeypatc
     assert (row.status, row.incumbents) == ("error", ())
     assert row.reason == "sent a message of 3000003 bytes, a solution here has at most 1049600"
     assert judged(problem, text("solution", [[]] * 2000), DONE).reason.startswith("sent a message of 2002 lists")
+    many = judged(problem, text("solution", [0] * 70_000), DONE)
+    assert many.reason == "sent a message of 70002 values, a solution here has at most 65600"
 
 
 @pytest.mark.parametrize(

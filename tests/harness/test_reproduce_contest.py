@@ -122,6 +122,7 @@ def test_what_came_of_a_run_is_exact_and_only_improves(tmp_path):
     store.add_instance("intraop-contest-G", "contest-G", "intraop", {"nodes": 816}, {"best_cost": "217039"})
     costs = [(0.1, True, 10**21), (0.2, False, 7), (0.3, True, 10**22), (0.4, True, 10**20 + 1)]
     found = [Incumbent(time, feasible, cost) for time, feasible, cost in costs]
+    filler.declare("ours", "solver")
     filler.add("ours", "solver", 0, "contest-G", "ok", "", 10**20 + 1, found, [Bound(0.5, 217040)])
     cell = COSTS.plan(replace(COSTS.DEFAULTS, instances=("contest-G",)), Path())[0]
     [run] = finished({"intraop-contest-G ours 0": cell}, tables(store))

@@ -199,7 +199,7 @@ link.recv(1 << 16)
 exec(sys.argv[2])
 time.sleep(600)
 """
-ANSWER = json.dumps({"stop": "exit", "reason": "by the fake", "grown": False, "arrivals": [], "sizes": []})
+ANSWER = json.dumps({"stop": "exit", "reason": "by the fake", "spent": False, "arrivals": [], "sizes": []})
 
 
 @pytest.fixture

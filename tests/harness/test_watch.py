@@ -93,6 +93,16 @@ def test_the_next_look_comes_before_growth_reaches_the_limit(pipes, control):
         assert one._next_look(60.0, Usage(memory=50 * MIB)) < time.monotonic() + 50
 
 
+@pytest.mark.parametrize(("last", "before"), [(1000, "killed at the time limit of 0.5 s"), (3, "")])
+def test_what_was_reported_survives_a_run_that_cannot_be_ended(watch, pipes, last, before):
+    os.write(pipes.channel, encode("bound", 1.0))
+    outcome = watch(Played(last=last, at_end=Usage(unended=True)), Limits(0.5, 100.0))
+    assert outcome.stop == "error"
+    said = "the system could not end its processes"
+    assert outcome.reason == (f"{said}; before that it was {before}" if before else said)
+    assert len(outcome.messages) == 1
+
+
 def test_a_run_that_ends_in_time_is_not_struck(watch):
     run = Played()
     assert watch(run, Limits(0.5, 100.0)).stop == "exit"

@@ -1,7 +1,7 @@
 """The zoo: whatever a solver does, its run comes to the right row, and the next in the same warden is as ever.
 
-Each solver is a few lines in ``zoo/``; a `Case` says what becomes of it. Three referees hold them: backend ``posix``
-with isolation, without, and backend ``benchexec``.
+Each solver is a few lines in ``zoo/``; a `Case` says what becomes of it. Four referees hold them: backends ``posix``
+and ``benchexec``, each with isolation and without.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from harness.campaign.queue import keep
 from harness.results.database import FILE_NAME, Record, Store
 from harness.results.ranking import tables
 from harness.sandbox import supervisor as wardens
+from harness.sandbox.backends import control_groups
 from harness.sandbox.backends.choice import choose
 from harness.sandbox.backends.namespaces import why_not
 from harness.sandbox.contract import Limits
@@ -39,7 +40,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what the zoo do
 
 AMPLE = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=64.0)
 TIGHT = replace(AMPLE, memory_mib=300.0)
-POSIX, BARE, BENCHEXEC = ("posix", "auto"), ("posix", "none"), ("benchexec", "auto")
+POSIX, BARE = ("posix", "auto"), ("posix", "none")
+BENCHEXEC, BARE_GROUPS = ("benchexec", "auto"), ("benchexec", "none")
 
 
 def briefly(seconds: float = 1.0, **limits: float) -> Limits:
@@ -111,13 +113,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with (
         pytest.MonkeyPatch.context() as patch,
         socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as abstract,
         socket.socket(socket.AF_UNIX) as named,
+        tempfile.TemporaryDirectory(dir="/var/tmp") as elsewhere,
     ):
-        named.bind("\0" + place.token)
-        named.listen()
-        for end in (server, named):
+        service = f"{elsewhere}/service"
+        for end, name in ((abstract, f"\0{place.token}"), (named, service)):
+            end.bind(name)
+            end.listen()
+        for end in (server, abstract, named):
             threading.Thread(target=place.answer, args=(end,), daemon=True).start()
-        patch.setenv("SHARDMARK_ENVIRONMENT", "ZOO_TOKEN ZOO_PORT ZOO_INSTANCE ZOO_DATABASE ZOO_PIDS ZOO_MOUNTS")
+        variables = "ZOO_TOKEN ZOO_PORT ZOO_SERVICE ZOO_INSTANCE ZOO_DATABASE ZOO_PIDS ZOO_MOUNTS"
+        patch.setenv("SHARDMARK_ENVIRONMENT", variables)
+        patch.setenv("ZOO_SERVICE", service)
         patch.setenv("ZOO_TOKEN", place.token)
         patch.setenv("ZOO_PORT", str(server.getsockname()[1]))
         patch.setenv("ZOO_INSTANCE", str(place.problem.path))
@@ -142,9 +150,14 @@ class Referee:
 
     def run(self, name: str, limits: Limits = AMPLE) -> Record:
         """One run; BenchExec is given more time, of which it needs some to start."""
-        time_s = limits.timeout_s * (2 if self.kind == BENCHEXEC else 1)
+        time_s = limits.timeout_s * (2 if self.warden.backend == "benchexec" else 1)
         job = Job(self.zoo[name], self.place.problem, 0, replace(limits, timeout_s=time_s))
         return perform(job, self.warden, usable_cpus()[:1])
+
+    def control_groups(self) -> list[str]:
+        """What is left of those of the last run, of which the warden keeps a record."""
+        record = Path(self.warden.folder, control_groups.RECORD)
+        return [group for group in record.read_text().splitlines() if Path(group).exists()] if record.exists() else []
 
     def check_next(self) -> None:
         """A run now is as it was at first, whatever ran before it."""
@@ -387,6 +400,22 @@ PROCESSES = (
     Case("children-burn", "cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0, briefly(60.0, cpu_s=1.0)),
     Case("runs-threads", "exit", "ok", cost=10.0),
     Case("takes-all-cores", "exit", "ok", cost=10.0),
+    Case("thread-horde", "processes", "processes", r"had \d+ threads at once, the limit is 400", 10.0),
+)
+
+#: What reaches for control groups, as a process may that has rights in namespaces of its own.
+CONTROL_GROUPS = (
+    Case("freezes-process-1", "timeout", "timeout", LATE, 10.0, briefly()),
+    Case("freezes-itself", "timeout", "timeout", LATE, 10.0, briefly()),
+    Case("hides-its-children", "processes", "processes", r"had \d+ processes at once, the limit is 100", 10.0),
+    Case(
+        "hides-its-cpu-time",
+        "cpu",
+        "cpu",
+        r"used \d\.\d s of CPU time, the limit is 1 s",
+        10.0,
+        briefly(60.0, cpu_s=1.0),
+    ),
 )
 
 ATTACKS = (
@@ -409,7 +438,7 @@ FOLDERS = (
 
 #: What only isolation holds.
 GUARDED = (
-    Case("opens-a-socket", "exit", "ok", cost=10.0, log="(refused|unreachable)\n.*refused"),
+    Case("opens-a-socket", "exit", "ok", cost=10.0, log="(refused|unreachable)\n.*refused\n.*refused"),
     Case("rewrites-the-instance", "exit", "ok", cost=10.0),
     Case("writes-to-the-database", "exit", "ok", cost=10.0),
     Case("links-to-the-database", "exit", "ok", cost=10.0),
@@ -422,19 +451,23 @@ GUARDED = (
     Case("traces-its-parent", "exit", "ok", cost=10.0),
     Case("writes-into-its-parent", "exit", "ok", cost=10.0),
     Case("limits-its-parent", "exit", "ok", cost=10.0),
+    Case("tells-the-system", "exit", "ok", cost=10.0, log="(Read-only|Permission).*\n$"),
+    Case("opens-devices", "exit", "ok", cost=10.0, log=r"^\[\]$"),
 )
 
 #: Without isolation a file that has no name is out of sight.
 OUT_OF_SIGHT = (Case("one-large-file", "timeout", "timeout", LATE, 10.0, briefly()),)
 #: With BenchExec the scratch folder lies in the memory that the run may use.
 IN_MEMORY = (Case("one-large-file", "memory", "memory", FULL, 10.0, replace(TIGHT, memory_mib=100.0)),)
+#: And a run is in control groups, which it cannot leave.
+GROUPED = (Case("leaves-its-group", "exit", "ok", cost=10.0, log=r"^(Function not implemented\n)+$"),)
 
 LOST = r"the process that watched it ended \(.*\)"
 
 DATABASE = tuple(f"results/{FILE_NAME}{suffix}" for suffix in ("", "-shm", "-wal"))
 #: What becomes of it without. The other four would harm more than what this test owns.
 UNGUARDED = (
-    Case("opens-a-socket", "exit", "ok", cost=10.0, harm=("called with b'the answer, please'",) * 2),
+    Case("opens-a-socket", "exit", "ok", cost=10.0, harm=("called with b'the answer, please'",) * 3),
     Case("rewrites-the-instance", "exit", "ok", cost=10.0, harm=("instances/chain.gz", "instances/chain.json")),
     Case("writes-to-the-database", "exit", "ok", cost=10.0, harm=DATABASE),
     Case("links-to-the-database", "exit", "ok", cost=10.0, harm=("results/results.sqlite",)),
@@ -451,8 +484,10 @@ ELSEWHERE = (
     *("segfaults", "sleeps-through-sigterm", "prints-a-gigabyte", "uses-its-folder", "fills-its-folder"),
     *("swaps-its-folder", "one-large-file", "allocates-at-once", "child-allocates", "orphan-allocates"),
     *("memory-files", "shares-what-it-may", "daemonises", "child-holds-the-pipes", "leaves-its-child-reporting"),
-    *("lists-what-is-open", "process-storm", "doubling-storm", "children-burn", "takes-all-cores"),
+    *("lists-what-is-open", "process-storm", "doubling-storm", "children-burn", "takes-all-cores", "thread-horde"),
 )
+#: What control groups hold without isolation too; with `posix` a run is in none of its own.
+IN_GROUPS = ("freezes-process-1", "freezes-itself", "hides-its-children", "thread-horde")
 
 
 def need_isolation(referee: Referee) -> None:
@@ -466,9 +501,10 @@ def cases() -> Iterator[object]:
     everything = (*ENDS, *HANGS, *MESSAGES, *VALUES, *MEMORY, *PROCESSES, *FOLDERS, *ATTACKS)
     telling = tuple(case for case in everything if case.solver in ELSEWHERE)
     for kind, rows in (
-        (POSIX, (*everything, *GUARDED)),
+        (POSIX, (*everything, *GUARDED, *CONTROL_GROUPS)),
         (BARE, (*telling, *UNGUARDED, *OUT_OF_SIGHT)),
-        (BENCHEXEC, (*telling, *GUARDED, *IN_MEMORY)),
+        (BENCHEXEC, (*telling, *GUARDED, *CONTROL_GROUPS, *IN_MEMORY, *GROUPED)),
+        (BARE_GROUPS, tuple(case for case in (*everything, *CONTROL_GROUPS) if case.solver in IN_GROUPS)),
     ):
         for case in {case.solver: case for case in rows}.values():
             yield pytest.param(kind, case, id="-".join((*kind, case.solver)))
@@ -497,7 +533,8 @@ def test_each_comes_to_its_row_and_the_next_run_is_as_ever(
     harm, left = place.harm(), place.remains() - before
     place.restore()
     case.check(row)
-    if kind != BENCHEXEC or case in GUARDED:  # there each run has a Python of its own, and the next case is a next run
+    assert referee.control_groups() == []
+    if kind in (POSIX, BARE) or case in GUARDED:  # elsewhere each run has a Python of its own
         referee.check_next()
     if case.stop != "lost":  # then nobody was left to clear up
         assert harm == list(case.harm)

@@ -124,6 +124,13 @@ def test_a_failure_is_a_sentence_and_the_others_go_on(name, expected, server, ca
     assert files(cache) == ["owner/repo/files/whole"]
 
 
+def test_a_server_that_sends_more_than_any_file_has_is_left(server, cache, monkeypatch):
+    monkeypatch.setattr(fetching, "LARGEST", 1000)
+    (outcome,) = fetch([entry("whole")], server)
+    assert outcome.error.endswith("expected the file (more than 1000 bytes)")
+    assert files(cache) == []
+
+
 def test_no_server(cache):
     (outcome,) = fetch([entry("whole")], "http://127.0.0.1:9/nothing")
     assert "expected the file ([Errno 111] Connection refused)" in outcome.error

@@ -157,13 +157,20 @@ def test_a_byte_order_mark_is_no_defect():
 def test_writing_where_nothing_can_be_written(tmp_path):
     with pytest.raises(InputError, match="expected a place that can be written"):
         write_bytes(tmp_path / "none" / "a.json", b"")
+    with pytest.raises(InputError, match="expected a file to write, found a folder"):
+        write_bytes(tmp_path, b"")
 
 
-def test_a_failed_write_leaves_nothing_behind(tmp_path):
-    (tmp_path / "a.json").mkdir()
-    with pytest.raises(InputError, match="expected a place that can be written"):
+def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "a.json").write_text("old")
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(InputError, match=r"expected a place that can be written \(No space left on device\)"):
         write_bytes(tmp_path / "a.json", b"{}")
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+    assert (tmp_path / "a.json").read_text() == "old"
 
 
 @pytest.mark.parametrize("name", ["example.json", "benchmarks/asplos-2025-iopddl-G.json.gz"])

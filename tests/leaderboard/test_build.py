@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from harness.results.database import Store
+from harness.results.database import Bound, Incumbent, Store
 from harness.results.ranking import InputError, Tables, tables
 from leaderboard import build as building
 from leaderboard.build import build
@@ -152,6 +152,36 @@ def test_no_code_stands_in_pages(pages: dict[str, ET.Element]) -> None:
             assert not element.get("href", "").lower().startswith("javascript:"), path
 
 
+def test_every_page_allows_nothing_but_its_own_files(pages: dict[str, ET.Element]) -> None:
+    for path, page in pages.items():
+        first, second = list(page.find("head") or [])[:2]
+        assert first.get("charset") == "utf-8"
+        assert second.get("http-equiv") == "Content-Security-Policy", path
+        rules = dict(rule.strip().split(" ", 1) for rule in second.get("content", "").split(";"))
+        assert rules.pop("default-src") == rules.pop("base-uri") == rules.pop("form-action") == "'none'"
+        assert rules == dict.fromkeys(("script-src", "style-src", "img-src"), "'self'")
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2067", "\u200f", "\u200b", "\x85"])
+def test_marks_of_direction_are_shown_and_not_obeyed(mark: str, tmp_path: Path) -> None:
+    name = f"ab{mark}cd"
+    store = Store.open(tmp_path / "results", create=True)
+    campaign = store.add_campaign("2025-11-21T06:00:00+00:00", [name], name, dict.fromkeys(("cpu", "os"), name))
+    checksum, version = f"pipeline-{name}", f"{len(name):02x}" * 32
+    store.add_instance(checksum, name, "pipeline", {"nodes": 3, name: name}, {"best_cost": "1", "source": name})
+    store.add_solver(version, "pipeline", name, "solver", name, name, {name: name})
+    filler = Filler(store, campaign, "pipeline")
+    filler.add(name, "solver", 0, name, "error", name, 2.5, [Incumbent(0.1, True, 2.5)], [])
+    store.connection.execute("UPDATE runs SET log = ?", (name,))
+    site = build(tables(store), tmp_path / "site", {checksum: f"Not drawn: {name}."}).parent
+    store.close()
+    shown = f"ab{mark.encode('unicode_escape').decode()}cd"
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert mark not in text, path
+        assert shown in text or path.parent.name == "reproduce" or path.name == "scores.html"
+
+
 def test_hostile_text_is_text(site: Path, pages: dict[str, ET.Element]) -> None:
     hostile = "<script>alert('x')</script> & \"quoted\""
     assert not any("<script>" in path.read_text(encoding="utf-8") for path in site.rglob("*.html"))
@@ -225,6 +255,26 @@ def test_contradictions_are_shown(pages: dict[str, ET.Element]) -> None:
     assert of_class(pages["index.html"], "alarm")
     assert of_class(pages["instances/pipeline/regal-01-k2.html"], "alarm")
     assert not of_class(pages["instances/pipeline/regal-00-k2.html"], "alarm")
+
+
+def test_bounds_on_an_instance_page_begin_with_the_greatest(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "results", create=True)
+    campaign = store.add_campaign("2025-11-21T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST)
+    filler = Filler(store, campaign, "intraop")
+    store.add_instance("intraop-x", "x", "intraop", {"nodes": 3}, {})
+    best = 2**80
+    bounds = {"low": best - 3, "high": best - 1, "false": best + 5, "middle": best - 2}
+    for name, value in bounds.items():  # those that find a cost first would stand first if sorted by it
+        kind = "bound" if name == "high" else "solver"
+        filler.declare(name, kind)
+        cost = None if name == "high" else best + value % 7
+        found = [] if cost is None else [Incumbent(0.1, True, cost)]
+        filler.add(name, kind, 0, "x", "ok", "", cost, found, [Bound(0.2, value)])
+    filler.declare("best", "solver")
+    filler.add("best", "solver", 0, "x", "ok", "", best, [Incumbent(0.1, True, best)], [])
+    page = ET.parse(build(tables(store), tmp_path / "site").parent / "instances" / "intraop" / "x.html").getroot()
+    store.close()
+    assert [row[0] for row in table_of(page, "bounds")] == ["high", "middle", "low", "false"]
 
 
 def test_costs_come_down_to_the_best_and_bounds_up_to_it(pages: dict[str, ET.Element]) -> None:

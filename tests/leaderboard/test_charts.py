@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -52,11 +53,25 @@ def test_ticks_below_zero_have_a_true_minus_sign() -> None:
     assert [words for _, words in charts.linear(-4.0, 2.0).ticks] == ["−4", "−2", "0", "2"]
 
 
+@pytest.mark.parametrize(
+    "scale",
+    [charts.gaps(0.0, math.inf), charts.logarithmic(5e-324, 1.7e308), charts.amounts(-1.7e308, 1.7e308)],
+    ids=["gaps", "logarithmic", "amounts"],
+)
+def test_scales_reach_to_the_ends_of_float64(scale: charts.Scale) -> None:
+    places = [scale(value) for value in (-math.inf, 0.0, 1.0, 1e300, math.inf)]
+    assert places == sorted(places)
+    assert all(0.0 <= place <= 1.0 for place in places)
+    assert 1 <= len(scale.ticks) <= 700
+    assert all(math.isfinite(value) for value, _ in scale.ticks)
+
+
 def test_round_values() -> None:
     assert charts.round_values(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
     assert charts.round_values(0.9, 1) == [0.9, 0.92, 0.94, 0.96, 0.98, 1.0]
     assert charts.round_values(0, 47) == [0, 10, 20, 30, 40]
     assert charts.round_values(0, 1e-13) == [0, 2e-14, 4e-14, 6e-14, 8e-14, 1e-13]
+    assert charts.round_values(-1.7e308, 1.7e308) == [-1.7e308]
     assert charts.round_values(0, 1e300) == [0, 2e299, 4e299, 6e299, 8e299, 1e300]
     assert charts.round_values(0, 5e-324) == [0]
 

@@ -83,7 +83,7 @@ def test_points_are_cut(value: float | None, digits: int, shown: str) -> None:
     ("value", "shown"),
     [
         *[(None, "–"), (0.0, "0 %"), (1e-6, "<0.01 %"), (0.00012, "0.01 %"), (0.012, "1.2 %"), (0.5, "50 %")],
-        *[(9.0, "900 %"), (99.0, "100×"), (5e11, "5e11×")],
+        *[(9.0, "900 %"), (99.0, "100×"), (5e11, "5e11×"), (math.inf, ">1e308×")],
     ],
 )
 def test_percent(value: float | None, shown: str) -> None:
@@ -138,7 +138,14 @@ def test_heat_keeps_the_darkest_for_the_best() -> None:
 
 
 def test_control_characters_do_not_reach_a_page() -> None:
-    assert printable("\x1b[1;31mred\x1b[0m\r\na\tb\x00\x07") == "red\na\tb��"
+    assert printable("\x1b[1;31mred\x1b[0m\r\na\tb\x00\x07") == "red\na\tb\\x00\\x07"
+
+
+@pytest.mark.parametrize(
+    "mark", [*"\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff", "\ud800"]
+)
+def test_marks_of_direction_and_without_width_are_shown(mark: str) -> None:
+    assert printable(f"a{mark}b") == f"a\\u{ord(mark):04x}b"
 
 
 def test_tail_is_the_end_of_a_log() -> None:

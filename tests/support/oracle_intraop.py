@@ -38,11 +38,15 @@ class Oracle:
                 cell = cell * len(self.costs[v]) + strategy[v]
             yield table[cell]
 
-    def fits(self, strategy: Sequence[int]) -> bool:
-        """Equation (2); memory in use only grows where some node begins."""
+    def excess(self, strategy: Sequence[int]) -> float:
+        """Memory above the limit in the worst time step, Equation (2): 0 or less if the strategies fit.
+
+        Memory in use only grows where some node begins.
+        """
         rows = zip(self.intervals, self.usages, strategy, strict=True)
-        live = [(begin, end, usages[s]) for (begin, end), usages, s in rows]
-        return all(sum(u for a, b, u in live if a <= t < b) <= self.limit for t, end, _ in live if t < end)
+        live = [(begin, end, usages[s]) for (begin, end), usages, s in rows if begin < end]
+        in_use = [sum(usage for begin, end, usage in live if begin <= step < end) for step, _, _ in live]
+        return max(in_use, default=0) - self.limit
 
     def assignments(self) -> Iterator[tuple[int, ...]]:
         """All of them, whether they fit or not."""
@@ -52,7 +56,7 @@ class Oracle:
 def judge(instance: Instance, solution: list[int]) -> tuple[bool, int]:
     """Whether a list of valid strategies fits into memory, and its cost."""
     oracle = Oracle(instance)
-    return oracle.fits(solution), sum(oracle.entries(solution))
+    return oracle.excess(solution) <= 0, sum(oracle.entries(solution))
 
 
 def optimum(instance: Instance) -> int | None:
@@ -64,7 +68,7 @@ def optimum(instance: Instance) -> int | None:
 def _least(instance: Instance) -> tuple[int | None, int]:
     """The optimum, and the least that the greatest entry of an assignment that fits can be."""
     oracle = Oracle(instance)
-    fitting = [list(oracle.entries(strategy)) for strategy in oracle.assignments() if oracle.fits(strategy)]
+    fitting = [list(oracle.entries(strategy)) for strategy in oracle.assignments() if oracle.excess(strategy) <= 0]
     return min(map(sum, fitting), default=None), min((max(entries, default=0) for entries in fitting), default=0)
 
 

@@ -1,8 +1,11 @@
 """Backend ``benchexec``: a run in control groups and, unless isolation is off, in namespaces, by BenchExec.
 
-BenchExec measures and holds memory, cores and network; the referee's watch keeps the clock and looks at the rest,
-because BenchExec looks at time about once a second only. All is read-only but the scratch folder and ``/tmp``: what a
-run writes there lies in memory, counts as such, and ends with the run.
+BenchExec measures and limits memory and cores, and makes namespaces, which `namespaces` sets up. The referee's monitor
+keeps the clock and looks at the rest, because BenchExec checks time only about once a second. All is read-only except
+the scratch folder and ``/tmp``: files that a run writes there lie in memory, count as such, and end with the run.
+
+An isolated run reaches no control group: it has no rights, can get none, and finds them read-only. One that is not
+isolated may do with its groups what its user may; whom it moves or freezes there is found nevertheless.
 """
 
 from __future__ import annotations
@@ -21,22 +24,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchexec import container
 from benchexec.cgroups import Cgroups
-from benchexec.container import DIR_HIDDEN, DIR_OVERLAY, DIR_READ_ONLY
+from benchexec.container import DIR_READ_ONLY
 from benchexec.runexecutor import RunExecutor
 
-from harness.sandbox.backends import prctl
+from harness.sandbox.backends import control_groups, namespaces, prctl, seccomp
 from harness.sandbox.backends.process_tree import written
-from harness.sandbox.contract import MEASURES, THREAD_VARIABLES, Order, Unable, Usage
+from harness.sandbox.contract import MARK, MEASURES, THREAD_VARIABLES, Order, Unable, Usage
 from harness.sandbox.memory import PAGE, largest_bytes
 from harness.sandbox.monitor import Pipes
 
-END_S = 30.0  # for BenchExec to clear up after a run
+END_S = 20.0  # for BenchExec to clear up after a run; the referee gives up a warden after `warden.GRACE_S`
+HELP_S = 1.0  # for it to do so alone
 CLEAR_S = 0.01  # what that takes as a rule
 CHARGE = 1 << 18  # bytes of memory that the system asks for at once, at most: so near to its limit nothing can begin
 FORKED = 1 << 21  # bytes: what is no greater than the warden by this may be its fork
 PIECE = 1 << 16  # characters of one argument: Linux takes 2^17
 HELD = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
+
+# With control groups of version 2 BenchExec hands a run its own, to write to; without this it finds them as all others.
+container.setup_cgroup_namespace = lambda: None
 
 
 class Executor(RunExecutor):
@@ -44,13 +52,32 @@ class Executor(RunExecutor):
 
     Memory that others have loaded before, such as libraries, is not in a control group; it is in what the system tells
     of a process, ``resident``. That may be of the fork with which the run began, so only what is greater counts.
+
+    ``room`` is what an isolated run finds, None for one that is not isolated; ``folder`` is that of the warden.
     """
 
     most = 0  # bytes that a control group has held at most, also of a run that could not be started
+    groups: tuple[str, ...] = ()  # the run's own, below which are all that BenchExec or the run itself makes
 
-    def _start_execution(self, *args: Any, cgroups: Cgroups, **call: Any) -> Any:
+    def __init__(self, room: namespaces.Room | None, folder: Path) -> None:
+        super().__init__(use_namespaces=room is not None, dir_modes={"/": DIR_READ_ONLY}, container_system_config=False)
+        self.room = room
+        self.folder = folder
+
+    def _setup_cgroups(self, *args: Any) -> Cgroups:
+        made = super()._setup_cgroups(*args)
+        self.groups = tuple(map(str, made.paths))
+        control_groups.record(self.groups, self.folder)
+        return made
+
+    def _start_execution(self, *args: Any, cgroups: Cgroups, child_setup_fn: Callable[[], None], **call: Any) -> Any:
+        def enclose() -> None:
+            child_setup_fn()
+            if self.room is not None:
+                confine(self.room)
+
         try:
-            return super()._start_execution(*args, cgroups=cgroups, **call)
+            return super()._start_execution(*args, cgroups=cgroups, child_setup_fn=enclose, **call)
         except BaseException:
             self.most = cgroups.read_max_mem_usage() or 0
             raise
@@ -64,6 +91,15 @@ class Executor(RunExecutor):
         result["oom_kill_count"] = cgroups.read_oom_kill_count()
 
 
+def confine(room: namespaces.Room) -> None:
+    """In the namespaces of a run, before its program begins: furnish them, then give up all rights for ever."""
+    for folder in namespaces.furnish(room):
+        os.close(folder)
+    prctl.forget_keys()
+    prctl.give_up_rights()
+    seccomp.keep_groups()
+
+
 class Benchexec:
     """The backend; one an own process, the warden. ``isolation`` is "auto" or "none"."""
 
@@ -74,14 +110,23 @@ class Benchexec:
         # Where a run is started BenchExec closes all files but the standard ones, and tells only its log why it fails.
         sys.stdout = self.log = os.fdopen(os.memfd_create("benchexec"), "w+")
         logging.basicConfig(stream=self.log, level=logging.ERROR, format="%(message)s", force=True)
-        os.register_at_fork(after_in_child=prctl.die_with_parent)  # should the warden be killed, its run goes with it
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        """What a fork of the warden does first: should that be killed, its run goes with it.
+
+        BenchExec's part of a run keeps the standard files open, in Python's sense; where the warden itself says
+        something, somebody waits for its end.
+        """
+        prctl.die_with_parent()
+        sys.stderr = self.log
 
     def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
         """Start a run: ``command`` if there is one, else the Python solver of ``job``.
 
         `env` starts it, so that a program that does not exist ends as it does in a shell.
         """
-        executor = self._executor(folder, order.hidden)
+        executor = self._executor(order, job, command, folder)
         self.log.seek(0)
         self.log.truncate()
         channel = None if command else os.dup(pipes.channel)
@@ -99,14 +144,16 @@ class Benchexec:
         ends = [end for end in (channel, stdout, stderr) if end is not None]
         return Run(executor, call, ends, self._enforced(order), self._complaint)
 
-    def _executor(self, folder: Path, hidden: str) -> Executor:
-        """An executor for one run in a folder, to which another is hidden."""
+    def _executor(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path) -> Executor:
+        """An executor for one run in a folder."""
+        room = None
+        if self.isolated:
+            size = int(order.limits.memory_mib * 2**20)
+            needed = namespaces.needed_by(order, job["instance"], command)
+            hidden = (Path(order.hidden),) if order.hidden else ()
+            room = namespaces.Room(folder, size, size, needed, hidden, namespaces.named_sockets())
         try:
-            if not self.isolated:
-                return Executor(use_namespaces=False)
-            modes = {"/": DIR_READ_ONLY, "/tmp": DIR_OVERLAY, "/run": DIR_HIDDEN, str(folder): DIR_HIDDEN}
-            modes |= dict.fromkeys(filter(os.path.isdir, [hidden]), DIR_HIDDEN)
-            return Executor(dir_modes=modes, container_system_config=False)
+            return Executor(room, Path(os.environ[MARK]))
         except SystemExit as end:
             raise Unable(f"BenchExec: {one_line(end)}") from None
 
@@ -177,15 +224,20 @@ class Run:
     def ended(self) -> int | None:
         """Exit status of the first process; None while it is not known. Unable if BenchExec could not start it.
 
+        Where BenchExec does not come to an end with what the run has left, SIGKILL stands for it; `kill` follows.
+
         One that there was no memory to start counts as killed for that.
         """
         if self.thread.is_alive():
             self._find()
             if self.over is None and self.process is not None and select.select([self.process], [], [], 0)[0]:
                 self.over = time.monotonic()
-            if self.over is not None:
-                self.thread.join(CLEAR_S)
-            return None
+            if self.over is None:
+                return None
+            if time.monotonic() > self.over + HELP_S:
+                self.strike()
+            self.thread.join(CLEAR_S)
+            return None if time.monotonic() < self.over + END_S else -signal.SIGKILL
         if self.failure and not self._full:
             raise Unable(f"BenchExec: {self.failure}")
         return self._status()
@@ -195,38 +247,38 @@ class Run:
         self._find()
         if self.cgroups is None or not self.thread.is_alive():
             return self._used()
+        group = self.cgroups[self.cgroups.MEMORY]
         with contextlib.suppress(OSError, ValueError):  # the run has ended in the meantime
             return Usage(
                 peak=self.cgroups.read_max_mem_usage() or 0,
                 cpu_s=self.cgroups.read_cputime(),
-                processes=len(self._members()),
+                processes=len(control_groups.processes(group)),
+                threads=control_groups.threads(group),
                 written=0 if self.scratch is None else written(self.scratch),
             )
         return Usage()
 
     def strike(self) -> None:
-        """See `Contained`."""
-        for member in self._members():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(member, signal.SIGKILL)
+        """See `Contained`. Process 1, which is BenchExec's, goes on: it has to tell how the first of the run ended."""
+        control_groups.kill([self.cgroups[self.cgroups.MEMORY]] if self.cgroups is not None else [])
+        for group in self.executor.groups:
+            control_groups.thaw(group)
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.process, signal.SIGKILL)
 
     def kill(self) -> Usage:
         """End all processes, wait until all is cleared up, and say what was used."""
-        end = time.monotonic() + END_S
-        while self.thread.is_alive():
+        end = (self.over or time.monotonic()) + END_S
+        while self.thread.is_alive() and time.monotonic() < end:
             self._find()
             self.strike()
             self.thread.join(0.005)
-            if time.monotonic() > end:
-                raise Unable("BenchExec: a run cannot be ended")
         for held in (self.process, self.scratch):
             if held is not None:
                 os.close(held)
         self.process = self.scratch = None
-        return self._used()
+        return Usage(unended=True) if self.thread.is_alive() else self._used()
 
     def _find(self) -> None:
         """Take hold of the first process and of its control groups, once there are any."""
@@ -250,15 +302,6 @@ class Run:
     def _is_below(self, found: Cgroups, controller: str) -> bool:
         """Whether the group that was found for a controller is one that BenchExec made for a run, below its own."""
         return controller in found and Path(self.executor.cgroups[controller]) in Path(found[controller]).parents
-
-    def _members(self) -> list[int]:
-        """Processes of the run that are alive."""
-        if self.cgroups is None:
-            return []
-        try:
-            return [int(word) for word in Path(self.cgroups[self.cgroups.MEMORY], "cgroup.procs").read_text().split()]
-        except OSError:  # the group is gone, and all processes with it
-            return []
 
     @property
     def _full(self) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.sandbox.backends.namespaces import why_not
 from harness.sandbox.contract import MEASURES, Limits, Order, Outcome
 from harness.sandbox.supervisor import Warden
 from instances import InputError
@@ -15,17 +16,22 @@ from instances.files.jsonfile import read_bytes, sha256
 LIMITS = ("auto", "benchexec", "posix")
 ISOLATION = ("auto", "none")
 WAYS = {"hard": "hard", "polled": "polled", "none": "not held"}
+NOT_ISOLATED = "runs are not isolated on this machine, they can use the network and change your files"
 TRIAL = Limits(timeout_s=20.0, memory_mib=256.0)
 
 
 @dataclass(frozen=True)
 class Backend:
-    """A backend that works here, how it isolates, how it holds each of `MEASURES`, and why no better one was taken."""
+    """A backend that works here, how it isolates, how it holds each of `MEASURES`, and why no better one was taken.
+
+    ``warning`` is a sentence for whoever expects isolation where there is none, "" elsewhere.
+    """
 
     name: str
     isolation: str
     enforced: dict[str, str]
     why: str = ""
+    warning: str = ""
 
     def warden(self) -> Warden:
         """A warden that carries out runs with it."""
@@ -43,25 +49,22 @@ def described(name: str, enforced: Mapping[str, str]) -> str:
 
 
 def choose(limits: str = "auto", isolation: str = "auto") -> Backend:
-    """The best backend that works here and that ``limits``, one of `LIMITS`, allows; InputError if none does."""
-    why = ""
-    for name, kind in candidates(limits, isolation):
-        outcome = trial(name, kind)
-        failure = outcome.reason if outcome.stop != "exit" else unmeasured(outcome)
-        if not failure:
-            return Backend(name, kind, outcome.enforced, why)
-        why = why or failure
-    raise InputError("--limits", limits, f"expected a machine on which it can hold runs ({why})")
+    """The best backend that works here and that ``limits``, one of `LIMITS`, allows; InputError if none does.
 
-
-def candidates(limits: str, isolation: str) -> Iterator[tuple[str, str]]:
-    """Backends and isolations, best first."""
-    if limits in ("auto", "benchexec"):
-        yield "benchexec", isolation
-        if isolation == "auto":
-            yield "benchexec", "none"
-    if limits in ("auto", "posix"):
-        yield "posix", isolation
+    A backend that isolates is better than one that does not, whichever they are.
+    """
+    names = ("benchexec", "posix") if limits == "auto" else (limits,)
+    failures: list[str] = []
+    for kind in dict.fromkeys((isolation, "none")):
+        warning = f"{NOT_ISOLATED} ({'; '.join(failures)})" if kind != isolation else ""
+        for name in names:
+            outcome = trial(name, kind)
+            failure = outcome.reason if outcome.stop != "exit" else unmeasured(outcome) or unisolated(outcome, kind)
+            if not failure:
+                return Backend(name, kind, outcome.enforced, "; ".join(failures), warning)
+            if failure not in failures:
+                failures.append(failure)
+    raise InputError("--limits", limits, f"expected a machine on which it can hold runs ({'; '.join(failures)})")
 
 
 def trial(name: str, isolation: str) -> Outcome:
@@ -77,3 +80,10 @@ def unmeasured(outcome: Outcome) -> str:
     if outcome.enforced.get("memory") == "hard" and not outcome.peak_mib:
         return "the control groups of this machine do not tell the greatest memory of a run"
     return ""
+
+
+def unisolated(outcome: Outcome, isolation: str) -> str:
+    """Why a run was not isolated that was to be, "" if it was."""
+    if isolation == "none" or "none" not in (outcome.enforced["network"], outcome.enforced["files"]):
+        return ""
+    return why_not() or "isolation could not be had"

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.sandbox import worker
-from harness.sandbox.backends import namespaces, prctl
+from harness.sandbox.backends import namespaces, prctl, seccomp
 from harness.sandbox.backends.launch import Launch
 from harness.sandbox.backends.process_tree import Proc, ProcMeter, Tree, filled, flatten, written
 from harness.sandbox.contract import Order, Usage
 from harness.sandbox.memory import largest_bytes
 from harness.sandbox.monitor import LATE_S, Pipes
-from instances.catalog import CACHE_VARIABLE
 
 MIB = 1 << 20
 URGENT = -20  # the warden's priority, if it may: it does little, but that at once
@@ -41,7 +40,7 @@ class Posix:
             prctl.let_others_look(False)
             # This comes first: as it forks, OpenBLAS ends the threads that it has started here, and isolation needs
             # a process of one thread. In a run OpenBLAS starts them again.
-            self.pins = os.waitpid(_fork(lambda: os._exit(not prctl.keep_cores())), 0)[1] == 0
+            self.pins = os.waitpid(_fork(lambda: os._exit(not seccomp.keep_cores())), 0)[1] == 0
             self.isolated = isolation != "none" and not namespaces.obstacle()
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, URGENT)
@@ -113,7 +112,8 @@ class Isolated(Run):
         files = int(self.limits.output_mib * MIB) + SPARE
         hidden = (Path(launch.order.hidden),) if launch.order.hidden else ()
         until = launch.job["deadline"] + self.limits.margin_s() + LATE_S
-        room = namespaces.Room(launch.folder, files, int(self.memory), needed(launch), hidden, until=until)
+        needed = namespaces.needed_by(launch.order, launch.job["instance"], launch.command)
+        room = namespaces.Room(launch.folder, files, int(self.memory), needed, hidden, until=until)
         self.room = namespaces.start(room, lambda: become(launch))
         self.bell = self.room.link.fileno()
         self.proc = Proc(self.room.proc)
@@ -203,12 +203,6 @@ def become(launch: Launch) -> None:
     soft, hard = (min(OPEN, limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     launch.become()
-
-
-def needed(launch: Launch) -> tuple[Path, ...]:
-    """Folders that a run must be able to read: of programs, solver and instance, the user's cache, and Python's."""
-    searched = [*os.environ.get("PATH", "").split(os.pathsep), os.environ.get(CACHE_VARIABLE, "")]
-    return namespaces.needed(launch.job["instance"], launch.order.file, *launch.command, searched=searched)
 
 
 def _fork(body: Callable[[], None]) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.sandbox import worker
-from harness.sandbox.backends.prctl import keep_cores
+from harness.sandbox.backends.seccomp import keep_cores
 from harness.sandbox.contract import THREAD_VARIABLES, Order
 from harness.sandbox.monitor import Pipes
 from harness.sandbox.signals import MOST_FILES, lower_limit, reset_signals

@@ -4,6 +4,10 @@ The warden forks into new namespaces. That child, process 1 among the run's proc
 read-only, a scratch folder and ``/tmp`` in memory, few devices. Its own child, process 2, gives up all rights and
 becomes the solver. When process 1 ends or is killed, the kernel ends all others; it dies with the warden, so nothing of
 a run outlives that.
+
+Without rights a run can mount nothing, by no call of the system, and make no namespaces but those of a user, in which
+it would have rights again; the number of these is limited to none. Backend ``benchexec`` has namespaces by BenchExec
+and furnishes them in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.sandbox.backends import prctl
-from harness.sandbox.contract import Unable
+from harness.sandbox.contract import Order, Unable
 from harness.sandbox.memory import largest_bytes
 from harness.sandbox.signals import MOST_FILES, reset_signals
 
@@ -42,8 +46,8 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 HIDDEN = (Path("/dev"), Path("/run"))  # devices, and the sockets of services
-#: Namespaces in which a run would have rights again, and memory that no process need hold: System V's.
-NONE = ("user/max_user_namespaces", "kernel/shmall", "kernel/msgmni")
+NO_NAMESPACES = "user/max_user_namespaces"  # in these a run would have rights again
+NO_MEMORY = ("kernel/shmall", "kernel/msgmni")  # that no process need hold: System V's
 SMALL = 1 << 16  # bytes of file systems that are there to hide others
 SETUP_S = 30.0
 AGAIN_S = 0.05
@@ -131,7 +135,8 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
     """
     if sys.platform != "linux" or platform.machine() not in prctl.CLONE:
         raise Unable(f"isolation: no namespaces are known of {sys.platform} on {platform.machine()}")
-    owner, sockets = (os.geteuid(), os.getegid()), _named_sockets()
+    owner = os.geteuid(), os.getegid()
+    room = replace(room, sockets=named_sockets())
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         try:
@@ -141,7 +146,7 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
             raise Unable(f"isolation: {error.strerror}") from None
         if init == 0:
             ours.close()
-            _begin(replace(room, sockets=sockets), owner, theirs, become)
+            _begin(room, owner, theirs, become)
     return Enclosed(init, ours)
 
 
@@ -149,6 +154,14 @@ def needed(*files: str, searched: Iterable[str] = ()) -> tuple[Path, ...]:
     """Folders that a process has to be able to read: Python's, those it searches, ours, and those of its files."""
     folders = map(Path, (sys.prefix, sys.base_prefix, *searched, *sys.path, *map(os.path.dirname, files)))
     return tuple(dict.fromkeys(folder for folder in folders if folder.is_absolute()))
+
+
+def needed_by(order: Order, instance: str, command: Iterable[str]) -> tuple[Path, ...]:
+    """Folders that a run must be able to read: of programs, solver and instance, the user's cache, and Python's."""
+    from instances.catalog import CACHE_VARIABLE  # a warden has it, and a process that watches an import no NumPy
+
+    searched = [*os.environ.get("PATH", "").split(os.pathsep), os.environ.get(CACHE_VARIABLE, "")]
+    return needed(instance, order.file, *command, searched=searched)
 
 
 def obstacle() -> str:
@@ -180,7 +193,7 @@ def _begin(room: Room, owner: tuple[int, int], link: socket.socket, become: Call
         _map(*owner)
         _raise_loopback()
         Path("/proc/self/oom_score_adj").write_text("1000")  # if the system must end something, the run
-        socket.send_fds(link, [_used()], _furnish(room))
+        socket.send_fds(link, [_used()], furnish(room))
         solver = os.fork()
         if solver == 0:
             link.close()
@@ -231,10 +244,9 @@ def _used(**more: int) -> bytes:
     return json.dumps({"cpu_s": used.ru_utime + used.ru_stime, "peak": largest_bytes(used), **more}).encode()
 
 
-def _furnish(room: Room) -> list[int]:
-    """Mount what the run finds; the scratch folder, ``/dev/shm`` and ``/proc``, open."""
+def furnish(room: Room) -> list[int]:
+    """Mount what the run finds, in namespaces of its own; the scratch folder, ``/dev/shm`` and ``/proc``, open."""
     _mount(None, "/", None, RECURSIVE | PRIVATE)
-    overlay = Path("/tmp").is_dir() and not any(path.startswith("/tmp/") for path, _ in _mounts())
     _make_read_only()
     needed = [path.resolve() for path in room.needed]
     hidden = [path for path in dict.fromkeys(needed) if any(path.is_relative_to(place) for place in HIDDEN)]
@@ -246,7 +258,7 @@ def _furnish(room: Room) -> list[int]:
     for path, folder in kept.items():
         path.mkdir(parents=True, exist_ok=True)
         _mount(f"/proc/self/fd/{folder}", str(path), None, BIND | RECURSIVE)
-    _furnish_scratch(room, overlay)
+    _furnish_scratch(room)
     for path in filter(os.path.isdir, room.hidden):
         _mount_tmpfs(str(path), SMALL, "0755")
     for socket_ in filter(_is_socket, room.sockets):
@@ -255,15 +267,16 @@ def _furnish(room: Room) -> list[int]:
 
 
 def _furnish_proc() -> None:
-    """A ``/proc`` of the run's own processes, read-only; through it `NONE` of what nobody would count."""
+    """A ``/proc`` of the run's own processes, read-only; through it nothing of what nobody would hold or count."""
     _mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
-    for name in NONE:
+    Path("/proc/sys", NO_NAMESPACES).write_text("0")
+    for name in NO_MEMORY:
         with contextlib.suppress(OSError):  # where the system does not let us
             Path("/proc/sys", name).write_text("0")
     _mount(None, "/proc", None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC)
 
 
-def _named_sockets() -> tuple[str, ...]:
+def named_sockets() -> tuple[str, ...]:
     """Paths of the sockets that processes in this network have bound to one; another network does not keep them off.
 
     Absolute paths only: the system does not say which folder another is relative to.
@@ -301,18 +314,20 @@ def _furnish_devices(shared_bytes: int) -> None:
     _mount_tmpfs("/dev/shm", shared_bytes, "1777")
 
 
-def _furnish_scratch(room: Room, overlay: bool) -> None:
-    """The scratch folder, current from here on; in the same file system, to be forgotten, what goes to ``/tmp``."""
+def _furnish_scratch(room: Room) -> None:
+    """The scratch folder, current from here on; in the same file system, to be forgotten, what goes to ``/tmp``.
+
+    ``/tmp`` stays read-only where something is mounted below it, which an overlay would hide: the system refuses one.
+    """
     room.scratch.mkdir(parents=True, exist_ok=True)
     _mount_tmpfs(str(room.scratch), room.scratch_bytes, "0700")
     os.chdir(room.scratch)
     for name in ("upper", "work", "scratch"):
         os.mkdir(name)
     os.chmod("upper", 0o1777)
-    if overlay:
-        layers = "lowerdir=/tmp,upperdir=upper,workdir=work,userxattr"
-        with contextlib.suppress(OSError):  # where the system does not let us, it stays read-only
-            _mount("overlay", "/tmp", "overlay", NOSUID | NODEV, layers)
+    layers = "lowerdir=/tmp,upperdir=upper,workdir=work,userxattr"
+    with contextlib.suppress(OSError):
+        _mount("overlay", "/tmp", "overlay", NOSUID | NODEV, layers)
     _mount("scratch", str(room.scratch), None, BIND)
     os.chdir(room.scratch)
 

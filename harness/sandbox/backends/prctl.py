@@ -7,7 +7,6 @@ import os
 import platform
 import signal
 import struct
-import sys
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 HOLDING = ctypes.PyDLL(None, use_errno=True)  # holds the interpreter meanwhile, which a fork must
@@ -19,17 +18,9 @@ CAPABILITY_VERSION = 0x20080522
 
 #: Number of `clone` by machine.
 CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
-#: By machine: the number of `seccomp`, then architecture and number of `sched_setaffinity`, native and 32-bit.
-AFFINITY_CALLS = {
-    "x86_64": (317, 0xC000003E, 203, 0x40000003, 241),
-    "aarch64": (277, 0xC00000B7, 122, 0x40000028, 241),
-}
 #: Number of `keyctl` by machine.
 KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
 JOIN_SESSION_KEYRING = 1
-LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06  # instructions of the kernel's packet filter
-ALLOW, DO_NOTHING = 0x7FFF0000, 0x00050000
-NOT_X32 = 0xBFFFFFFF
 
 
 def checked(result: int, what: str) -> int:
@@ -82,31 +73,3 @@ def give_up_rights() -> None:
     prctl(NO_NEW_PRIVS, 1)
     header = struct.pack("=Ii", CAPABILITY_VERSION, 0)
     checked(LIBC.capset(header, bytes(24)), "capset")
-
-
-def keep_cores() -> bool:
-    """From here on, let requests to run on other cores do nothing; False where that cannot be had."""
-    if sys.platform != "linux" or platform.machine() not in AFFINITY_CALLS:
-        return False
-    seccomp, native, call, compatible, compatible_call = AFFINITY_CALLS[platform.machine()]
-    steps = [
-        (LOAD, 0, 0, 4),  # the architecture
-        (EQUAL, 0, 3, native),
-        (LOAD, 0, 0, 0),  # the number of the call
-        (AND, 0, 0, NOT_X32),
-        (EQUAL, 4, 3, call),
-        (EQUAL, 0, 2, compatible),
-        (LOAD, 0, 0, 0),
-        (EQUAL, 1, 0, compatible_call),
-        (RETURN, 0, 0, ALLOW),
-        (RETURN, 0, 0, DO_NOTHING),
-    ]
-    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
-    descriptor = struct.pack("@HP", len(steps), ctypes.addressof(program))
-    try:
-        prctl(NO_NEW_PRIVS, 1)
-        # Mode 1 is a filter; flag 4 leaves the processor's speculation as it is.
-        checked(LIBC.syscall(seccomp, 1, 4, descriptor), "seccomp")
-    except OSError:
-        return False
-    return True

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.campaign.jobs import Problem
 from harness.results import published
+from harness.results.claims import quotient
 from instances import InputError, catalog
 from instances.catalog import Entry
 from leaderboard.report import HERE, PAPER, Dot
@@ -207,7 +208,7 @@ def _contradictions(case: Case) -> list[str]:
 def dots(case: Case, over: Fraction) -> list[Dot]:
     """The costs of the contest on an instance, as distances from a value."""
     return [
-        Dot(result.author.name, float(int(result.value) / over) - 1, role=result.author.role)
+        Dot(result.author.name, quotient(int(result.value), over) - 1, role=result.author.role)
         for result in published.contest_costs(case.entry.id)
         if result.value is not None
     ]
@@ -220,13 +221,13 @@ def sources() -> tuple[tuple[str, str], ...]:
 
 def ratio(part: int | Fraction | None, whole: int | Fraction | None) -> float | None:
     """A quotient, None without one."""
-    return float(Fraction(part) / Fraction(whole)) if part is not None and whole else None
+    return quotient(part, whole) if part is not None and whole else None
 
 
 def percent_above(cost: int | Fraction | None, bound: int | Fraction | None) -> float | None:
-    """Return the gap between a cost and a bound in percent."""
-    quotient = ratio(cost, bound)
-    return None if quotient is None else 100 * (quotient - 1)
+    """How far a cost is above a bound, in percent."""
+    above = ratio(cost, bound)
+    return None if above is None else 100 * (above - 1)
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:

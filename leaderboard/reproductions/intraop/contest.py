@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.results import published
+from harness.results.claims import quotient
 from leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
 from leaderboard.reproductions import Cell, Run
 from leaderboard.reproductions.intraop import _shared as contest
@@ -79,7 +80,7 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
 def _dots(case: Case, colours: dict[str, int]) -> list[Dot]:
     """Ours on top, then the published ones."""
     ours = [
-        Dot(name, float(cost / case.best_bound) - 1, colour)
+        Dot(name, quotient(cost, case.best_bound) - 1, colour)
         for name, colour in colours.items()
         if (cost := case.cost(name)) is not None
     ]

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from harness.results import published
+from harness.results.claims import quotient
 from leaderboard.report import Dot, Report, Section, Strips, Table
 from leaderboard.reproductions import Cell, Run
 from leaderboard.reproductions.intraop import _shared as contest
@@ -84,11 +85,11 @@ def _number(bound: Fraction | None) -> int | float | None:
 def _dots(case: Case, settings: Settings) -> list[Dot]:
     """Ours on top, then the published bound."""
     found = [
-        Dot(name, float(bound / case.best) - 1, colour)
+        Dot(name, quotient(bound, case.best) - 1, colour)
         for colour, name in enumerate(methods(settings), 1)
         if (bound := case.bound(name)) is not None
     ]
-    return [*found, Dot(published.BOUND, float(case.bound_published / case.best) - 1, role="bound")]
+    return [*found, Dot(published.BOUND, quotient(case.bound_published, case.best) - 1, role="bound")]
 
 
 def _gaps(every: Sequence[Case], settings: Settings) -> Section:

@@ -212,8 +212,10 @@ def where(kind: str, group: str) -> str:
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:
-    """Of positive numbers, None without any."""
-    return statistics.geometric_mean(values) if values else None
+    """Geometric mean, 0 if a value is 0 or less; None without values."""
+    if not values:
+        return None
+    return statistics.geometric_mean(values) if min(values) > 0 else 0.0
 
 
 def row(label: str, name: str, whose: str, settings: Settings, figure: Callable[[int], Any]) -> Row:

@@ -6,6 +6,7 @@ highspy and ortools cannot be imported into one process, so HiGHS comes from ort
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -62,28 +63,34 @@ class Model:
             self._seconds = value
 
     def optimize(self) -> None:
-        """Solve until the limit of the time."""
+        """Solve until the limit of the time; nothing is known afterwards if HiGHS gives up with an error."""
         limits = self._mathopt.SolveParameters(
             time_limit=timedelta(seconds=self._seconds), relative_gap_tolerance=0.0, absolute_gap_tolerance=0.0
         )
         hint = self._mathopt.SolutionHint(variable_values=self._hint)
         begin = self._mathopt.ModelSolveParameters(solution_hints=[hint] if self._hint else [])
         engine = self._mathopt.SolverType.HIGHS
-        with silent():
-            self._result = self._mathopt.solve(self._model, engine, params=limits, model_params=begin)
+        self._result = None
+        try:
+            with silent():
+                self._result = self._mathopt.solve(self._model, engine, params=limits, model_params=begin)
+        except (AttributeError, RuntimeError) as error:  # ortools 9.15 fails to turn HiGHS's error into its own
+            print(f"HiGHS gave up: {error.__context__ or error}", file=sys.stderr)
 
     def getStatus(self) -> str:  # noqa: N802
         """How the solve ended, in the words of SCIP: "optimal", "infeasible" or "unknown"."""
+        if self._result is None:
+            return "unknown"
         reason, known = self._result.termination.reason, self._mathopt.TerminationReason
         return {known.OPTIMAL: "optimal", known.INFEASIBLE: "infeasible"}.get(reason, "unknown")
 
     def getDualbound(self) -> float:  # noqa: N802
-        """The greatest lower bound on the objective."""
-        return float(self._result.termination.objective_bounds.dual_bound)
+        """The greatest lower bound on the objective, minus infinity if there is none."""
+        return -math.inf if self._result is None else float(self._result.termination.objective_bounds.dual_bound)
 
     def getPrimalbound(self) -> float:  # noqa: N802
         """The objective of the best solution, infinite if there is none."""
-        return float(self._result.termination.objective_bounds.primal_bound)
+        return math.inf if self._result is None else float(self._result.termination.objective_bounds.primal_bound)
 
     def getNVars(self, transformed: bool) -> int:  # noqa: N802
         """Number of variables of the model as it was built."""
@@ -91,7 +98,7 @@ class Model:
 
     def getNSols(self) -> int:  # noqa: N802
         """Number of solutions found."""
-        return len(self._result.solutions)
+        return 0 if self._result is None else len(self._result.solutions)
 
     def getBestSol(self) -> dict[Any, float]:  # noqa: N802
         """The best solution found."""

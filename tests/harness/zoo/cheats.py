@@ -38,10 +38,11 @@ def patches_the_worker(instance, run):
 
 @solver(track="pipeline")
 def opens_a_socket(instance, run):
-    """Speak to a server on this machine, by its address and by its name in the system."""
+    """Speak to servers on this machine: by an address, by a name in the system, and by a file."""
     for family, address in (
         (socket.AF_INET, ("127.0.0.1", int(os.environ["ZOO_PORT"]))),
         (socket.AF_UNIX, "\0" + os.environ["ZOO_TOKEN"]),
+        (socket.AF_UNIX, os.environ["ZOO_SERVICE"]),
     ):
         with socket.socket(family, socket.SOCK_STREAM) as link:
             link.settimeout(2.0)
@@ -69,7 +70,7 @@ def serves(instance, run):
 def speaks_for_the_warden(instance, run):
     """Send an answer, as a warden would, through every socket that it finds."""
     run.report([0] * instance.nodes)
-    answer = b'{"stop": "exit", "sizes": [], "arrivals": [], "grown": false}'
+    answer = b'{"stop": "exit", "sizes": [], "arrivals": [], "spent": false}'
     for number in range(1024):
         try:
             link = socket.socket(fileno=os.dup(number))

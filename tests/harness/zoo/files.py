@@ -190,3 +190,18 @@ def uses_its_folder(instance, run):
         print("temporary files go to", os.path.dirname(file.name) == os.getcwd())
     print("found", [str(path) for path in Path().rglob("*.txt")])
     return [0] * instance.nodes
+
+
+@solver(track="pipeline")
+def tells_the_system(instance, run):
+    """Open for writing what would have the system start a program of one's own, as root, when another crashes."""
+    attempt(lambda: open("/proc/sys/kernel/core_pattern", "r+").name)  # noqa: SIM115 at once closed
+    return [0] * instance.nodes
+
+
+@solver(track="pipeline")
+def opens_devices(instance, run):
+    """Look for disks that it may write to."""
+    disks = (path for path in Path("/dev").rglob("*") if path.is_block_device() and os.access(path, os.W_OK))
+    print([str(path) for path in disks])
+    return [0] * instance.nodes

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle_intraop import Oracle
 
 from instances.intraop import Instance
 
@@ -97,19 +98,8 @@ def layered(nodes: int, seed: int = 0) -> Instance:
 
 def value(instance: Instance, strategy: Sequence[int]) -> tuple[int, int]:
     """``(excess, cost)``: memory above the limit in the worst time step, and the exact cost."""
-    size = instance.strategies.tolist()
-    row = [int(first) + s for first, s in zip(instance.strategy_start, strategy, strict=False)]
-    cost = sum(int(instance.node_cost[r]) for r in row)
-    for e in range(instance.edges):
-        cell = 0
-        for v in instance.scope[instance.scope_start[e] : instance.scope_start[e + 1]].tolist():
-            cell = cell * size[v] + strategy[v]
-        cost += int(instance.table[instance.table_start[e] + cell])
-    peak = 0
-    for t in range(int(instance.end.max(initial=0))):
-        live = [v for v in range(instance.nodes) if instance.begin[v] <= t < instance.end[v]]
-        peak = max(peak, sum(int(instance.usage[row[v]]) for v in live))
-    return (0 if instance.usage_limit is None else max(0, peak - instance.usage_limit)), cost
+    oracle = Oracle(instance)
+    return max(0, oracle.excess(strategy)), sum(oracle.entries(strategy))
 
 
 def assignments(instance: Instance) -> Iterator[tuple[int, ...]]:

@@ -250,6 +250,17 @@ def test_what_highs_prints_goes_to_stderr(monkeypatch: pytest.MonkeyPatch, capfd
     assert capfd.readouterr() == ("after\n", "as the engine does")
 
 
+def test_highs_that_gives_up_proves_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    model = Model()
+    variable = model.addVar(ub=1.0, obj=1.0)
+    model.addCons(1e20 * variable >= 1.0)  # larger coefficients than it takes
+    model.setParam("limits/time", 5.0)
+    model.optimize()
+    assert (model.getStatus(), model.getDualbound(), model.getPrimalbound()) == ("unknown", -np.inf, np.inf)
+    assert model.getNSols() == 0
+    assert "HiGHS gave up: " in capfd.readouterr().err
+
+
 def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a bad first slicing, so that taking the cost of what is known for a bound would show."""
     instance = oracle.draw(np.random.default_rng(14), 90, 6, density=0.05)

@@ -1,0 +1,226 @@
+"""Rows of the results database, checked as they are read: what each column may hold, in words and as a test.
+
+A database may be damaged, or edited by hand. Whoever reads a row through `checked` can rely on its types, on numbers
+that are finite, on decimal text that float64 reaches, and on JSON of the documented shape.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from instances import InputError, tracks
+
+#: Longest decimal text of a number within float64: 309 digits and a sign, or the digits of a float.
+LONGEST_DECIMAL = 320
+#: Characters of a wrong value that a message shows.
+MOST_SHOWN = 80
+
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Values of a column: what is ``expected``, in words, and whether a value ``fits``."""
+
+    expected: str
+    fits: Callable[[Any], bool]
+
+
+def optional(kind: Kind) -> Kind:
+    """The same, or NULL."""
+    return Kind(f"{kind.expected}, or NULL", lambda value: value is None or kind.fits(value))
+
+
+def one_of(*words: str | int) -> Kind:
+    """One of a few values."""
+    return Kind(f"one of {', '.join(map(str, words))}", lambda value: value in words)
+
+
+def is_decimal(value: Any) -> bool:
+    """Whether a value is the decimal text of a number within float64."""
+    return (
+        isinstance(value, str)
+        and len(value) <= LONGEST_DECIMAL
+        and _DECIMAL.fullmatch(value) is not None
+        and math.isfinite(float(value))
+    )
+
+
+def _is_moment(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _json(shape: str, fits: Callable[[Any], bool]) -> Kind:
+    """JSON text whose value ``fits``; half characters, which JSON can spell and UTF-8 cannot, never do."""
+
+    def check(value: Any) -> bool:
+        try:
+            found = json.loads(value)
+            if "\\u" in value:
+                json.dumps(found, ensure_ascii=False).encode()
+        except (TypeError, ValueError, RecursionError):
+            return False
+        return fits(found)
+
+    return Kind(f"JSON, {shape}", check)
+
+
+def _is_object(found: Any) -> bool:
+    return isinstance(found, dict)
+
+
+def _is_texts(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(word, str) for word in found)
+
+
+def _is_published(found: Any) -> bool:
+    return isinstance(found, dict) and all(
+        (value := found.get(key)) is None or is_decimal(str(value)) for key in ("best_cost", "lower_bound")
+    )
+
+
+def _is_machine(found: Any) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("packages") or {}, dict)
+
+
+def _is_enforced(found: Any) -> bool:
+    return isinstance(found, dict) and _is_texts(list(found.values()))
+
+
+def _is_claim(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("end"), str)
+        and all(found.get(key) is None or is_decimal(found[key]) for key in ("cost", "lower_bound"))
+        and all(type(found.get(key)) is int for key in ("solutions", "bounds"))
+    )
+
+
+TEXT = Kind("a text", lambda value: isinstance(value, str))
+INTEGER = Kind("an integer", lambda value: isinstance(value, int))
+NUMBER = Kind("a finite number", lambda value: isinstance(value, int | float) and math.isfinite(value))
+DECIMAL = Kind("a number as decimal text, within float64", is_decimal)
+FLAG = one_of(0, 1)
+MOMENT = Kind("a time as 2025-01-31T12:00:00+00:00", _is_moment)
+METHOD = one_of("solver", "bound")
+TRACK = one_of(*tracks())
+OBJECT = _json("an object", _is_object)
+TEXTS = _json("a list of texts", _is_texts)
+PUBLISHED = _json("an object whose best_cost and lower_bound are decimal text if they are there", _is_published)
+MACHINE = _json("an object whose packages are an object if they are there", _is_machine)
+ENFORCED = _json("an object of texts", _is_enforced)
+CLAIM = _json("an object with end, cost, lower_bound, solutions and bounds", _is_claim)
+
+#: What may stand in each column that is read of each table; `harness.results.schema` says what it means.
+COLUMNS: Mapping[str, Mapping[str, Kind]] = {
+    "campaigns": {
+        "id": INTEGER,
+        "started": MOMENT,
+        "ended": optional(MOMENT),
+        "command": TEXTS,
+        "version": TEXT,
+        "executor": TEXT,
+        "jobs": optional(INTEGER),
+    },
+    "hosts": {"campaign": INTEGER, "name": TEXT, "facts": MACHINE, "disturbances": optional(TEXTS)},
+    "instances": {"checksum": TEXT, "id": TEXT, "track": TRACK, "summary": OBJECT, "published": PUBLISHED},
+    "solvers": {
+        "hash": TEXT,
+        "track": TRACK,
+        "name": TEXT,
+        "kind": METHOD,
+        "source": TEXT,
+        "description": TEXT,
+        "params": OBJECT,
+    },
+    "runs": {
+        "id": TEXT,
+        "campaign": INTEGER,
+        "track": TRACK,
+        "instance": TEXT,
+        "checksum": TEXT,
+        "solver": TEXT,
+        "kind": METHOD,
+        "solver_hash": TEXT,
+        "seed": INTEGER,
+        "timeout_s": NUMBER,
+        "memory_mib": NUMBER,
+        "cores": INTEGER,
+        "started": TEXT,
+        "stop": TEXT,
+        "status": TEXT,
+        "reason": TEXT,
+        "feasible": FLAG,
+        "cost": optional(DECIMAL),
+        "lower_bound": optional(DECIMAL),
+        "wall_s": NUMBER,
+        "cpu_s": NUMBER,
+        "peak_mib": NUMBER,
+        "log": TEXT,
+        "cpu_limit_s": optional(NUMBER),
+        "processes": optional(INTEGER),
+        "output_mib": optional(NUMBER),
+        "backend": optional(TEXT),
+        "enforced": optional(ENFORCED),
+        "co_runners": optional(INTEGER),
+        "host": TEXT,
+        "claimed": optional(CLAIM),
+        "verified": optional(TEXT),
+    },
+    "matrix": {"campaign": INTEGER, "run": TEXT},
+    "incumbents": {
+        "run": TEXT,
+        "number": INTEGER,
+        "time_s": NUMBER,
+        "feasible": FLAG,
+        "cost": optional(DECIMAL),
+        "cost_float": optional(NUMBER),
+    },
+    "bounds": {"run": TEXT, "number": INTEGER, "time_s": NUMBER, "value": DECIMAL, "value_float": NUMBER},
+}
+#: The columns that name a row.
+KEYS = {
+    "campaigns": ("id",),
+    "hosts": ("campaign", "name"),
+    "instances": ("checksum",),
+    "matrix": ("campaign", "run"),
+    "solvers": ("track", "name", "hash"),
+    "runs": ("id",),
+    "incumbents": ("run", "number"),
+    "bounds": ("run", "number"),
+}
+
+Row = tuple[Any, ...]
+
+
+def checked(path: Path, table: str, names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows of some columns of a table as they are; InputError for the first value that is not of its column."""
+    for place, name in enumerate(names):
+        kind = COLUMNS[table][name]
+        for row in rows:
+            if not kind.fits(row[place]):
+                expected = f"expected {kind.expected}, found {shown(row[place])}"
+                raise InputError(path, f"{named(table, dict(zip(names, row, strict=True)))} {name}", expected)
+    return rows
+
+
+def named(table: str, row: Mapping[str, Any]) -> str:
+    """A row in words: its table and its key."""
+    return " ".join([table, *(f"{key} {shown(row[key])}" for key in KEYS[table] if key in row)])
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it, in its middle cut if it is long."""
+    words = repr(value)
+    half = MOST_SHOWN // 2
+    return words if len(words) <= MOST_SHOWN else f"{words[:half]}…{words[-half:]}"

@@ -1,0 +1,84 @@
+"""Control groups as folders of the system: who is in a group and in those below it, and the end of all of them.
+
+Version 1 has a hierarchy per controller, version 2 one for all; a file that only the other version has is skipped, and
+so is a group that has gone in the meantime. A run that may write to its group can make others below it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+#: Files by which a group is frozen, and what thaws it: version 1, in which no signal ends a frozen process, and 2.
+THAW = {"freezer.state": "THAWED", "cgroup.freeze": "0"}
+THREADS = ("tasks", "cgroup.threads")  # files that list the threads of a group, in version 1 and in version 2
+RECORD = "groups"  # file in the folder of a warden: the control groups of its run, a line each
+END_S = 5.0  # for the processes of a group to end once they are killed
+LOOK_S = 0.01  # between two looks whether they have
+
+
+def tree(group: str) -> list[str]:
+    """A group and all groups below it, itself first."""
+    return [folder for folder, _, _ in os.walk(group)]
+
+
+def processes(group: str) -> list[int]:
+    """Ids of the processes in a group and below it."""
+    return [int(word) for folder in tree(group) for word in _lines(folder, "cgroup.procs")]
+
+
+def threads(group: str) -> int:
+    """How many threads these processes have."""
+    return sum(len(_lines(folder, name)) for folder in tree(group) for name in THREADS)
+
+
+def thaw(group: str) -> None:
+    """Let the processes in a group and below it go on, whoever froze them."""
+    for folder in tree(group):
+        for name, word in THAW.items():
+            with contextlib.suppress(OSError), open(os.path.join(folder, name), "r+") as file:
+                file.write(word)
+
+
+def kill(groups: Iterable[str]) -> None:
+    """Kill the processes in groups and below them, frozen or not, without waiting for their end."""
+    for group in groups:
+        for process in processes(group):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        thaw(group)
+
+
+def remove(groups: Iterable[str]) -> None:
+    """End the processes in groups and remove these and all below them; what cannot be ended stays."""
+    until = time.monotonic() + END_S
+    while (left := [group for group in groups if os.path.isdir(group)]) and time.monotonic() < until:
+        kill(left)
+        for folder in [folder for group in left for folder in reversed(tree(group))]:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+        if any(map(os.path.isdir, left)):
+            time.sleep(LOOK_S)
+
+
+def record(groups: Iterable[str], folder: Path) -> None:
+    """Note the groups of a run in the folder of its warden, for whoever clears up if that is killed."""
+    (folder / RECORD).write_text("".join(f"{group}\n" for group in groups))
+
+
+def remove_recorded(folder: Path) -> None:
+    """Remove the groups that the last run of a warden has left behind, if any."""
+    with contextlib.suppress(FileNotFoundError):
+        remove((folder / RECORD).read_text().splitlines())
+
+
+def _lines(folder: str, name: str) -> list[str]:
+    try:
+        with open(os.path.join(folder, name)) as file:
+            return file.read().split()
+    except OSError:
+        return []

@@ -1,0 +1,49 @@
+"""Filters of system calls: what they refuse, and that all else is as ever."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from harness.sandbox.backends import seccomp
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in seccomp.SECCOMP, reason="no filters are known of this machine"
+)
+
+
+def filtered(code: str) -> str:
+    """What a process prints that sets the filter first."""
+    program = f"import ctypes, errno, os\nfrom harness import seccomp\nseccomp.keep_groups()\n{code}"
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_there_is_no_clone3():
+    call = "ctypes.CDLL(None, use_errno=True).syscall(435, ctypes.create_string_buffer(88), ctypes.c_size_t(88))"
+    assert filtered(f"print({call}, errno.errorcode[ctypes.get_errno()])") == "-1 ENOSYS\n"
+    assert filtered(f"print(os.system('exit 3') >> 8)\nif os.fork() == 0: print({call})\nelse: os.wait()") == "3\n-1\n"
+
+
+def test_processes_and_threads_start_as_ever():
+    code = """
+import multiprocessing, subprocess, threading
+import numpy as np
+threads = [threading.Thread(target=print, args=("thread",)) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(subprocess.run(["echo", "program"], capture_output=True, text=True).stdout.strip())
+print((np.ones((500, 500)) @ np.ones((500, 500)))[0, 0])
+with multiprocessing.get_context("fork").Pool(2) as pool: print(pool.map(abs, [-1, -2]))
+"""
+    assert filtered(code) == "thread\nthread\nprogram\n500.0\n[1, 2]\n"
+
+
+def test_what_is_not_to_be_had_is_an_error(monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "vax")
+    with pytest.raises(OSError, match="no filters of system calls are known of vax"):
+        seccomp.keep_groups()
+    assert not seccomp.keep_cores()
