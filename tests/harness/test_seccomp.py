@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 def filtered(code: str) -> str:
     """What a process prints that sets the filter first."""
-    program = f"import ctypes, errno, os\nfrom harness import seccomp\nseccomp.keep_groups()\n{code}"
+    program = f"import ctypes, errno, os\nfrom harness.sandbox.backends import seccomp\nseccomp.keep_groups()\n{code}"
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
