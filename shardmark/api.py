@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
+from harness.results.judgement import longest_solution
 from harness.sandbox.protocol import plain
 from harness.verify import verify
 from instances import InputError
@@ -156,7 +157,7 @@ def check(
         runs.refuse_inside_runs()
     with problem_of(instance) as problem:
         found = None if method is None else runs.method_of(method, problem.instance.track, "bound", solver_path)
-        verdict = verify(problem.instance, solution_of(solution))
+        verdict = verify(problem.instance, solution_of(solution, problem.instance))
         run = None
         if found is not None and verdict.feasible:
             row = runs.held_against(runs.run(problem, found, **options), verdict.cost)
@@ -195,10 +196,10 @@ def texts(params: Mapping[str, Any] | None) -> dict[str, str]:
     }
 
 
-def solution_of(solution: Any) -> Any:
+def solution_of(solution: Any, instance: Any) -> Any:
     """A solution as plain JSON, of a file or of values in memory."""
     if isinstance(solution, str | os.PathLike):
-        return read_json(solution)
+        return read_json(solution, longest_solution(instance))
     try:
         return json.loads(json.dumps(solution, default=plain, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
