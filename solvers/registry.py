@@ -30,12 +30,12 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GROUP = "shardmark.solvers"  # of entry points, each names a module that declares solvers
 PACKAGE = "package:"  # begins the place of what an installed package brings
 CODE_SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
-#: Modules that solver files of users may import by an earlier name, and their names now.
-MOVED: Mapping[str, str] = {
-    "solvers.placement.ideals.blocks": "solvers.placement.ideals.blocks",
-    "solvers.scheduling.schedules.memory": "solvers.scheduling.schedules.memory",
-    "solvers.scheduling.heuristics.local": "solvers.scheduling.heuristics.local",
-    "solvers.scheduling.heuristics.partition": "solvers.scheduling.heuristics.partition",
+#: Machinery that solver files of users may import by an earlier name: track and name, and the name now.
+MOVED: Mapping[tuple[str, ...], str] = {
+    ("placement", "_blocks"): "ideals.blocks",
+    ("scheduling", "_holding"): "schedules.memory",
+    ("scheduling", "_local"): "heuristics.local",
+    ("scheduling", "_partition"): "heuristics.partition",
 }
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -240,8 +240,9 @@ def load(place: str) -> list[Solver]:
     try:
         return load_package(place.removeprefix(PACKAGE)) if place.startswith(PACKAGE) else load_file(Path(place))
     except ModuleNotFoundError as error:
-        if new := MOVED.get(error.name or ""):
-            error.msg = f"{error.name} is now {new}"
+        room, *old = (error.name or "").split(".")
+        if room == "solvers" and (new := MOVED.get(tuple(old))):
+            error.msg = f"{error.name} is now solvers.{old[0]}.{new}"
         raise
 
 
