@@ -55,9 +55,9 @@ test: $(VENV)/extra-test ## all tests (PYTEST=options)
 fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, some minutes (DRAWS=10000 a track)
 	@SHARDMARK_DRAWS=$(DRAWS) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
 
-# How precisely limits hold, what 10,000 runs cost, and 100 kills: some minutes, on a machine that should do nothing else.
+# How precisely limits hold, what 10,000 runs cost, and 100 kills of a campaign and of a site's build each: some minutes, on a machine that should do nothing else.
 measure: $(VENV)/extra-test ## how precisely limits hold, some minutes
-	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/precision/measure_*.py) tests/harness/test_kill.py $(PYTEST)
+	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/precision/measure_*.py) tests/harness/test_kill.py tests/leaderboard/test_kill.py $(PYTEST)
 
 lint: $(VENV)/extra-lint ## format, rules and types of all code
 	@$(BIN)/ruff format --check .

@@ -1,13 +1,19 @@
-"""The static site: turns score tables into a folder of pages that opens from disk and needs no network."""
+"""The static site: turns score tables into a folder of pages that opens from disk and needs no network.
+
+Pages take their places one by one, each at once: whoever reads the site meanwhile, or after a kill, finds whole pages
+whose links lead to whole pages. `publish` says how. Files of others in the folder are never touched.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import html
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.results.ranking import InputError, Tables
@@ -15,11 +21,17 @@ from leaderboard.pages import Site
 from leaderboard.report import Schedule, Split
 
 STATIC = Path(__file__).resolve().parent / "static"
-MARKER = ".shardmark-site"  # a folder with this file in it is ours to replace
-ASV = "asv"  # a folder of the site that somebody else writes: kept, and linked to
+MARKER = ".shardmark-site"  # a folder with this file in it is a site; locked by whoever writes to it
+LISTED = ".shardmark-files"  # the files that are ours, a path a line: nothing else is ever removed
+STAGE = ".shardmark-new"  # the folder where files are written before they take their places
+ABOUT = f"Made by shardmark: it replaces and removes the files that {LISTED} lists, and leaves all others alone.\n"
+ASV = "asv"  # a folder of the site that somebody else writes, and pages link to
 REPRODUCE = "reproduce"  # a folder of the site whose pages `leaderboard.reproduction_page` writes: kept, and listed
+INDEX = "index.html"
 #: The part of a page that holds its menu.
 HEADER = re.compile(r'<header class="top">.*?</header>', re.DOTALL)
+
+File = tuple[str, str | bytes]  # path from the root of the site, and content
 
 
 def build(tables: Tables, output: Path, pictures: Mapping[str, Split | Schedule | str] | None = None) -> Path:
@@ -27,23 +39,15 @@ def build(tables: Tables, output: Path, pictures: Mapping[str, Split | Schedule 
 
     ``pictures`` are drawings of solutions, or words for why there is none, by the checksums of instances.
 
-    The folder is replaced as a whole once everything is written, so a build that fails leaves the old site; its
-    ``asv`` folder and its reproductions are kept. Raises InputError for a folder that holds anything else, or cannot
-    be written.
+    The pages of the last build that have no successor are removed; reproductions stay, with the new menu, and so does
+    whatever is not ours. Nothing changes before everything is written, so a build that fails leaves the old site.
+    Raises InputError for a folder that holds anything but a site, or cannot be written.
     """
     output = Path(output).resolve()
-    check(output)
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as holder:
-            new = Path(holder) / "new"
-            site = Site(tables, reproductions(output), pictures, asv=has_asv(output))
-            _write(new, site.pages())
-            _swap(new, output, Path(holder) / "old")
-        _unify(output / REPRODUCE)
-    except OSError as error:
-        raise unwritable(output, error) from None
-    return output / "index.html"
+    with held(output):
+        site = Site(tables, reproductions(output), pictures, asv=has_asv(output))
+        publish(output, _files(site, output))
+    return output / INDEX
 
 
 def check(folder: Path) -> None:
@@ -68,6 +72,24 @@ def unwritable(folder: Path, error: OSError) -> InputError:
     return InputError(folder, "", f"expected a folder that can be written ({error.strerror or error})")
 
 
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a site, made if need be, while it is written to: of several commands, one waits for the other.
+
+    InputError for a place that holds anything but a site, or cannot be written.
+    """
+    try:
+        check(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / MARKER).open("a", encoding="utf-8") as marker:
+            fcntl.flock(marker, fcntl.LOCK_EX)
+            if not marker.tell():
+                marker.write(ABOUT)
+            yield
+    except OSError as error:
+        raise unwritable(folder, error) from None
+
+
 def _ours(folder: Path) -> bool:
     return folder.is_dir() and ((folder / MARKER).is_file() or {p.name for p in folder.iterdir()} <= {ASV})
 
@@ -75,12 +97,12 @@ def _ours(folder: Path) -> bool:
 def reproductions(folder: Path) -> dict[str, str]:
     """The reproductions that a site has pages of: names and titles, in the order of names."""
     pages = sorted((folder / REPRODUCE).glob("*.html"), key=lambda page: page.stem)
-    return {page.stem: _title(page.read_text(encoding="utf-8")) for page in pages if page.name != "index.html"}
+    return {page.stem: _title(page.read_text(encoding="utf-8")) for page in pages if page.name != INDEX}
 
 
 def has_asv(folder: Path) -> bool:
     """Whether a site has pages of somebody else's on the speed of its parts."""
-    return (folder / ASV / "index.html").is_file()
+    return (folder / ASV / INDEX).is_file()
 
 
 def menu(folder: Path) -> dict[str, str]:
@@ -95,57 +117,87 @@ def _title(page: str) -> str:
     return html.unescape(found[1]) if found else ""
 
 
-def furnish(folder: Path) -> None:
-    """Add what all pages need, in place of what an older version left, and mark the folder as ours to replace."""
-    unwanted = shutil.ignore_patterns("preview.png")  # a picture of the site
-    shutil.copytree(STATIC, folder / "static", ignore=unwanted, dirs_exist_ok=True)
-    (folder / MARKER).write_text("Made by shardmark; the next build replaces this folder.\n", encoding="utf-8")
+# ---------------------------------------------------------------- files
 
 
-def _write(folder: Path, pages: Iterable[tuple[str, str]]) -> None:
-    folder.mkdir()
-    for path, page in pages:
+def static() -> Iterator[File]:
+    """What all pages need."""
+    for path in STATIC.iterdir():
+        if path.name != "preview.png":  # a picture of the site
+            yield f"static/{path.name}", path.read_bytes()
+
+
+def _files(site: Site, folder: Path) -> Iterator[File]:
+    """Every file of the site: pages, what they need, and the reproductions of the folder under the new menu."""
+    yield from static()
+    header = ""
+    for path, page in site.pages():
+        if path == f"{REPRODUCE}/{INDEX}" and (found := HEADER.search(page)):
+            header = found[0]
+        yield path, page
+    for name in reproductions(folder):
+        path = f"{REPRODUCE}/{name}.html"
+        page = (folder / path).read_text(encoding="utf-8")
+        if HEADER.search(page):  # or it is a page of somebody else
+            yield path, HEADER.sub(lambda _: header, page, count=1)
+
+
+def publish(folder: Path, files: Iterable[File], *, keep: bool = False) -> None:
+    """Let files take their places in a site, and remove those that were listed before unless they are to be kept.
+
+    All are written aside first. Then new paths are filled: no page that is there links to them yet. Then what was there
+    is replaced, the first page at last: all that an old or a new page links to is there. Then what no new page links to
+    is removed. A file is listed before it is there, until after it is gone.
+    """
+    stage = folder / STAGE
+    shutil.rmtree(stage, ignore_errors=True)  # of a build that was killed
+    try:
+        paths = _write(stage / "files", files)
+        before = _listed(folder)
+        _list(folder, {*before, *paths})
+        for parent in {(folder / path).parent for path in paths}:
+            parent.mkdir(parents=True, exist_ok=True)
+        for path in sorted(paths, key=lambda path: (path == INDEX, (folder / path).exists())):
+            os.replace(stage / "files" / path, folder / path)
+        if not keep:
+            _remove(folder, before.difference(paths))
+            _list(folder, paths)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _write(folder: Path, files: Iterable[File]) -> list[str]:
+    """Write files into a folder that is not there yet; their paths."""
+    paths = []
+    for path, content in files:
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page, encoding="utf-8")
-    furnish(folder)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        paths.append(path)
+    return paths
 
 
-def _swap(new: Path, output: Path, old: Path) -> None:
-    """Put ``new`` in the place of ``output``, which moves to ``old``; on failure all is as before."""
-    if not output.exists():
-        os.rename(new, output)
-        return
-    kept = [ASV, *(f"{REPRODUCE}/{name}.html" for name in reproductions(output))]
-    os.rename(output, old)
+def _listed(folder: Path) -> set[str]:
+    """Paths of the files in a site that are ours; none that leads out of it, whatever the list says."""
     try:
-        _move(kept, old, new)
-        os.rename(new, output)
-    except OSError:
-        _move(kept, new, old)
-        os.rename(old, output)
-        raise
+        listed = (folder / LISTED).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return set()
+    return {path for path in listed if path and ".." not in Path(path).parts and not Path(path).is_absolute()}
 
 
-def _unify(folder: Path) -> None:
-    """Give the pages of reproductions the menu of the page that lists them."""
-    found = HEADER.search((folder / "index.html").read_text(encoding="utf-8"))
-    for page in folder.glob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        if found and text != (now := HEADER.sub(lambda _: found[0], text, count=1)):
-            put(page, now)
+def _list(folder: Path, paths: Collection[str]) -> None:
+    """Write down which files are ours."""
+    staged = folder / STAGE / LISTED
+    staged.write_text("".join(f"{path}\n" for path in sorted(paths)), encoding="utf-8")
+    os.replace(staged, folder / LISTED)
 
 
-def put(path: Path, content: str) -> None:
-    """Write a file whole or not at all."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-        file.write(content)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
-
-
-def _move(names: Iterable[str], source: Path, target: Path) -> None:
-    """Move what is there of some files and folders."""
-    for name in names:
-        if (source / name).exists():
-            os.rename(source / name, target / name)
+def _remove(folder: Path, paths: Iterable[str]) -> None:
+    """Remove files, and the folders that are empty then."""
+    for path in sorted(paths):
+        file = folder / path
+        file.unlink(missing_ok=True)
+        for parent in Path(path).parents[:-1]:
+            with suppress(OSError):  # others are in it
+                (folder / parent).rmdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,17 @@ from typing import Any
 from markupsafe import Markup
 
 from leaderboard import charts, published_results
-from leaderboard.build import REPRODUCE, InputError, check, furnish, has_asv, menu, put, reproductions, unwritable
+from leaderboard.build import (
+    REPRODUCE,
+    File,
+    InputError,
+    has_asv,
+    held,
+    menu,
+    publish,
+    reproductions,
+    static,
+)
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
 from leaderboard.pages import environment, solution
 from leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Schedule, Split, Strips, Table
@@ -27,19 +37,22 @@ def write(report: Report, output: Path) -> Path:
     run where the page has some.
     """
     output = Path(output).resolve()
-    check(output)
     page = output / REPRODUCE / f"{report.name}.html"
-    try:
+    with held(output):
         _keep_runs(report, page)
-        page.parent.mkdir(parents=True, exist_ok=True)
-        furnish(output)
-        there = (output / "index.html").is_file()
-        around: dict[str, Any] = {"leaderboard": there, "menu": menu(output), "asv": has_asv(output)}
-        put(page, render(report, **around))
-        put(page.with_name("index.html"), render_list(reproductions(output), **around))
-    except OSError as error:
-        raise unwritable(output, error) from None
+        publish(output, _files(report, output), keep=True)
     return page
+
+
+def _files(report: Report, folder: Path) -> Iterator[File]:
+    """The page of a report, the list of all of them, and what they need."""
+    around: dict[str, Any] = {"menu": menu(folder), "asv": has_asv(folder)}
+    around["leaderboard"] = (folder / "index.html").is_file()
+    page = render(report, **around)
+    titles = {**reproductions(folder), report.name: report.title}
+    yield from static()
+    yield f"{REPRODUCE}/{report.name}.html", page
+    yield f"{REPRODUCE}/index.html", render_list(dict(sorted(titles.items())), **around)
 
 
 def _keep_runs(report: Report, page: Path) -> None:

@@ -14,8 +14,9 @@ ATTACK = Attack(
     draw_solution,
     judge,
     optimum,
-    every={"random": 500, "local-search": 100, "cfn-penalty": 100, "cfn-penalty-global": 100, "cfn-penalty-nopost": 100}
-    | {"cfn-native": 4, "ilp-highs": 4, "toulbar2": 4, "lp": 2, "ilp-scip": 2, "cfn-relaxed": 2},
+    every={"random": 1000, "local-search": 250, "greedy": 20}
+    | {"cfn-penalty": 250, "cfn-penalty-global": 250, "cfn-penalty-nopost": 250}
+    | {"ilp-highs": 4, "cfn-native": 2, "toulbar2": 2, "lp": 2, "cfn-relaxed": 2},
     seconds=1.0,
     false_reason=false_reason,
 )

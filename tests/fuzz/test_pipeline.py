@@ -12,9 +12,8 @@ ATTACK = Attack(
     judge,
     optimum,
     seconds=1.0,
-    every={"annealing": 500, "brkga-10000": 50, "mla": 50, "mla-weighted": 50}
-    | {"random-1": 10, "random-100": 10, "random-10000": 10, "brkga-100": 10}
-    | {"bottleneck": 2, "bottleneck-guess": 4, "exact": 4, "exact-highs": 8},
+    every={"annealing": 500, "brkga-10000": 50, "mla": 100, "mla-weighted": 100}
+    | {"random-1": 10, "random-100": 10, "random-10000": 10, "brkga-100": 10},
 )
 
 

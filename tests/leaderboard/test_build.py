@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
+import resource
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,7 @@ from leaderboard.pages import Site, _colours, environment
 from leaderboard.report import Device, Link, Schedule, Split
 from leaderboard.text import page_of
 from tests.leaderboard.conftest import HOST, Filler
+from tests.leaderboard.sites import FOREIGN, add_foreign, files
 
 GOLDEN = Path(__file__).with_name("golden.json")
 GOLDEN_PAGES = (
@@ -478,25 +481,69 @@ def test_an_empty_database_gives_a_site(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the folder
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    """Content of every file below a folder."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+@pytest.fixture(scope="module")
+def one(stored: Store) -> Tables:
+    """Tables of one instance of one track."""
+    return tables(stored, {"bert-plain"})
 
 
-def test_a_second_build_replaces_the_first_and_says_the_same(scored: Tables, site: Path, tmp_path: Path) -> None:
-    output = tmp_path / "deep" / "site"
-    build(scored, output)
-    (output / "instances" / "gone.html").write_text("of an instance that is no more")
-    assert build(scored, output) == output / "index.html"
-    assert files(output) == files(site)
+@pytest.fixture(scope="module")
+def few(stored: Store) -> Tables:
+    """Tables of other instances, of two tracks."""
+    return tables(stored, {"gnmt-free", "regal-00-k2"})
+
+
+def test_a_second_build_replaces_the_first_and_says_the_same(one: Tables, few: Tables, tmp_path: Path) -> None:
+    output, fresh = tmp_path / "deep" / "site", build(one, tmp_path / "fresh").parent
+    for tables_of_build in (one, few, one):
+        assert build(tables_of_build, output) == output / "index.html"
+    assert files(output) == files(fresh)
+    assert not (output / "instances" / "pipeline").exists()
+    assert [path for path in output.rglob("*") if path.is_dir() and not any(path.iterdir())] == []
     assert [path.name for path in output.parent.iterdir()] == ["site"]
 
 
-def test_a_build_that_fails_leaves_the_old_site(
-    scored: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_others_stay_as_they_are(one: Tables, few: Tables, tmp_path: Path) -> None:
+    output = build(few, tmp_path / "site").parent
+    add_foreign(output)
+    (output / "empty").mkdir()
+    (output / "linked").symlink_to("notes")
+    inodes = {path: (output / path).stat().st_ino for path in FOREIGN}
+    for tables_of_build in (one, few, one):
+        build(tables_of_build, output)
+        assert files(output).items() >= FOREIGN.items()
+        assert {path: (output / path).stat().st_ino for path in FOREIGN} == inodes
+        assert (output / "empty").is_dir()
+        assert os.readlink(output / "linked") == "notes"
+
+
+def test_a_list_of_files_that_leads_out_of_the_site_removes_nothing(one: Tables, tmp_path: Path) -> None:
+    output = build(one, tmp_path / "site").parent
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    (output / ".shardmark-files").write_text(f"{mine}\n../mine.txt\ntracks/../../mine.txt\n\n")
+    build(one, output)
+    assert mine.read_text() == "mine"
+
+
+def test_a_site_is_held_while_it_is_written(one: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+
+    def look(folder: Path, files: Iterator[tuple[str, str]]) -> None:
+        with (folder / ".shardmark-site").open() as marker, pytest.raises(BlockingIOError):
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        taken.append(len(list(files)))
+
+    monkeypatch.setattr(building, "publish", look)
+    build(one, tmp_path / "site")
+    assert taken
+    with (tmp_path / "site" / ".shardmark-site").open() as marker:
+        fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_build_that_fails_leaves_the_old_site(one: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = tmp_path / "site"
-    build(scored, output)
+    build(one, output)
     before = files(output)
 
     def fail(self: Site) -> Iterator[tuple[str, str]]:
@@ -505,40 +552,32 @@ def test_a_build_that_fails_leaves_the_old_site(
 
     monkeypatch.setattr(Site, "pages", fail)
     with pytest.raises(RuntimeError, match="no more"):
-        build(scored, output)
+        build(one, output)
     assert files(output) == before
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
 
 
-def test_a_swap_that_fails_leaves_the_old_site_and_what_it_keeps(
-    scored: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output = tmp_path / "site"
-    build(scored, output)
-    (output / "asv").mkdir()
-    (output / "asv" / "index.html").write_text("speed")
-    (output / "reproduce" / "made-up.html").write_text("a paper's table")
+def test_a_full_disk_leaves_the_old_site(one: Tables, few: Tables, tmp_path: Path) -> None:
+    output = build(one, tmp_path / "site").parent
+    add_foreign(output)
     before = files(output)
-    rename = os.rename
-
-    def refuse(source: Path, target: Path) -> None:
-        if Path(source).name == "new":
-            raise OSError("no space")
-        rename(source, target)
-
-    monkeypatch.setattr(building.os, "rename", refuse)
-    with pytest.raises(InputError, match="expected a folder that can be written"):
-        build(scored, output)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, hard))
+    try:
+        with pytest.raises(InputError, match=r"expected a folder that can be written \(File too large\)"):
+            build(few, output)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert files(output) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    assert not (output / ".shardmark-new").exists()
 
 
-def test_asv_pages_are_kept_and_linked(scored: Tables, site: Path, tmp_path: Path) -> None:
+def test_asv_pages_are_kept_and_linked(one: Tables, site: Path, tmp_path: Path) -> None:
     output = tmp_path / "site"
     (output / "asv").mkdir(parents=True)
     (output / "asv" / "index.html").write_text("speed")
     for _ in range(2):
-        index = build(scored, output)
+        index = build(one, output)
         assert (output / "asv" / "index.html").read_text() == "speed"
         assert "asv/index.html" in [target for _, target in links(ET.parse(index).getroot())]
     assert "asv" not in (site / "index.html").read_text(encoding="utf-8")

@@ -97,8 +97,8 @@ class Model:
         return sum(1 for _ in self._model.variables())
 
     def getNSols(self) -> int:  # noqa: N802
-        """Number of solutions found."""
-        return 0 if self._result is None else len(self._result.solutions)
+        """Number of solutions known: the best, if HiGHS calls it feasible, or none."""
+        return int(self._result is not None and self._result.has_primal_feasible_solution())
 
     def getBestSol(self) -> dict[Any, float]:  # noqa: N802
         """The best solution found."""
