@@ -1,8 +1,9 @@
 """Backend ``benchexec``: a run in control groups and, unless isolation is off, in namespaces, by BenchExec.
 
 BenchExec measures and holds memory and cores, and makes namespaces, which `harness.isolate` furnishes; the referee's
-watch keeps the clock and looks at the rest, because BenchExec looks at time about once a second only. All is read-only
-but the scratch folder and ``/tmp``: what a run writes there lies in memory, counts as such, and ends with the run.
+watch keeps the clock and looks at the rest, because BenchExec looks at time about once a second only. A run reads the
+files of its `harness.view`; what it writes to its scratch folder and to ``/tmp`` lies in memory, counts as such, and
+ends with the run.
 
 An isolated run reaches no control group: it has no rights, can get none, and finds them read-only. One that is not
 isolated may do with its groups what its user may; whom it moves or freezes there is found nevertheless.
@@ -33,6 +34,7 @@ from harness import groups, isolate, prctl, seccomp
 from harness.limits import MARK, MEASURES, THREAD_VARIABLES, Order, Unable, Usage
 from harness.memory import PAGE, largest_bytes
 from harness.tree import written
+from harness.view import view_of_run
 from harness.watch import Pipes
 
 END_S = 20.0  # for BenchExec to clear up after a run; the referee gives up a warden after `warden.GRACE_S`
@@ -149,9 +151,8 @@ class Benchexec:
         room = None
         if self.isolated:
             size = int(order.limits.memory_mib * 2**20)
-            needed = isolate.needed_by(order, job["instance"], command)
-            hidden = (Path(order.hidden),) if order.hidden else ()
-            room = isolate.Room(folder, size, size, needed, hidden, isolate.named_sockets())
+            view = view_of_run(order, job["instance"], command)
+            room = isolate.Room(folder, size, size, view, isolate.named_sockets())
         try:
             return Executor(room, Path(os.environ[MARK]))
         except SystemExit as end:

@@ -25,6 +25,7 @@ from harness import isolate, prctl
 from harness.limits import Unable
 from harness.signals import lower_limit, reset_signals
 from harness.tree import Proc, ProcMeter  # none of these loads NumPy, which starts threads: a fork is to follow
+from harness.view import view_of
 
 SPACE = 64 << 20  # bytes for files, in memory
 MEMORY = 4 << 30  # bytes
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
     end_with(int(parent), scratch)
     os.mkdir(scratch, 0o700)
     until = time.monotonic() + IMPORT_TIMEOUT_S
-    room = isolate.Room(Path(scratch), SPACE, SPACE, isolate.needed(place), until=until)
+    room = isolate.Room(Path(scratch), SPACE, SPACE, view_of(place), until=until)
     try:
         imported = isolate.start(room, lambda: become(place, scratch))
     except Unable:

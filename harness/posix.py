@@ -15,6 +15,7 @@ from harness.launch import Launch
 from harness.limits import Order, Usage
 from harness.memory import largest_bytes
 from harness.tree import Proc, ProcMeter, Tree, filled, flatten, written
+from harness.view import view_of_run
 from harness.watch import LATE_S, Pipes
 
 MIB = 1 << 20
@@ -109,10 +110,9 @@ class Isolated(Run):
     def __init__(self, launch: Launch, program: Program) -> None:
         super().__init__(launch, program)
         files = int(self.limits.output_mib * MIB) + SPARE
-        hidden = (Path(launch.order.hidden),) if launch.order.hidden else ()
         until = launch.job["deadline"] + self.limits.margin_s() + LATE_S
-        needed = isolate.needed_by(launch.order, launch.job["instance"], launch.command)
-        room = isolate.Room(launch.folder, files, int(self.memory), needed, hidden, until=until)
+        view = view_of_run(launch.order, launch.job["instance"], launch.command)
+        room = isolate.Room(launch.folder, files, int(self.memory), view, until=until)
         self.room = isolate.start(room, lambda: become(launch))
         self.bell = self.room.link.fileno()
         self.proc = Proc(self.room.proc)

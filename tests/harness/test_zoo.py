@@ -58,11 +58,14 @@ class Place:
         self.token = f"shardmark-zoo-{os.getpid()}-{folder.name}"
         self.folder = folder / "kept"
         self.scratch = folder / "scratch"
-        self.results = self.folder / "results"
+        self.results, self.old, self.site = (self.folder / name for name in ("results", "old", "site"))
         self.problem = Problem("chain", self.folder / "instances" / "chain.json", "pipeline")
-        for made in (self.scratch, self.results, self.problem.path.parent):
+        for made in (self.scratch, self.results, self.old, self.site, self.problem.path.parent):
             made.mkdir(parents=True)
-        Store.open(self.results, create=True).close()
+        for results in (self.results, self.old):
+            Store.open(results, create=True).close()
+        (self.site / "index.html").write_text("6")
+        (self.folder / "runs.csv").write_text("6")
         write_json(self.problem.path, CHAIN)
         assert self.problem.content_hash
         self.copy = shutil.copytree(self.folder, folder / "copy")
@@ -150,7 +153,7 @@ class Referee:
     def run(self, name: str, limits: Limits = AMPLE) -> Record:
         """One run; BenchExec is given more time, of which it needs some to start."""
         time_s = limits.timeout_s * (2 if self.warden.backend == "benchexec" else 1)
-        job = Job(self.zoo[name], self.place.problem, 0, replace(limits, timeout_s=time_s))
+        job = Job(self.zoo[name], self.place.problem, 0, replace(limits, timeout_s=time_s), self.place.results)
         return perform(job, self.warden, usable_cpus()[:1])
 
     def control_groups(self) -> list[str]:
@@ -437,6 +440,7 @@ FOLDERS = (
 
 #: What only isolation holds.
 GUARDED = (
+    Case("looks-answers-up", "exit", "ok", cost=10.0, log=r"^looked everywhere\n$"),
     Case("opens-a-socket", "exit", "ok", cost=10.0, log="(refused|unreachable)\n.*refused\n.*refused"),
     Case("rewrites-the-instance", "exit", "ok", cost=10.0),
     Case("writes-to-the-database", "exit", "ok", cost=10.0),
@@ -466,6 +470,7 @@ LOST = r"the process that watched it ended \(.*\)"
 DATABASE = tuple(f"results/{FILE_NAME}{suffix}" for suffix in ("", "-shm", "-wal"))
 #: What becomes of it without. The other four would harm more than what this test owns.
 UNGUARDED = (
+    Case("looks-answers-up", "exit", "ok", cost=10.0, log=r"found catalog.toml\n(found .*\n){4,}looked everywhere"),
     Case("opens-a-socket", "exit", "ok", cost=10.0, harm=("called with b'the answer, please'",) * 3),
     Case("rewrites-the-instance", "exit", "ok", cost=10.0, harm=("instances/chain.gz", "instances/chain.json")),
     Case("writes-to-the-database", "exit", "ok", cost=10.0, harm=DATABASE),
