@@ -179,7 +179,7 @@ from harness.limits import Limits, Order
 from instances.jsonfile import read_bytes, sha256
 backend = choose(sys.argv[1])
 with backend.warden() as warden:
-    instance, command = sys.argv[2], ("sh", "-c", f"cat {sys.argv[3]}")
+    instance, command = sys.argv[2], ("sh", "-c", 'cat "$0"', sys.argv[3], "{instance}")
     run = Order("", instance, sha256(read_bytes(instance)), {}, "", "", 0, Limits(20.0, 256.0), (), command)
     outcome = warden.run(run)
 print(backend.name, backend.isolation, outcome.enforced["files"], outcome.stop, outcome.log)
