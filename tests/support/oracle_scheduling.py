@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from fuzz import numbers
 
 from instances import InputError
 from instances.scheduling import FORMAT, Instance, parse
@@ -313,7 +314,7 @@ def draw(rng: random.Random, most_nodes: int = 5) -> Instance:
 
 
 def _document(rng: random.Random, most_nodes: int) -> dict[str, Any]:
-    n, k = rng.randint(0, most_nodes), rng.choice([1, 2, 2, 2, 3])
+    n, k = max(rng.randint(0, most_nodes), rng.randint(0, most_nodes)), rng.choice([1, 2, 2, 2, 3])
     work, size, density = numbers(rng), numbers(rng), rng.choice([0.3, 0.6, 0.9])
     rank = rng.sample(range(n), n)
     pairs = [(u, v) for u in range(n) for v in range(n) if rank[u] < rank[v] and rng.random() < density]
@@ -338,29 +339,6 @@ def _document(rng: random.Random, most_nodes: int) -> dict[str, Any]:
         "devices": {"speed": [speed() for _ in range(k)]},
         "bandwidth": rows,
     }
-
-
-def numbers(rng: random.Random) -> Callable[[], float]:
-    """A source of numbers that are at least 0: whole, decimal, tied up to an ulp, tiny, huge, or all of that."""
-    scale = 10 ** rng.uniform(-280, 280)
-
-    def neighbour() -> float:
-        return scale * (1 + rng.randint(-2, 2) * 2.0**-52) * rng.choice([1, 1, 2, 0.5])
-
-    kinds: list[Callable[[], float]] = [
-        lambda: rng.randint(0, 6),
-        lambda: rng.choice([0, 0.1, 0.2, 0.3, 0.7, 1.1]),
-        lambda: rng.choice([1, 1 / 3, 2 / 3, 1 / 7, 3 / 7]),
-        lambda: rng.uniform(0, 1),
-        lambda: rng.choice([0, 0, 1, 0.4, 3.3, 1e16, 1e15]),
-        lambda: 10 ** rng.uniform(-300, 300),
-        lambda: 10 ** rng.uniform(-12, 12),
-        neighbour,
-        lambda: rng.choice([0, scale, neighbour()]),
-    ]
-    if rng.random() < 0.2:
-        return lambda: rng.choice(kinds)()
-    return rng.choice(kinds)
 
 
 def _rates(rng: random.Random) -> Callable[[], float]:
