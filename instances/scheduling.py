@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -31,6 +30,9 @@ from instances.options import Option, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"
 MOST_DEVICES = 4096  # there is a bandwidth for every pair, also if the file gives one number for all
+
+#: Times, and sizes, that differ by no more than this share of the greater one count as equal.
+TOLERANCE = 1e-9
 
 #: The least time or size but 0; what is far below has fewer digits as a float, and sums and quotients are not near.
 LEAST = 1e-290
@@ -62,7 +64,7 @@ class Instance:
     ``choices``     distinct sets of devices, each ascending and not empty
     ``choice``      shape (n,), int64: the number of the set that a vertex is restricted to; -1: any device
     ``speed``       shape (k,), float64 > 0: operations per time
-    ``memory``      shape (k,), float64: what waits on a device stays below it at every moment; inf: no limit
+    ``memory``      shape (k,), float64: what is held on a device stays below it at every moment; inf: no limit
     ``bandwidth``   shape (k, k), float64 >= 0: size per time from one device to another; 0: no link; its diagonal is
                     inf, as nothing has to move within a device
     ``links``       "independent": a tensor takes size / bandwidth whatever else is on its way, as Equations (10) and
@@ -71,6 +73,10 @@ class Instance:
     ``holding``     "waiting": a tensor takes memory of the device that reads it from its arrival until its reader
                     starts, as Equation (2) has it ("edges of not yet scheduled vertices"); "reserved": from its
                     departure until its reader has finished
+
+    Times and sizes that differ by no more than `TOLERANCE`, a relative 1e-9, count as equal, so that verdicts are the
+    same in any units: a tensor is held until 1e-9 of the time before the moment at which it is released, and what is
+    held stays below `capacity`.
     """
 
     track: ClassVar[str] = "scheduling"
@@ -129,11 +135,10 @@ class Instance:
 
     def _refuse_extremes(self) -> None:
         """InputError if times or sizes are too great for floats, or so little that few digits of them are left."""
-        links = self.bandwidth[(self.bandwidth > 0) & np.isfinite(self.bandwidth)]
-        slowest, fastest = links.min(initial=np.inf), links.max(initial=1.0)
+        fastest = self.bandwidth[np.isfinite(self.bandwidth)].max(initial=1.0)
         size, complexity = (column[column > 0] for column in (self.size, self.complexity))
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            total = (1 + complexity.sum()) / self.speed.min() + (1 + size.sum()) / slowest + size.sum()
+            total = 1 / self.speed.min() + 1 / self._slowest_link() + self.horizon() + size.sum()
             least = np.concatenate([complexity / self.speed.max(), size / fastest]).min(initial=np.inf)
         if not np.isfinite(total):
             raise InputError(self.source, "nodes", "expected numbers for which every time and size is finite")
@@ -174,17 +179,18 @@ class Instance:
     def _refuse_crowding(self) -> None:
         """InputError if the tensors that a vertex reads are reserved while it runs, and no device may hold them.
 
-        A vertex that takes no time holds nothing where all its inputs are made at the moment at which it starts.
+        A vertex that takes no time, or next to none when it finishes, may hold nothing: then it is not refused.
         """
         if self.holding != "reserved":
             return
         read = np.bincount(self.graph.head, weights=self.size, minlength=self.nodes)
-        room = np.array([self.memory[choice].max() for choice in self.choices] + [self.memory.max()])[self.choice]
-        crowded = (self.complexity > 0) & (read > 0) & (read >= room * (1 - 1e-9))
-        for v in np.flatnonzero(crowded).tolist():  # then exactly
-            if sum(map(Fraction, self.size[self.graph.head == v].tolist())) >= Fraction(float(room[v])):
-                expected = f"expected a device with memory above {read[v]:g}, which it reads, found {room[v]:g} at most"
-                raise InputError(self.source, f"nodes[{v}]", expected)
+        limits = [*(self.memory[choice].max() for choice in self.choices), self.memory.max()]
+        room = np.array(limits)[self.choice] * (1 - TOLERANCE)
+        lasting = self.complexity / self.fastest() > 2 * TOLERANCE * self.horizon()
+        for v in np.flatnonzero(lasting & (read > 0) & (read >= room))[:1].tolist():
+            limit = limits[self.choice[v]]
+            expected = f"expected a device with memory above {read[v]:g}, which it reads, found {limit:g} at most"
+            raise InputError(self.source, f"nodes[{v}]", expected)
 
     @property
     def nodes(self) -> int:
@@ -200,6 +206,11 @@ class Instance:
     def devices(self) -> int:
         """Number of devices."""
         return len(self.speed)
+
+    @property
+    def capacity(self) -> Floats:
+        """What is held on each device stays below this, shape (k,): the memory, less `TOLERANCE` of it."""
+        return self.memory * (1 - TOLERANCE)
 
     @cached_property
     def unit(self) -> Ints:
@@ -274,6 +285,14 @@ class Instance:
         between = self.bandwidth[~np.eye(self.devices, dtype=bool)]
         linked = between[between > 0]
         return float((1 / linked).mean()) if len(linked) else 0.0
+
+    def _slowest_link(self) -> float:
+        """The least bandwidth of all links; infinite without any."""
+        return float(self.bandwidth[(self.bandwidth > 0) & np.isfinite(self.bandwidth)].min(initial=np.inf))
+
+    def horizon(self) -> float:
+        """No schedule takes longer than all vertices and all transfers, one after another, where they are slowest."""
+        return float(self.complexity.sum() / self.speed.min() + self.size.sum() / self._slowest_link())
 
     def simple_bound(self) -> float:
         """No makespan is below a path at the fastest speeds, nor below all work over all speeds; rounded down."""

@@ -20,7 +20,7 @@ struct shard_groups {
     const int64_t *choice_start; /* devices of set i are choice_start[i] .. choice_start[i + 1] - 1 */
     const int32_t *choice_device;
     const double *need;   /* of each group, the sizes of all that it reads */
-    const double *memory; /* of each device */
+    const double *memory; /* of each device: what it holds stays below this */
 };
 
 /* Assign vertices one after another; the first one of a group decides for all of it.

@@ -8,8 +8,8 @@
 
 #include "scheduling/msr_queue.h"
 
-/* What happens at a time: vertex v finishes (v), becomes executable (nodes + v), or the next tensor of link l
- * is through (2 nodes + l), unless the link has changed since. */
+/* What happens at a time: the next tensor of link l is through (-1 - l), unless the link has changed since;
+ * vertex v finishes (v), or becomes executable (nodes + v). */
 struct event {
     double time;
     int64_t what;
@@ -25,7 +25,7 @@ struct passing {
 /* A link that is shared or on which tensors queue. */
 struct link {
     double bandwidth;
-    double served;   /* size that each tensor has got that has always been there, up to `since` */
+    double served;   /* size that each tensor has got that has been there since it was empty, up to `since` */
     double since;    /* where tensors queue: when it is free */
     int64_t change;  /* how often the number of its tensors has changed */
     int64_t first;   /* of its places in `passing` */
@@ -41,8 +41,7 @@ struct simulation {
     /* by vertex */
     int32_t *missing; /* inputs that are not there yet */
     int32_t *indegree;
-    double *latest; /* the last arrival so far of an input on its way */
-    int32_t *finished;
+    double *latest;           /* the last arrival so far of an input */
     struct ready *executable; /* of device d: first[d] .. first[d] + waiting[d] - 1 */
     /* by device */
     int32_t *first; /* one more */
@@ -50,7 +49,8 @@ struct simulation {
     int32_t *next; /* by order: the place of its next vertex */
     int32_t *touched;
     bool *busy;
-    bool *listed; /* whether it is among those touched */
+    double *free_at; /* when its last vertex so far finishes */
+    bool *listed;    /* whether it is among those touched */
     /* by link */
     int32_t *number; /* of each pair of devices, plus 1; 0: not yet */
     struct link *links;
@@ -72,7 +72,8 @@ struct run {
     int32_t *sequence;
     int32_t started;
     int32_t touched;
-    double now;
+    double now;   /* when this moment began */
+    double until; /* what happens no later is in it */
 };
 
 static bool sooner(struct event a, struct event b) {
@@ -185,12 +186,6 @@ static void make_executable(struct run *run, int32_t v) {
     /* in order `missing` says it */
 }
 
-/* An input of v is there. */
-static void receive(struct run *run, int32_t v) {
-    if (--run->s->missing[v] == 0)
-        make_executable(run, v);
-}
-
 static double next_end(const struct link *link, const struct passing *passing) {
     double left = passing[link->first].through - link->served;
     if (left < 0)
@@ -201,45 +196,57 @@ static double next_end(const struct link *link, const struct passing *passing) {
 static void expect(struct run *run, int32_t number) {
     struct simulation *s = run->s;
     const struct link *link = s->links + number;
-    push_event(s, next_end(link, s->passing), 2 * (int64_t)s->system.nodes + number, link->change);
+    push_event(s, next_end(link, s->passing), -1 - (int64_t)number, link->change);
 }
 
-static void join_link(struct run *run, int64_t e) {
+static void join_link(struct run *run, int64_t e, double time) {
     struct simulation *s = run->s;
     struct link *link = s->links + s->link_of[e];
-    if (link->count > 0)
-        link->served += (run->now - link->since) * (link->bandwidth / link->count);
-    link->since = run->now;
+    if (time < link->since)
+        time = link->since; /* within a moment */
+    link->served =
+        link->count > 0 ? link->served + (time - link->since) * (link->bandwidth / link->count) : 0;
+    link->since = time;
     push_passing(s->passing + link->first, link->count++,
                  (struct passing){link->served + s->system.size[e], e});
     link->change++;
     expect(run, s->link_of[e]);
 }
 
+/* The tensor of edge e arrives at a time, now or later. */
+static inline void arrives(struct run *run, int64_t e, double time) {
+    struct simulation *s = run->s;
+    const int32_t v = s->system.out_head[e];
+    if (run->arrival)
+        run->arrival[e] = time;
+    if (time > s->latest[v])
+        s->latest[v] = time;
+    if (--s->missing[v] > 0)
+        return;
+    if (s->latest[v] > run->until)
+        push_event(s, s->latest[v], (int64_t)s->system.nodes + v, 0);
+    else
+        make_executable(run, v);
+}
+
 /* The next tensor of a link arrives, and those that do so with it. */
-static void leave_link(struct run *run, int32_t number) {
+static void leave_link(struct run *run, int32_t number, double time) {
     struct simulation *s = run->s;
     struct link *link = s->links + number;
     struct passing *heap = s->passing + link->first;
     link->served = heap[0].through;
-    link->since = run->now;
+    link->since = time;
     link->change++;
-    while (link->count > 0 && heap[0].through <= link->served) {
-        const int64_t e = pop_passing(heap, link->count--).edge;
-        if (run->arrival)
-            run->arrival[e] = run->now;
-        receive(run, s->system.out_head[e]);
-    }
+    while (link->count > 0 && heap[0].through <= link->served)
+        arrives(run, pop_passing(heap, link->count--).edge, time);
     if (link->count > 0)
         expect(run, number);
 }
 
 /* The tensor of edge e departs from device `from`. Unless it shares a link, its arrival is certain. */
-static void send(struct run *run, int64_t e, int32_t from) {
+static void send(struct run *run, int64_t e, int32_t from, double time) {
     struct simulation *s = run->s;
-    const int32_t v = s->system.out_head[e];
-    const int32_t to = run->device[v];
-    double arrival = run->now;
+    const int32_t to = run->device[s->system.out_head[e]];
     if (from != to && s->system.size[e] > 0) {
         const double bandwidth = s->system.bandwidth[(size_t)from * (size_t)s->system.devices + (size_t)to];
         if (bandwidth <= 0) {
@@ -248,29 +255,20 @@ static void send(struct run *run, int64_t e, int32_t from) {
             return;
         }
         if (s->system.links == SHARD_SHARE) {
-            join_link(run, e);
+            join_link(run, e, time);
             return;
         }
         if (s->system.links == SHARD_QUEUE) {
             struct link *link = s->links + s->link_of[e];
-            if (link->since > arrival)
-                arrival = link->since;
-            arrival += s->system.size[e] / bandwidth;
-            link->since = arrival;
+            if (link->since > time)
+                time = link->since;
+            time += s->system.size[e] / bandwidth;
+            link->since = time;
         } else {
-            arrival += s->system.size[e] / bandwidth;
+            time += s->system.size[e] / bandwidth;
         }
-        if (arrival > s->latest[v])
-            s->latest[v] = arrival;
     }
-    if (run->arrival)
-        run->arrival[e] = arrival;
-    if (--s->missing[v] > 0)
-        return;
-    if (s->latest[v] > run->now)
-        push_event(s, s->latest[v], (int64_t)s->system.nodes + v, 0);
-    else
-        make_executable(run, v);
+    arrives(run, e, time);
 }
 
 /* The vertex that an idle device starts, or -1. */
@@ -280,7 +278,7 @@ static int32_t take(struct run *run, int32_t d) {
         if (s->next[d] == s->first[d + 1])
             return -1;
         const int32_t v = run->choice->order[s->next[d]];
-        if (s->missing[v] > 0 || s->latest[v] > run->now)
+        if (s->missing[v] > 0 || s->latest[v] > run->until)
             return -1;
         s->next[d]++;
         return v;
@@ -299,8 +297,8 @@ static void start_idle(struct run *run) {
         if (v < 0)
             continue;
         s->busy[d] = true;
-        run->start[v] = run->now;
-        run->finish[v] = run->now + s->system.complexity[v] / s->system.speed[d];
+        run->start[v] = s->latest[v] > s->free_at[d] ? s->latest[v] : s->free_at[d];
+        run->finish[v] = s->free_at[d] = run->start[v] + s->system.complexity[v] / s->system.speed[d];
         run->sequence[run->started++] = v;
         push_event(s, run->finish[v], v, 0);
     }
@@ -309,33 +307,35 @@ static void start_idle(struct run *run) {
 
 static void end_vertex(struct run *run, int32_t v) {
     struct simulation *s = run->s;
+    const int32_t d = run->device[v];
+    s->busy[d] = false;
+    touch(run, d);
     if (run->successors)
         successors_finish(run->successors, v);
     for (int64_t e = s->system.out_start[v]; e < s->system.out_start[v + 1]; e++)
-        send(run, e, run->device[v]);
+        send(run, e, d, run->finish[v]);
 }
 
-/* All that ends at the next moment; then idle devices start what they have. */
+/* All that ends in this moment, or in the next one, in the order of time; then idle devices start what they
+ * have. */
 static void next_round(struct run *run) {
     struct simulation *s = run->s;
     const int64_t n = s->system.nodes;
-    int32_t finished = 0;
-    run->now = s->events[0].time;
-    while (s->event_count > 0 && s->events[0].time <= run->now) {
-        const struct event event = pop_event(s);
-        if (event.what < n) {
-            const int32_t v = (int32_t)event.what;
-            s->busy[run->device[v]] = false;
-            touch(run, run->device[v]);
-            s->finished[finished++] = v;
-        } else if (event.what < 2 * n) {
-            make_executable(run, (int32_t)(event.what - n));
-        } else if (s->links[event.what - 2 * n].change == event.change) {
-            leave_link(run, (int32_t)(event.what - 2 * n));
-        }
+    if (s->events[0].time > run->until) {
+        run->now = s->events[0].time;
+        run->until = run->now;
+        if (run->choice->rule != SHARD_IN_ORDER)
+            run->until *= 1 + s->system.tolerance;
     }
-    for (int32_t i = 0; i < finished; i++)
-        end_vertex(run, s->finished[i]);
+    while (s->event_count > 0 && s->events[0].time <= run->until) {
+        const struct event event = pop_event(s);
+        if (event.what >= n)
+            make_executable(run, (int32_t)(event.what - n));
+        else if (event.what >= 0)
+            end_vertex(run, (int32_t)event.what);
+        else if (s->links[-1 - event.what].change == event.change)
+            leave_link(run, (int32_t)(-1 - event.what), event.time);
+    }
     start_idle(run);
 }
 
@@ -380,6 +380,7 @@ static void begin(struct run *run) {
     memcpy(s->missing, s->indegree, n * sizeof *s->missing);
     memset(s->waiting, 0, (size_t)k * sizeof *s->waiting);
     memset(s->busy, 0, (size_t)k * sizeof *s->busy);
+    memset(s->free_at, 0, (size_t)k * sizeof *s->free_at);
     memset(s->listed, 0, (size_t)k * sizeof *s->listed);
     memset(s->first, 0, ((size_t)k + 1) * sizeof *s->first);
     s->event_count = 0;
@@ -409,7 +410,7 @@ static void forget_unsent(const struct run *run) {
 
 int simulation_run(struct simulation *simulation, const struct shard_choice *choice, const int32_t *device,
                    double *start, double *finish, double *arrival, int32_t *sequence, int32_t *ran) {
-    struct run run = {simulation, choice, device, NULL, start, finish, arrival, sequence, 0, 0, 0.0};
+    struct run run = {simulation, choice, device, NULL, start, finish, arrival, sequence, 0, 0, 0.0, 0.0};
     if (choice->rule == SHARD_BY_SUCCESSORS) {
         run.successors = successors_new(&simulation->system, device, choice->weight);
         if (!run.successors)
@@ -444,21 +445,21 @@ struct simulation *simulation_new(const struct shard_system *system) {
     s->missing = array(n, sizeof *s->missing);
     s->indegree = array(n, sizeof *s->indegree);
     s->latest = array(n, sizeof *s->latest);
-    s->finished = array(n, sizeof *s->finished);
     s->executable = array(n, sizeof *s->executable);
     s->first = array(k + 1, sizeof *s->first);
     s->waiting = array(k, sizeof *s->waiting);
     s->next = array(k, sizeof *s->next);
     s->touched = array(k, sizeof *s->touched);
     s->busy = array(k, sizeof *s->busy);
+    s->free_at = array(k, sizeof *s->free_at);
     s->listed = array(k, sizeof *s->listed);
     s->number = array(numbered ? k * k : 0, sizeof *s->number);
     s->links = array(numbered ? (m < k * k ? m : k * k) : 0, sizeof *s->links);
     s->passing = array(numbered ? m : 0, sizeof *s->passing);
     s->link_of = array(numbered ? m : 0, sizeof *s->link_of);
-    const bool complete = s->events && s->missing && s->indegree && s->latest && s->finished &&
-                          s->executable && s->first && s->waiting && s->next && s->touched && s->busy &&
-                          s->listed && s->number && s->links && s->passing && s->link_of;
+    const bool complete = s->events && s->missing && s->indegree && s->latest && s->executable && s->first &&
+                          s->waiting && s->next && s->touched && s->busy && s->free_at && s->listed &&
+                          s->number && s->links && s->passing && s->link_of;
     if (!complete) {
         simulation_free(s);
         return NULL;
@@ -475,13 +476,13 @@ void simulation_free(struct simulation *s) {
     free(s->missing);
     free(s->indegree);
     free(s->latest);
-    free(s->finished);
     free(s->executable);
     free(s->first);
     free(s->waiting);
     free(s->next);
     free(s->touched);
     free(s->busy);
+    free(s->free_at);
     free(s->listed);
     free(s->number);
     free(s->links);

@@ -29,6 +29,7 @@ struct shard_system {
     const double *speed;      /* devices elements, > 0 */
     const double *bandwidth;  /* devices * devices elements, row by row: from, to */
     int32_t links;            /* enum shard_links */
+    double tolerance;         /* times that differ by no more than this, relatively, count as equal */
 };
 
 /* How devices choose.
@@ -48,6 +49,10 @@ struct shard_choice {
 };
 
 /* Run a graph once, O(edges + nodes log nodes); by successors see `successors.h`.
+ *
+ * Devices that choose do so among all that is executable at a moment, which begins with an event and lasts
+ * for the system's tolerance: rounding does not decide what is there in time. A vertex starts when its device
+ * is free and its inputs are there, so the times are those of the order that results.
  *
  *   device    in,  nodes elements, each from 0 to devices - 1
  *   start     out, nodes elements; of a vertex that never runs, infinite

@@ -8,10 +8,6 @@
 
 #include "common/random.h"
 
-/* Sums here are not exact: what comes so near to a limit, as a share of it, counts as above. No tensor that
- * fits is greater than the limit, so errors are a small share of it, too. */
-static const double NEAR = 1e-9;
-
 /* How often a move begins at what is too much where memory is overfull. */
 static const double RELIEVING = 0.5;
 
@@ -70,7 +66,8 @@ static int by_device_and_time(const void *a, const void *b) {
     return (first->time > second->time) - (first->time < second->time);
 }
 
-/* When tensors begin and end to be held by devices whose memory has a limit. */
+/* When tensors begin and end to be held by devices whose memory has a limit: until just before they are
+ * released, so that what comes then is not held with them, whatever the rounding. */
 static size_t list_events(struct search *s) {
     const struct shard_groups *groups = s->groups;
     size_t count = 0;
@@ -79,7 +76,8 @@ static size_t list_events(struct search *s) {
         for (int64_t i = groups->in_start[v]; i < groups->in_start[v + 1] && isfinite(groups->memory[d]);
              i++) {
             const double begin = s->reserved ? s->finish[groups->in_tail[i]] : s->arrival[s->edge_at[i]];
-            const double end = s->reserved ? s->finish[v] : s->start[v];
+            const double released = s->reserved ? s->finish[v] : s->start[v];
+            const double end = released * (1 - s->system->tolerance);
             if (groups->in_size[i] <= 0 || begin >= end)
                 continue;
             s->events[count++] = (struct event){begin, groups->in_size[i], d, i};
@@ -90,7 +88,9 @@ static size_t list_events(struct search *s) {
     return count;
 }
 
-/* The time for which devices hold too much, up to twice it where that is far too much; and what came then. */
+/* The time for which devices hold too much, up to twice it where that is far too much; and what came then.
+ * As long as no sum has been too great, its error is a small share of the limit, as of tensors that fit none
+ * is greater: whether any time is overfull is right but for roundings of the limit. */
 static double time_overfull(struct search *s) {
     const size_t count = list_events(s);
     double overfull = 0;
@@ -107,7 +107,7 @@ static double time_overfull(struct search *s) {
         const double memory = s->groups->memory[event->device];
         while (s->events[begun].device != event->device || s->events[begun].time < event->time)
             begun++;
-        if (!tensors || held < memory * (1 - NEAR))
+        if (!tensors || held < memory)
             continue;
         overfull += (event[1].time - event->time) * (held > memory ? 2 - memory / held : 1);
         for (size_t j = begun; j <= i; j++)

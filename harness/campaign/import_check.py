@@ -25,6 +25,7 @@ from harness.sandbox.backends import namespaces, prctl
 
 # None of these loads NumPy, which starts threads: a fork is to follow.
 from harness.sandbox.backends.process_tree import Proc, ProcMeter
+from harness.sandbox.backends.view import view_of
 from harness.sandbox.contract import Unable
 from harness.sandbox.signals import lower_limit, reset_signals
 
@@ -43,7 +44,7 @@ def main(arguments: list[str]) -> int:
     end_with(int(parent), scratch)
     os.mkdir(scratch, 0o700)
     until = time.monotonic() + IMPORT_TIMEOUT_S
-    room = namespaces.Room(Path(scratch), SPACE, SPACE, namespaces.needed(place), until=until)
+    room = namespaces.Room(Path(scratch), SPACE, SPACE, view_of(place), until=until)
     try:
         imported = namespaces.start(room, lambda: become(place, scratch))
     except Unable:

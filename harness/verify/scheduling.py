@@ -4,6 +4,10 @@ Definition: "The TensorFlow Partitioning and Scheduling Problem: It's the Critic
 What happens at one moment happens in rounds: first vertices finish, tensors arrive and those depart that have been
 made, then every idle device starts one vertex, if it may. A vertex that takes no time finishes in the next round of the
 same moment, a tensor that takes none has arrived at once.
+
+Floating-point times that would be equal differ by their rounding, so times that differ by no more than a relative
+`TOLERANCE` count as equal: if devices choose by priority a moment lasts that long, and memory is released that much
+earlier. Sizes are compared likewise. A vertex still starts as soon as its device is free and its inputs are there.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import numpy as np
 from harness.verify import Times, Verdict, malformed, misplaced
 from instances.files.columns import LARGEST, describe
 from instances.graph import find_cycle
-from instances.scheduling import Instance
+from instances.scheduling import TOLERANCE, Instance
 
 FORMS = ({"device", "order"}, {"device", "priority"})
 LACKING = {frozenset({"device"}): "device", frozenset({"order", "priority"}): "order or priority"}
@@ -31,9 +35,9 @@ def verify(instance: Instance, solution: Any) -> Verdict:
     """Judge ``{"device": [...], "order": [[...], ...]}`` or ``{"device": [...], "priority": [...]}``.
 
     ``device`` has a device number for each vertex. ``order`` has a list for each device: its vertices in the order in
-    which it runs them, waiting where one is not executable yet. ``priority`` has a number for each vertex: a device
-    that is idle starts the executable vertex with the greatest; of equal ones that which has been executable longest,
-    then the first. The cost is None where something can never run.
+    which it runs them, waiting where one is not executable yet. ``priority`` has a number for each vertex, from which
+    the order follows: a device that is idle starts the executable vertex with the greatest; of equal ones that which
+    has been executable longest, then the first. The cost is None if something can never run.
     """
     if not isinstance(solution, dict) or solution.keys() not in FORMS:
         expected = "solution: expected the keys device and order, or device and priority"
@@ -72,10 +76,13 @@ def _keys(solution: Any) -> str:
 
 def _executed(instance: Instance, solution: dict[str, Any]) -> Execution:
     """What a well-formed solution comes to."""
-    queues = _Orders(solution["order"]) if "order" in solution else _Priorities(solution["priority"], instance.devices)
-    execution = Execution(instance, solution["device"], queues)
-    execution.run()
-    return execution
+    device, order = solution["device"], solution.get("order")
+    if order is None:
+        chosen = Execution(instance, device, _Priorities(solution["priority"], instance.devices))
+        order = [list[int]() for _ in range(instance.devices)]
+        for v in chosen.begun:
+            order[device[v]].append(v)
+    return Execution(instance, device, _Orders(order))
 
 
 def _unordered(instance: Instance, device: list[int], solution: dict[str, Any]) -> str:
@@ -150,6 +157,8 @@ def _with_name(number: int, name: str) -> str:
 class _Orders:
     """Devices that run their vertices in a given order."""
 
+    tolerance = 0.0
+
     def __init__(self, order: list[list[int]]) -> None:
         self.order = order
         self.next = [0] * len(order)
@@ -169,6 +178,8 @@ class _Orders:
 class _Priorities:
     """Devices that run the executable vertex of the greatest priority."""
 
+    tolerance = TOLERANCE
+
     def __init__(self, priority: Sequence[float], devices: int) -> None:
         self.priority = priority
         self.waiting: list[list[tuple[float, float, int]]] = [[] for _ in range(devices)]
@@ -184,8 +195,9 @@ class _Priorities:
 class _Link:
     """Tensors on their way from one device to another at equal parts of a bandwidth.
 
-    ``served`` is the size that each has got that has been there all the time, up to the time ``since``; ``through``
-    says of each how much that will be when it has arrived. ``changes`` counts how often their number changed.
+    ``served`` is the size that each has got that has been there since the link was last empty, up to the time
+    ``since``; ``through`` says of each how much that will be when it has arrived. ``changes`` counts how often their
+    number changed.
     """
 
     bandwidth: float
@@ -196,8 +208,8 @@ class _Link:
 
     def join(self, e: int, size: float, now: float) -> None:
         """A tensor sets out."""
-        if self.through:
-            self.served += (now - self.since) * (self.bandwidth / len(self.through))
+        now = max(now, self.since)
+        self.served = self.served + (now - self.since) * self._pace() if self.through else 0.0
         self.since = now
         heapq.heappush(self.through, (self.served + size, e))
         self.changes += 1
@@ -213,12 +225,15 @@ class _Link:
 
     def next_end(self) -> float:
         """When the next tensor arrives if nothing changes."""
-        left = max(0.0, self.through[0][0] - self.served)
-        return self.since + left / (self.bandwidth / len(self.through))
+        return self.since + max(0.0, self.through[0][0] - self.served) / self._pace()
+
+    def _pace(self) -> float:
+        return self.bandwidth / len(self.through)
 
 
-#: What happens: a vertex finishes, a tensor arrives, or the next one of a shared link does if nothing joins it before.
-_FINISHES, _ARRIVES, _IS_THROUGH = range(3)
+#: What happens: the next tensor of a shared link arrives if nothing joins it before, a tensor arrives, a vertex
+#: finishes; of what happens at the same time in this order.
+_IS_THROUGH, _ARRIVES, _FINISHES = range(3)
 
 
 class Execution:
@@ -236,38 +251,46 @@ class Execution:
         self.duration = (instance.complexity / instance.speed[np.array(device, dtype=np.int64)]).tolist()
         self.tail, self.head, self.size = graph.tail.tolist(), graph.head.tolist(), instance.size.tolist()
         self.missing = np.bincount(graph.head, minlength=n).tolist()
+        self.ready = [0.0] * n  # when the last input so far arrived
         self.sent: list[list[int]] = [[] for _ in range(n)]  # edges of each vertex, ascending
         for e, u in enumerate(self.tail):
             self.sent[u].append(e)
-        self.busy = [False] * instance.devices
-        self.free_at: dict[tuple[int, int], float] = {}  # when a link is free on which tensors queue
+        self.busy, self.free = [False] * instance.devices, [0.0] * instance.devices  # and since when it is
+        self.link_free: dict[tuple[int, int], float] = {}  # when a link is free on which tensors queue
         self.shared: dict[tuple[int, int], _Link] = {}
         #: Times, what happens then, to what, and for links how often they had changed when this was foreseen.
         self.events: list[tuple[float, int, Any, int]] = []
+        self.moment = self.until = 0.0  # what happens no later is in this moment
+        self._run()
 
-    def run(self) -> None:
+    def _run(self) -> None:
         """Simulate from 0 until nothing can happen any more."""
-        ready = [v for v, count in enumerate(self.missing) if not count]
-        self._start(ready, set(range(self.instance.devices)), 0.0)
+        self._start([v for v, count in enumerate(self.missing) if not count], set(range(self.instance.devices)))
         while self.events:
-            self._round(self.events[0][0])
+            if self.events[0][0] > self.until:
+                self.moment = self.events[0][0]
+                self.until = self.moment * (1 + self.queues.tolerance)
+            self._round()
 
-    def _round(self, now: float) -> None:
-        """What ends at a moment, then what begins then."""
-        arrived, finished = list[int](), list[int]()
-        while self.events and self.events[0][0] == now:
-            _, kind, what, change = heapq.heappop(self.events)
+    def _round(self) -> None:
+        """What ends in this moment, in the order of time, then what begins."""
+        ready, freed = list[int](), set[int]()
+        while self.events and self.events[0][0] <= self.until:
+            now, kind, what, change = heapq.heappop(self.events)
             if kind == _FINISHES:
-                finished.append(what)
+                self._end(what, now)
+                freed.add(self.device[what])
+                arrived = [e for e in self.sent[what] if self._send(e, now)]
             elif kind == _ARRIVES:
-                arrived.append(what)
-            elif self.shared[what].changes == change:
-                arrived += self._leave(what, now)
-        self.left -= len(finished)
-        for v in finished:
-            self.busy[self.device[v]] = False
-        arrived += [e for v in finished for e in self.sent[v] if self._send(e, now)]
-        self._start(self._receive(arrived, now), {self.device[v] for v in finished}, now)
+                arrived = [what]
+            else:
+                arrived = self._leave(what, now) if self.shared[what].changes == change else []
+            ready += self._receive(arrived, now)
+        self._start(ready, freed)
+
+    def _end(self, v: int, now: float) -> None:
+        self.left -= 1
+        self.busy[self.device[v]], self.free[self.device[v]] = False, now
 
     def _send(self, e: int, now: float) -> bool:
         """A tensor departs; whether it arrives at once."""
@@ -280,8 +303,8 @@ class Execution:
             link.join(e, self.size[e], now)
             heapq.heappush(self.events, (link.next_end(), _IS_THROUGH, ends, link.changes))
             return False
-        begin = max(now, self.free_at.get(ends, 0.0)) if self.instance.links == "queue" else now
-        self.free_at[ends] = arrival = begin + self.size[e] / bandwidth
+        begin = max(now, self.link_free.get(ends, 0.0)) if self.instance.links == "queue" else now
+        self.link_free[ends] = arrival = begin + self.size[e] / bandwidth
         if arrival > now:
             heapq.heappush(self.events, (arrival, _ARRIVES, e, 0))
         return arrival == now
@@ -297,21 +320,24 @@ class Execution:
         """Vertices that become executable."""
         ready = []
         for e in arrived:
+            v = self.head[e]
             self.arrival[e] = now
-            self.missing[self.head[e]] -= 1
-            if not self.missing[self.head[e]]:
-                ready.append(self.head[e])
+            self.ready[v] = max(self.ready[v], now)
+            self.missing[v] -= 1
+            if not self.missing[v]:
+                ready.append(v)
         return ready
 
-    def _start(self, ready: list[int], freed: set[int], now: float) -> None:
+    def _start(self, ready: list[int], freed: set[int]) -> None:
         """Idle devices start what they have, where something has become executable or something has finished."""
         for v in ready:
-            self.queues.add(v, self.device[v], now)
+            self.queues.add(v, self.device[v], self.moment)
         for d in freed | {self.device[v] for v in ready}:
             if not self.busy[d] and (taken := self.queues.take(d)) is not None:
                 self.busy[d] = True
                 self.begun.append(taken)
-                self.start[taken], self.finish[taken] = now, now + self.duration[taken]
+                self.start[taken] = max(self.free[d], self.ready[taken])
+                self.finish[taken] = self.start[taken] + self.duration[taken]
                 heapq.heappush(self.events, (self.finish[taken], _FINISHES, taken, 0))
 
 
@@ -328,7 +354,8 @@ def _deadlock(instance: Instance, order: list[list[int]]) -> str:
 def _overfull(instance: Instance, device: list[int], execution: Execution) -> Iterator[str]:
     """A sentence for each device whose memory is full at some time, at the first such moment: Equation (2).
 
-    What is freed at a moment is free before what is taken at that moment. Sums are exact.
+    A tensor is held until a relative `TOLERANCE` before it is released, and its sum with others has to be below the
+    memory by as much. Sums are exact.
     """
     limited = np.isfinite(instance.memory)
     place = np.array(device, dtype=np.int64)
@@ -339,14 +366,14 @@ def _overfull(instance: Instance, device: list[int], execution: Execution) -> It
     for e in held:
         u, v = tail[e], head[e]
         begin, end = (execution.arrival[e], execution.start[v]) if waits else (execution.finish[u], execution.finish[v])
+        end *= 1 - TOLERANCE
         if begin < end:
             changes.setdefault(device[v], []).extend([(begin, True, e), (end, False, e)])
     for d in sorted(changes):
-        limit = float(instance.memory[d])
-        if excess := _first_excess(size, limit, sorted(changes[d])):
+        if excess := _first_excess(size, float(instance.capacity[d]), sorted(changes[d])):
             now, e, used = excess
             reader = f"vertex {_with_name(head[e], instance.node_names[head[e]])}"
-            expected = f"expected less than its memory {limit:g} at every moment, found {used:g}"
+            expected = f"expected less than its memory {instance.memory[d]:g} at every moment, found {used:g}"
             yield f"device {_named(instance, d)}: {expected} at time {now:g}, when an input of {reader} is there"
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from instances.files.columns import Ints
 from instances.graph import Index
-from instances.scheduling import Instance
+from instances.scheduling import TOLERANCE, Instance
 from solvers.native import Floats, array_in, array_out, check, ffi, floats, lib, shaped
 
 
@@ -50,7 +50,8 @@ class Simulator:
         columns: list[NDArray[Any]] = [*edges, instance.complexity, instance.speed, instance.bandwidth.ravel()]
         self._columns = [array_in(column) for column in columns]
         sizes = instance.nodes, instance.devices
-        self._system = ffi.new("struct shard_system *", (*sizes, *self._columns, self.LINKS[instance.links]))
+        rules = self.LINKS[instance.links], TOLERANCE
+        self._system = ffi.new("struct shard_system *", (*sizes, *self._columns, *rules))
 
     def in_order(self, device: ArrayLike, order: ArrayLike) -> Execution:
         """Each device runs its vertices as they stand in ``order``, shape (n,): those of device 0, then of 1, ..."""
@@ -100,7 +101,7 @@ class Simulator:
             np.cumsum([0, *map(len, choices)], dtype=np.int64),
             listed,
             floats(read, (units,)),
-            instance.memory,
+            instance.capacity,
         ]
         pointers = [array_in(column) for column in columns]
         return ffi.new("struct shard_groups *", pointers), pointers

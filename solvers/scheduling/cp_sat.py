@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
+from instances.files.columns import Ints
 from instances.scheduling import Instance
 from solvers._cpsat import answer, core, set_up
 from solvers.registry import Declined, Run, solver
@@ -34,13 +33,19 @@ FIRST = 0.3
 NOTICE = 0.25
 
 
+#: Why there is no schedule: that is proven, or it is not known.
+NONE = "no schedule fits the memory and the links of the devices"
+UNKNOWN = "found no schedule that fits the memory and the links of the devices, and no proof that there is none"
+
+
 @solver(track="scheduling", name="cp-sat", source="disjunctive scheduling with CP-SAT of OR-tools", deterministic=False)
 def cp_sat(instance: Instance, run: Run) -> None:
     """Choose devices and starting times in one model, begun with HEFT improved by moves; proves bounds.
 
     Of small graphs memory, queues of tensors and that nothing waits without a reason are in it, of others memory where
     no schedule is known that fits; links that are shared are independent in it. What holds for all schedules of the
-    model bounds theirs; each that is found is run, and reported where memory suffices.
+    model bounds theirs; each that is found is run, and reported if memory suffices. It ends with a schedule, a proof
+    that none fits, or word that neither was found.
     """
     terms = instance.edges * instance.devices**2 + instance.nodes * instance.devices
     constraints = (instance.edges + 3 * instance.nodes) * (instance.devices + 1)
@@ -59,33 +64,38 @@ def cp_sat(instance: Instance, run: Run) -> None:
         _solve(best, both, ending)
 
 
-def _surely(instance: Instance) -> float:
-    """A time that no schedule takes in which something runs or moves at every moment."""
-    linked = instance.bandwidth[(instance.bandwidth > 0) & np.isfinite(instance.bandwidth)]
-    sent = instance.size.sum() / linked.min() if len(linked) else 0.0
-    return float(instance.complexity.sum() / instance.speed.min() + sent) * (1 + 1e-9) or 1.0
-
-
 def _solve(best: Best, both: Windows, ending: Ending) -> None:
-    """Search until the time is over, hand in schedules and bounds; Declined if there are no schedules."""
+    """Search until the time is over, hand in schedules and bounds; Declined if no schedule is found that fits.
+
+    Solutions of the model that turn out not to fit are excluded until one does or none is left: links are not shared in
+    the model, times are rounded, and what is held is released a little early.
+    """
     instance, run, begun = best.simulator.instance, best.run, time.monotonic()
-    model = Model(instance, both, clock(instance, best.makespan if best.fits else _surely(instance)))
+    longest = best.makespan if best.fits else instance.horizon() * (1 + 1e-9) or 1.0
+    model, found = Model(instance, both, clock(instance, longest)), list[tuple[Ints, Ints]]()
     if small(instance) or not best.fits:
         add_rules(model)  # they make more schedules of large graphs possible to find, and bounds slower
     if best.fits:
         model.hint(best.device, best.sequence)
-    seconds = ending.remaining() - NOTICE * (time.monotonic() - begun)
-    if seconds <= 0:
-        return
+    notice = NOTICE * (time.monotonic() - begun)
 
     def offer(solution: Sequence[int]) -> None:
-        device, sequence = model.found(solution)
-        best.take(device, in_sequence(best.simulator, device, sequence))
+        found.append(model.found(solution))
+        best.take(found[-1][0], in_sequence(best.simulator, *found[-1]))
 
-    parameters = core().SatParameters()
-    set_up(parameters, run.cores, run.seed, seconds, turns=True)
-    response = answer(model.writer.proto, parameters, offer, lambda bound: run.bound(model.proved(bound)))
-    if response.status == core().INFEASIBLE:
-        raise Declined("no schedule fits the memory of the devices")
-    if response.inner_objective_lower_bound > 0:
-        run.bound(model.proved(response.inner_objective_lower_bound))
+    status, later = None, ending.remaining() / 2 if small(instance) and not best.fits else 0.0  # for moves
+    while (seconds := ending.remaining() - notice) > 0:
+        if seconds <= later:
+            improve(best, seconds * FIRST)
+            later = 0.0
+            continue
+        parameters = core().SatParameters()
+        set_up(parameters, run.cores, run.seed, seconds - later, turns=True)
+        response = answer(model.writer.proto, parameters, offer, lambda bound: run.bound(model.proved(bound)))
+        status, excluded = response.status, sum(model.exclude(*schedule) for schedule in found)
+        if status != core().INFEASIBLE and response.inner_objective_lower_bound > 0:
+            run.bound(model.proved(response.inner_objective_lower_bound))
+        if best.fits or status == core().INFEASIBLE or (status == core().OPTIMAL and not excluded):
+            break
+    if not best.fits:
+        raise Declined(NONE if status == core().INFEASIBLE else UNKNOWN)

@@ -28,8 +28,8 @@ def dfs(instance: Instance, rng: np.random.Generator) -> Ints:
     for v in depth_first(instance.graph, total_rank(instance.graph, instance.complexity)):
         if partition.device[v] < 0:
             devices = partition.choices(v)
-            product = scores.traffic(v, devices) * scores.execution_time(devices)
-            partition.assign(v, int(devices[np.argmin(product)]))
+            best = scores.best(devices, scores.traffic(v, devices), scores.execution_time(devices))
+            partition.assign(v, best)
     return partition.device
 
 

@@ -30,8 +30,8 @@ def mite(instance: Instance, rng: np.random.Generator) -> Ints:
             devices = partition.choices(v)
             memory = np.maximum(partition.used[devices] / capacity[devices], FLOOR)
             importance = np.maximum(1 - share[v] * speed[devices], FLOOR)  # Equation (9)
-            product = memory * importance * scores.traffic(v, devices) * scores.execution_time(devices)
-            partition.assign(v, int(devices[np.argmin(product)]))
+            factors = memory, importance, scores.traffic(v, devices), scores.execution_time(devices)
+            partition.assign(v, scores.best(devices, *factors))
     return partition.device
 
 

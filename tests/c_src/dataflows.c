@@ -97,7 +97,8 @@ static void make(struct problem *p, bool linked) {
                                       p->complexity,
                                       p->speed,
                                       p->bandwidth,
-                                      draw(3)};
+                                      draw(3),
+                                      1e-9};
     p->groups = (struct shard_groups){p->in_start,     p->in_tail,       p->in_size, p->unit,  p->choice,
                                       p->choice_start, p->choice_device, p->need,    p->memory};
     int32_t units = 0;

@@ -55,8 +55,8 @@ static void connect(struct problem *p, int64_t count, const int32_t (*edge)[3]) 
 
 static void begin(struct problem *p, int32_t nodes, int32_t devices) {
     memset(p, 0, sizeof *p);
-    p->system = (struct shard_system){nodes,         devices,  p->out_start, p->out_head,      p->size,
-                                      p->complexity, p->speed, p->bandwidth, SHARD_INDEPENDENT};
+    p->system = (struct shard_system){nodes,         devices,  p->out_start, p->out_head,       p->size,
+                                      p->complexity, p->speed, p->bandwidth, SHARD_INDEPENDENT, 1e-9};
     p->groups = (struct shard_groups){.in_start = p->in_start,
                                       .in_tail = p->in_tail,
                                       .in_size = p->in_size,
@@ -243,8 +243,8 @@ static void check_wide(void) {
         out_head[WIDE + i] = WIDE + 1;
         in_tail[WIDE + i] = i + 1;
     }
-    const struct shard_system system = {WIDE + 2,   1,      out_start,  out_head,         size,
-                                        complexity, &speed, &bandwidth, SHARD_INDEPENDENT};
+    const struct shard_system system = {WIDE + 2,   1,      out_start,  out_head,          size,
+                                        complexity, &speed, &bandwidth, SHARD_INDEPENDENT, 1e-9};
     const struct shard_groups groups = {
         .in_start = in_start, .in_tail = in_tail, .in_size = size, .unit = unit, .choice = choice};
     CHECK(shard_earliest(&system, &groups, order[0], order[1], 4, WIDE, ends[0], ends[1]) == SHARD_OK);

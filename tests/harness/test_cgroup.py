@@ -77,7 +77,9 @@ def test_a_run_reaches_no_network_unless_it_may(warden, isolation, order):
 def test_a_run_writes_nowhere_but_in_its_folder(warden, isolation, order, tmp_path):
     kept = tmp_path / "kept"
     kept.write_text("as it was")
-    write = f"open('own', 'w').write('x'); print(open('own').read()); open({str(kept)!r}, 'w').write('changed')"
+    write = (
+        f"open('own', 'w').write('x'); print(open('own').read(), flush=True); open({str(kept)!r}, 'w').write('changed')"
+    )
     outcome = warden.run(order(*python(write)))
     assert outcome.log.startswith("x\n")
     assert kept.read_text() == ("as it was" if isolation == "auto" else "changed")

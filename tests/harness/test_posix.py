@@ -484,6 +484,7 @@ def test_a_look_is_taken_just_before_a_kill(tmp_path):
     run.limits = AMPLE
     run.program = Program(os.open(os.devnull, os.O_RDONLY), external=False)
     run.meter = SimpleNamespace(cpu_s=lambda most: 7.0, peak=0.0)
+    run.clock = SimpleNamespace(read=lambda: 0.0, close=lambda: None)  # of a system that grants no counter
     room = {"init": pid, "scratch": os.open(tmp_path, os.O_RDONLY), "setup_cpu_s": 0.0, "setup_peak": 0}
     run.room = SimpleNamespace(**room, kill=lambda: os.kill(pid, signal.SIGKILL), close=lambda: None)
     assert run.kill().cpu_s == 7.0

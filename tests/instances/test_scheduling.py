@@ -196,15 +196,23 @@ def test_a_vertex_that_takes_no_time_need_not_hold_what_it_reads():
     assert verify(instance, {"device": [0, 0], "order": [[0, 1]]}).feasible
 
 
+def test_a_vertex_that_takes_next_to_no_time_need_not_hold_what_it_reads():
+    """It takes less than a relative 1e-9 of the time at which it finishes."""
+    crowded = {"nodes": {"complexity": [1e15, 0.4]}, "devices": {"speed": [1], "memory": [50]}, "bandwidth": 1}
+    instance = parse({**TINY, **crowded, "options": {"holding": "reserved"}}, "nearly at once")
+    assert verify(instance, {"device": [0, 0], "order": [[0, 1]]}).feasible
+
+
 @pytest.mark.parametrize(
     ("sizes", "limit", "crowded"),
     [
         ((0.1, 0.2), 0.3, True),
-        ((0.1, 0.2), 0.30000000000000004, False),  # to which the sum would be rounded
-        ((1e16, 1.0, 1.0), 1e16 + 2, True),  # each sum would be rounded to 1e16
+        ((0.1, 0.2), 0.30000000000000004, True),
+        ((0.1, 0.7), 0.8, True),  # their sum is 0.7999999999999999611
+        ((0.1, 0.2), 0.300000001, False),
     ],
 )
-def test_what_is_reserved_is_summed_up_exactly(sizes, limit, crowded):
+def test_what_is_reserved_must_be_below_the_memory_by_a_relative_1e_9(sizes, limit, crowded):
     last = len(sizes)
     document = {
         **TINY,

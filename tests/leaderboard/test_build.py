@@ -442,6 +442,15 @@ def test_a_schedule_is_drawn_as_one(scored: Tables, tmp_path: Path) -> None:
     assert "squares are on CPUs" not in words(section)
 
 
+def test_every_page_says_that_bounds_rest_on_their_methods_word(pages: dict[str, ET.Element]) -> None:
+    for path, page in pages.items():
+        assert "A lower bound cannot be: it rests on the word of its method" in words(page), path
+    proven = [page for page in pages.values() if "proven optimal, on the word of the bound's method" in words(page)]
+    assert proven
+    assert [link.get("href") for link in proven[0].iter("a") if link.text == "the word"] == ["../../scores.html#trust"]
+    assert [x for x in pages["scores.html"].iter("dt") if x.get("id") == "trust"]
+
+
 def test_why_a_solution_is_not_drawn_stands_on_its_page(scored: Tables, tmp_path: Path) -> None:
     folder = build(scored, tmp_path / "site", {"placement-bert-free": "Not drawn: <lost>."}).parent / "instances"
     pages = [ET.parse(folder / "placement" / f"{name}-free.html").getroot() for name in ("bert", "gnmt")]

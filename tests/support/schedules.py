@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
+import oracle_scheduling
 
-from harness.verify import verify
 from instances import InputError
 from instances.scheduling import Instance, parse
 
@@ -80,53 +77,6 @@ def draw_order(draw: random.Random, instance: Instance, device: list[int]) -> li
 
 
 def optimum(instance: Instance) -> float:
-    """The least makespan of all partitions and orders, as the verifier judges them; infinite if none is feasible."""
-    best = math.inf
-    for bound, device in sorted((_least(instance, device), device) for device in partitions(instance)):
-        if bound >= best:
-            break
-        for order in _orders(instance, device):
-            verdict = verify(instance, {"device": device, "order": order})
-            if verdict.feasible and verdict.cost < best:
-                best = verdict.cost
-    return best
-
-
-def partitions(instance: Instance) -> Iterator[list[int]]:
-    """Every partition that restrictions and colocation allow."""
-    every: Any = range(instance.devices)
-    sets = [every if c < 0 else instance.unit_choices[c].tolist() for c in instance.unit_choice.tolist()]
-    for chosen in itertools.product(*sets):
-        yield [chosen[unit] for unit in instance.unit.tolist()]
-
-
-def _least(instance: Instance, device: list[int]) -> float:
-    """No schedule of a partition is shorter: its longest path with transfers, and what each device computes."""
-    time, finish = (instance.complexity / instance.speed[device]).tolist(), [0.0] * instance.nodes
-    into: list[list[int]] = [np.flatnonzero(instance.graph.head == v).tolist() for v in range(instance.nodes)]
-    for v in instance.graph.topological_order.tolist():
-        for e in into[v]:
-            u, width = int(instance.graph.tail[e]), float(instance.bandwidth[device[instance.graph.tail[e]], device[v]])
-            sent = float(instance.size[e]) / (width or 1e-300) if instance.size[e] else 0.0
-            finish[v] = max(finish[v], finish[u] + sent)
-        finish[v] += time[v]
-    return max(*finish, *np.bincount(device, weights=time)) * (1 - 1e-12)
-
-
-def _orders(instance: Instance, device: list[int]) -> Iterator[list[list[int]]]:
-    """Every order on each device that does not contradict the graph there; orders together may."""
-    before: list[set[int]] = [set() for _ in range(instance.nodes)]
-    for v in instance.graph.topological_order.tolist():
-        for u in instance.graph.predecessors(v).tolist():
-            before[v] |= before[u] | {u}
-
-    def arrangements(left: frozenset[int]) -> Iterator[list[int]]:
-        if not left:
-            yield []
-        for v in sorted(left):
-            if not before[v] & left:
-                yield from ([v, *rest] for rest in arrangements(left - {v}))
-
-    parts = [frozenset(v for v, at in enumerate(device) if at == d) for d in range(instance.devices)]
-    for order in itertools.product(*(list(arrangements(part)) for part in parts)):
-        yield list(order)
+    """The least makespan of all partitions and orders; infinite if none is feasible."""
+    best = oracle_scheduling.optimum(instance)
+    return math.inf if best is None else float(best)

@@ -89,7 +89,7 @@ class Assignment:
 
     def feasible(self, v: int) -> Devices:
         """Devices that the whole group may use and that have room for all it reads, or else the most."""
-        spare = {d: float(self.instance.memory[d]) - self.used(d) for d in sorted(self.allowed(v))}
+        spare = {d: float(self.instance.capacity[d]) - self.used(d) for d in sorted(self.allowed(v))}
         fitting = [d for d in spare if spare[d] > self.read(self.group(v))]
         return fitting or [d for d in spare if spare[d] == max(spare.values())]
 
@@ -132,7 +132,7 @@ def critical_path(instance: Instance, path: Sequence[int]) -> Devices:
     assignment, speed = Assignment(instance), instance.speed.tolist()
     together = {w for v in path for w in assignment.group(v)}
     whole = [d for d in range(instance.devices) if all(d in assignment.allowed(v) for v in together)]
-    whole = [d for d in whole if assignment.read(sorted(together)) < instance.memory[d]]
+    whole = [d for d in whole if assignment.read(sorted(together)) < instance.capacity[d]]
     assignment.each(path, lambda v, feasible: max(whole or feasible, key=lambda d: speed[d]))
 
     def choose(v: int, feasible: Devices) -> int:

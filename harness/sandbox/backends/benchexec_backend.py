@@ -1,8 +1,8 @@
 """Backend ``benchexec``: a run in control groups and, unless isolation is off, in namespaces, by BenchExec.
 
 BenchExec measures and limits memory and cores, and makes namespaces, which `namespaces` sets up. The referee's monitor
-keeps the clock and looks at the rest, because BenchExec checks time only about once a second. All is read-only except
-the scratch folder and ``/tmp``: files that a run writes there lie in memory, count as such, and end with the run.
+keeps the clock and looks at the rest, because BenchExec checks time only about once a second. A run reads the files of
+its `view`; files that it writes to its scratch folder and to ``/tmp`` lie in memory, count as such, and vanish with it.
 
 An isolated run reaches no control group: it has no rights, can get none, and finds them read-only. One that is not
 isolated may do with its groups what its user may; whom it moves or freezes there is found nevertheless.
@@ -31,6 +31,7 @@ from benchexec.runexecutor import RunExecutor
 
 from harness.sandbox.backends import control_groups, namespaces, prctl, seccomp
 from harness.sandbox.backends.process_tree import written
+from harness.sandbox.backends.view import view_of_run
 from harness.sandbox.contract import MARK, MEASURES, THREAD_VARIABLES, Order, Unable, Usage
 from harness.sandbox.memory import PAGE, largest_bytes
 from harness.sandbox.monitor import Pipes
@@ -149,9 +150,8 @@ class Benchexec:
         room = None
         if self.isolated:
             size = int(order.limits.memory_mib * 2**20)
-            needed = namespaces.needed_by(order, job["instance"], command)
-            hidden = (Path(order.hidden),) if order.hidden else ()
-            room = namespaces.Room(folder, size, size, needed, hidden, namespaces.named_sockets())
+            view = view_of_run(order, job["instance"], command)
+            room = namespaces.Room(folder, size, size, view, namespaces.named_sockets())
         try:
             return Executor(room, Path(os.environ[MARK]))
         except SystemExit as end:

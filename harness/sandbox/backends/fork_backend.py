@@ -12,8 +12,10 @@ from typing import Any
 
 from harness.sandbox import worker
 from harness.sandbox.backends import namespaces, prctl, seccomp
+from harness.sandbox.backends.cpu_clock import CpuClock, TreeClock
 from harness.sandbox.backends.launch import Launch
 from harness.sandbox.backends.process_tree import Proc, ProcMeter, Tree, filled, flatten, written
+from harness.sandbox.backends.view import view_of_run
 from harness.sandbox.contract import Order, Usage
 from harness.sandbox.memory import largest_bytes
 from harness.sandbox.monitor import LATE_S, Pipes
@@ -35,6 +37,7 @@ class Posix:
         worker.warm_up()
         self.nice = os.getpriority(os.PRIO_PROCESS, 0)
         self.isolated = self.pins = False
+        self.clock = CpuClock(inherit=False)  # kept open: the first counter of a system takes it 10 ms
         if sys.platform == "linux":
             prctl.adopt_orphans()
             prctl.let_others_look(False)
@@ -48,11 +51,14 @@ class Posix:
     def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
         """Start a run: ``command`` if there is one, else the Python solver of ``job``."""
         program, begun = os.pipe()
+        clock = TreeClock(self.clock)
         launch = Launch(order, job, command, folder, pipes, self.nice, self.pins, begun)
         try:
-            run = (Isolated if self.isolated else Adopted)(launch, Program(program, external=bool(command)))
+            kind = Isolated if self.isolated else Adopted
+            run = kind(launch, Program(program, external=bool(command)), clock)
         except BaseException:
             os.close(program)
+            clock.close()
             raise
         finally:
             os.close(begun)
@@ -98,22 +104,22 @@ class Run:
     over: float | None = None
     bell: int | None = None
 
-    def __init__(self, launch: Launch, program: Program) -> None:
+    def __init__(self, launch: Launch, program: Program, clock: TreeClock) -> None:
         self.limits = launch.order.limits
         self.memory = self.limits.memory_mib * MIB
         self.program = program
+        self.clock = clock
 
 
 class Isolated(Run):
     """A run in namespaces of its own."""
 
-    def __init__(self, launch: Launch, program: Program) -> None:
-        super().__init__(launch, program)
+    def __init__(self, launch: Launch, program: Program, clock: TreeClock) -> None:
+        super().__init__(launch, program, clock)
         files = int(self.limits.output_mib * MIB) + SPARE
-        hidden = (Path(launch.order.hidden),) if launch.order.hidden else ()
         until = launch.job["deadline"] + self.limits.margin_s() + LATE_S
-        needed = namespaces.needed_by(launch.order, launch.job["instance"], launch.command)
-        room = namespaces.Room(launch.folder, files, int(self.memory), needed, hidden, until=until)
+        view = view_of_run(launch.order, launch.job["instance"], launch.command)
+        room = namespaces.Room(launch.folder, files, int(self.memory), view, until=until)
         self.room = namespaces.start(room, lambda: become(launch))
         self.bell = self.room.link.fileno()
         self.proc = Proc(self.room.proc)
@@ -133,6 +139,7 @@ class Isolated(Run):
         if not self.program.began():
             return Usage()
         used = self.meter.read(self.memory, self.limits.processes)
+        used.cpu_s = max(used.cpu_s, self.clock.read() - self.room.setup_cpu_s)
         used.written = filled(self.room.scratch)
         return used
 
@@ -146,18 +153,19 @@ class Isolated(Run):
         seen_s = self.meter.cpu_s(self.limits.processes) if self.program.began() else 0.0
         self.room.kill()
         _, _, used = os.wait4(self.room.init, 0)
-        self.room.close()
+        counted_s = max(used.ru_utime + used.ru_stime, self.clock.read()) - self.room.setup_cpu_s
+        for held in (self.room, self.clock):
+            held.close()
         os.close(self.program.pipe)
         peak = self.program.largest(largest_bytes(used), self.room.setup_peak, self.meter.peak)
-        cpu_s = max(seen_s, used.ru_utime + used.ru_stime - self.room.setup_cpu_s)
-        return Usage(peak=peak, cpu_s=cpu_s, written=in_files)
+        return Usage(peak=peak, cpu_s=max(seen_s, counted_s), written=in_files)
 
 
 class Adopted(Run):
     """A run among all other processes; the warden adopts its orphans."""
 
-    def __init__(self, launch: Launch, program: Program) -> None:
-        super().__init__(launch, program)
+    def __init__(self, launch: Launch, program: Program, clock: TreeClock) -> None:
+        super().__init__(launch, program, clock)
         self.tree = Tree()
         self.meter = self.tree.meter()
         self.folder = os.open(launch.folder, os.O_RDONLY)
@@ -176,6 +184,7 @@ class Adopted(Run):
         if not self.program.began():
             return Usage()
         used = self.meter.read(self.memory, self.limits.processes)
+        used.cpu_s = max(used.cpu_s, self.clock.read())
         used.written = written(self.folder)
         return used
 
@@ -186,14 +195,16 @@ class Adopted(Run):
     def kill(self) -> Usage:
         """See `Contained`."""
         self.tree.kill(self.pid)
+        cpu_s = max(self.tree.cpu_s, self.clock.read())
         in_files = written(self.folder)
         flatten(self.folder)
-        self.tree.close()
+        for held in (self.tree, self.clock):
+            held.close()
         for number in (self.folder, self.program.pipe, self.bell):
             if number is not None:
                 os.close(number)
         peak = self.program.largest(self.tree.largest, self.of_fork, self.meter.peak)
-        return Usage(peak=peak, cpu_s=self.tree.cpu_s, written=in_files)
+        return Usage(peak=peak, cpu_s=cpu_s, written=in_files)
 
 
 def become(launch: Launch) -> None:

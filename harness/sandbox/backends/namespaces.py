@@ -13,13 +13,11 @@ and furnishes them in the same way.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import math
 import os
 import platform
-import re
 import resource
 import signal
 import socket
@@ -28,24 +26,35 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.sandbox.backends import prctl
-from harness.sandbox.contract import Order, Unable
+from harness.sandbox.backends.mounts import (
+    BIND,
+    NODEV,
+    NOEXEC,
+    NOSUID,
+    PRIVATE,
+    READ_ONLY,
+    RECURSIVE,
+    REMOUNT,
+    bind,
+    lines,
+    make_read_only,
+    mount,
+    mount_tmpfs,
+)
+from harness.sandbox.backends.view import NO_VIEW, View, cover, hold
+from harness.sandbox.contract import Unable
 from harness.sandbox.memory import largest_bytes
 from harness.sandbox.signals import MOST_FILES, reset_signals
 
 NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
-READ_ONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 4096, 1 << 14, 1 << 18
-MOUNT_FLAGS = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "nodiratime": 2048, "relatime": 1 << 21}
-MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE = 442, -100, 0x8000
-
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
-HIDDEN = (Path("/dev"), Path("/run"))  # devices, and the sockets of services
 NO_NAMESPACES = "user/max_user_namespaces"  # in these a run would have rights again
 NO_MEMORY = ("kernel/shmall", "kernel/msgmni")  # that no process need hold: System V's
 SMALL = 1 << 16  # bytes of file systems that are there to hide others
@@ -58,16 +67,14 @@ TRIAL = Path("/dev/shm/trial")  # a folder in memory of the run's own: nothing t
 class Room:
     """What a run finds: its scratch folder, bytes for files there and in ``/tmp``, bytes for ``/dev/shm``.
 
-    ``needed`` are folders that it must be able to read, wherever they lie. ``hidden`` are others that it finds empty,
-    ``sockets`` those of services, which it cannot call. At ``until`` in `time.monotonic` process 1 ends it by itself,
-    however long the warden looks at something.
+    ``view`` says which files it can read, ``sockets`` are those of services, which it cannot call. At ``until`` in
+    `time.monotonic` process 1 ends it by itself, however long the warden looks at something.
     """
 
     scratch: Path
     scratch_bytes: int
     shared_bytes: int
-    needed: tuple[Path, ...] = ()
-    hidden: tuple[Path, ...] = ()
+    view: View = NO_VIEW
     sockets: tuple[str, ...] = ()
     until: float = math.inf
 
@@ -148,20 +155,6 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
             ours.close()
             _begin(room, owner, theirs, become)
     return Enclosed(init, ours)
-
-
-def needed(*files: str, searched: Iterable[str] = ()) -> tuple[Path, ...]:
-    """Folders that a process has to be able to read: Python's, those it searches, ours, and those of its files."""
-    folders = map(Path, (sys.prefix, sys.base_prefix, *searched, *sys.path, *map(os.path.dirname, files)))
-    return tuple(dict.fromkeys(folder for folder in folders if folder.is_absolute()))
-
-
-def needed_by(order: Order, instance: str, command: Iterable[str]) -> tuple[Path, ...]:
-    """Folders that a run must be able to read: of programs, solver and instance, the user's cache, and Python's."""
-    from instances.catalog import CACHE_VARIABLE  # a warden has it, and a process that watches an import no NumPy
-
-    searched = [*os.environ.get("PATH", "").split(os.pathsep), os.environ.get(CACHE_VARIABLE, "")]
-    return needed(instance, order.file, *command, searched=searched)
 
 
 def obstacle() -> str:
@@ -246,34 +239,26 @@ def _used(**more: int) -> bytes:
 
 def furnish(room: Room) -> list[int]:
     """Mount what the run finds, in namespaces of its own; the scratch folder, ``/dev/shm`` and ``/proc``, open."""
-    _mount(None, "/", None, RECURSIVE | PRIVATE)
-    _make_read_only()
-    needed = [path.resolve() for path in room.needed]
-    hidden = [path for path in dict.fromkeys(needed) if any(path.is_relative_to(place) for place in HIDDEN)]
-    kept = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in hidden if path.is_dir()}
+    mount(None, "/", None, RECURSIVE | PRIVATE)
+    make_read_only()
+    held = hold(room.view.shown)
     _furnish_devices(room.shared_bytes)
-    if Path("/run").is_dir():
-        _mount_tmpfs("/run", SMALL, "0755")
     _furnish_proc()
-    for path, folder in kept.items():
-        path.mkdir(parents=True, exist_ok=True)
-        _mount(f"/proc/self/fd/{folder}", str(path), None, BIND | RECURSIVE)
-    _furnish_scratch(room)
-    for path in filter(os.path.isdir, room.hidden):
-        _mount_tmpfs(str(path), SMALL, "0755")
+    cover([*held, (room.scratch, _furnish_tmp(room.scratch_bytes))], room.view.hidden)
     for socket_ in filter(_is_socket, room.sockets):
-        _mount("/dev/null", socket_, None, BIND)
+        bind("/dev/null", socket_)
+    os.chdir(room.scratch)
     return [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (".", "/dev/shm")] + [os.open("/proc", os.O_RDONLY)]
 
 
 def _furnish_proc() -> None:
     """A ``/proc`` of the run's own processes, read-only; through it nothing of what nobody would hold or count."""
-    _mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+    mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
     Path("/proc/sys", NO_NAMESPACES).write_text("0")
     for name in NO_MEMORY:
         with contextlib.suppress(OSError):  # where the system does not let us
             Path("/proc/sys", name).write_text("0")
-    _mount(None, "/proc", None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC)
+    mount(None, "/proc", None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC)
 
 
 def named_sockets() -> tuple[str, ...]:
@@ -282,15 +267,10 @@ def named_sockets() -> tuple[str, ...]:
     Absolute paths only: the system does not say which folder another is relative to.
     """
     try:
-        lines = _lines("/proc/self/net/unix")
+        found = lines("/proc/self/net/unix")
     except OSError:
         return ()
-    return tuple({words[7] for line in lines if len(words := line.split(maxsplit=7)) == 8 and words[7][0] == "/"})
-
-
-def _lines(path: str) -> list[str]:
-    """The lines of a file that has names of files in it, in which all that is white but a new line may occur."""
-    return os.fsdecode(Path(path).read_bytes()).split("\n")[:-1]
+    return tuple({words[7] for line in found if len(words := line.split(maxsplit=7)) == 8 and words[7][0] == "/"})
 
 
 def _is_socket(path: str) -> bool:
@@ -303,64 +283,26 @@ def _is_socket(path: str) -> bool:
 def _furnish_devices(shared_bytes: int) -> None:
     """A ``/dev`` with what every program may need, and nothing that reaches a disk, even for root."""
     os.chdir("/dev")  # the devices that there are, by names of one word, also when the new folder hides them
-    _mount_tmpfs("/dev", SMALL, "0755")
+    mount_tmpfs("/dev", SMALL, "0755")
     for name in DEVICES:
         if os.path.exists(name):
             Path("/dev", name).touch()
-            _mount(name, f"/dev/{name}", None, BIND)
+            bind(name, f"/dev/{name}")
     for name, target in {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}.items():
         os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")
     os.mkdir("/dev/shm")
-    _mount_tmpfs("/dev/shm", shared_bytes, "1777")
+    mount_tmpfs("/dev/shm", shared_bytes, "1777")
 
 
-def _furnish_scratch(room: Room) -> None:
-    """The scratch folder, current from here on; in the same file system, to be forgotten, what goes to ``/tmp``.
-
-    ``/tmp`` stays read-only where something is mounted below it, which an overlay would hide: the system refuses one.
-    """
-    room.scratch.mkdir(parents=True, exist_ok=True)
-    _mount_tmpfs(str(room.scratch), room.scratch_bytes, "0700")
-    os.chdir(room.scratch)
-    for name in ("upper", "work", "scratch"):
+def _furnish_tmp(size: int) -> int:
+    """An empty ``/tmp``; the scratch folder, open, which lies in the same file system in memory."""
+    mount_tmpfs("/tmp", size, "0700")
+    os.chdir("/tmp")
+    for name in ("tmp", "scratch"):
         os.mkdir(name)
-    os.chmod("upper", 0o1777)
-    layers = "lowerdir=/tmp,upperdir=upper,workdir=work,userxattr"
-    with contextlib.suppress(OSError):
-        _mount("overlay", "/tmp", "overlay", NOSUID | NODEV, layers)
-    _mount("scratch", str(room.scratch), None, BIND)
-    os.chdir(room.scratch)
-
-
-def _mount_tmpfs(place: str, size: int, mode: str) -> None:
-    # The system's own memory for each file is about a KiB, however little is in it.
-    _mount("tmpfs", place, "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes={size // 1024},mode={mode}")
-
-
-def _mount(source: str | None, place: str, kind: str | None, flags: int, options: str | None = None) -> None:
-    source_, kind_, options_ = (text and os.fsencode(text) for text in (source, kind, options))
-    result = prctl.LIBC.mount(source_, os.fsencode(place), kind_, ctypes.c_ulong(flags), options_)
-    prctl.checked(result, f"the system lets us mount nothing at {place}")
-
-
-def _make_read_only() -> None:
-    """Everything that is mounted becomes read-only, here only."""
-    attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
-    size = ctypes.c_size_t(ctypes.sizeof(attributes))
-    if prctl.LIBC.syscall(MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, ctypes.byref(attributes), size) == 0:
-        return
-    for place, flags in _mounts():  # Linux before 5.12
-        _mount(None, place, None, REMOUNT | BIND | READ_ONLY | flags)
-
-
-def _mounts() -> list[tuple[str, int]]:
-    """Where something is mounted, and with which flags."""
-    found = []
-    for line in _lines("/proc/self/mountinfo"):
-        words = line.split(" ")
-        place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), words[4])
-        found.append((place, sum(MOUNT_FLAGS.get(word, 0) for word in words[5].split(","))))
-    return found
+    os.chmod("tmp", 0o1777)
+    bind("tmp", "/tmp")
+    return os.open("scratch", os.O_PATH)
 
 
 if __name__ == "__main__":

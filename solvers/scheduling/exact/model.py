@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from instances.files.columns import Floats, Ints
-from instances.scheduling import Instance
+from instances.scheduling import TOLERANCE, Instance
 from solvers._cpsat import add_hint
 from solvers.scheduling.exact.writer import Writer
 from solvers.scheduling.schedules.earliest import Windows, proved
@@ -36,6 +36,11 @@ class Clock:
     whole: bool
     most: int
 
+    @property
+    def early(self) -> int:
+        """Units before its release, at least, at which a tensor may take no memory any more: `TOLERANCE` of all."""
+        return int(self.most * TOLERANCE * (1 + 1e-6)) + (not self.whole)
+
     def units(self, amount: Floats, rate: Floats) -> Ints:
         """Times of amounts at rates, shape (amounts, rates), at most one above ``most``; rates may be infinite."""
         if self.whole:
@@ -50,12 +55,12 @@ class Clock:
 
 def clock(instance: Instance, longest: float) -> Clock:
     """A common unit of all times, if fewer than `FINEST` pass until a time; else one that is fine enough."""
-    common = 1
+    common, finest = 1, FINEST / Fraction(longest)
     rates = instance.bandwidth[(instance.bandwidth > 0) & np.isfinite(instance.bandwidth)]
     for amounts, each in ((instance.complexity, instance.speed), (instance.size, rates)):
         for amount, rate in product(np.unique(amounts).tolist(), np.unique(each).tolist()):
             common = math.lcm(common, _quotient(amount, rate).denominator)
-            if common * longest > FINEST:
+            if common > finest:
                 steps = min(FINEST, int(2 * (instance.nodes + 1) / EXACT))
                 return Clock(Fraction(longest) / steps, False, steps + 1)
     return Clock(Fraction(1, common), True, math.ceil(Fraction(longest) * common) + 1)
@@ -75,6 +80,11 @@ class Model:
         rates, place = np.unique(np.where(instance.bandwidth > 0, instance.bandwidth, np.inf), return_inverse=True)
         self._sizes, self._rate = clock.units(instance.size, rates), place.reshape(instance.bandwidth.shape)
         self.literals = [self._literals(number) for number in instance.unit_choice.tolist()]
+        self._first: list[int] = np.unique(instance.unit, return_index=True)[1].tolist()  # vertex of each unit
+        self._excluded: set[bytes] = set()
+        self._turned: dict[
+            tuple[int, int], int
+        ] = {}  # literals: the second of two vertices ends before the first starts
         self.makespan = self.writer.variable(self.most)
         self.writer.minimise(self.makespan)
         self.start, self.end = ([self.writer.variable(self.most) for _ in self.time] for _ in range(2))
@@ -164,7 +174,8 @@ class Model:
 
     def _floor(self, times: Floats) -> list[list[int]]:
         """Proved times in units, at most one above the longest."""
-        units = np.minimum(self.most + 1, proved(1.0, self.instance) * times / float(self.clock.unit))
+        with np.errstate(over="ignore"):  # what is far longer than the longest
+            units = np.minimum(self.most + 1, proved(1.0, self.instance) * times / float(self.clock.unit))
         floors: list[list[int]] = np.floor(units).astype(np.int64).tolist()
         return floors
 
@@ -185,10 +196,30 @@ class Model:
             free[d] = end[v] = start + self.time[v][d]
             values |= {self.start[v]: start, self.end[v]: end[v]}
         values[self.makespan] = max(end)
-        for unit, v in enumerate(np.unique(self.instance.unit, return_index=True)[1].tolist()):
-            for d, literal in self.literals[unit].items() if len(self.literals[unit]) > 1 else ():
+        for literals, v in zip(self.literals, self._first, strict=True):
+            for d, literal in literals.items() if len(literals) > 1 else ():
                 values[literal] = int(d == device[v])
         add_hint(self.writer.proto, values)
+
+    def exclude(self, device: Ints, sequence: Ints) -> bool:
+        """No further solution is this schedule; whether that is new.
+
+        In any other one some unit is on another device, or of two vertices one of which follows the other the second
+        comes first.
+        """
+        order = sequence[np.argsort(device[sequence], kind="stable")]
+        if (key := device.tobytes() + order.tobytes()) in self._excluded:
+            return False
+        self._excluded.add(key)
+        others = [~literals[int(device[v])] for literals, v in zip(self.literals, self._first, strict=True)]
+        for u, v in pairwise(order.tolist()):
+            if device[u] == device[v]:
+                if (u, v) not in self._turned:
+                    self._turned[u, v] = self.writer.variable(1)
+                    self.writer.before(self.end[v], self.start[u], when=[self._turned[u, v]])
+                others.append(self._turned[u, v])
+        self.writer.clause(others)
+        return True
 
     def found(self, solution: Sequence[int]) -> tuple[Ints, Ints]:
         """Devices of vertices, and all by start, then end, then as the graph has them, in a solution."""

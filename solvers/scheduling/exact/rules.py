@@ -30,7 +30,7 @@ def limited(instance: Instance) -> list[int]:
     for number in (*range(len(instance.unit_choices)), -1):
         heads = instance.unit_choice[instance.unit[instance.graph.head]] == number
         least[slice(None) if number < 0 else instance.unit_choices[number]] += instance.size[heads].sum()
-    return np.flatnonzero(instance.memory <= least * (1 + 1e-9)).tolist()
+    return np.flatnonzero(instance.capacity <= least * (1 + 1e-9)).tolist()
 
 
 def small(instance: Instance) -> bool:
@@ -102,7 +102,10 @@ class _Rules:
         return times
 
     def limit(self, d: int) -> None:
-        """What tensors that are read on a device hold there stays below its memory: Equation (2)."""
+        """What tensors that are read on a device hold there stays below its capacity: Equation (2).
+
+        They hold it until the earliest time, for the whole schedule, that the tolerance of times allows.
+        """
         intervals, demands = [], []
         demand, capacity = demands_of(self.instance, d)
         for e, (_, v) in self.ends:
@@ -111,12 +114,21 @@ class _Rules:
                 continue
             begin, end = self._held[e]
             if demand[e] > capacity:
-                self.writer.before(end, begin, when=[present])
+                self.writer.before(end, begin, -self.model.clock.early, when=[present])
             else:
-                intervals.append(self.writer.span(begin, end, present, self.model.most))
+                intervals.append(self.writer.span(begin, self._released(begin, end), present, self.model.most))
                 demands.append(demand[e])
         if sum(demands) > capacity:
             self.writer.within(intervals, demands, capacity)
+
+    def _released(self, begin: int, end: int) -> int:
+        """When a tensor that is held to the end of a time takes no memory any more, at the earliest."""
+        if not self.model.clock.early:
+            return end
+        released = self._variable()
+        self.writer.before(begin, released)
+        self.writer.before(end, released, -self.model.clock.early)
+        return released
 
     @cached_property
     def _held(self) -> list[tuple[int, int]]:
@@ -218,8 +230,8 @@ class _Rules:
 
 
 def demands_of(instance: Instance, d: int) -> tuple[list[int], int]:
-    """Whole sizes of tensors, rounded down, and a whole capacity that no sum is above that is below the memory."""
-    memory = Fraction(float(instance.memory[d]))
+    """Whole sizes of tensors, rounded down, and a whole capacity that no sum is above that is below the device's."""
+    memory = Fraction(float(instance.capacity[d]))
     parts = max(1, min(PARTS, AREA // max(1, instance.edges)))
     whole = memory <= parts and (instance.size % 1 == 0).all()
     part = Fraction(1) if whole or not memory else memory / parts

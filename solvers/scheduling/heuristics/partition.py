@@ -40,7 +40,7 @@ class Partition:
         unit = self.instance.unit[v]
         number = self.instance.unit_choice[unit]
         devices = self._all if number < 0 else self.instance.unit_choices[number]
-        spare = self.instance.memory[devices] - self.used[devices]
+        spare = self.instance.capacity[devices] - self.used[devices]
         roomy = spare > self.need[unit]
         return devices[roomy] if roomy.any() else devices[spare == spare.max()]
 
@@ -51,7 +51,7 @@ class Partition:
         for number in np.unique(self.instance.unit_choice[units]).tolist():
             if number >= 0:
                 devices = np.intersect1d(devices, self.instance.unit_choices[number])
-        return devices[self.instance.memory[devices] - self.used[devices] > self.need[units].sum()]
+        return devices[self.instance.capacity[devices] - self.used[devices] > self.need[units].sum()]
 
     def assign(self, v: int, device: int) -> None:
         """Put a vertex and its colocation group on a device."""

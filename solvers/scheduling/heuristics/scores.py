@@ -40,6 +40,14 @@ class Scores:
         return np.maximum(time, self.least)
 
     def execution_time(self, devices: Ints) -> Floats:
-        """Time on a device as a share of that on the slowest of all, Section 3.3.1: of any vertex the same."""
-        share: Floats = self.instance.speed.min() / self.instance.speed[devices]
-        return share
+        """Time on a device as a share of that on the slowest of all, Section 3.3.1: of any vertex the same.
+
+        At least the least float that has all its digits: no share is 0, whatever the speeds.
+        """
+        with np.errstate(under="ignore"):
+            return np.maximum(self.instance.speed.min() / self.instance.speed[devices], np.finfo(np.float64).tiny)
+
+    def best(self, devices: Ints, *factors: Floats) -> int:
+        """The device of the least product of factors, the first if there are several."""
+        with np.errstate(over="ignore", under="ignore"):
+            return int(devices[np.argmin(np.prod(factors, axis=0))])

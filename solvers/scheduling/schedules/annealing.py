@@ -121,7 +121,7 @@ def improve(best: Best, seconds: float) -> None:
     if best.done:
         return
     simulator, run, instance = best.simulator, best.run, best.simulator.instance
-    simple = instance.links == "independent" and bool((instance.memory > instance.size.sum()).all())
+    simple = instance.links == "independent" and bool((instance.capacity > instance.size.sum()).all())
     seeds = range(run.seed * run.cores, (run.seed + 1) * run.cores)
     end = time.monotonic() + seconds
     with ThreadPoolExecutor(run.cores) as pool:

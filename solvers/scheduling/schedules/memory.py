@@ -1,4 +1,4 @@
-"""Whether what waits on devices stays within their memory: Equation (2)."""
+"""Whether what is held on devices stays within their memory: Equation (2)."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import numpy as np
 
 from instances.files.columns import Ints
 from instances.graph import Index
-from instances.scheduling import Instance
+from instances.scheduling import TOLERANCE, Instance
 from solvers.scheduling._kernels import Execution
-
-#: Sums here are not exact: what comes so near to a limit, as a share of it, counts as above.
-NEAR = 1e-9
 
 
 def fits(instance: Instance, device: Ints | Index, execution: Execution) -> bool:
-    """Whether the tensors on each device are below its memory at every moment; device has shape (n,)."""
+    """Whether what each device holds is below its capacity at every moment; device has shape (n,).
+
+    If all of it is, so are all sums on the way, whose errors are then far below the tolerance of the capacity.
+    """
     tail, head = instance.graph.tail, instance.graph.head
     held = np.isfinite(instance.memory[device[head]]) & (instance.size > 0)
     waits = instance.holding == "waiting"
     begin = execution.arrival if waits else execution.finish[tail]
-    end = execution.start[head] if waits else execution.finish[head]
+    end = (execution.start[head] if waits else execution.finish[head]) * (1 - TOLERANCE)
     held &= begin < end
-    size, memory = instance.size[held], instance.memory[device[head[held]]]
-    if (size >= memory).any():
+    size, capacity = instance.size[held], instance.capacity[device[head[held]]]
+    if (size >= capacity).any():
         return False
     time, place = np.concatenate([begin[held], end[held]]), np.tile(device[head[held]], 2)
     order = np.lexsort((time, place))
     time, place = time[order], place[order]
-    used = (np.concatenate([size, -size]) / np.tile(memory, 2))[order].cumsum()  # of a device all is freed in the end
+    used = (np.concatenate([size, -size]) / np.tile(capacity, 2))[order].cumsum()  # of a device all is freed in the end
     tensors = np.repeat([1, -1], len(size))[order].cumsum()
     last = np.append((np.diff(time) > 0) | (np.diff(place) > 0), True)[: len(used)]
-    return bool(((tensors == 0) | (used < 1 - NEAR))[last].all())
+    return bool(((tensors == 0) | (used < 1))[last].all())

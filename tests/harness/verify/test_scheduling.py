@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
+import numpy as np
 import pytest
-from schedules import draw_devices, draw_instance, draw_order
+from schedules import draw_devices, draw_document, draw_instance, draw_order
 
 from harness.verify import verify
+from instances import InputError
 from instances.scheduling import parse
 from solvers.scheduling._kernels import Simulator
+from solvers.scheduling.schedules.memory import fits
+
+ATTACK = Path(__file__).parents[2] / "data" / "attack"
 
 
 def scheduling(complexity, edges, *, speed=(1, 1), memory=None, bandwidth=1, colocation=None, devices=None, **options):
@@ -80,14 +87,18 @@ def test_what_waits_must_stay_below_the_memory(holding, limit, feasible):
 @pytest.mark.parametrize(
     ("sizes", "limit", "feasible"),
     [
+        ((1, 2), 3, False),
         ((0.1, 0.2), 0.3, False),  # their sum is 0.3000000000000000167, and 0.3 is 0.2999999999999999889
-        ((0.1, 0.2), 0.30000000000000004, True),  # to which the sum would be rounded
-        ((1e16, 1.0), 1e16, False),
-        ((1e16, 1.0), 1e16 + 2, True),  # again: 1e16 + 1 is not a float
+        ((0.1, 0.2), 0.30000000000000004, False),  # to which the sum would be rounded
+        ((0.1, 0.7), 0.8, False),  # their sum is 0.7999999999999999611
+        ((1, 7), 8, False),
         ((1e16, 1e-270), 1e16, False),
+        ((1e16, 1.0), 1e16 + 2, False),
+        ((1e16, 1.0), 1.00000001e16, True),
+        ((0.1, 0.2), 0.300000001, True),
     ],
 )
-def test_sums_of_what_waits_are_not_rounded(sizes, limit, feasible):
+def test_sums_of_what_waits_are_equal_to_the_memory_up_to_a_relative_1e_9(sizes, limit, feasible):
     """Two tensors wait for vertex 3, which waits for a third one that takes no memory."""
     edges = [[0, 3, sizes[0]], [1, 3, sizes[1]], [2, 3, 0]]
     instance = scheduling([1, 1, 100, 1], edges, speed=(1, 1), bandwidth=1e16, memory=[None, limit])
@@ -109,6 +120,81 @@ def test_what_starts_as_soon_as_it_arrives_does_not_wait():
     instance = scheduling([1, 1], [[0, 1, 9]], memory=[1, 1])
     assert verify(instance, order([0, 1], [0], [1])).feasible
     assert verify(instance, order([0, 0], [0, 1], [])).feasible
+
+
+@pytest.mark.parametrize(
+    ("name", "solution"),
+    [
+        ("scheduling-held-for-an-ulp", "scheduling-held-for-an-ulp"),
+        ("scheduling-held-for-an-ulp-times-10", "scheduling-held-for-an-ulp"),
+        ("scheduling-held-for-0.4-at-1e16", "scheduling-held-for-0.4"),
+        ("scheduling-held-for-0.4-at-1e15", "scheduling-held-for-0.4"),
+    ],
+)
+def test_what_is_held_for_less_than_a_relative_1e_9_of_the_time_takes_no_memory(name, solution):
+    instance = parse(json.loads((ATTACK / f"{name}.json").read_text()), name)
+    schedule = json.loads((ATTACK / f"{solution}.sol").read_text())
+    device, order = np.array(schedule["device"]), [v for part in schedule["order"] for v in part]
+    assert verify(instance, schedule).feasible
+    assert fits(instance, device, Simulator(instance).in_order(device, order))
+
+
+def test_what_is_held_for_more_than_a_relative_1e_9_of_the_time_takes_memory():
+    for held, feasible in ((1e-8, False), (1e-10, True)):
+        instance = scheduling([1, held, 0], [[0, 2, 5]], speed=(1,), memory=[5])
+        schedule = order([0, 0, 0], [0, 1, 2])
+        assert verify(instance, schedule).feasible is feasible
+        assert fits(instance, np.array([0, 0, 0]), Simulator(instance).in_order([0, 0, 0], [0, 1, 2])) is feasible
+
+
+def rescaled(document, times, sizes):
+    """The same in other units of time and of size."""
+    nodes, devices = document["nodes"], document["devices"]
+    rows = document["bandwidth"]
+    return {
+        **document,
+        "nodes": {**nodes, "complexity": [work * times for work in nodes["complexity"]]},
+        "edges": [[u, v, size * sizes] for u, v, size in document["edges"]],
+        "devices": {**devices, "memory": [limit if limit is None else limit * sizes for limit in devices["memory"]]},
+        "bandwidth": [[width if width is None else width * sizes / times for width in row] for row in rows],
+    }
+
+
+@pytest.mark.parametrize(("times", "sizes"), [(10, 1), (1, 10), (1 / 3, 7), (1e-200, 1e-80), (1e150, 1e100)])
+def test_verdicts_do_not_depend_on_the_units(times, sizes):
+    """Of instances in which much happens at the same time, or as much is held as fits."""
+    draw, seen = random.Random(8), set()
+    for _ in range(400):
+        document = draw_document(draw, 6)
+        count = len(document["devices"]["speed"])
+        document["nodes"]["complexity"] = [draw.choice([0.1, 0.2, 0.3]) for _ in document["nodes"]["complexity"]]
+        document["edges"] = [[u, v, draw.choice([0.1, 0.2, 0.7])] for u, v, _ in document["edges"]]
+        document["devices"] = {"speed": [1] * count, "memory": [draw.choice([0.3, 0.8, 0.9]) for _ in range(count)]}
+        document["bandwidth"] = [[None if a == b else 1 for b in range(count)] for a in range(count)]
+        try:
+            instance, other = parse(document, "drawn"), parse(rescaled(document, times, sizes), "rescaled")
+        except InputError:
+            continue
+        device = draw_devices(draw, instance)
+        schedule = {"device": device, "order": draw_order(draw, instance, device)}
+        if draw.random() < 0.5:
+            schedule = {"device": device, "priority": [draw.choice([0, 1, 2]) for _ in device]}
+        verdict, again = verify(instance, schedule), verify(other, schedule)
+        assert verdict.feasible == again.feasible
+        assert verdict.cost is None or again.cost == pytest.approx(verdict.cost * times, rel=1e-12)
+        seen.add((verdict.feasible, "order" in schedule))
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize("parts", [10, 1])
+def test_what_is_executable_at_equal_times_but_for_rounding_is_chosen_by_priority(parts):
+    """Vertex 3 comes at 0.1 + 0.2, vertex 1 at 0.3; with vertex 3 first, vertex 5 begins sooner."""
+    work = [time / parts for time in (3, 10, 1, 10, 2, 50)]
+    edges = [[0, 1, 0], [2, 4, 0], [4, 3, 0], [3, 5, 0]]
+    instance = scheduling(work, edges)
+    device, priority = [0, 0, 1, 0, 1, 1], [0, 1, 0, 2, 0, 0]
+    assert verify(instance, {"device": device, "priority": priority}).cost == pytest.approx(63 / parts)
+    assert Simulator(instance).by_priority(device, priority).makespan == pytest.approx(63 / parts)
 
 
 def test_orders_that_wait_for_each_other_have_no_makespan():

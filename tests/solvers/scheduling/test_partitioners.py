@@ -93,6 +93,19 @@ def test_devices_far_faster_than_the_slowest_are_told_apart(partition: Callable[
     assert partition(parse(document, "far"), np.random.default_rng(0)).tolist() == [2]
 
 
+@pytest.mark.parametrize("partition", [dfs, mite])
+def test_nothing_goes_where_its_input_has_no_link_however_fast_that_device_is(partition: Callable[..., Ints]) -> None:
+    """The share of the time that it takes there on the fastest device is beyond the range of floats."""
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": [1, 1], "devices": [[1], None]},
+        "edges": [[0, 1, 1]],
+        "devices": {"speed": [1e200, 1, 1e-200]},
+        "bandwidth": [[None, 1, 1], [0, None, 1], [1, 1, None]],
+    }
+    assert partition(parse(document, "far"), np.random.default_rng(0))[1] != 0
+
+
 def test_ranks_are_sums_along_the_longest_path() -> None:
     draw = random.Random(8)
     for _ in range(60):

@@ -1,0 +1,222 @@
+"""The files that an isolated run can read: those that it needs, and none that could tell it an answer."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import instances
+from harness.results.database import FILE_NAME
+from harness.sandbox.backends import view
+from tests.harness.conftest import backend_here
+from tests.harness.test_posix import order_of
+
+REPRODUCTIONS = sorted(file for room in ("harness", "leaderboard") for file in (view.ROOT / room).rglob("*.toml"))
+CATALOG = Path(instances.__file__).parent / "catalog.toml"
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    """What is known of this process's environment."""
+    view._surroundings.cache_clear()
+    yield
+    view._surroundings.cache_clear()
+
+
+@pytest.fixture(params=["posix", "benchexec"])
+def isolated(request):
+    """A warden of each backend that isolates; skips where the machine does not permit it."""
+    backend = backend_here(request.param)
+    if "none" in (backend.enforced["network"], backend.enforced["files"]):
+        pytest.skip(backend.why or "no isolation")
+    return backend
+
+
+def looked_at(isolated, order, *paths):
+    """What an isolated solver reads at each path: the first line of a file, the names in a folder, "" for nothing."""
+    body = f"""
+        from pathlib import Path
+        for path in map(Path, {[str(path) for path in paths]!r}):
+            try:
+                print(sorted(os.listdir(path)) if path.is_dir() else path.read_text().partition(chr(10))[0])
+            except OSError:
+                print()
+    """
+    source = Path(order.file)
+    order_of(source.parent, body)
+    source.parent.joinpath("body.py").replace(source)
+    with isolated.warden() as warden:
+        outcome = warden.run(order)
+    assert outcome.stop == "exit", outcome.log
+    return outcome.log.splitlines()
+
+
+def test_published_costs_cannot_be_read(isolated, tmp_path):
+    assert REPRODUCTIONS
+    assert CATALOG.read_text()
+    found = looked_at(isolated, order_of(tmp_path), CATALOG, *REPRODUCTIONS, REPRODUCTIONS[0].parent)
+    assert found == [""] * (1 + len(REPRODUCTIONS)) + ["[]"]
+
+
+def test_results_and_sites_cannot_be_read_wherever_they_lie(isolated, tmp_path):
+    solvers, elsewhere = tmp_path / "solvers", tmp_path / "elsewhere"
+    for folder in (solvers, elsewhere):
+        for name, file in (("results-2", FILE_NAME), ("pages", "index.html"), ("data", "weights")):
+            (folder / name).mkdir(parents=True)
+            (folder / name / file).write_text("12")
+    order = order_of(solvers)
+    places = [path for folder in (solvers, elsewhere) for path in sorted(folder.glob("*/*"))]
+    found = dict(zip(places, looked_at(isolated, order, *places), strict=True))
+    assert found == {**dict.fromkeys(places, ""), solvers / "data" / "weights": "12"}
+
+
+def test_the_results_of_its_campaign_are_empty_also_where_they_have_another_name(isolated, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "old.sqlite").write_text("12")
+    order = order_of(tmp_path)
+    assert looked_at(isolated, order, tmp_path / "mine") == ["['old.sqlite']"]
+    assert looked_at(isolated, replace(order, hidden=str(tmp_path / "mine")), tmp_path / "mine") == ["[]"]
+    assert looked_at(isolated, replace(order, hidden=str(tmp_path / "none")), tmp_path / "none") == [""]
+
+
+def test_of_its_instance_s_folder_it_sees_the_instance_alone(isolated, tmp_path):
+    (tmp_path / "solvers").mkdir()
+    order = order_of(tmp_path / "solvers")
+    instance = Path(shutil.copy(order.instance, tmp_path / "two.json"))
+    (tmp_path / "solution.json").write_text("[0, 1]")
+    found = looked_at(isolated, replace(order, instance=str(instance)), instance, tmp_path / "solution.json", tmp_path)
+    assert found[0].startswith('{"format"')
+    assert found[1:] == ["", "['solvers', 'two.json']"]
+
+
+def test_a_solver_in_a_home_is_shown_with_the_python_files_beside_it_and_nothing_else(isolated, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "helper.py").write_text("HELP = 1\n")
+    (tmp_path / "costs.csv").write_text("12")
+    (tmp_path / "old").mkdir()
+    found = looked_at(isolated, order_of(tmp_path), tmp_path / "helper.py", tmp_path / "costs.csv", tmp_path / "old")
+    assert found == ["HELP = 1", "", ""]
+
+
+def test_a_program_finds_what_lies_beside_it_also_behind_links(isolated, tmp_path):
+    real, links = tmp_path / "real", tmp_path / "links"
+    for folder in (real, links):
+        folder.mkdir()
+    (real / "answer").write_text("[0, 0]")
+    program = real / "program"
+    program.write_text('#!/bin/sh\ncat "$(dirname "$(readlink -f "$0")")/answer" "$(dirname "$1")/own" >&2\n')
+    program.chmod(0o755)
+    (links / "own").write_text(" and its own")
+    (links / "file").touch()
+    (links / "program").symlink_to(program)
+    order = order_of(tmp_path, command=(str(links / "program"), str(links / "file"), "{instance}"))
+    with isolated.warden() as warden:
+        assert warden.run(order).log == "[0, 0] and its own"
+
+
+def test_programs_on_the_path_find_their_libraries(isolated, tmp_path, monkeypatch):
+    for name in ("bin", "lib"):
+        (tmp_path / "local" / name).mkdir(parents=True)
+    (tmp_path / "local" / "lib" / "data").write_text("there")
+    program = tmp_path / "local" / "bin" / "tell"
+    program.write_text('#!/bin/sh\ncat "${0%/*}/../lib/data" >&2\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    with isolated.warden() as warden:
+        assert warden.run(order_of(tmp_path, command=("sh", "-c", "tell", "{instance}"))).log == "there"
+
+
+def test_what_the_environment_names_is_shown(isolated, tmp_path, monkeypatch):
+    licence = tmp_path / "licences" / "gurobi.lic"
+    licence.parent.mkdir()
+    licence.write_text("a key")
+    (tmp_path / "solvers").mkdir()
+    order = order_of(tmp_path / "solvers")
+    assert looked_at(isolated, order, licence) == [""]
+    monkeypatch.setenv("LICENCE_FILE", str(licence))
+    monkeypatch.setenv("SHARDMARK_ENVIRONMENT", "LICENCE_FILE ABSENT")
+    assert looked_at(isolated, order, licence) == ["a key"]
+
+
+def test_homes_and_checkouts_are_empty(isolated, tmp_path):
+    (tmp_path / "solvers").mkdir()
+    order = order_of(tmp_path / "solvers")
+    places = [Path("/home"), Path("/var/tmp"), *(view.ROOT / name for name in ("tests", ".git", "README.md"))]
+    found = looked_at(isolated, order, *places, view.ROOT, Path("/etc"))
+    assert set(found[: len(places)]) <= {"", "[]"}
+    assert set(ast.literal_eval(found[-2])) <= {"harness", "instances", "shardmark", "solvers", ".venv"}
+    assert found[-1] != "[]"
+
+
+def test_multiprocessing_by_spawning_works(isolated, tmp_path):
+    order = order_of(
+        tmp_path,
+        """
+        from multiprocessing import get_context
+        with get_context("spawn").Pool(1) as pool:
+            print(pool.map(abs, [-1, -2]))
+        """,
+    )
+    with isolated.warden() as warden:
+        assert warden.run(order).log == "[1, 2]\n"
+
+
+# ---------------------------------------------------------------- which paths those are
+
+
+@pytest.mark.parametrize("wide", ["/", "/data", "~", "~/..", "/tmp"])
+def test_a_wide_folder_is_never_shown(monkeypatch, wide):
+    monkeypatch.setenv("HOME", "/data/users/me")
+    monkeypatch.setattr(view.tempfile, "tempdir", "/tmp")
+    assert view._wide(Path(os.path.normpath(os.path.expanduser(wide))))
+    assert not view._wide(Path(os.path.expanduser("~/solvers")))
+
+
+def test_a_checkout_is_wide_and_the_folder_of_an_installation_is_not(monkeypatch):
+    assert view._wide(view.ROOT)
+    assert view._wide(view.ROOT.parent)
+    monkeypatch.setattr(view, "CHECKOUT", None)
+    assert not view._wide(Path("/opt/venv/lib/python3/site-packages"))
+
+
+@pytest.mark.parametrize(
+    ("folder", "installation"),
+    [
+        ("/data/venv/bin", "/data/venv"),
+        ("/data/bin", "/data/bin"),
+        ("/data/users/me/bin", "/data/users/me/bin"),
+        ("/data/users/me/.local/bin", "/data/users/me/.local"),
+        ("/data/users/me/scripts", "/data/users/me/scripts"),
+    ],
+)
+def test_a_folder_of_programs_is_shown_with_its_installation(monkeypatch, folder, installation):
+    monkeypatch.setenv("HOME", "/data/users/me")
+    assert view._installation(Path(folder)) == Path(installation)
+
+
+def test_a_package_is_shown_wherever_it_was_imported_from(tmp_path, monkeypatch):
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert tmp_path / "acme" in view.view_of("package:acme.blocks").shown
+    assert tmp_path / "acme" not in view.view_of("package:absent").shown
+
+
+def test_a_checkout_among_the_system_s_folders_is_covered(monkeypatch):
+    monkeypatch.setattr(view, "CHECKOUT", Path("/usr/src/app"))
+    assert view._is_covered(Path("/usr/src/app/results"))
+    assert not view._is_covered(Path("/usr/lib"))
+    assert "/usr/src/app" in view._covered()
+
+
+def test_every_folder_of_results_is_known_by_its_database():
+    assert FILE_NAME in view.ANSWERS
+
+
+def test_a_solver_of_the_project_needs_no_more_than_every_run():
+    assert view.view_of(str(view.ROOT / "solvers" / "pipeline" / "random.py")) == view.view_of("")
