@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from fuzz import Attack, blocks
-from oracle_pipeline import draw, draw_solution, judge, optimum
+import random
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+from fuzz import LEAST, Attack, blocks
+from oracle_pipeline import Oracle, draw, draw_solution, judge, optimum
+
+from instances.pipeline import Instance
+from solvers.native import kahn
+from solvers.pipeline._blocks import Blocks
+from solvers.pipeline._kernels import PipelineCore
+from solvers.pipeline._mip import capped
+from solvers.registry import LocalRun
+
+#: More than any set costs, in the units of `Blocks`.
+LIMIT = 2**52
 
 ATTACK = Attack(
     "pipeline",
@@ -20,3 +36,55 @@ ATTACK = Attack(
 @blocks
 def test_every_claim_holds(seeds: range) -> None:
     ATTACK.on(seeds)
+
+
+@blocks
+def test_no_set_is_cheaper_than_proved(seeds: range) -> None:
+    """What bounds rest on, block by block: the cheapest convex set that holds a node, or that weighs enough."""
+    for seed in seeds:
+        rng = random.Random(f"sets {seed}")
+        instance = capped(replace(ATTACK.instance(seed), memory=None))
+        if not instance.nodes:
+            continue
+        sets, units = convex_sets(instance), Blocks(instance, LocalRun(seconds=60.0))
+        weight = np.array([rng.choice([0, 1, 2, 2**40]) for _ in range(instance.nodes)])
+        need = rng.randint(1, max(1, int(weight.sum())))
+        heavy = units.cheapest(weight, need, LIMIT)
+        asked = [(heavy, lambda members, w=weight, n=need: sum(w[v] for v in members) >= n)]
+        asked += [(units.holding(v, LIMIT, 10**6), lambda members, v=v: v in members) for v in range(instance.nodes)]
+        for found, counts in asked:
+            least = min((cost for members, cost in sets.items() if counts(members)), default=None)
+            assert least is None or Fraction(units.bound(found.proved)) <= least, (seed, instance)
+            assert found.proved == found.cost
+
+
+@blocks
+def test_segments_cost_what_they_do_but_for_the_rounding_of_the_largest_sum(seeds: range) -> None:
+    """Searches rest on these, and no bound."""
+    for seed in seeds:
+        instance = ATTACK.instance(seed)
+        order = kahn(instance.graph, np.random.default_rng(seed).random(instance.nodes))
+        oracle, core = Oracle(instance), PipelineCore(instance)
+        sizes = 3 * sum(oracle.size) + sum(oracle.params) + (oracle.memory or 0)
+        owed = (sum(oracle.work) + sizes / oracle.bandwidth) / 10**14 + LEAST
+        for right in range(instance.nodes + 1):
+            for left, cost in enumerate(core.segment_costs(order, right).tolist()):
+                block = order[left:right].tolist()
+                exact = oracle.block_cost(block, lambda _, run=block, oracle=oracle: oracle.peak_of(run))
+                assert abs(Fraction(cost) - exact) <= owed, (seed, instance, block)
+
+
+def convex_sets(instance: Instance) -> dict[frozenset[int], Fraction]:
+    """What each set of nodes costs that holds every path between two of its nodes."""
+    oracle = Oracle(instance)
+    below = {v: {v} for v in oracle.nodes}
+    for v in reversed(instance.graph.topological_order.tolist()):
+        below[v] = below[v].union(*(below[w] for w in oracle.after[v]))
+    sets = (frozenset(some) for k in range(1, instance.nodes + 1) for some in combinations(oracle.nodes, k))
+    return {
+        members: oracle.block_cost(members, oracle.least_peak)
+        for members in sets
+        if not any(
+            v in below[u] and w in below[v] for u in members for w in members for v in set(oracle.nodes) - members
+        )
+    }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -145,26 +146,36 @@ def _document(rng: random.Random, most_nodes: int) -> dict[str, Any]:
     n, number, density = rng.randint(0, most_nodes), numbers(rng), rng.choice([0.2, 0.5, 0.8])
     rank = rng.sample(range(n), n)
     pairs = [[u, v] for u in range(n) for v in range(n) if rank[u] < rank[v] and rng.random() < density]
-    columns = ("work", "output_size", "param_size")
+    bulk = rng.choice([1, 1, 1, 10 ** rng.uniform(2, 7)])  # sizes beside which the work is little
+    scales = {"work": 1, "output_size": bulk, "param_size": bulk}
     return {
         "format": FORMAT,
         "stages": rng.choice([1, 2, 2, 3, 3, 4, n + 1, 2**31 - 1]),
         "bandwidth": rng.choice([1, 1, 1, 3, 0.1, 1e-300, 1e300, 10 ** rng.uniform(-20, 20)]),
         "memory": None,
-        "nodes": {name: [number() for _ in range(n)] for name in columns},
+        "nodes": {name: [number() * scale for _ in range(n)] for name, scale in scales.items()},
         "edges": rng.sample(pairs, len(pairs)),
     }
 
 
 def _fitted(rng: random.Random, instance: Instance) -> Instance:
-    """The instance, mostly with a memory: 0, what some block needs up to an ulp, or a part of all sizes."""
+    """The instance, mostly with a memory: 0, what some block needs, or an ulp or some work beside that, or any."""
     need = float(instance.param_size.sum() + instance.output_size.sum())
     if instance.nodes and rng.random() < 0.5:
         oracle = Oracle(instance)
         block = frozenset(rng.sample(oracle.nodes, rng.randint(1, instance.nodes)))
         need = float(sum(oracle.params[v] for v in block) + oracle.least_peak(block))
-    near = [need, math.nextafter(need, 0), math.nextafter(need, math.inf), need * rng.random()]
-    return replace(instance, memory=rng.choice([None, None, 0.0, rng.choice(near)]))
+    work = float(instance.work.sum()) * instance.bandwidth * rng.choice([1, rng.random(), 1e-4, 1e-6])
+    near = [
+        need,
+        math.nextafter(need, 0),
+        math.nextafter(need, math.inf),
+        need * rng.random(),
+        need - work,
+        need + work,
+    ]
+    memory = rng.choice([None, None, 0.0, *near])
+    return instance if memory is None else replace(instance, memory=min(max(memory, 0.0), sys.float_info.max))
 
 
 def draw_solution(rng: random.Random, instance: Instance) -> Any:
