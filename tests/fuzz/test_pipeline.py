@@ -13,9 +13,9 @@ from oracle_pipeline import Oracle, draw, draw_solution, judge, optimum
 
 from instances.pipeline import Instance
 from solvers.native import kahn
-from solvers.pipeline._blocks import Blocks
 from solvers.pipeline._kernels import PipelineCore
-from solvers.pipeline._mip import capped
+from solvers.pipeline.programs.blocks import Blocks
+from solvers.pipeline.programs.mip import capped
 from solvers.registry import LocalRun
 
 #: More than any set costs, in the units of `Blocks`.
