@@ -15,79 +15,60 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.campaign import host
-from harness.campaign.cpus import Claims, core_sets, usable_cpus
+from harness.campaign.cpus import Claims, usable_cpus
 from harness.campaign.discover import SolverInfo, discover, from_command
-from harness.campaign.jobs import Job, Problem, perform, utc_now
+from harness.campaign.jobs import Job, Problem, utc_now
 from harness.campaign.local_executor import LocalExecutor
 from harness.campaign.queue import Executor, campaign
 from harness.campaign.settings import by_name, with_settings
-from harness.results.claims import contradicts, proves, relative_gap
-from harness.results.database import Record, Store, exclusive
-from harness.results.judgement import FAULTS, longest_solution
-from harness.sandbox.backends.choice import Backend, choose, described
+from harness.results.database import Store, exclusive
+from harness.results.judgement import FAULTS
+from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import Limits
-from harness.verify import verify
 from instances import InputError, catalog, save, track_module, tracks
-from instances.files.jsonfile import read_json, require_writable, write_bytes, write_json
+from instances.files.jsonfile import require_writable, write_bytes, write_json
+from shardmark import api
+from shardmark.api import RunOptions
 from shardmark.cli.conformance import submit, verdict
 from shardmark.cli.output import say
 from shardmark.cli.terminal import Progress, printable, report, table, unmarked
+from shardmark.problems import find_problem
+from shardmark.runs import find_method
 
 if TYPE_CHECKING:
     from leaderboard.reproductions import Cell
+    from shardmark.outcomes import RunResult
 
 Answer = tuple[int, Any]  # exit status, and what is printed: an object or a list of objects
 
-DEFAULT_TIMEOUT_S = 60.0
 
-NO_BOUND = "reported no lower bound"
-
-
-# ---------------------------------------------------------------- instances and solvers, by name
+# ---------------------------------------------------------------- options
 
 
-def find_problem(options: argparse.Namespace, reference: str | None = None) -> Problem:
-    """The instance that an argument names: a file, or a catalog id."""
-    path, entry = catalog.resolve(reference or options.instance)
-    track, timeout = (getattr(options, name, None) for name in ("track", "timeout"))
-    names = [name for known in tracks() for name in track_module(known).OPTIONS]
-    given = {name: value for name in names if (value := getattr(options, name, None)) is not None}
-    if entry is None:
-        return Problem(path.name, path, track, given, {}, timeout or DEFAULT_TIMEOUT_S)
-    if track not in (None, entry.track):
-        raise InputError(entry.id, "--track", f"expected {entry.track}, found {track}")
-    options_of_both = {**entry.options, **given}
-    return Problem(entry.id, path, entry.track, options_of_both, entry.published, timeout or entry.time_limit_s)
+def given_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of tracks that the command line gives an instance."""
+    names = [name for track in tracks() for name in track_module(track).OPTIONS]
+    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
-def find_solver(infos: Sequence[SolverInfo], track: str, name: str, kind: str | None = None) -> SolverInfo:
-    """The solver or bound of a track by its name; InputError for an unknown one or one that cannot be imported.
-
-    ``kind`` is what a caller of an unknown name is told of, None for both.
-    """
-    names = {info.name: info for info in infos if info.track == track}
-    if name not in names:
-        near = catalog.near_miss(name, names)
-        offered = sorted(known for known, info in names.items() if kind in (None, info.kind))
-        if kind == "bound" and len(offered) < len(names):
-            offered.append("or a solver that proves bounds (`shardmark list solvers` has all solvers)")
-        others = sorted({info.track for info in infos if info.name == name})
-        elsewhere = f"; this instance is of {track}, {name} is for {' and '.join(others)}" if others else near
-        raise InputError(kind or "solver", repr(name), f"expected one of {', '.join(offered)}{elsewhere}")
-    info = names[name]
-    if kind == "solver" and info.kind == "bound":
-        expected = f"expected a solver, this is a bound, which `shardmark bound INSTANCE --method {name}` runs"
-        raise InputError("solver", repr(name), expected)
-    if info.error:
-        raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")
-    return info
+def load_named(options: argparse.Namespace) -> Any:
+    """The instance that the command line names, read with its options."""
+    return api.load(options.instance, track=options.track, **given_options(options))
 
 
-def limits_of(options: argparse.Namespace, problem: Problem) -> Limits:
-    """The limits that the options and the instance's catalog entry give."""
-    return Limits(
-        problem.timeout_s, options.memory, options.cores, options.cpu, options.processes, options.output_limit
-    )
+def limits_of(options: argparse.Namespace) -> RunOptions:
+    """How the command line wants one run to be held."""
+    return {
+        "timeout": options.timeout,
+        "memory": options.memory,
+        "cores": options.cores,
+        "cpu": options.cpu,
+        "processes": options.processes,
+        "output": options.output_limit,
+        "seed": options.seed,
+        "limits": options.limits,
+        "isolation": options.isolation,
+    }
 
 
 # ---------------------------------------------------------------- commands
@@ -131,42 +112,31 @@ def run_solve(options: argparse.Namespace) -> Answer:
     """
     check_settings(options)
     require_outputs(options.output)
-    problem = find_problem(options)
-    track = problem.instance.track
-    if options.command_line is None:
-        solver = find_solver(discover(options.solver_path), track, options.solver, "solver")
-        solver = with_settings(solver, by_name(options.set))
-    else:
-        solver = from_command(options.command_line, track)
-    row = run_one(options, problem, solver)
-    if options.output and row.solution is not None:
-        write_json(options.output, row.solution)
+    found = api.solve(
+        load_named(options),
+        options.solver,
+        command=options.command_line,
+        params=by_name(options.set),
+        solver_path=options.solver_path,
+        **limits_of(options),
+    )
+    tell_of(found)
+    if options.output and found.solution is not None:
+        write_json(options.output, found.solution)
         print(printable(f"wrote the solution to {options.output}"), file=sys.stderr)
-    bound, whose = known_bound(problem, row)
-    return int(row.cost is None or at_fault(row)), {
-        "instance": problem.id,
-        **unusual(problem),
-        "solver": solver.name,
-        "status": row.status,
-        "reason": row.reason,
-        "feasible": None if row.verified == "nothing" else row.cost is not None,
-        "cost": row.cost,
-        "lower_bound": bound,
-        "bound_from": whose,
-        "gap": gap(row.cost, bound),
-        "optimal": optimal(row.cost, bound),
-        **measured(row),
-    }
-
-
-def unusual(problem: Problem) -> dict[str, Any]:
-    """Options with which the instance is read, of its file or given, that are not what they are by default."""
-    options = track_module(problem.instance.track).OPTIONS
-    return {
-        name: value
-        for name, option in options.items()
-        if (value := getattr(problem.instance, name)) != option.default
-        and (option.default is not None or name in problem.options)
+    return int(found.cost is None or at_fault(found)), {
+        "instance": found.instance,
+        **found.options,
+        "solver": found.method,
+        "status": found.status,
+        "reason": found.reason,
+        "feasible": found.feasible,
+        "cost": found.cost,
+        "lower_bound": found.lower_bound,
+        "bound_from": found.bound_from,
+        "gap": found.gap,
+        "optimal": found.optimal,
+        **measured(found),
     }
 
 
@@ -182,50 +152,25 @@ def check_settings(options: argparse.Namespace) -> None:
         raise InputError("--set", repr(options.set[0][0]), "expected it beside --solver")
 
 
-def run_one(options: argparse.Namespace, problem: Problem, solver: SolverInfo) -> Record:
-    """One run outside a campaign."""
-    (cpus,) = core_sets(1, options.cores)
-    with choose(options.limits, options.isolation).warden() as warden:
-        row = perform(Job(solver, problem, options.seed, limits_of(options, problem)), warden, cpus)
-    if row.log:
-        print(printable(row.log, keep="\n\t"), end="" if row.log.endswith("\n") else "\n", file=sys.stderr)
-    if row.status in FAULTS:
-        words = {"crash": "crashed", "lost": "was lost"}.get(row.status, "failed")
-        counts = "; what it had reported before counts" if row.cost is not None or row.lower_bound is not None else ""
-        print(printable(f"shardmark: {solver.name} {words}: {row.reason}{counts}"), file=sys.stderr)
-    return row
+def tell_of(run: RunResult) -> None:
+    """Print a run's log on standard error, and how it failed if it did."""
+    if run.log:
+        print(printable(run.log, keep="\n\t"), end="" if run.log.endswith("\n") else "\n", file=sys.stderr)
+    if run.status in FAULTS:
+        words = {"crash": "crashed", "lost": "was lost"}.get(run.status, "failed")
+        counts = "; what it had reported before counts" if run.cost is not None or run.bounds else ""
+        print(printable(f"shardmark: {run.method} {words}: {run.reason}{counts}"), file=sys.stderr)
 
 
-def at_fault(row: Record) -> bool:
-    """Whether a run ended by a fault of the solver, or claimed what is refuted, whatever it reported."""
-    return row.status in (*FAULTS, "contradiction", "misclaim")
+def at_fault(run: RunResult) -> bool:
+    """Return whether a run ended by a fault of the solver, or claimed what is refuted, whatever it reported."""
+    return run.status in (*FAULTS, "contradiction", "misclaim")
 
 
-def known_bound(problem: Problem, row: Record | None = None) -> tuple[int | float, str]:
-    """The greatest lower bound at hand, and where it comes from: the instance, the run, or what is published."""
-    bounds = [(problem.summary["simple_bound"], "instance")]
-    if row is not None and row.lower_bound is not None and row.status != "contradiction":
-        bounds.append((row.lower_bound, row.solver))
-    if not problem.options and "lower_bound" in problem.published:
-        text = problem.published["lower_bound"]
-        bounds.append((int(text) if text.isdigit() else float(text), "published"))
-    return max(bounds, key=lambda bound: bound[0])
-
-
-def measured(row: Record) -> dict[str, Any]:
+def measured(run: RunResult) -> dict[str, Any]:
     """What a run used, rounded for reading, and how it was held to its limits."""
-    used = {"wall_s": round(row.wall_s, 3), "cpu_s": round(row.cpu_s, 3), "peak_mib": round(row.peak_mib, 1)}
-    return {**used, "limits": described(row.backend, row.enforced) if row.backend and row.enforced else None}
-
-
-def gap(cost: int | float | None, bound: int | float | None) -> float | None:
-    """How far above the optimum the cost can be, see `relative_gap`; None without a cost or a bound.
-
-    0 if the bound proves the cost optimal: any remaining difference is rounding or solver tolerance.
-    """
-    if cost is None or bound is None:
-        return None
-    return 0.0 if proves(bound, cost, isinstance(cost, int)) else relative_gap(cost, bound)
+    used = {"wall_s": round(run.wall_s, 3), "cpu_s": round(run.cpu_s, 3), "peak_mib": round(run.peak_mib, 1)}
+    return {**used, "limits": run.limits or None}
 
 
 def run_check(options: argparse.Namespace) -> Answer:
@@ -239,48 +184,31 @@ def run_check(options: argparse.Namespace) -> Answer:
     """
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected it beside --method, which it is the limit of")
-    problem = find_problem(options)
-    method = find_method(options, problem) if options.method else None
-    verdict = verify(problem.instance, read_json(options.solution, longest_solution(problem.instance)))
-    row = run_one(options, problem, method) if method and verdict.feasible else None
-    if row is not None:
-        row = held_against(row, verdict.cost)
-    bound, whose = known_bound(problem, row)
-    return int(not verdict.feasible), {
-        "instance": problem.id,
-        **unusual(problem),
-        "feasible": verdict.feasible,
-        "cost": verdict.cost,
-        "lower_bound": bound,
-        "bound_from": whose,
-        "gap": gap(verdict.cost, bound) if verdict.feasible else None,
-        "optimal": optimal(verdict.cost, bound) if verdict.feasible else None,
-        "violations": list(verdict.violations),
-        **verdict.facts,
-        **({} if row is None else of_method(row)),
+    held: RunOptions = limits_of(options) if options.method else {}
+    found = api.check(
+        load_named(options), Path(options.solution), method=options.method, solver_path=options.solver_path, **held
+    )
+    if found.run is not None:
+        tell_of(found.run)
+    return int(not found.feasible), {
+        "instance": found.instance,
+        **found.options,
+        "feasible": found.feasible,
+        "cost": found.cost,
+        "lower_bound": found.lower_bound,
+        "bound_from": found.bound_from,
+        "gap": found.gap,
+        "optimal": found.optimal,
+        "violations": list(found.violations),
+        **found.facts,
+        **({} if found.run is None else of_method(found.run)),
     }
 
 
-def of_method(row: Record) -> dict[str, Any]:
+def of_method(run: RunResult) -> dict[str, Any]:
     """What `check` tells of the run of a method."""
-    about = {"method": row.solver, "method_cost": row.cost, "status": row.status, "reason": row.reason}
-    return {**about, **measured(row)}
-
-
-def held_against(row: Record, cost: int | float | None) -> Record:
-    """What a run is worth beside the verified cost of a solution that is not its own."""
-    bound = row.lower_bound
-    if bound is None:
-        return replace(row, reason=row.reason or NO_BOUND)
-    if cost is None or not contradicts(bound, cost, isinstance(cost, int)):
-        return row
-    words = f"claims the lower bound {bound!r}, but the solution has the cost {cost!r}"
-    return replace(row, status="contradiction", reason=words)
-
-
-def find_method(options: argparse.Namespace, problem: Problem) -> SolverInfo:
-    """What --method names: a bound of the instance's track, or a solver, as those may prove bounds as well."""
-    return find_solver(discover(options.solver_path), problem.instance.track, options.method, "bound")
+    about = {"method": run.method, "method_cost": run.cost, "status": run.status, "reason": run.reason}
+    return {**about, **measured(run)}
 
 
 def run_bound(options: argparse.Namespace) -> Answer:
@@ -290,34 +218,25 @@ def run_bound(options: argparse.Namespace) -> Answer:
     integers, a relative 1e-5 where they are floats. ``gap`` is cost / bound - 1, a fraction; 0 where it is "optimal".
     The exit status is 1 if there is no bound, if the bound is refuted, or if the method crashed or failed after it.
     """
-    problem = find_problem(options)
-    method = find_method(options, problem)
-    row = run_one(options, problem, method)
-    return int(row.lower_bound is None or at_fault(row)), {
-        "instance": problem.id,
-        **unusual(problem),
-        "method": method.name,
-        "lower_bound": row.lower_bound,
-        "cost": row.cost,
-        "gap": gap(row.cost, row.lower_bound),
-        "optimal": optimal(row.cost, row.lower_bound),
-        "status": row.status,
-        "reason": row.reason or ("" if row.lower_bound is not None else NO_BOUND),
-        **measured(row),
+    found = api.bound(load_named(options), options.method, solver_path=options.solver_path, **limits_of(options))
+    tell_of(found)
+    return int(found.lower_bound is None or at_fault(found)), {
+        "instance": found.instance,
+        **found.options,
+        "method": found.method,
+        "lower_bound": found.lower_bound,
+        "cost": found.cost,
+        "gap": found.gap,
+        "optimal": found.optimal,
+        "status": found.status,
+        "reason": found.reason,
+        **measured(found),
     }
-
-
-def optimal(cost: int | float | None, bound: int | float | None) -> bool | None:
-    """Whether a lower bound proves a verified cost optimal, and is not above it; None without a cost."""
-    if cost is None:
-        return None
-    integral = isinstance(cost, int)
-    return bound is not None and proves(bound, cost, integral) and not contradicts(bound, cost, integral)
 
 
 def run_info(options: argparse.Namespace) -> Answer:
     """Facts about an instance."""
-    return 0, find_problem(options).summary
+    return 0, load_named(options).summary()
 
 
 def run_run(options: argparse.Namespace) -> Answer:
@@ -433,10 +352,8 @@ def run_worker(options: argparse.Namespace) -> Answer:
 
 def matrix(options: argparse.Namespace) -> list[Job]:
     """All jobs of a campaign, those of one instance together; bounds need one seed only."""
-    if options.instance:
-        problems = [find_problem(options, reference) for reference in options.instance]
-    else:
-        problems = [find_problem(options, entry.id) for entry in catalog.suite(options.suite)]
+    references = options.instance or [entry.id for entry in catalog.suite(options.suite)]
+    problems = [find_problem(reference, None, given_options(options)) for reference in references]
     infos = contenders(options, dict.fromkeys(problem.track or problem.instance.track for problem in problems))
     jobs: dict[str, Job] = {}
     for problem in problems:
@@ -445,12 +362,19 @@ def matrix(options: argparse.Namespace) -> list[Job]:
             if info.track != track:
                 continue
             seeds = range(options.seeds if info.kind == "solver" else 1)
-            for job in (Job(info, problem, seed, limits_of(options, problem), options.results) for seed in seeds):
+            limits = limits_of_campaign(options, problem)
+            for job in (Job(info, problem, seed, limits, options.results) for seed in seeds):
                 jobs.setdefault(job.id, job)  # an instance named twice is run once
     if not jobs:
         raise InputError("run", "", "expected at least one solver for the instances named")
     keep_apart(options.results, jobs.values())
     return list(jobs.values())
+
+
+def limits_of_campaign(options: argparse.Namespace, problem: Problem) -> Limits:
+    """The limits of a campaign's runs on an instance: those of the command line, and the time of the catalog."""
+    timeout = options.timeout or problem.timeout_s
+    return Limits(timeout, options.memory, options.cores, options.cpu, options.processes, options.output_limit)
 
 
 def keep_apart(results: Path, jobs: Collection[Job]) -> None:
@@ -490,8 +414,7 @@ def run_results(options: argparse.Namespace) -> Answer:
     from harness.results import ranking
 
     require_outputs(options.parquet, options.csv)
-    with closing(Store.open(options.results)) as store:
-        frame = ranking.export_table(ranking.tables(store), options.table)
+    frame = ranking.export_table(api.results(options.results), options.table)
     if options.parquet:
         ranking.write_parquet(frame, options.parquet)
     if options.csv:
@@ -554,7 +477,7 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
     jobs = []
     for cell in cells:
         track = cell.problem.track or cell.problem.instance.track
-        solver = find_solver([x for x in infos if x.kind == cell.kind], track, cell.method, cell.kind)
+        solver = find_method([x for x in infos if x.kind == cell.kind], track, cell.method, cell.kind)
         limits = Limits(cell.timeout_s, options.memory, options.cores)
         jobs.append(Job(solver, cell.problem, cell.seed, limits, options.results))
         asked[jobs[-1].id] = cell

@@ -19,6 +19,7 @@ from harness.sandbox.contract import Limits, Order
 from harness.sandbox.supervisor import Warden
 from instances import InputError
 from instances.files.jsonfile import write_json
+from shardmark import runs
 from shardmark.cli import commands, conformance
 from shardmark.cli.arguments import main
 
@@ -93,6 +94,7 @@ def posix_for_auto(monkeypatch: pytest.MonkeyPatch, surveyed_once: None) -> None
 
     for user in (commands, conformance):
         monkeypatch.setattr(user, "choose", chosen)
+    monkeypatch.setattr(runs, "backend", chosen)
 
 
 @pytest.fixture(params=["posix", "benchexec"])
