@@ -84,7 +84,7 @@ def _report_relaxed(programs: list[IdealProgram], limit: float, run: Run) -> boo
                 run.report(found.solution)
     if programs[0].stop[0]:
         return True
-    _report_bound(instance, least, max(program.rounding(least) for program in programs), run)
+    _report_bound(programs[0], least, run)
     return whole
 
 
@@ -97,12 +97,12 @@ def _report_splits(programs: list[IdealProgram], limit: float, run: Run) -> None
             run.report(found.solution)
 
 
-def _report_bound(instance: Instance, least: float, rounding: float, run: Run) -> None:
+def _report_bound(program: IdealProgram, least: float, run: Run) -> None:
     """Report a bound in the mode in which devices follow one another; Declined if no split has a finite load."""
-    follow = instance.contiguity == "acyclic"
+    follow = program.instance.contiguity == "acyclic"
     if math.isinf(least):
         raise Declined(f"no{'' if follow else ' acyclic'} placement fits the memory of the accelerators")
     if follow:
-        run.bound(max(0.0, least - rounding))
+        run.bound(program.proved(least))
     else:
         print("no bound: dp proves one for --contiguity acyclic only", file=sys.stderr)

@@ -34,7 +34,7 @@ struct step {
     int32_t partial; /* units that it has some nodes of, and not all */
     bool sink;       /* some node of it has none after it */
     double time, size;
-    double in, out; /* for tensors */
+    double out; /* for tensors */
 };
 
 struct chain {
@@ -260,10 +260,8 @@ static void take(struct chain *chain, int32_t v, struct step *step) {
     for (int64_t i = order->in_start[v]; i < order->in_start[v + 1]; i++)
         chain->waits[order->in_tail[i]]++;
     for (int64_t i = tasks->read_start[v]; i < tasks->read_start[v + 1]; i++)
-        step->in += chain->reads[tasks->read[i]]++ ? 0.0 : tasks->transfer[tasks->read[i]];
+        chain->reads[tasks->read[i]]++;
     for (int64_t t = tasks->made_start[v]; t < tasks->made_start[v + 1]; t++) {
-        if (chain->reads[t])
-            step->in -= tasks->transfer[t];
         bool sent = false;
         for (int64_t i = tasks->reader_start[t]; !sent && i < tasks->reader_start[t + 1]; i++)
             sent = !chain->inside[tasks->reader[i]];
@@ -281,6 +279,19 @@ static void put_back(struct chain *chain, int32_t v) {
         chain->waits[order->in_tail[i]]--;
     for (int64_t i = tasks->read_start[v]; i < tasks->read_start[v + 1]; i++)
         chain->reads[tasks->read[i]]--;
+}
+
+/* Time to move in what the set reads of the ideal below. Added up anew for every set: a sum that tensors are
+ * taken off again when their makers join the set would keep the rounding errors of the largest of them. */
+static double time_in(const struct chain *chain, int32_t below) {
+    const struct shard_tasks *tasks = chain->tasks;
+    double in = 0.0;
+    for (int64_t i = chain->edge[below]; i < chain->edge[below + 1]; i++) {
+        const int32_t v = chain->border[i];
+        for (int64_t t = tasks->made_start[v]; t < tasks->made_start[v + 1]; t++)
+            in += chain->reads[t] ? tasks->transfer[t] : 0.0;
+    }
+    return in;
 }
 
 /* Whether sets of an ideal can have a node of its. */
@@ -316,8 +327,8 @@ static bool end_with_sets(struct chain *chain, int32_t ideal, bool *full) {
         next->ideal = chain->link_ideal[step->link];
         next->link = chain->link_start[next->ideal + 1];
         if (chain->tasks->accelerators < 0 || !next->partial) {
-            const double in = next->in > 0.0 ? next->in : 0.0;
-            if (!extend(chain, ideal, next, in + next->time + next->out, false)) {
+            const double time = time_in(chain, next->ideal) + next->time + next->out;
+            if (!extend(chain, ideal, next, time, false)) {
                 *full = true;
                 return false;
             }

@@ -6,15 +6,34 @@
 /* A node joins the set: what the set pays for the node's nets from now on. */
 static void join(struct split *split, int32_t v, struct step *step) {
     const struct shard_devices *devices = split->devices;
-    for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++) {
+    const int64_t begin = devices->net_start[v], end = devices->net_start[v + 1];
+    double opened = 0.0, closed = 0.0, stuck = 0.0;
+    for (int64_t i = begin; i < end; i++) {
         struct net *net = &split->nets[devices->net[i]];
         const int32_t taken = ++net->taken;
         if (taken == 1) {
-            step->paid += net->transfer;
-            step->stuck += net->inside ? net->transfer : 0.0;
+            opened += net->transfer;
+            stuck += net->inside ? net->transfer : 0.0;
         }
         if (taken == net->members)
-            step->paid -= net->transfer;
+            closed += net->transfer;
+    }
+    step->paid += opened;
+    step->drift += (double)(2 * (end - begin) + 2) * step->paid;
+    step->paid -= closed;
+    step->stuck += stuck;
+}
+
+/* Add up anew what the set pays. */
+static void renew(struct split *split, struct step *last) {
+    const struct shard_devices *devices = split->devices;
+    split->renewals++;
+    last->paid = last->drift = 0.0;
+    for (const struct step *step = split->steps + 1; step <= last; step++) {
+        for (int64_t i = devices->net_start[step->node]; i < devices->net_start[step->node + 1]; i++) {
+            const int32_t number = devices->net[i];
+            last->paid += is_paid_anew(split, number) ? split->nets[number].transfer : 0.0;
+        }
     }
 }
 
@@ -45,6 +64,8 @@ static bool walk_accelerator(struct split *split, int32_t ideal) {
         if (next->time + next->stuck >= split->limit || next->size > devices->memory)
             continue;
         join(split, next->node, next);
+        if (next->drift > MOST_DRIFT * (next->time + next->paid))
+            renew(split, next);
         arrive(split, step, next);
         if (next->time + next->paid < split->limit)
             offer(split, &split->accelerator, next->ideal, next->time + next->paid, ideal);

@@ -9,6 +9,7 @@
 struct apart {
     double in, out;
     double stuck_in, stuck_out; /* at least that from now on */
+    double drift;               /* as in struct step, for both */
 };
 
 /* Entries that several devices at once go on from. */
@@ -65,8 +66,8 @@ static double overlapped(const struct stages *stages, double in, double time, do
     if (stages->sharing->overlap == SHARD_OVERLAP_NONE)
         return time + in + out;
     if (stages->sharing->overlap == SHARD_OVERLAP_HALF)
-        return fmax(time, in + out);
-    return fmax(time, fmax(in, out));
+        return larger_of(time, in + out);
+    return larger_of(time, larger_of(in, out));
 }
 
 /* A load shared out among so many devices, which synchronise what they hold. */
@@ -74,7 +75,7 @@ static double shared(const struct stages *stages, double load, double size, int3
     if (count == 1)
         return load;
     const double part = load / count, sync = (count - 1) * size / (count * stages->sharing->bandwidth);
-    return stages->sharing->overlap == SHARD_OVERLAP_NONE ? part + sync : fmax(part, sync);
+    return stages->sharing->overlap == SHARD_OVERLAP_NONE ? part + sync : larger_of(part, sync);
 }
 
 /* Whether some number of devices up to `most` brings a load below the limit. */
@@ -97,7 +98,7 @@ static bool offer_stage(struct stages *stages, const struct choice *choice, int3
             return false;
         for (int32_t i = 0; i < choice->entries->count; i++) {
             const struct entry *entry = &choice->entries->entry[i];
-            const double greatest = fmax(entry->load, part);
+            const double greatest = larger_of(entry->load, part);
             const size_t at = begin + entry->next + (size_t)(count - 1) * choice->stride;
             if (choice->left[i] < count || greatest >= stages->split.best[at])
                 continue;
@@ -115,16 +116,23 @@ static void join(struct stages *stages, int32_t v, struct apart *apart) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
     const bool full = stages->sharing->overlap == SHARD_OVERLAP_FULL;
+    const int64_t begin = devices->net_start[v], end = devices->net_start[v + 1];
+    double opened_in = 0.0, closed_in = 0.0, opened_out = 0.0, closed_out = 0.0;
     split->place[v] = JOINED;
-    for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++) {
+    for (int64_t i = begin; i < end; i++) {
         const int32_t number = devices->net[i], maker = stages->sharing->maker[number];
         struct net *net = &split->nets[number];
         const double arriving = stages->arriving[number], leaving = stages->leaving[number];
         const bool makes = maker == v, sends = split->place[maker] == JOINED, first = ++net->taken == 1;
-        if (!first)
-            *(sends && !makes ? &apart->out : &apart->in) -= sends && !makes ? leaving : arriving;
-        if (net->taken < net->members)
-            *(sends ? &apart->out : &apart->in) += sends ? leaving : arriving;
+        const bool open = net->taken < net->members;
+        if (first && open) {
+            *(sends ? &opened_out : &opened_in) += sends ? leaving : arriving;
+        } else if (!first && !open) {
+            *(sends && !makes ? &closed_out : &closed_in) += sends && !makes ? leaving : arriving;
+        } else if (makes) { /* what others read was taken in, and is sent out now */
+            closed_in += first ? 0.0 : arriving;
+            opened_out += first ? 0.0 : leaving;
+        }
         if (!net->inside)
             continue;
         if (makes)
@@ -132,7 +140,31 @@ static void join(struct stages *stages, int32_t v, struct apart *apart) {
         else if (first && split->place[maker] == BEGUN_WITH)
             apart->stuck_in += arriving;
         else if (first && !full) /* the maker may join yet, which only changes the rate */
-            apart->stuck_in += fmin(arriving, leaving);
+            apart->stuck_in += (arriving < leaving ? arriving : leaving);
+    }
+    apart->in += opened_in;
+    apart->out += opened_out;
+    apart->drift += (double)(2 * (end - begin) + 2) * (apart->in + apart->out);
+    apart->in -= closed_in;
+    apart->out -= closed_out;
+}
+
+/* Add up anew what the set pays. */
+static void renew(struct stages *stages, const struct step *last, struct apart *apart) {
+    struct split *split = &stages->split;
+    const struct shard_devices *devices = split->devices;
+    split->renewals++;
+    apart->in = apart->out = apart->drift = 0.0;
+    for (const struct step *step = split->steps + 1; step <= last; step++) {
+        for (int64_t i = devices->net_start[step->node]; i < devices->net_start[step->node + 1]; i++) {
+            const int32_t number = devices->net[i];
+            if (!is_paid_anew(split, number))
+                continue;
+            if (split->place[stages->sharing->maker[number]] == JOINED)
+                apart->out += stages->leaving[number];
+            else
+                apart->in += stages->arriving[number];
+        }
     }
 }
 
@@ -148,7 +180,7 @@ static bool walk_accelerators(struct stages *stages, const struct choice *choice
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
     struct apart *apart = stages->apart;
-    *apart = (struct apart){0.0, 0.0, 0.0, 0.0};
+    *apart = (struct apart){.in = 0.0};
     for (struct step *step = first_step(split, ideal);;) {
         if (!follow(split, step)) {
             if (step == split->steps)
@@ -172,7 +204,11 @@ static bool walk_accelerators(struct stages *stages, const struct choice *choice
         apart[1] = *apart;
         join(stages, next->node, ++apart);
         arrive(split, step, next);
-        const double load = overlapped(stages, apart->in, next->time, apart->out);
+        double load = overlapped(stages, apart->in, next->time, apart->out);
+        if (apart->drift > MOST_DRIFT * load) {
+            renew(stages, next, apart);
+            load = overlapped(stages, apart->in, next->time, apart->out);
+        }
         if (!offer_stage(stages, choice, next->ideal, load, next->size))
             return false;
         step = next;
@@ -419,8 +455,8 @@ static void offer_part(struct hierarchy *hierarchy, int32_t first, int32_t last,
         if (before == INFINITY || next < 0)
             continue;
         const size_t at = (size_t)last * hierarchy->length + (size_t)next;
-        if (fmax(before, load) < hierarchy->outer[at]) {
-            hierarchy->outer[at] = fmax(before, load);
+        if (larger_of(before, load) < hierarchy->outer[at]) {
+            hierarchy->outer[at] = larger_of(before, load);
             hierarchy->part[at] = (struct part){first, (int32_t)kind, entry};
         }
     }

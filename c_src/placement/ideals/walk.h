@@ -1,7 +1,12 @@
 /* What the dynamic programs over ideals share: a table of rows, and walks from an ideal through larger ones.
  * For each ideal that devices can take in time a walk adds nodes one after the other, with the load of the
  * device that gets them kept up to date. What a device pays for work and for nets that reach into the ideal
- * only grows on the way, so the walk turns back where that alone is too much. */
+ * only grows on the way, so the walk turns back where that alone is too much.
+ *
+ * What a set pays for nets is a sum that numbers are added to and taken off again. It keeps the rounding errors
+ * of the largest of them: (1e16 + 3.3) - 1e16 is 4. So each step knows how large these errors can be, and as soon
+ * as they count in the load the sum is added up anew. Every other sum only grows, and is off by at most 2^-53 times
+ * the number of its terms, relatively. */
 #ifndef SHARD_IDEALS_WALK_H
 #define SHARD_IDEALS_WALK_H
 
@@ -21,6 +26,14 @@
 /* Looks at the clock come after so many pairs, or elements filled, a power of two. */
 #define OFTEN (INT64_C(1) << 16)
 
+/* No load is off by more than 2^-53 times this, relatively, because of what was taken off its sums again. */
+#define MOST_DRIFT 4096.0
+
+/* fmax without its care for NaN, and without a call. */
+static inline double larger_of(double a, double b) {
+    return a > b ? a : b;
+}
+
 /* A set of nodes on the way: `ideal` less the ideal begun with. */
 struct step {
     int64_t link; /* of `ideal`, the last one followed */
@@ -30,6 +43,7 @@ struct step {
     double size;  /* on it */
     double paid;  /* for nets */
     double stuck; /* the part of it for nets with nodes in the ideal begun with */
+    double drift; /* 2^53 times what `paid` may be off by since it was last added up: the sum of its values */
 };
 
 /* Where a node is. */
@@ -82,6 +96,8 @@ struct split {
     struct entries accelerator, cpu; /* of the ideal begun with */
     struct step *steps;              /* nodes + 1 elements */
     int64_t pairs;
+    int64_t renewals; /* of sums */
+    int64_t *met_in;  /* nets elements: the last renewal that met each */
 };
 
 static inline struct split split_of(const struct shard_devices *devices, int64_t ideals,
@@ -115,6 +131,7 @@ static inline void split_free(struct split *split) {
     free(split->accelerator.entry);
     free(split->cpu.entry);
     free(split->steps);
+    free(split->met_in);
 }
 
 static inline int split_allocate(struct split *split) {
@@ -132,9 +149,10 @@ static inline int split_allocate(struct split *split) {
     split->accelerator.entry = malloc(split->length * sizeof *split->accelerator.entry);
     split->cpu.entry = malloc(split->length * sizeof *split->cpu.entry);
     split->steps = malloc(n * sizeof *split->steps);
+    split->met_in = calloc((size_t)devices->nets + 1, sizeof *split->met_in);
     const bool whole = split->origin && split->work && split->up_start && split->up_node && split->up_ideal &&
                        split->path && split->place && split->nets && split->accelerator.entry &&
-                       split->cpu.entry && split->steps;
+                       split->cpu.entry && split->steps && split->met_in;
     return whole ? SHARD_OK : SHARD_NO_MEMORY;
 }
 
@@ -202,7 +220,7 @@ static inline bool prepare(struct split *split) {
     }
     split->goal = split->work[split->ideals - 1];
     for (int32_t i = 0; i < devices->nets; i++)
-        split->nets[i] = (struct net){devices->transfer[i], devices->members[i], 0, 0};
+        split->nets[i] = (struct net){.transfer = devices->transfer[i], .members = devices->members[i]};
     return clear_rows(split);
 }
 
@@ -286,6 +304,14 @@ static inline void arrive(struct split *split, const struct step *step, struct s
     split->pairs++;
     next->ideal = split->up_ideal[step->link];
     next->link = split->up_start[next->ideal + 1];
+}
+
+/* Whether a set has nodes of a net, and others are elsewhere, and this is the first time that the net is met in
+ * this renewal of the set's sums. */
+static inline bool is_paid_anew(struct split *split, int32_t number) {
+    const bool met = split->met_in[number] == split->renewals;
+    split->met_in[number] = split->renewals;
+    return !met && split->nets[number].taken < split->nets[number].members;
 }
 
 /* The least entry of a row. */

@@ -149,14 +149,14 @@ class _Items:
         makes a tensor, none may be sent by another device than before, or from another cluster.
         """
         both = {net for net in self.nets[v] if u in self.members[net]}
-        saved = sum(self.cost[net] for net in both if len(self.members[net]) == 2)
-        sent = sum(self.cost[net] for net in self.nets[v] - both)
+        saved = [self.cost[net] for net in both if len(self.members[net]) == 2]
+        sent = [self.cost[net] for net in self.nets[v] - both if self.cost[net]]
         work = 0.0 if math.isinf(self.accelerator_time[u]) else self.accelerator_time[v]
         if self.instance.overlap != "none" and work:
             return False
         if self.apart and (sent or any(self.maker[net] == v and len(self.members[net]) > 2 for net in both)):
             return False
-        return work + sent <= saved
+        return math.fsum([*saved, -work, *(-cost for cost in sent)]) >= 0  # its sign is that without rounding
 
     def _merge(self, v: int, host: int) -> None:
         self.into[v] = host

@@ -16,6 +16,7 @@ import numpy as np
 from instances.files.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
+from instances.rounding import safely
 from solvers.placement.ideals.contraction import Contracted
 from solvers.placement.ideals.linear_extension import in_pieces
 from solvers.placement.kernels.ideals import Clusters, Ideals, IdealsCore, IdealSplit, IdealSplitter, Sharing
@@ -37,6 +38,9 @@ PIECES, CHAINED, PARTED = 4, (1000, 8), (32, 2)
 
 #: Devices of a kind for stages with replicas to begin with, and what their number grows by: time is quadratic in it.
 BEGUN_WITH, MORE = 64, 8
+
+#: Terms of a sum whose rounding is what a load may be off by as nets join and leave it, see ``ideals_walk.h``.
+DRIFT = 2048
 
 #: What the limits grow by until one is met, and how much they may be off by rounding.
 GROWTH, ROUNDING = 1.5, 1e-9
@@ -247,7 +251,7 @@ class IdealProgram:
         """An infinite limit in steps, as what is far above the optimum takes long."""
         most = self._most()
         step = max(self.instance.load_bound(), most * ROUNDING) * GROWTH
-        while math.isinf(limit) and step < most:
+        while math.isinf(limit) and 0 < step < most:
             yield step
             step *= GROWTH
         yield limit
@@ -268,13 +272,9 @@ class IdealProgram:
 
     def _most(self) -> float:
         """No load is greater."""
-        time = self.devices.accelerator_time
-        return float(time[np.isfinite(time)].sum() + self.devices.cpu_time.sum()) + self._moved()
-
-    def _moved(self) -> float:
-        """No load has more for transfers and synchronising."""
-        sent = self.devices.nets.cost.sum() * self.instance.slowdown
-        return float(sent + (self.devices.size.sum() / self.instance.allreduce if self.instance.allreduce else 0.0))
+        time, sent = self.devices.accelerator_time, self.devices.nets.cost.sum() * self.instance.slowdown
+        synchronising = self.devices.size.sum() / self.instance.allreduce if self.instance.allreduce else 0.0
+        return float(time[np.isfinite(time)].sum() + self.devices.cpu_time.sum() + sent + synchronising)
 
     @property
     def relaxation(self) -> IdealProgram:
@@ -282,20 +282,19 @@ class IdealProgram:
         near = replace(self.instance, cluster=None, slowdown=1.0) if self.instance.cluster else self.instance
         return replace(self, instance=near, relaxed=True)
 
-    def rounding(self, load: float) -> float:
-        """What such a load can be off by: one rounding for each time that a node or a net joins or leaves it.
-
-        Nodes only join, and none that lifts the load above the limit: their sums are no larger than the load.
-        """
-        operations = self.contracted.graph.nodes + 2 * len(self.devices.nets.of)
-        return operations * 2.0**-52 * min(self._most(), load + 2 * self._moved())
+    def proved(self, load: float) -> float:
+        """What holds of placements if this is the least load: sums of times and of nets, kept up to date."""
+        return safely(load, self.instance.nodes + self.instance.edges + DRIFT)
 
     def _relief(self, limit: float) -> Floats:
-        """The accelerator time that so many CPUs can take over at most: items, and a part of one, by what they save."""
+        """The accelerator time that so many CPUs can take over at most: items, and a part of one, by what they save.
+
+        Ratios are compared by their logarithms, as they may be beyond float64.
+        """
         supported = np.isfinite(self.devices.accelerator_time)
         time, cpu_time = self.devices.accelerator_time[supported], self.devices.cpu_time[supported]
         with np.errstate(divide="ignore", invalid="ignore"):
-            order = np.argsort(-np.nan_to_num(time / cpu_time, nan=0.0), kind="stable")
+            order = np.argsort(np.nan_to_num(np.log(cpu_time) - np.log(time)), kind="stable")
         taken, saved = (np.concatenate([[0.0], np.cumsum(column[order])]) for column in (cpu_time, time))
         relief = np.interp(min(limit, taken[-1]) * np.arange(self.devices.cpus + 1), taken, saved)
         relief[0] = 0.0

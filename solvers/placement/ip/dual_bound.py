@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 
 from instances.files.columns import Floats
-from solvers.placement.ideals.dynamic_program import rounding
+from instances.rounding import safely
 from solvers.placement.ip.floating_point import FloatProgram
 from solvers.placement.ip.highs import relaxed
 from solvers.placement.ip.program import Program
@@ -45,4 +45,5 @@ def proved(program: Program, floats: FloatProgram, dual: Floats) -> float:
     beyond = cost - total - (entries + 4) * EPSILON * (cost + magnitude)
     terms = np.concatenate([dual * np.where(dual > 0, low, high), np.minimum(0.0, beyond) * top])
     least = float(terms.sum()) - (len(terms) + 4) * EPSILON * float(np.abs(terms).sum())
-    return min(least / floats.scale, program.upper) * (1 - 1e-12 - 2 * rounding(program.items.instance))
+    instance = program.items.instance
+    return safely(min(least / floats.scale, program.upper), instance.nodes + instance.edges)

@@ -73,7 +73,8 @@ class Contraction:
         sent = np.bincount(tasks.maker, weights=tasks.transfer, minlength=len(tasks.unit))
         read = np.bincount(tasks.reader, weights=tasks.transfer[tasks.net], minlength=len(tasks.unit))
         gain = np.bincount(tasks.unit, weights=tasks.cpu_time - tasks.accelerator_time - sent - read)
-        chosen = np.argsort(-gain / np.maximum(tasks.size, 1e-300) if tasks.many else -gain, kind="stable")
+        with np.errstate(over="ignore"):
+            chosen = np.argsort(-gain / np.maximum(tasks.size, 1e-300) if tasks.many else -gain, kind="stable")
         chosen = chosen[(gain > 0)[chosen]]
         device = np.full(len(tasks.size), -1)
         if tasks.many:

@@ -242,7 +242,7 @@ class Search:
             placing.weigh()
             self.offer(number, placing.best, placing.cost)
             work = np.bincount(item, weight, len(placing.load))
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 weight = weight * np.nan_to_num(placing.load.sum(axis=1) / work, posinf=0.0)[item]
 
     def _pack(self) -> None:

@@ -99,7 +99,7 @@ def graph_of(instance: Instance, vertex: Ints) -> Weighted:
 def _whole(value: NDArray[Any]) -> Ints:
     """Values as integers in the same proportions, rounded; ones if all are 0."""
     total = value.sum()
-    return np.rint(value * (2**BITS / total)).astype(np.int64) if total else np.ones(len(value), dtype=np.int64)
+    return np.rint(value / total * 2**BITS).astype(np.int64) if total else np.ones(len(value), dtype=np.int64)
 
 
 def slots(instance: Instance, device: Ints) -> Ints:

@@ -88,7 +88,8 @@ def _as_load(instance: Instance, computing: Floats, busy: Floats, devices: int) 
     if instance.allreduce is None or devices < 2:
         return load
     whole = instance.of_units(instance.size) / instance.allreduce
-    even = np.divide(load, whole, out=np.full(len(load), np.inf), where=whole > 0) + 1
+    with np.errstate(over="ignore"):
+        even = np.divide(load, whole, out=np.full(len(load), np.inf), where=whole > 0) + 1
     least = load
     for count in (devices, np.clip(np.floor(even), 1, devices), np.clip(np.ceil(even), 1, devices)):
         share, together = load / count, (1 - 1 / count) * whole
