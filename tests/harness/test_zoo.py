@@ -463,6 +463,8 @@ GUARDED = (
     Case("limits-its-parent", "exit", "ok", cost=10.0),
     Case("tells-the-system", "exit", "ok", cost=10.0, log="(Read-only|Permission).*\n$"),
     Case("opens-devices", "exit", "ok", cost=10.0, log=r"^\[\]$"),
+    Case("fills-sockets", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("fills-sockets-that-nobody-wrote", "memory", "memory", FULL, 10.0, TIGHT),
 )
 
 #: Without isolation a file that has no name is out of sight.

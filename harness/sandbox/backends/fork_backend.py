@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.sandbox import worker
-from harness.sandbox.backends import namespaces, prctl, seccomp
+from harness.sandbox.backends import namespaces, prctl, seccomp, socket_memory
 from harness.sandbox.backends.cpu_clock import CpuClock, TreeClock
 from harness.sandbox.backends.launch import Launch
 from harness.sandbox.backends.process_tree import Proc, ProcMeter, Tree, filled, flatten, written
@@ -138,7 +138,9 @@ class Isolated(Run):
         """See `Contained`."""
         if not self.program.began():
             return Usage()
-        used = self.meter.read(self.memory, self.limits.processes)
+        in_sockets = socket_memory.held(self.room.diagnostics)
+        used = self.meter.read(self.memory - in_sockets, self.limits.processes)
+        used.memory += in_sockets
         used.cpu_s = max(used.cpu_s, self.clock.read() - self.room.setup_cpu_s)
         used.written = filled(self.room.scratch)
         return used

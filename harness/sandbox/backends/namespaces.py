@@ -46,6 +46,7 @@ from harness.sandbox.backends.mounts import (
     mount,
     mount_tmpfs,
 )
+from harness.sandbox.backends.socket_memory import open_diagnostics
 from harness.sandbox.backends.view import NO_VIEW, View, cover, hold
 from harness.sandbox.contract import Unable
 from harness.sandbox.memory import largest_bytes
@@ -83,7 +84,7 @@ class Enclosed:
     """An isolated run as the warden holds it; ``init`` is its process 1.
 
     ``proc`` is its own proc file system, ``scratch`` and ``shared`` are its file systems in memory, all three open
-    folders; ``setup_cpu_s`` and ``setup_peak`` (bytes) are what was used before the solver began.
+    folders; ``diagnostics`` tells of its sockets; ``setup_cpu_s`` and ``setup_peak`` (bytes) are what was used before the solver began.
     """
 
     def __init__(self, init: int, link: socket.socket) -> None:
@@ -94,8 +95,8 @@ class Enclosed:
         self.setup_peak = 0
         link.settimeout(SETUP_S)
         try:
-            folders = self._hear()
-            self.scratch, self.shared, self.proc = folders
+            self.scratch, self.shared, self.proc, diagnostics = self._hear()
+            self.diagnostics = socket.socket(fileno=diagnostics)
         except BaseException as error:
             self.kill()
             os.waitpid(init, 0)
@@ -117,12 +118,13 @@ class Enclosed:
     def close(self) -> None:
         """Let go of its file systems."""
         self.link.close()
+        self.diagnostics.close()
         for folder in (self.scratch, self.shared, self.proc):
             os.close(folder)
 
     def _hear(self) -> list[int]:
         """Take one message of process 1, and the folders that come with it."""
-        text, folders, _, _ = socket.recv_fds(self.link, 1 << 16, 3)
+        text, folders, _, _ = socket.recv_fds(self.link, 1 << 16, 4)
         if not text:  # it was killed, and all others with it
             self.status = -signal.SIGKILL
             return folders
@@ -186,7 +188,8 @@ def _begin(room: Room, owner: tuple[int, int], link: socket.socket, become: Call
         _map(*owner)
         _raise_loopback()
         Path("/proc/self/oom_score_adj").write_text("1000")  # if the system must end something, the run
-        socket.send_fds(link, [_used()], furnish(room))
+        with open_diagnostics() as diagnostics:
+            socket.send_fds(link, [_used()], [*furnish(room), diagnostics.fileno()])
         solver = os.fork()
         if solver == 0:
             link.close()

@@ -1,9 +1,11 @@
 """Solvers that use more memory than they may, each in a way that some ways of measuring do not see."""
 
+import contextlib
 import ctypes
 import mmap
 import os
 import resource
+import socket
 import subprocess
 import sys
 import time
@@ -128,6 +130,39 @@ def memory_files(instance, run):
         for _ in range(30):
             os.write(file, b"x" * MIB)
     time.sleep(60)
+
+
+def fill_sockets(kept):
+    """Store 400 MiB in Unix sockets; ``kept`` is which ends stay open."""
+    hoard = []
+    for _ in range(4):
+        if os.fork() == 0:
+            for _ in range(100 * MIB // (128 << 10)):
+                pair = socket.socketpair()
+                pair[0].setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        pair[0].send(b"x" * (64 << 10))
+                hoard += pair[kept]
+                for end in pair:
+                    if end not in hoard:
+                        end.close()
+            time.sleep(60)
+    time.sleep(60)
+
+
+@solver(track="pipeline")
+def fills_sockets(instance, run):
+    """Store data in socket buffers, which no process has in its memory."""
+    run.report([0] * instance.nodes)
+    fill_sockets(slice(None))
+
+
+@solver(track="pipeline")
+def fills_sockets_that_nobody_wrote(instance, run):
+    """Store data in socket buffers and close the sockets that sent it."""
+    run.report([0] * instance.nodes)
+    fill_sockets(slice(1, 2))
 
 
 @solver(track="pipeline")

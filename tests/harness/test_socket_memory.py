@@ -1,0 +1,74 @@
+"""Memory in socket buffers, as the diagnostics of a network namespace tell it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from harness.sandbox.backends.socket_memory import held, open_diagnostics
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def of_this_network() -> Iterator[socket.socket]:
+    with open_diagnostics() as diagnostics:
+        yield diagnostics
+
+
+def fill(end: socket.socket) -> int:
+    """Send until the socket takes no more; the bytes that it took."""
+    end.setblocking(False)
+    sent = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sent += end.send(b"x" * (64 << 10))
+    return sent
+
+
+def pairs(count: int) -> list[tuple[socket.socket, socket.socket]]:
+    return [socket.socketpair() for _ in range(count)]
+
+
+def connection() -> tuple[socket.socket, socket.socket]:
+    """The two ends of a TCP connection over the loopback device."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname())
+        return ours, server.accept()[0]
+
+
+def test_bytes_that_nobody_has_read_are_held(of_this_network):
+    ends = pairs(50)
+    before = held(of_this_network)
+    sent = sum(fill(ours) for ours, _ in ends)
+    assert sent > 4 * MIB
+    assert before + sent <= held(of_this_network) <= before + 4 * sent
+    for ours, _ in ends:
+        ours.close()
+    assert held(of_this_network) >= before + sent * 9 // 10  # the senders are gone, their bytes are not
+    for _, theirs in ends:
+        theirs.close()
+    assert held(of_this_network) < before + sent // 10
+
+
+def test_bytes_on_their_way_through_tcp_are_held(of_this_network):
+    ours, theirs = connection()
+    before = held(of_this_network)
+    sent = fill(ours)
+    assert held(of_this_network) >= before + sent // 2
+    for end in (ours, theirs):
+        end.close()
+
+
+def test_many_sockets_take_several_answers(of_this_network):
+    before = held(of_this_network)
+    ends = pairs(1500)
+    for ours, _ in ends:
+        ours.send(b"x")
+    assert held(of_this_network) >= before + len(ends)
+    for end in (end for pair in ends for end in pair):
+        os.close(end.detach())
