@@ -39,7 +39,7 @@ def bound_by(method: Any, instance: Instance) -> float:
 
 def only_schedule(draw: random.Random) -> Instance:
     """A long graph whose vertices have one device each, and one order there; times differ by up to 32 digits."""
-    n, k = draw.randint(50, 400), draw.randint(1, 4)
+    n, k = draw.randint(40, 150), draw.randint(1, 4)
     device, last, edges = [draw.randrange(k) for _ in range(n)], dict[int, int](), set[tuple[int, int]]()
     for v, d in enumerate(device):
         edges |= {(last.get(d, v), v), *((u, v) for u in draw.sample(range(v), min(v, 2)))}
