@@ -1,7 +1,7 @@
 """The static site: turns score tables into a folder of pages that opens from disk and needs no network.
 
-Pages take their places one by one, each at once: whoever reads the site meanwhile, or after a kill, finds whole pages
-whose links lead to whole pages. `publish` says how. Files of others in the folder are never touched.
+Files are replaced one by one, each atomically: a reader during a build, or after a kill, finds complete pages whose
+links lead to complete pages, see `publish`. Files in the folder that are not ours are never touched.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def build(tables: Tables, output: Path, pictures: Mapping[str, Split | Schedule 
 
     ``pictures`` are drawings of solutions, or words for why there is none, by the checksums of instances.
 
-    The pages of the last build that have no successor are removed; reproductions stay, with the new menu, and so does
-    whatever is not ours. Nothing changes before everything is written, so a build that fails leaves the old site.
+    Pages of the last build that have no successor are removed; reproductions get the new menu; whatever is not ours
+    stays. Nothing changes before all files are written, so a build that fails leaves the old site.
     Raises InputError for a folder that holds anything but a site, or cannot be written.
     """
     output = Path(output).resolve()
@@ -74,7 +74,7 @@ def unwritable(folder: Path, error: OSError) -> InputError:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold a site, made if need be, while it is written to: of several commands, one waits for the other.
+    """Lock a site, made if need be, while it is written to; a second command waits for the first.
 
     InputError for a place that holds anything but a site, or cannot be written.
     """
@@ -143,11 +143,12 @@ def _files(site: Site, folder: Path) -> Iterator[File]:
 
 
 def publish(folder: Path, files: Iterable[File], *, keep: bool = False) -> None:
-    """Let files take their places in a site, and remove those that were listed before unless they are to be kept.
+    """Put files into a site, and remove the other files of earlier builds unless they are to be kept.
 
-    All are written aside first. Then new paths are filled: no page that is there links to them yet. Then what was there
-    is replaced, the first page at last: all that an old or a new page links to is there. Then what no new page links to
-    is removed. A file is listed before it is there, until after it is gone.
+    All files are written to a staging folder first. Then they are moved into place: new paths first, to which no
+    existing page links; then existing paths, the first page last. Meanwhile every target of an old or a new page
+    exists. Files that no new page links to are removed last. The list names a file from before it exists until after
+    it is gone, so whatever a kill leaves behind is known to be ours.
     """
     stage = folder / STAGE
     shutil.rmtree(stage, ignore_errors=True)  # of a build that was killed

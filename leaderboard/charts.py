@@ -143,7 +143,7 @@ def _apart(ticks: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
 
 def row_name(words: str, left: int, y: float) -> Markup:
     """The name of a row, which begins at ``left``."""
-    return text(shorten(words, (left - 8) // 7), left - 12.0, y + 4.5, class_="name", text_anchor="end")
+    return text(shorten(printable(words), (left - 8) // 7), left - 12.0, y + 4.5, class_="name", text_anchor="end")
 
 
 # ---------------------------------------------------------------- ranking
@@ -426,7 +426,7 @@ def _labels(lines: Sequence[Curve], at: At, right: float, top: float, foot: floa
     labels = []
     for line, (x, y), height in zip([line for line in lines if line.points], ends, wanted, strict=True):
         lead = tag("path", d=f"M{x:.1f} {y:.1f}L{right + 10:.1f} {height:.1f}H{right + 14:.1f}", class_="lead")
-        words = text(shorten(line.label, 16), right + 18, height + 4, class_="label")
+        words = text(shorten(printable(line.label), 16), right + 18, height + 4, class_="label")
         labels.append(tag("g", tooltip(line.title), lead, words, class_=f"series {line.style}"))
     return labels
 

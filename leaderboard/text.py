@@ -51,9 +51,9 @@ def count(number: int, noun: str) -> str:
 
 
 def printable(words: str) -> str:
-    """Text for pages: no terminal colours; what a browser would obey and not show is escaped, as ``\\u202e``.
+    """Text for pages, without terminal colours; characters that a browser obeys without showing them are escaped.
 
-    Such are control characters, marks that turn the direction of what follows, and characters without width.
+    These are control characters, marks of writing direction such as ``\\u202e``, and characters without width.
     """
     plain = _COLOUR.sub("", words.replace("\r\n", "\n"))
     if plain.isprintable():

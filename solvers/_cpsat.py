@@ -22,17 +22,21 @@ def core() -> Any:
     return cp_model_helper
 
 
-def set_up(parameters: Any, cores: int, seed: int, seconds: float, *, turns: bool = False) -> None:
+def set_up(
+    parameters: Any, cores: int, seed: int, seconds: float, *, turns: bool = False, cumulative: bool = False
+) -> None:
     """Give a ``SatParameters`` what a run has; with ``turns`` few workers run all strategies.
 
     Detecting inclusions while a model is simplified can make version 9.15 prove what is false (or-tools issue 5293): it
-    is given no work to do.
+    is given no work to do. So can the cuts of a model with ``cumulative`` constraints: it gets none.
     """
     parameters.num_workers = cores
     parameters.random_seed = seed % 2**31
     parameters.max_time_in_seconds = max(0.0, seconds)
     parameters.interleave_search = turns and cores < STRATEGIES
     parameters.presolve_inclusion_work_limit = 0
+    if cumulative:
+        parameters.cut_level = 0
 
 
 def add_row(model: Any, columns: Iterable[int], factors: Iterable[int], least: int, most: int) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
+import textwrap
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,8 +25,10 @@ from instances import InputError
 FILE_NAME = "results.sqlite"
 LOCK_NAME = ".lock"
 LOCK_S = 1.0
+MOST_SAID = 200  # characters of a message of SQLite's that are passed on
 BUSY_S = 30.0  # how long a statement waits for whoever else holds the database, before anybody is told
 PATIENCE_S = 3600.0  # and all its tries together
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where a message of SQLite's quotes a damaged byte
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL)
 
 
@@ -154,8 +157,8 @@ class Store:
             raise InputError(folder, "", f"expected a results folder with {FILE_NAME}, run `shardmark run` first")
         try:
             return cls(_open_to_write(path) if create else _open_to_read(path), path, tell)
-        except sqlite3.Error as error:
-            raise InputError(path, "", f"expected a results database that can be opened ({error})") from None
+        except UNREADABLE as error:
+            raise InputError(path, "", f"expected a results database that can be opened ({_why(error)})") from None
 
     def close(self) -> None:
         """Close the database."""
@@ -282,10 +285,15 @@ class Store:
         """Some columns of the rows of a table, checked."""
         try:
             rows = self.connection.execute(f"SELECT {', '.join(names)} FROM {table} {where}", values).fetchall()
-        except sqlite3.Error as error:
-            columns = f"expected a table with the columns {', '.join(names)} that can be read ({error})"
+        except UNREADABLE as error:
+            columns = f"expected a table with the columns {', '.join(names)} that can be read ({_why(error)})"
             raise InputError(self.path, table, columns) from None
         return checked(self.path, table, names, rows)
+
+
+def _why(said: object) -> str:
+    """What SQLite says, which can quote a whole schema, as one line that is not too long."""
+    return textwrap.shorten(str(said), MOST_SAID, placeholder=" …")
 
 
 def _open_to_write(path: Path) -> sqlite3.Connection:
@@ -323,8 +331,7 @@ def _require_whole(connection: sqlite3.Connection, path: Path) -> None:
     """InputError for a database whose pages do not fit together: rows may be missing without a word."""
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
-        words = " ".join(found.split())
-        raise InputError(path, "", f"expected a database that is whole, found damage ({words})")
+        raise InputError(path, "", f"expected a database that is whole, found damage ({_why(found)})")
 
 
 @contextmanager

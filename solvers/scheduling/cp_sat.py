@@ -90,7 +90,8 @@ def _solve(best: Best, both: Windows, ending: Ending) -> None:
             later = 0.0
             continue
         parameters = core().SatParameters()
-        set_up(parameters, run.cores, run.seed, seconds - later, turns=True)
+        cumulative = model.writer.cumulative
+        set_up(parameters, run.cores, run.seed, seconds - later, turns=True, cumulative=cumulative)
         response = answer(model.writer.proto, parameters, offer, lambda bound: run.bound(model.proved(bound)))
         status, excluded = response.status, sum(model.exclude(*schedule) for schedule in found)
         if status != core().INFEASIBLE and response.inner_objective_lower_bound > 0:

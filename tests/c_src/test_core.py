@@ -128,7 +128,5 @@ def test_a_header_without_its_markers_stops_the_build(
         (tmp_path / name).write_text((CORE / name).read_text())
     (tmp_path / "common/kahn.h").write_text("int shard_kahn(void);\n")
     monkeypatch.setattr(build, "FOLDER", tmp_path)
-    with pytest.raises(
-        ValueError, match=r"common/kahn\.h: expected one part between the marker comments, found 0"
-    ):
+    with pytest.raises(ValueError, match=r"common/kahn\.h: expected one part between the marker comments, found 0"):
         build.declarations()

@@ -135,13 +135,15 @@ def test_a_defective_file_is_one_sentence(capsys, tmp_path, change, sentence):
         (["info", "fork-join", "--stages", "3"], "option --stages: expected no such option, scheduling has no stages"),
         (["solve", "fork-join", "--solver", "heft-pctt"], "did you mean 'heft-pct'"),
         (
-            ["generate", "random-dataflow", "--links", "loose", "--output", "/nowhere/graph.json"],
+            ["generate", "random-dataflow", "--links", "loose", "--output", "graph.json"],
             "option links: expected one of independent, queue, share",
         ),
     ],
 )
-def test_options_that_make_no_sense_are_refused(capsys, arguments, sentence):
+def test_options_that_make_no_sense_are_refused(capsys, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
     assert sentence in refused(capsys, *arguments)
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_solution_that_is_none_is_a_verdict(answer, tmp_path):

@@ -257,6 +257,28 @@ def test_a_file_that_is_no_database_is_a_sentence(tmp_path, content):
         Store.open(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"CREATE TABLE incumbents", b"CREATE TABLE \xcc\xcc\xccumbents"),  # SQLite quotes it, sqlite3 cannot decode it
+        (b"CREATE TABLE incumbents", b"CREATE TXBLE incumbents"),
+        (b"stop TEXT NOT NULL", b"stop TEXT NOT\x00NULL"),
+    ],
+)
+def test_a_damaged_schema_is_one_short_sentence(store, tmp_path, old, new):
+    store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = (tmp_path / FILE_NAME).read_bytes()
+    assert old in content
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / FILE_NAME).write_bytes(content.replace(old, new, 1))
+    with pytest.raises(InputError) as caught, closing(Store.open(copy)) as damaged:
+        tables(damaged)
+    assert caught.value.source == str(copy / FILE_NAME)
+    assert caught.value.expected.startswith("expected a ")
+    assert len(caught.value.expected) < 400
+
+
 def test_a_newer_schema_is_refused(store, tmp_path):
     store.connection.execute("PRAGMA user_version=99")
     with pytest.raises(InputError, match="expected a schema from 1 to 2, found 99"):

@@ -84,8 +84,8 @@ class Enclosed:
     """An isolated run as the warden holds it; ``init`` is its process 1.
 
     ``proc`` is its own proc file system, ``scratch`` and ``shared`` are its file systems in memory, all three open
-    folders; ``diagnostics`` tells of its sockets. ``setup_cpu_s`` and ``setup_peak`` (bytes) are what was used before the
-    solver began.
+    folders; ``diagnostics`` tells of its sockets. ``setup_cpu_s`` and ``setup_peak`` (bytes) are what was used before
+    the solver began.
     """
 
     def __init__(self, init: int, link: socket.socket) -> None:

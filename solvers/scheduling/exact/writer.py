@@ -9,11 +9,12 @@ from solvers._cpsat import HIGHEST, LOWEST, add_row, core
 
 
 class Writer:
-    """A ``CpModelProto``, and how many variables and constraints it has."""
+    """A ``CpModelProto``, and how many variables and constraints it has; whether any is ``cumulative``."""
 
     def __init__(self) -> None:
         self.proto = core().CpModelProto()
         self._variables, self._constraints = 0, 0
+        self.cumulative = False
         self._constants: dict[int, int] = {}
 
     def variable(self, most: int, least: int = 0) -> int:
@@ -87,6 +88,7 @@ class Writer:
 
     def within(self, intervals: Iterable[int], demands: Iterable[int], capacity: int) -> None:
         """Intervals that together never demand more than there is."""
+        self.cumulative = True
         cumulative = self.proto.constraints.add().cumulative
         cumulative.capacity.offset = capacity
         cumulative.intervals.extend(list(intervals))

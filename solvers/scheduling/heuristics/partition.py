@@ -13,7 +13,7 @@ class Partition:
 
     ``device``  shape (n,), int64: -1 where a vertex has none yet
     ``used``    shape (k,): sizes of all tensors that vertices on a device read; as they never wait there all at once,
-                memory suffices for sure while this is below it
+                memory suffices for sure while this is below capacity
     ``load``    shape (k,): time that a device computes
     """
 

@@ -6,10 +6,12 @@ import itertools
 import math
 import random
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from oracle_scheduling import judge
 from schedules import draw_devices, draw_document, draw_instance, optimum
 
 from instances import InputError
@@ -33,6 +35,44 @@ def bound_by(method: Any, instance: Instance) -> float:
     method(instance, run)
     assert all(math.isfinite(value) for value in run.bounds)
     return max(run.bounds)
+
+
+def only_schedule(draw: random.Random) -> Instance:
+    """A long graph whose vertices have one device each, and one order there; times differ by up to 32 digits."""
+    n, k = draw.randint(40, 150), draw.randint(1, 4)
+    device, last, edges = [draw.randrange(k) for _ in range(n)], dict[int, int](), set[tuple[int, int]]()
+    for v, d in enumerate(device):
+        edges |= {(last.get(d, v), v), *((u, v) for u in draw.sample(range(v), min(v, 2)))}
+        last[d] = v
+    wide = draw.choice([0, 1, 16])
+
+    def number() -> float:
+        return draw.choice([draw.random(), 0.1, 1 / 3]) * 10 ** draw.uniform(-wide, wide)
+
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": [number() for _ in range(n)], "devices": [[d] for d in device]},
+        "edges": [[u, v, number()] for u, v in sorted(edges) if u != v],
+        "devices": {"speed": [draw.choice([1, 3, 0.7]) for _ in range(k)]},
+        "bandwidth": draw.choice([0.3, 7, 1e6]),
+    }
+    return parse(document, "only one")
+
+
+@pytest.mark.parametrize("method", BOUNDS)
+def test_bounds_are_not_above_the_exact_makespan_of_the_only_schedule(method: Any) -> None:
+    draw, near = random.Random(19), 0
+    for _ in range(12):
+        instance = only_schedule(draw)
+        device = [int(instance.choices[number][0]) for number in instance.choice.tolist()]
+        order = [[v for v, at in enumerate(device) if at == d] for d in range(instance.devices)]
+        feasible, makespan = judge(instance, {"device": device, "order": order})
+        assert feasible
+        assert makespan is not None
+        found = Fraction(bound_by(method, instance))
+        assert found <= makespan
+        near += found > makespan * (1 - Fraction(1, 10**10))
+    assert near
 
 
 def devices_alike(complexity: list[float], edges: list[list[float]], count: int, **columns: Any) -> Instance:

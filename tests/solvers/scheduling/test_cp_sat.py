@@ -249,6 +249,19 @@ def test_presolving_does_not_lose_the_optimum():
     assert solved(instance) == pytest.approx((optimum(instance),) * 2, rel=1e-9)
 
 
+def test_cuts_do_not_lose_all_schedules():
+    """On device 0 what is held fills its memory but for 1e-7; with its cuts OR-tools 9.15 says that none fits."""
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": [0.2, 0.1, 0, 0.7, 0.1]},
+        "edges": [[4, 1, 8], [1, 3, 8], [1, 2, 2], [2, 3, 9], [0, 3, 8], [4, 2, 8], [4, 0, 2]],
+        "devices": {"speed": [1, 1], "memory": [25.0000025, 8]},
+        "bandwidth": 1,
+        "options": {"links": "share", "holding": "reserved"},
+    }
+    assert solved(parse(document, "drawn")) == pytest.approx((1.1, 1.1))
+
+
 def test_large_graphs_are_declined():
     with pytest.raises(Declined, match="terms"):
         cp_sat(families()["recurrent-training"].build(0), LocalRun())
