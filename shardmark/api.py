@@ -5,7 +5,6 @@ Runs go through the referee of the command line: a process tree of its own under
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -13,18 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from harness.results.judgement import longest_solution
-from harness.sandbox.protocol import plain
-from harness.verify import verify
-from instances import InputError
-from instances.files.jsonfile import read_json
-from shardmark.outcomes import CheckResult, RunResult
-from shardmark.problems import find_problem, problem_of, remember, unusual_options
-
+# Isolated runs cannot read all of the project: a solver file that names these functions must be importable there.
 if TYPE_CHECKING:
     from typing import Unpack
 
     from harness.results.ranking import Tables
+    from shardmark.outcomes import CheckResult, RunResult
 
 #: A solver or bound: its name, or the function that a file declares.
 Method: TypeAlias = str | Callable[..., Any]
@@ -66,6 +59,9 @@ def load(instance: str | os.PathLike[str], *, track: str | None = None, **option
     >>> load("diamond").nodes
     4
     """
+    refuse_inside_runs()
+    from shardmark.problems import find_problem, remember
+
     return remember(find_problem(instance, track, options))
 
 
@@ -92,20 +88,20 @@ def solve(
     >>> solve("chain", "random-1", timeout=30).status
     'ok'
     """
+    refuse_inside_runs()
     from harness.campaign.discover import from_command
-    from harness.campaign.settings import with_settings
     from shardmark import runs
+    from shardmark.problems import problem_of
 
     if (solver is None) == (command is None):
         raise TypeError("solve() expects either a solver or a command")
-    runs.refuse_inside_runs()
     with problem_of(instance) as problem:
         track = problem.instance.track
         if command is not None:
             method = from_command(command, track)
         else:
             method = runs.method_of(solver, track, "solver", solver_path)
-        row = runs.run(problem, with_settings(method, texts(params)), **options)
+        row = runs.run(problem, runs.with_params(method, params), **options)
         found = runs.result_of(problem, row)
         lower_bound, bound_from = runs.greatest_bound(problem, found)
         return replace(found, lower_bound=lower_bound, bound_from=bound_from)
@@ -120,13 +116,13 @@ def bound(
     **options: Unpack[RunOptions],
 ) -> RunResult:
     """Run a method that proves lower bounds, see `shardmark.bound`."""
-    from harness.campaign.settings import with_settings
+    refuse_inside_runs()
     from shardmark import runs
+    from shardmark.problems import problem_of
 
-    runs.refuse_inside_runs()
     with problem_of(instance) as problem:
         found = runs.method_of(method, problem.instance.track, "bound", solver_path)
-        row = runs.run(problem, with_settings(found, texts(params)), **options)
+        row = runs.run(problem, runs.with_params(found, params), **options)
         return runs.result_of(problem, runs.held_against(row, None))
 
 
@@ -149,15 +145,17 @@ def check(
     >>> check("diamond", [0, 0, 0, 0]).cost
     141
     """
+    refuse_inside_runs()
+    from harness.verify import verify
     from shardmark import runs
+    from shardmark.outcomes import CheckResult
+    from shardmark.problems import problem_of, unusual_options
 
     if options and method is None:
         raise TypeError("check() expects limits and a seed beside a method")
-    if method is not None:
-        runs.refuse_inside_runs()
     with problem_of(instance) as problem:
         found = None if method is None else runs.method_of(method, problem.instance.track, "bound", solver_path)
-        verdict = verify(problem.instance, solution_of(solution, problem.instance))
+        verdict = verify(problem.instance, runs.solution_of(solution, problem.instance))
         run = None
         if found is not None and verdict.feasible:
             row = runs.held_against(runs.run(problem, found, **options), verdict.cost)
@@ -182,6 +180,7 @@ def results(folder: str | os.PathLike[str] = "results") -> Tables:
 
     Raises InputError for a folder without results.
     """
+    refuse_inside_runs()
     from harness.results.database import Store
     from harness.results.ranking import tables
 
@@ -189,18 +188,11 @@ def results(folder: str | os.PathLike[str] = "results") -> Tables:
         return tables(store)
 
 
-def texts(params: Mapping[str, Any] | None) -> dict[str, str]:
-    """Values of parameters as the command line has them."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (params or {}).items()
-    }
+def refuse_inside_runs() -> None:
+    """InputError in a process that the referee started, such as one that imports a script which starts runs."""
+    from harness.sandbox.supervisor import MARK
+    from instances import InputError
 
-
-def solution_of(solution: Any, instance: Any) -> Any:
-    """A solution as plain JSON, of a file or of values in memory."""
-    if isinstance(solution, str | os.PathLike):
-        return read_json(solution, longest_solution(instance))
-    try:
-        return json.loads(json.dumps(solution, default=plain, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError("solution", "", f"expected plain JSON or the path of a file ({error})") from None
+    if MARK in os.environ:
+        expected = 'expected no call inside a run or an import: make it under `if __name__ == "__main__":`'
+        raise InputError("shardmark", "", expected)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.results.claims import gap, optimal
-from harness.results.database import Bound, Incumbent
+if TYPE_CHECKING:
+    from harness.results.database import Bound, Incumbent
 
 Cost = int | float
 
@@ -54,11 +54,15 @@ class RunResult:
     @property
     def gap(self) -> float | None:
         """cost / lower_bound - 1; 0.0 if the bound proves the cost optimal, None if one is missing or the bound 0."""
+        from harness.results.claims import gap
+
         return gap(self.cost, self.lower_bound)
 
     @property
     def optimal(self) -> bool | None:
         """Whether the lower bound proves the cost optimal; None without a cost."""
+        from harness.results.claims import optimal
+
         return optimal(self.cost, self.lower_bound)
 
     def _repr_html_(self) -> str:
@@ -94,11 +98,15 @@ class CheckResult:
     @property
     def gap(self) -> float | None:
         """cost / lower_bound - 1 of a feasible solution; see `RunResult.gap`."""
+        from harness.results.claims import gap
+
         return gap(self.cost, self.lower_bound) if self.feasible else None
 
     @property
     def optimal(self) -> bool | None:
         """Whether the lower bound proves the solution optimal; None for one that is infeasible."""
+        from harness.results.claims import optimal
+
         return optimal(self.cost, self.lower_bound) if self.feasible else None
 
     def _repr_html_(self) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
@@ -15,12 +16,15 @@ from typing import Any
 from harness.campaign.cpus import core_sets, usable_cpus
 from harness.campaign.discover import SolverInfo, declared_in, discover
 from harness.campaign.jobs import Job, Problem, perform
+from harness.campaign.settings import with_settings
 from harness.results.claims import contradicts
 from harness.results.database import Record
+from harness.results.judgement import longest_solution
 from harness.sandbox.backends.choice import ISOLATION, LIMITS, choose, described
 from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import MARK
+from harness.sandbox.protocol import plain
 from instances import InputError, catalog
+from instances.files.jsonfile import read_json
 from shardmark.outcomes import Cost, RunResult
 from shardmark.problems import unusual_options
 from solvers.registry import declared_by
@@ -31,13 +35,6 @@ MOST = 1e9  # of seconds, MiB, cores or processes; excludes NaN and infinity as 
 
 
 # ---------------------------------------------------------------- methods
-
-
-def refuse_inside_runs() -> None:
-    """InputError in a process that the referee started, such as one that imports a script which starts runs."""
-    if MARK in os.environ:
-        expected = 'expected no run inside a run or an import: start it under `if __name__ == "__main__":`'
-        raise InputError("shardmark", "", expected)
 
 
 def method_of(method: Any, track: str, kind: str, paths: Any = ()) -> SolverInfo:
@@ -80,6 +77,14 @@ def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
     if info.error:
         raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")
     return info
+
+
+def with_params(method: SolverInfo, params: Mapping[str, Any] | None) -> SolverInfo:
+    """A method with values for its parameters, which the command line has as texts."""
+    texts = {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (params or {}).items()
+    }
+    return with_settings(method, texts)
 
 
 # ---------------------------------------------------------------- runs
@@ -139,7 +144,17 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> str:
     return value
 
 
-# ---------------------------------------------------------------- results
+# ---------------------------------------------------------------- solutions and results
+
+
+def solution_of(solution: Any, instance: Any) -> Any:
+    """A solution as plain JSON, of a file or of values in memory."""
+    if isinstance(solution, str | os.PathLike):
+        return read_json(solution, longest_solution(instance))
+    try:
+        return json.loads(json.dumps(solution, default=plain, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError("solution", "", f"expected plain JSON or the path of a file ({error})") from None
 
 
 def result_of(problem: Problem, row: Record) -> RunResult:

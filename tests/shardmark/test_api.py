@@ -7,6 +7,7 @@ import doctest
 import importlib
 import io
 import json
+import re
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -42,7 +43,7 @@ SOLVER = '''
 from __future__ import annotations
 
 import shardmark as sm
-from shardmark import Run, bound, solver
+from shardmark import CheckResult, Run, RunResult, bound, check, load, results, solve, solver
 
 
 @solver(track="pipeline", source="a test")
@@ -149,7 +150,7 @@ def test_a_module_that_has_moved_is_told_by_its_new_name(tmp_path):
 
 
 def test_the_earlier_name_of_the_decorator_still_works(mine):
-    mine.write_text(SOLVER.replace("from shardmark import Run, bound", "from solvers.registry import Run, bound"))
+    mine.write_text(re.sub(r"from shardmark import .*", "from solvers.registry import Run, bound, solver", SOLVER))
     assert sm.solve("chain", "halves", solver_path=mine, timeout=20).status == "ok"
 
 
@@ -282,9 +283,9 @@ def test_a_program_that_declares_a_solver_may_run_it(mine):
 def test_no_run_starts_another(four, mine):
     found = sm.solve(four, "nested", solver_path=mine, timeout=20)
     assert found.status == "error"
-    assert "expected no run inside a run" in found.reason
+    assert "expected no call inside a run" in found.reason
     mine.write_text(SOLVER.split("if __name__")[0] + 'sm.solve("chain", halves)\n')
-    with pytest.raises(sm.InputError, match="expected no run inside a run or an import"):
+    with pytest.raises(sm.InputError, match="expected no call inside a run or an import"):
         sm.solve(four, "halves", solver_path=mine)
 
 
