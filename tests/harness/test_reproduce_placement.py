@@ -314,7 +314,7 @@ def test_loads_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "one-accelerator": 12.0,
         "gain, %": 0.0,
     }
-    assert [x["gap, %"] for x in proved["rows"]] == pytest.approx([0.0, 100.0])
+    assert [x["gap, %"] for x in proved["rows"]] == pytest.approx([0.0, 100.0], abs=1e-6)
 
 
 @pytest.mark.usefixtures("posix_for_auto")

@@ -325,7 +325,7 @@ VALUES = (
     malformed("wrong-length", "solution: expected 4 elements, one a node, found 3"),
     malformed("too-many", "solution: expected 4 elements, one a node, found 10000"),
     malformed("empty", "solution: expected 4 elements, one a node, found 0"),
-    malformed("lying-array", "solution: expected 4 elements, one a node, found 100000"),
+    Case("lying-array", "exit", "error", "sent a message of 100003 values, a solution here has at most 65600"),
     malformed("nothing", "solution: expected a list of 4 integers, found null"),
     malformed("text", "solution: expected a list of 4 integers, found '0011'"),
     malformed("number", "solution: expected a list of 4 integers, found 6"),

@@ -118,7 +118,7 @@ class Attack:
 
     def solvers(self) -> list[Solver]:
         """All solvers and bound methods of the track."""
-        files = [file for file in solver_files() if file.parent.name == self.track]
+        files = [file for file in solver_files() if self.track in file.parts[-3:-1]]
         return [solver for file in files for solver in load_file(file)]
 
     def _on(self, instance: Any, seed: int, solvers: list[Solver]) -> Iterator[tuple[str, str]]:

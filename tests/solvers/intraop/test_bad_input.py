@@ -25,7 +25,7 @@ SHORT = {"local-search": {"iterations": 50}}
 
 def methods():
     """All of the track, by name."""
-    files = [file for file in registry.solver_files() if file.parent.name == "intraop"]
+    files = [file for file in registry.solver_files() if "intraop" in file.parts[-3:-1]]
     return {solver.name: solver for file in files for solver in registry.load_file(file)}
 
 

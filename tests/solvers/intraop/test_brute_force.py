@@ -24,7 +24,7 @@ INSTANCES_AT_ONCE = 60
 
 def methods():
     """All of the track, by name."""
-    files = [file for file in registry.solver_files() if file.parent.name == "intraop"]
+    files = [file for file in registry.solver_files() if "intraop" in file.parts[-3:-1]]
     return {solver.name: solver for file in files for solver in registry.load_file(file)}
 
 

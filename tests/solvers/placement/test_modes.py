@@ -52,7 +52,7 @@ def table() -> dict[str, dict[str, str]]:
 
 
 METHODS = {
-    method.name: method for path in solver_files() if path.parent.name == "placement" for method in load_file(path)
+    method.name: method for path in solver_files() if "placement" in path.parts[-3:-1] for method in load_file(path)
 }
 
 

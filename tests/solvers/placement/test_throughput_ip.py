@@ -196,7 +196,7 @@ def test_the_least_times_there_are_have_placements_and_bounds(contiguity: str) -
     least = math.ulp(0.0)
     run = solved(row(least, 1, 1, contiguity))
     assert verify(row(least, 1, 1, contiguity), run.solutions[-1].tolist()).cost == 2 * least
-    assert 0 < max(run.bounds) <= 2 * least
+    assert 0 <= max(run.bounds) <= 2 * least  # rounding towards safety may leave nothing of the least number
 
 
 def test_the_last_cpu_has_a_number_beyond_32_bits() -> None:
