@@ -5,6 +5,7 @@ highspy and ortools cannot be imported into one process, so HiGHS comes from ort
 
 from __future__ import annotations
 
+import sys
 import time
 from datetime import timedelta
 from typing import Any
@@ -37,6 +38,8 @@ def solve(task: Task, program: Program, part: int, until: float) -> bool:
     limits.highs.int_options["threads"] = task.run.cores
     limits.highs.string_options["parallel"] = "on" if task.run.cores > 1 else "off"
     result = _result(_model(floats), limits, until - task.until + task.remaining(), begin)
+    if result is None:
+        return True
     if result.termination.reason == result_pb2.TERMINATION_REASON_INFEASIBLE:
         return False
     if len(result.solutions):
@@ -55,24 +58,29 @@ def relaxed(floats: FloatProgram, seconds: float) -> Floats | None:
     limits.highs.string_options["parallel"] = "off"
     until, model = time.monotonic() + seconds, _model(floats, relax=True)
     result = _result(model, limits, until - time.monotonic(), model_parameters_pb2.ModelSolveParametersProto())
+    values = result.solutions[0].dual_solution.dual_values if result is not None and len(result.solutions) else None
+    if values is None or not len(values.ids):
+        return None
     dual = np.zeros(len(model.linear_constraints.ids))
-    for solution in result.solutions[:1]:
-        values = solution.dual_solution.dual_values
-        dual[list(values.ids)] = values.values
-        return dual if len(values.ids) else None
-    return None
+    dual[list(values.ids)] = values.values
+    return dual
 
 
 def _result(model: Any, limits: Any, seconds: float, begin: Any) -> Any:
-    """What HiGHS answers within some seconds."""
+    """What HiGHS answers within some seconds; None if it gives up with an error."""
     from ortools.math_opt import callback_pb2, parameters_pb2
     from ortools.math_opt.core.python import solver
+    from pybind11_abseil.status import StatusNotOk
 
     limits.time_limit.FromTimedelta(timedelta(seconds=max(0.0, (1 - LATE) * seconds)))
     engine, initial = parameters_pb2.SOLVER_TYPE_HIGHS, parameters_pb2.SolverInitializerProto()
-    with silent():
-        callbacks = callback_pb2.CallbackRegistrationProto()
-        return solver.solve(model, engine, initial, limits, begin, None, callbacks, None, None)
+    callbacks = callback_pb2.CallbackRegistrationProto()
+    try:
+        with silent():
+            return solver.solve(model, engine, initial, limits, begin, None, callbacks, None, None)
+    except StatusNotOk as error:
+        print(f"HiGHS gave up: {error}", file=sys.stderr)
+        return None
 
 
 def _model(floats: FloatProgram, *, relax: bool = False) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from brute_force import DRAWS, optimum, small
 
+from harness.verify.placement import verify
 from instances.placement import Instance, parse
 from solvers.placement.bounds.lp import lp
 from solvers.placement.ip import dual_bound
@@ -22,6 +23,7 @@ from solvers.placement.ip.shapes import programs
 from solvers.placement.ip.start import begin
 from solvers.placement.ip.task import Task
 from solvers.placement.throughput.simple_bounds import load_bound, node_bound
+from solvers.placement.throughput_ip import ip_contiguous
 from solvers.registry import Declined, LocalRun
 
 
@@ -132,3 +134,23 @@ def test_memories_so_small_that_their_inverse_is_infinite_are_filled() -> None:
     run = LocalRun()
     lp(parse(document, "small", contiguity="free"), run)
     assert 3.0 <= max(run.bounds) <= 4.0  # two of them fit, the third takes 4
+
+
+def test_what_highs_gives_up_on_leaves_the_bound_so_far(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = FloatProgram.rows
+
+    def too_large(floats: FloatProgram) -> Iterator[Any]:
+        """With a coefficient that HiGHS does not take."""
+        for columns, factors, least, most in rows(floats):
+            yield columns, [1e20, *list(factors)[1:]], least, most
+
+    monkeypatch.setattr(FloatProgram, "rows", too_large)
+    assert proves(three()) == [max(load_bound(three()), node_bound(three()))]
+    assert "HiGHS gave up: " in capfd.readouterr().err
+    run = LocalRun()
+    ip_contiguous(three(), run, engine="highs")
+    assert run.bounds == [max(load_bound(three()), node_bound(three()))]
+    assert verify(three(), run.solutions[-1].tolist()).feasible
+    assert "HiGHS gave up: " in capfd.readouterr().err
