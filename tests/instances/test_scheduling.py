@@ -8,6 +8,7 @@ import random
 import re
 from contextlib import nullcontext
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -224,3 +225,17 @@ def test_what_is_reserved_must_be_below_the_memory_by_a_relative_1e_9(sizes, lim
     }
     with pytest.raises(InputError, match="expected a device with memory above") if crowded else nullcontext():
         parse(document, "exact")
+
+
+def test_the_simple_bound_of_a_long_chain_is_not_above_its_exact_makespan():
+    """A sum of so many floats is too great by a relative 2e-12."""
+    n = 100_000
+    document = {
+        "format": "shardmark/scheduling/1",
+        "nodes": {"complexity": [0.1] * n},
+        "edges": [[v, v + 1, 0] for v in range(n - 1)],
+        "devices": {"speed": [1]},
+        "bandwidth": 1,
+    }
+    bound, makespan = Fraction(parse(document, "chain").simple_bound()), n * Fraction(0.1)
+    assert makespan * (1 - Fraction(1, 10**9)) <= bound <= makespan

@@ -154,7 +154,11 @@ class Attack:
     def _misjudged(self, instance: Any, solution: Any, optimum: Exact | None) -> str:
         """How the verifier's verdict on a solution differs from the oracle's; empty if it does not."""
         solution = json.loads(json.dumps(solution, default=lambda value: value.tolist()))  # as it reaches the referee
-        verdict, (feasible, cost) = verify(instance, solution), self.judge(instance, solution)
+        feasible, cost = self.judge(instance, solution)
+        try:
+            verdict = verify(instance, solution)
+        except Exception:
+            return f"of the solution {json.dumps(solution)}: {traceback.format_exc(limit=-5)}"
         if verdict.feasible != feasible or not _same(verdict.cost, cost):
             expected = f"{'feasible' if feasible else 'infeasible'}, {shown(cost)}"
             return f"expected {expected} of the solution {json.dumps(solution)}, found {verdict}"
@@ -164,9 +168,7 @@ class Attack:
 
 
 def _same(found: float | None, exact: Exact | None) -> bool:
-    """Whether a verified cost is the exact one: integers to the last digit, floats by the referee's tolerance or, of
-    numbers below the least normal one, to the nearest.
-    """
+    """Whether a verified cost is the exact one: an integer is, a float within the referee's tolerance or half an ulp."""
     if found is None or exact is None or isinstance(exact, int):
         return found == exact
     return math.isfinite(found) and abs(Fraction(found) - exact) <= max(TOLERANCE * exact, LEAST / 2)

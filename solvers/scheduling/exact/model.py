@@ -38,7 +38,7 @@ class Clock:
 
     @property
     def early(self) -> int:
-        """Units before its release, at least, at which a tensor may take no memory any more: `TOLERANCE` of all."""
+        """Units before its release at which a tensor may take no memory any more: at least `TOLERANCE` of ``most``."""
         return int(self.most * TOLERANCE * (1 + 1e-6)) + (not self.whole)
 
     def units(self, amount: Floats, rate: Floats) -> Ints:
@@ -82,9 +82,8 @@ class Model:
         self.literals = [self._literals(number) for number in instance.unit_choice.tolist()]
         self._first: list[int] = np.unique(instance.unit, return_index=True)[1].tolist()  # vertex of each unit
         self._excluded: set[bytes] = set()
-        self._turned: dict[
-            tuple[int, int], int
-        ] = {}  # literals: the second of two vertices ends before the first starts
+        #: Of two vertices a literal: if it is true the second ends before the first starts.
+        self._turned: dict[tuple[int, int], int] = {}
         self.makespan = self.writer.variable(self.most)
         self.writer.minimise(self.makespan)
         self.start, self.end = ([self.writer.variable(self.most) for _ in self.time] for _ in range(2))
@@ -204,7 +203,7 @@ class Model:
     def exclude(self, device: Ints, sequence: Ints) -> bool:
         """No further solution is this schedule; whether that is new.
 
-        In any other one some unit is on another device, or of two vertices one of which follows the other the second
+        In any other one some unit is on another device, or of two vertices that follow each other there the second
         comes first.
         """
         order = sequence[np.argsort(device[sequence], kind="stable")]

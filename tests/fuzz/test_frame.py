@@ -1,0 +1,78 @@
+"""The frame of the fuzz tests finds what it is for."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import oracle_intraop
+import oracle_pipeline
+import pytest
+from fuzz import Attack
+
+from solvers.registry import Declined, Solver
+
+INTRAOP = Attack(
+    "intraop",
+    oracle_intraop.draw,
+    oracle_intraop.draw_solution,
+    oracle_intraop.judge,
+    oracle_intraop.optimum,
+    false_reason=oracle_intraop.false_reason,
+)
+
+
+def too_high(instance, run):
+    run.bound(oracle_intraop.optimum(instance) + 1)
+
+
+def endless(instance, run):
+    run.bound(math.inf)
+
+
+def failing(instance, run):
+    raise ZeroDivisionError("as a solver may")
+
+
+def lying(instance, run):
+    raise Declined("time step 0: expected more memory")
+
+
+def honest(instance, run):
+    run.bound(oracle_intraop.optimum(instance))
+    run.report([0] * instance.nodes)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (too_high, "above the optimum"),
+        (endless, "bound inf"),
+        (failing, "ZeroDivisionError: as a solver may"),
+        (lying, "declines for a reason that is false"),
+    ],
+)
+def test_a_false_claim_is_shown_with_seed_and_instance(function, words, monkeypatch):
+    solvers = [Solver("tried", "intraop", "solver", "", {}, True, function)]
+    monkeypatch.setattr(Attack, "solvers", lambda attack: solvers)
+    with pytest.raises(pytest.fail.Exception) as failure:
+        INTRAOP.on(range(4))
+    assert failure.value.msg.startswith("intraop, seed ")
+    assert words in failure.value.msg
+    assert '"usage_limit": ' in failure.value.msg
+
+
+def test_true_claims_pass(monkeypatch):
+    monkeypatch.setattr(Attack, "solvers", lambda attack: [Solver("tried", "intraop", "solver", "", {}, True, honest)])
+    INTRAOP.on(range(1))
+
+
+def test_a_verdict_that_is_not_the_oracle_s_is_shown(monkeypatch):
+    def tenth_more(instance, solution):
+        feasible, cost = oracle_pipeline.judge(instance, solution)
+        return feasible, cost and cost * Fraction(11, 10)
+
+    parts = oracle_pipeline.draw, oracle_pipeline.draw_solution, tenth_more, oracle_pipeline.optimum
+    monkeypatch.setattr(Attack, "solvers", lambda attack: [])
+    with pytest.raises(pytest.fail.Exception, match="expected feasible"):
+        Attack("pipeline", *parts).on(range(5))
