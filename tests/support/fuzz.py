@@ -168,7 +168,7 @@ class Attack:
 
 
 def _same(found: float | None, exact: Exact | None) -> bool:
-    """Whether a verified cost is the exact one: an integer is, a float within the referee's tolerance or half an ulp."""
+    """Return whether a verified cost is the exact one: a float may differ by the tolerance or half an ulp."""
     if found is None or exact is None or isinstance(exact, int):
         return found == exact
     return math.isfinite(found) and abs(Fraction(found) - exact) <= max(TOLERANCE * exact, LEAST / 2)
