@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "placement/ideals/split_dp.h"
 #include "common/status.h"
+#include "placement/ideals/split_dp.h"
 
 /* cffi: begin */
 

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "scheduling/simulate.h"
 #include "common/status.h"
+#include "scheduling/simulate.h"
 
 /* cffi: begin */
 

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
+#include "common/status.h"
 #include "scheduling/heft.h"
 #include "scheduling/simulate.h"
-#include "common/status.h"
 
 /* cffi: begin */
 

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "placement/cheapest_with.h"
 #include "check.h"
+#include "placement/cheapest_with.h"
 
 #define MOST_NODES 9
 #define MOST_NETS 12

@@ -8,9 +8,9 @@
 
 #include "check.h"
 #include "scheduling/heft.h"
-#include "scheduling/simulated_moves.h"
 #include "scheduling/path_moves.h"
 #include "scheduling/simulate.h"
+#include "scheduling/simulated_moves.h"
 
 #define MOST_NODES 24
 #define MOST_EDGES (MOST_NODES * MOST_NODES)

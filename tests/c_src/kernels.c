@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/anneal_partition.h"
-#include "pipeline/cheapest_set.h"
 #include "check.h"
-#include "pipeline/kahn_slice.h"
-#include "pipeline/anneal_set.h"
 #include "common/kahn.h"
 #include "common/segment.h"
-#include "pipeline/slice.h"
 #include "common/status.h"
+#include "pipeline/anneal_partition.h"
+#include "pipeline/anneal_set.h"
+#include "pipeline/cheapest_set.h"
+#include "pipeline/kahn_slice.h"
+#include "pipeline/slice.h"
 
 #define MOST_NODES 12
 #define MOST_EDGES (MOST_NODES * MOST_NODES)

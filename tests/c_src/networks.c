@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "check.h"
+#include "common/status.h"
 #include "intraop/contract.h"
 #include "intraop/dead_end_elimination.h"
-#include "intraop/trws.h"
 #include "intraop/soft_trws.h"
-#include "common/status.h"
+#include "intraop/trws.h"
 
 #define MOST_VARIABLES 5
 #define MOST_VALUES 3

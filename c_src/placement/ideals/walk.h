@@ -3,10 +3,10 @@
  * device that gets them kept up to date. What a device pays for work and for nets that reach into the ideal
  * only grows on the way, so the walk turns back where that alone is too much.
  *
- * What a set pays for nets is a sum that numbers are added to and taken off again. It keeps the rounding errors
- * of the largest of them: (1e16 + 3.3) - 1e16 is 4. So each step knows how large these errors can be, and as soon
- * as they count in the load the sum is added up anew. Every other sum only grows, and is off by at most 2^-53 times
- * the number of its terms, relatively. */
+ * What a set pays for nets is a sum that numbers are added to and taken off again. It keeps the rounding
+ * errors of the largest of them: (1e16 + 3.3) - 1e16 is 4. So each step knows how large these errors can be,
+ * and as soon as they count in the load the sum is added up anew. Every other sum only grows, and is off by
+ * at most 2^-53 times the number of its terms, relatively. */
 #ifndef SHARD_IDEALS_WALK_H
 #define SHARD_IDEALS_WALK_H
 
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "placement/ideals/split_dp.h"
 #include "common/segment.h"
+#include "placement/ideals/split_dp.h"
 
 /* Bounds from sums of times may be off by this much, relative to all times, from rounding; they must not
  * exclude what is below the limit. */
@@ -306,8 +306,8 @@ static inline void arrive(struct split *split, const struct step *step, struct s
     next->link = split->up_start[next->ideal + 1];
 }
 
-/* Whether a set has nodes of a net, and others are elsewhere, and this is the first time that the net is met in
- * this renewal of the set's sums. */
+/* Whether a set has nodes of a net, and others are elsewhere, and this is the first time that the net is met
+ * in this renewal of the set's sums. */
 static inline bool is_paid_anew(struct split *split, int32_t number) {
     const bool met = split->met_in[number] == split->renewals;
     split->met_in[number] = split->renewals;

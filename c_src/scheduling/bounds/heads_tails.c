@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "scheduling/bounds/pair_lags.h"
 #include "scheduling/bounds/head_bounds.h"
+#include "scheduling/bounds/pair_lags.h"
 
 /* A graph in one direction. */
 struct side {

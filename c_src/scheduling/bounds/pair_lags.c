@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduling/bounds/head_bounds.h"
 #include "common/status.h"
+#include "scheduling/bounds/head_bounds.h"
 
 struct work {
     const struct shard_system *system;

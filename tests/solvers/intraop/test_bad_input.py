@@ -204,7 +204,7 @@ def test_a_variable_that_meets_many_forbidden_entries_near_the_largest(tiny, nam
     pairs = [((1 + i, 2 + i), [0, IMPOSSIBLE, IMPOSSIBLE, 0]) for i in range(hubs - 1)]
     pairs += [((1 + i, 1 + hubs + i), [IMPOSSIBLE, 0, 0, 0]) for i in range(hubs)]
     instance = tiny.make(rows, pairs, 1)
-    METHODS[name].function(instance, trial := LocalRun(seconds=3.0), **{**METHODS[name].params, **SHORT.get(name, {})})
+    METHODS[name].function(instance, trial := LocalRun(seconds=60.0), **{**METHODS[name].params, **SHORT.get(name, {})})
     assert min(verify(instance, solution).cost for solution in trial.solutions) == 1
 
 

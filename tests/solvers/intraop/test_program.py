@@ -200,9 +200,9 @@ def test_a_relaxation_without_an_answer_is_bounded_by_messages(tiny, monkeypatch
 
 
 def test_exact_methods_begin_with_the_best_of_greedy(tiny):
-    instance, trial, tasks = tiny.layered(300, seed=1), LocalRun(seconds=60.0), []
+    instance, trial, tasks = tiny.layered(300, seed=1), LocalRun(seconds=3600.0), []
     solve(instance, trial, lambda task: tasks.append(task) is None, reduced=False)
-    alone = LocalRun(seconds=60.0)
+    alone = LocalRun(seconds=3600.0)
     greedy(instance, alone)
     assert trial.solutions == alone.solutions
     (task,) = tasks

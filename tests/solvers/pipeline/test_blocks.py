@@ -197,7 +197,7 @@ def test_the_anchored_bound_is_the_cheapest_block_around_some_node(oracle: Simpl
         instance = oracle.draw(rng, 7, 7, density=0.4)
         open_ones = np.zeros(7, dtype=np.int8)
         nodes = (cheapest(oracle, instance, np.eye(7)[v], 1, open_ones) for v in range(7))
-        run = LocalRun(seconds=30)
+        run = LocalRun()
         anchored(instance, run)
         assert run.bounds[-1] == pytest.approx(max(instance.work_bound(), *nodes), rel=SAFETY)
         above_work += run.bounds[-1] > instance.work_bound()
@@ -206,7 +206,7 @@ def test_the_anchored_bound_is_the_cheapest_block_around_some_node(oracle: Simpl
 
 def test_the_reweighted_bound_is_above_the_others_of_its_kind(oracle: SimpleNamespace) -> None:
     instance = oracle.draw(np.random.default_rng(25), 40, 6, density=0.06)
-    least = {method: LocalRun(seconds=5) for method in METHODS}
+    least = {method: LocalRun() for method in METHODS}
     for method, run in least.items():
         method(instance, run)
     cost = verify(instance, least[reweighted].solutions[-1]).cost
@@ -220,7 +220,7 @@ def test_many_bounds_of_single_blocks_are_the_optimum(oracle: SimpleNamespace, m
     for _ in range(30):
         nodes = int(rng.integers(0, 7))
         instance = oracle.draw(rng, nodes, int(rng.integers(1, nodes + 2)))
-        run = LocalRun(seconds=10, cores=2)
+        run = LocalRun(cores=2)
         method(instance, run)
         optimum = oracle.partition_optimum(instance)
         assert run.bounds[-1] <= optimum
@@ -245,7 +245,7 @@ def test_degenerate_instances(
     oracle: SimpleNamespace, method: Any, edges: Any, work: list[float], output: list[float], stages: int
 ) -> None:
     instance = oracle.make(edges, work, output, [0] * len(work), stages)
-    run = LocalRun(seconds=10)
+    run = LocalRun()
     method(instance, run)
     assert instance.work_bound() <= run.bounds[-1] <= oracle.partition_optimum(instance)
 

@@ -43,7 +43,7 @@ GRAPHS = (
 
 
 def bound_by(method: Any, instance: Instance, **limits: Any) -> LocalRun:
-    run = LocalRun(**{"seconds": 30.0, **limits})
+    run = LocalRun(**limits)
     method(instance, run)
     assert all(earlier < later for earlier, later in zip(run.bounds, run.bounds[1:], strict=False))
     return run

@@ -210,7 +210,7 @@ def test_the_time_ends_the_search() -> None:
     run = LocalRun(cores=2, seconds=1.0)
     search(parse(generated(nodes=300), "generated", **LATENCY), run)
     assert run.solutions
-    assert time.monotonic() < run.deadline + 10
+    assert time.monotonic() < run.deadline + 60
 
 
 class CountedRun(LocalRun):

@@ -266,7 +266,7 @@ def test_the_time_ends_the_search() -> None:
     run = LocalRun(cores=2, seconds=1.0)
     search(workload(1), run)
     assert run.solutions
-    assert time.monotonic() < run.deadline + 10
+    assert time.monotonic() < run.deadline + 60
 
 
 @pytest.mark.parametrize("seed", range(5))
