@@ -47,7 +47,7 @@ def environment() -> jinja2.Environment:
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
     made.filters["load"] = json.loads
-    made.globals.update(page_of=page_of, alike=alike, menu={}, asv=False)
+    made.globals.update(page_of=page_of, alike=alike, menu={}, asv=False, made_from="")
     return made
 
 
@@ -200,6 +200,7 @@ class Site:
             tracks=self.tracks,
             menu={track.name: page_of("tracks", track.name) for track in self.tracks},
             asv=asv,
+            made_from=_made_from(tables.runs),
             solver_count=sum(len(track.solvers) for track in self.tracks),
         )
 
@@ -523,6 +524,12 @@ def _colours(rankings: Iterable[Sequence[Row]]) -> list[dict[str, str]]:
         known = own | known
         colours.append({row["solver"]: f"s{own.get(row['solver'], 0)}" for row in ranking})
     return colours
+
+
+def _made_from(runs: pl.DataFrame) -> str:
+    """Which results a page shows: after a build that was killed some pages may still be those of the build before."""
+    last = max(runs["started"], default="")
+    return f"Made from {text.count(len(runs), 'run')}{f', the last of {last[:10]} {last[11:16]} UTC' if last else ''}."
 
 
 def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:

@@ -165,6 +165,12 @@ def test_every_page_allows_nothing_but_its_own_files(pages: dict[str, ET.Element
         assert rules == dict.fromkeys(("script-src", "style-src", "img-src"), "'self'")
 
 
+def test_every_page_says_which_results_it_shows(pages: dict[str, ET.Element]) -> None:
+    for path, page in pages.items():
+        [footer] = page.iter("footer")
+        assert words(footer).startswith("Made from 291 runs, the last of 2025-11-21 06:00 UTC. Costs are"), path
+
+
 @pytest.mark.parametrize("mark", ["\u202e", "\u2067", "\u200f", "\u200b", "\x85"])
 def test_marks_of_direction_are_shown_and_not_obeyed(mark: str, tmp_path: Path) -> None:
     name = f"ab{mark}cd"
