@@ -48,7 +48,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.param == "sanitized":
         require(folder, *SANITIZE)
         flags = SANITIZE
-    sources = [HERE / "reader/scan.c", CORE / "reader/scan.c", CORE / "reader/digest.c"]
+    sources = [HERE / "scan.c", CORE / "reader/scan.c", CORE / "reader/digest.c"]
     return compiled(folder / "scan", sources, *STRICT, *flags, "-Wl,--wrap=realloc")
 
 
