@@ -46,12 +46,18 @@ LEAST = Fraction(math.ulp(0.0))
 
 Exact = int | Fraction
 
-#: Decorates a test of ``seeds``, which is called once a block.
-blocks = pytest.mark.parametrize(
+_of_seeds = pytest.mark.parametrize(
     "seeds",
     [range(first, min(first + BLOCK, DRAWS)) for first in range(0, DRAWS, BLOCK)],
     ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}",
 )
+_patient = pytest.mark.timeout(3600)  # seconds, which no machine is too busy for
+
+
+def blocks(test: Callable[..., None]) -> Callable[..., None]:
+    """Decorates a test of ``seeds``, which is called once a block."""
+    decorated: Callable[..., None] = _patient(_of_seeds(test))
+    return decorated
 
 
 def numbers(rng: random.Random) -> Callable[[], float]:
