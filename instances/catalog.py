@@ -161,4 +161,4 @@ def resolve(reference: str) -> tuple[Path, Entry | None]:
         return locate(known[reference]), known[reference]
     if os.path.isdir(reference):
         raise InputError(reference, "", "expected an instance file, found a folder")
-    raise InputError(reference, "", f"expected a file or an id of the catalog{near_miss(reference, known)}")
+    raise InputError(reference or "''", "", f"expected a file or an id of the catalog{near_miss(reference, known)}")

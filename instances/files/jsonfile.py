@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
 import gzip
@@ -67,7 +68,9 @@ def decode(content: bytes, source: str | os.PathLike[str]) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(source, f"byte {error.start}", "expected UTF-8 text") from None
+        marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        found = ", found UTF-16, or UTF-32" if marked else ""
+        raise InputError(source, f"byte {error.start}", f"expected UTF-8 text{found}") from None
 
 
 def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[str], Any] | None = None) -> Any:

@@ -10,6 +10,7 @@ import argparse
 import errno
 import keyword
 import os
+import re
 import signal
 import sqlite3
 import sys
@@ -33,6 +34,9 @@ DEFAULT_MEMORY_MIB = 4096.0
 #: What stands for the value of an option in help, by its kind.
 PLACEHOLDERS: Mapping[type, str] = {int: "N", float: "X", str: "NAME", Path: "FILE"}
 
+#: Greatest count, seed, number of seeds, and number of a CPU.
+MOST, MOST_SEED, MOST_SEEDS, MOST_CPU = 2**31 - 1, 2**63 - 1, 10**6, 2**16
+
 Add = Callable[[str, Callable[[argparse.Namespace], Answer], str], argparse.ArgumentParser]
 
 
@@ -47,6 +51,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the message; `argparse` calls this while it handles what the value of an argument raised."""
+        message = told(message)
         if isinstance(sys.exc_info()[1], argparse.ArgumentError):
             self.exit(2, f"{self.prog}: {message}\n")
         super().error(message)
@@ -66,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status, answer = options.command(options)
             emit(answer, options.json)
     except InputError as error:
-        print(f"shardmark: {printable(str(error))}", file=sys.stderr)
+        print(f"shardmark: {told(str(error))}", file=sys.stderr)
         return 2
     except sqlite3.Error as error:
         expected = f"expected a database that can be read and written ({error})"
@@ -79,6 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop_output()
         return 141
     return int(status)
+
+
+def told(sentence: str) -> str:
+    """A sentence as it is printed: characters that can be, and of a long word its beginning and its end."""
+    return re.sub(r"\S{300,}", lambda word: f"{word[0][:100]}...{word[0][-100:]}", printable(sentence))
 
 
 @contextmanager
@@ -175,7 +185,7 @@ def _of_campaigns(add: Add) -> None:
         metavar="CMD",
         help="a program, started as `CMD FILE SECONDS`, and of the others only those of --solver; may be repeated",
     )
-    sub.add_argument("--seeds", type=_positive_int, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
+    sub.add_argument("--seeds", type=_seeds, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
     sub.add_argument("--jobs", type=_positive_int, metavar="N", help="runs at once (default: 1; dask: one a worker)")
     sub.add_argument("--executor", choices=("local", "dask"), default="local", help="this machine, or workers of Dask")
     sub.add_argument("--scheduler", metavar="ADDRESS", help="of Dask, as tcp://HOST:8786")
@@ -371,7 +381,7 @@ def _generate(sub: argparse.ArgumentParser) -> None:
             kind = type(default) if default is not None else float
             meaning = f"{MEANING[key].replace('%', '%%')} (default: {default})"
             member.add_argument(
-                f"--{key.replace('_', '-')}", dest=key, type=kind, metavar=PLACEHOLDERS[kind], help=meaning
+                f"--{key.replace('_', '-')}", dest=key, type=READ[kind], metavar=PLACEHOLDERS[kind], help=meaning
             )
 
 
@@ -395,7 +405,7 @@ def _import(sub: argparse.ArgumentParser) -> None:
         for key, option in importer.OPTIONS.items():
             member.add_argument(
                 f"--{key.replace('_', '-')}",
-                type=option.kind,
+                type=READ[option.kind],
                 metavar=None if option.choices else PLACEHOLDERS[option.kind],
                 choices=option.choices or None,
                 default=option.default,
@@ -406,11 +416,10 @@ def _import(sub: argparse.ArgumentParser) -> None:
 def _path(text: str) -> Path:
     """A path that there may or may not be; one that the system cannot even look for is refused."""
     try:
-        os.lstat(text)
+        os.stat(text)
     except OSError as error:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-            found = text if len(text) < 100 else f"{text[:50]}... of {len(text)} characters"
-            raise argparse.ArgumentTypeError(f"expected a path ({error.strerror}), found {found!r}") from None
+            raise argparse.ArgumentTypeError(f"expected a path ({error.strerror}), found {text!r}") from None
     return Path(text)
 
 
@@ -421,10 +430,36 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _whole(text: str, least: int = -MOST_SEED, most: int = MOST_SEED) -> int:
+    """A whole number in decimal digits, within a range."""
+    number = int(text) if re.fullmatch("[+-]?[0-9]{1,20}", text) else None
+    if number is None or not least <= number <= most:
+        within = "" if least < 0 else f" from {least} to {most}"
+        raise argparse.ArgumentTypeError(f"expected a whole number{within}, found {text!r}")
+    return number
+
+
 def _positive_int(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, found {text!r}")
-    return int(text)
+    return _whole(text, 1, MOST)
+
+
+def _natural(text: str) -> int:
+    return _whole(text, 0, MOST_SEED)
+
+
+def _count(text: str) -> int:
+    return _whole(text, 0, MOST)
+
+
+def _seeds(text: str) -> int:
+    return _whole(text, 1, MOST_SEEDS)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
 
 
 def _numbers(text: str) -> list[int]:
@@ -432,43 +467,18 @@ def _numbers(text: str) -> list[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        found |= set(range(_cpu(first), _cpu(last if dash else first) + 1))
+        found |= set(range(_whole(first, 0, MOST_CPU), _whole(last if dash else first, 0, MOST_CPU) + 1))
     if not found:
         raise argparse.ArgumentTypeError(f"expected numbers and ranges as 0,2,4-7, found {text!r}")
     return sorted(found)
 
 
-#: Greatest number that an option of a reproduction takes, and greatest number of a CPU.
-MOST, MOST_CPU = 10**9, 2**16
-
-
 def _from_one(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_count(word, least=1) for word in text.split(",")}))
-
-
-def _one_or_more(text: str) -> int:
-    return _count(text, least=1)
-
-
-def _count(text: str, least: int = 0, most: int = MOST) -> int:
-    number = int(text) if text.isascii() and text.isdigit() else -1
-    if not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}, found {text!r}")
-    return number
-
-
-def _cpu(text: str) -> int:
-    return _count(text, most=MOST_CPU)
+    return tuple(sorted({_whole(word, 1, MOST) for word in text.split(",")}))
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in text.split(",") if name))
-
-
-def _natural(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a whole number, at least 0, found {text!r}")
-    return int(text)
 
 
 def _seconds(text: str) -> float:
@@ -495,10 +505,12 @@ def _solver_name(text: str) -> str:
     return text
 
 
+#: How options of generators and importers are read, by the type of their values.
+READ: Mapping[type, Callable[[str], Any]] = {int: _whole, float: _number, str: str, Path: _path}
 #: How options of reproductions are read, by their kind, and what stands for their value in help.
 READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "count": (_count, "N"),
-    "positive": (_one_or_more, "N"),
+    "positive": (_positive_int, "N"),
     "numbers": (_from_one, "LIST"),
     "names": (_names, "LIST"),
     "seconds": (_seconds, "S"),

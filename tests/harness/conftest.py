@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
+from patience import given_time as given_time  # for the tests of this folder
 
 from harness.campaign.discover import SolverInfo, discover
 from harness.campaign.jobs import Job, Problem, perform
@@ -23,7 +23,6 @@ from shardmark import runs
 from shardmark.cli import commands, conformance
 from shardmark.cli.arguments import main
 
-Ran = TypeVar("Ran")
 ZOO = Path(__file__).parent / "zoo"
 CHAIN = {
     "format": "shardmark/pipeline/1",
@@ -54,18 +53,11 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 def run_zoo(zoo: dict[str, SolverInfo], chain: Problem):
     """Run a solver of the zoo on the chain."""
 
-    def run(name: str, timeout: float = 10.0, memory: float = 1024.0) -> Record:
+    def run(name: str, timeout: float = 60.0, memory: float = 1024.0) -> Record:
         with Warden() as warden:
             return perform(Job(zoo[name], chain, 0, Limits(timeout, memory)), warden)
 
     return run
-
-
-def given_time(run: Callable[[float], Ran], begun: Callable[[Ran], bool], seconds: float = 1.0) -> Ran:
-    """What a run that its time limit ends comes to; with more time if a busy machine did not let it begin in that."""
-    while not begun(found := run(seconds)) and seconds < 30:
-        seconds *= 4
-    return found
 
 
 def backend_here(name: str, isolation: str = "auto") -> Backend:

@@ -247,7 +247,7 @@ def test_a_campaign_says_once_how_its_runs_are_held(chain, capsys, tmp_path):
     ("option", "value", "expected"),
     [
         ("--cpu", "0", "expected a positive number below 1e9, found '0'"),
-        ("--processes", "1.5", "expected a whole number, at least 1, found '1.5'"),
+        ("--processes", "1.5", "expected a whole number from 1 to 2147483647, found '1.5'"),
         ("--output-limit", "much", "expected a positive number below 1e9, found 'much'"),
     ],
 )

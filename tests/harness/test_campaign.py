@@ -35,7 +35,7 @@ def store(tmp_path):
     store.close()
 
 
-def jobs_of(zoo, chain, *names, seeds=1, timeout=10.0):
+def jobs_of(zoo, chain, *names, seeds=1, timeout=60.0):
     return [Job(zoo[name], chain, seed, Limits(timeout, 1024.0)) for name in names for seed in range(seeds)]
 
 

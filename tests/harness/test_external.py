@@ -51,7 +51,7 @@ def warden():
 def run(tmp_path, chain, warden):
     """Run the lines of a shell script as an external solver on the chain: one block costs 10, the best cut costs 6."""
 
-    def run(script: str, *, arguments: str = "", timeout: float = 10.0, problem: Problem = chain, **limits) -> Record:
+    def run(script: str, *, arguments: str = "", timeout: float = 60.0, problem: Problem = chain, **limits) -> Record:
         path = tmp_path / "solver.sh"
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
@@ -102,7 +102,7 @@ def test_it_solves_a_file_of_the_contest(contest_solver, warden, mirror):
 def test_it_gets_the_plain_file_and_the_seconds_until_its_deadline(run):
     row = run('head -c 40 "$1" >&2; echo " argument 2: $2 of $#" >&2; echo "[0]"', problem=embedded("experts-8"))
     assert row.log.startswith('{"format":"shardmark/pipeline/1"')
-    assert row.log.rstrip().endswith("argument 2: 9.5 of 2")
+    assert row.log.rstrip().endswith("argument 2: 59.5 of 2")
 
 
 def test_options_of_the_track_are_in_the_file_that_it_gets(run):
@@ -132,7 +132,7 @@ def test_an_instance_that_has_changed_or_gone_is_told(run, chain, tmp_path):
 def test_placeholders_are_filled_in(run):
     row = run('echo "$@"; echo "[0,0,1,1]"', arguments="-s{seed} --cores={cores} {memory} -t {timeout} {instance}")
     words = row.log.split()
-    assert words[:5] == ["-s3", "--cores=1", "512", "-t", "9.5"]
+    assert words[:5] == ["-s3", "--cores=1", "512", "-t", "59.5"]
     assert words[5].endswith("chain.json")
     assert len(words) == 6
 
@@ -221,7 +221,8 @@ def test_an_unfinished_line_at_the_limit_counts_if_it_is_whole(run):
 
 
 def test_the_seconds_that_it_gets_are_enough_to_be_in_time(run):
-    row = run('sleep "$2"; echo "[0,0,1,1]"', timeout=2.0)
+    sleeps = 'sleep "$2"; echo "[0,0,1,1]"'
+    row = given_time(lambda limit: run(sleeps, timeout=limit), lambda row: row.status == "ok", 2.0)
     assert (row.status, row.cost) == ("ok", 6.0)
 
 
@@ -232,7 +233,7 @@ def test_a_flood_of_lines_is_cut_and_what_came_before_counts(run):
 
 
 def test_a_flood_of_answers_leaves_the_last(run):
-    row = run('yes "[0,0,0,0]" | head -n 200000; echo "[0,0,1,1]"', timeout=30.0)
+    row = run('yes "[0,0,0,0]" | head -n 200000; echo "[0,0,1,1]"', timeout=120.0)
     assert (row.status, row.cost, len(row.incumbents)) == ("ok", 6.0, 1)
 
 
@@ -242,16 +243,16 @@ def test_a_line_without_an_end_is_cut(run):
 
 
 def test_a_line_far_longer_than_any_solution_is_a_fault(run):
-    row = run('printf "["; yes "0, " | head -n 1000000 | tr -d "\\n"; echo "0]"', timeout=30.0)
+    row = run('printf "["; yes "0, " | head -n 1000000 | tr -d "\\n"; echo "0]"', timeout=120.0)
     assert row.status == "error"
     assert "a solution here has at most" in row.reason
-    row = run('printf "["; yes "0, " | head -n 3000000 | tr -d "\\n"; echo "0]"; echo "[0,0,1,1]"', timeout=30.0)
+    row = run('printf "["; yes "0, " | head -n 3000000 | tr -d "\\n"; echo "0]"; echo "[0,0,1,1]"', timeout=120.0)
     assert (row.status, row.cost) == ("error", 6.0)
     assert row.reason == "printed a line of more than 4 MiB, an answer has at most that"
 
 
 def test_a_long_line_of_log_is_no_fault(run):
-    row = run('yes "working " | head -n 2000000 | tr "\\n" "\\r"; echo; echo "[0,0,1,1]"', timeout=30.0)
+    row = run('yes "working " | head -n 2000000 | tr "\\n" "\\r"; echo; echo "[0,0,1,1]"', timeout=120.0)
     assert (row.status, row.reason, row.cost) == ("ok", "", 6.0)
 
 
@@ -271,7 +272,13 @@ def shardmark(capsys, *arguments, status=0):
 
 def test_a_command_solves(contest_solver, capsys, tmp_path):
     solution = tmp_path / "solution.json"
-    found = shardmark(capsys, "solve", "diamond", "--command", contest_solver, "--timeout", "2", "--output", solution)
+
+    def within(limit):  # all of which it takes
+        command = ["solve", "diamond", "--command", contest_solver, "--timeout", limit, "--output", solution, "--json"]
+        main([*map(str, command)])
+        return json.loads(capsys.readouterr().out)
+
+    found = given_time(within, lambda found: found["cost"] == 137, 2.0)
     assert (found["solver"], found["status"], found["cost"], found["gap"]) == ("contest-solver", "ok", 137, 0.0)
     assert shardmark(capsys, "check", "diamond", solution)["cost"] == 137
 
@@ -283,7 +290,7 @@ def test_programs_stand_on_the_scored_table_of_a_campaign(contest_solver, capsys
     programs.write_text(entry.format("team-7", "./team7") + entry.format("gone", "./gone"))
     which = ["--instance", "triangle", "--instance", "diamond", "--instance", "chain", "--solver-path", programs]
     who = ["--solver", "team-7", "--solver", "gone", "--solver", "random-1", "--command", "sh -c 'echo [1,1,1]'"]
-    limits = ["--timeout", "2", "--results", results, "--quiet"]
+    limits = ["--timeout", "10", "--results", results, "--quiet"]
     done = shardmark(capsys, "run", *which, *who, *limits)
     assert (done["runs"], done["started"]) == (8, 8)
     assert shardmark(capsys, "run", *which, *who, *limits)["started"] == 0

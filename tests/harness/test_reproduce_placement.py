@@ -303,7 +303,7 @@ def ran(*arguments: object, folder: Path) -> dict[str, Any]:
 @pytest.mark.usefixtures("posix_for_auto")
 def test_loads_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)
-    asked = ("--solvers", "dp,one-accelerator", "--bounds", "load", "--timeout", 5, "--bound-timeout", 5)
+    asked = ("--solvers", "dp,one-accelerator", "--bounds", "load", "--timeout", 60, "--bound-timeout", 60)
     said = ran("placement-throughput", "--instances", "crossing", *asked, folder=tmp_path)
     loads, _, proved = said["sections"][0]["tables"]
     assert loads["rows"][0] == {
@@ -320,7 +320,7 @@ def test_loads_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.usefixtures("posix_for_auto")
 def test_latencies_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)
-    asked = ("--solvers", "greedy", "--bounds", "critical-path", "--timeout", 5, "--bound-timeout", 5)
+    asked = ("--solvers", "greedy", "--bounds", "critical-path", "--timeout", 60, "--bound-timeout", 60)
     said = ran("placement-latency", "--instances", "sandwich-latency", *asked, folder=tmp_path)
     beside, gaps, _ = said["sections"][0]["tables"]
     assert beside["rows"][0]["greedy"] >= 11.75
@@ -333,7 +333,7 @@ def test_granularities_from_end_to_end(tmp_path: Path, mirror: Path, monkeypatch
     monkeypatch.setenv("SHARDMARK_MIRROR", str(mirror))
     if AT_HAND(catalog.find("bert-12-operators-training")) is None:
         pytest.skip("BERT-12 training is not in the mirror")
-    asked = ("--instances", f"bert-12-operators-training,{BERT}", "--timeout", 30)
+    asked = ("--instances", f"bert-12-operators-training,{BERT}", "--timeout", 120)
     said = ran("placement-granularity", *asked, folder=tmp_path)
     loads, proved = said["sections"][0]["tables"]
     [ours] = [x for x in loads["rows"] if x["figures"] == HERE and x["instance"].startswith("bert-12")]
@@ -373,7 +373,7 @@ def test_the_best_split_of_each_kind_is_drawn() -> None:
 @pytest.mark.usefixtures("posix_for_auto")
 def test_splits_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)
-    asked = ("--instances", "crossing", "--solvers", "dp", "--timeout", 5)
+    asked = ("--instances", "crossing", "--solvers", "dp", "--timeout", 60)
     said = ran("placement-splits", *asked, folder=tmp_path)
     _, contiguous = said["sections"]
     [picture] = contiguous["pictures"]

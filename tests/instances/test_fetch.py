@@ -114,9 +114,12 @@ def test_a_file_that_is_there_is_verified_and_not_fetched_again(server, cache):
     ],
 )
 def test_a_failure_is_a_sentence_and_the_others_go_on(name, expected, server, cache, monkeypatch):
-    monkeypatch.setattr(fetching, "SILENCE_S", 1.0)
-    monkeypatch.setattr(fetching, "TOTAL_S", 1.0)
-    bad, good = fetch([entry(name), entry("whole")], server)
+    def patience(seconds: float) -> None:
+        monkeypatch.setattr(fetching, "SILENCE_S", seconds)
+        monkeypatch.setattr(fetching, "TOTAL_S", seconds)
+
+    patience(1.0 if name in ("hanging", "slow") else 60.0)
+    bad, good = fetch([entry(name), entry("whole")], server, lambda _: patience(60.0))
     assert bad.path is None
     assert bad.error.startswith(f"{server}owner/repo/files/{name}: ")
     assert expected in bad.error

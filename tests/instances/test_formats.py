@@ -154,6 +154,14 @@ def test_a_byte_order_mark_is_no_defect():
     assert parse(content.encode(), "marked").nodes == 0
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
+def test_another_encoding_is_named(encoding, tmp_path):
+    path = tmp_path / "wide.json"
+    path.write_bytes("\ufeff".encode(encoding) + b"{}" if encoding == "utf-16-be" else "{}".encode(encoding))
+    with pytest.raises(InputError, match="byte 0: expected UTF-8 text, found UTF-16, or UTF-32"):
+        load(path)
+
+
 def test_writing_where_nothing_can_be_written(tmp_path):
     with pytest.raises(InputError, match="expected a place that can be written"):
         write_bytes(tmp_path / "none" / "a.json", b"")
