@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.sandbox.backends import cpu_clock
-from harness.sandbox.backends.cpu_clock import CpuClock, TreeClock
+from harness.sandbox.backends.cpu_clock import TreeClock, counter
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -19,13 +19,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 @pytest.fixture
 def clock() -> Iterator[TreeClock]:
     """The time of children of this process from here on."""
-    own = CpuClock(inherit=False)
-    if own.file is None:
+    clock = TreeClock.begin()
+    if not clock.files:
         pytest.skip("the system grants no performance counter")
-    clock = TreeClock(own)
     yield clock
     clock.close()
-    own.close()
 
 
 def burn(seconds: float) -> None:
@@ -95,14 +93,12 @@ def test_children_of_children_count_whoever_their_parent_was(clock: TreeClock) -
 
 def test_without_a_counter_there_is_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_clock, "PERF_EVENT_OPEN", {})
-    own = CpuClock(inherit=False)
-    clock = TreeClock(own)
+    clock = TreeClock.begin()
     os.waitpid(child(0.01), 0)
-    assert (own.read(), clock.read()) == (0.0, 0.0)
+    assert clock.read() == 0.0
     clock.close()
-    own.close()
 
 
 def test_a_counter_that_is_refused_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_clock, "ATTRIBUTES", cpu_clock.struct.Struct("=IIQQQQQ8x"))
-    assert CpuClock(inherit=True).file is None
+    assert counter(inherit=True) is None

@@ -235,6 +235,31 @@ def test_there_is_no_memory_that_nobody_holds(run):
     assert outcome.log == "-1 -1\n"
 
 
+def test_what_earlier_runs_have_reported_is_not_in_its_memory(warden, tmp_path):
+    tell = order_of(tmp_path, "for _ in range(3): run.report(list(range(71_000, 76_000)))", limits=LIMITS)
+    outcome = warden.run(tell)
+    assert len(outcome.messages) == 4
+    search = """
+        if os.fork() == 0:  # a process of its own knows what to look for
+            sought = [", ".join(map(str, range(71_003, 71_006))), ",".join(map(str, range(71_003, 71_006)))]
+            found = 0
+            with open(f"/proc/{os.getppid()}/maps") as maps, open(f"/proc/{os.getppid()}/mem", "rb", 0) as memory:
+                for line in maps:
+                    first, last = (int(word, 16) for word in line.split()[0].split("-"))
+                    try:
+                        memory.seek(first)
+                        content = memory.read(last - first)
+                    except (OSError, ValueError, OverflowError):
+                        continue
+                    found += sum(content.count(text.encode()) for text in sought)
+            print(found, flush=True)
+            os._exit(0)
+        os.wait()
+    """
+    (tmp_path / "next").mkdir()
+    assert warden.run(order_of(tmp_path / "next", search, limits=LIMITS)).log == "0\n"
+
+
 def test_devices_are_few(sh):
     assert set(sh("ls /dev").split()) <= {*namespaces.DEVICES, "fd", "shm", "stdin", "stdout", "stderr"}
     assert sh("echo x > /dev/null; head -c 3 /dev/zero | wc -c; head -c 2 /dev/urandom | wc -c").split() == ["3", "2"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import struct
+from collections.abc import Iterable
 
 from harness.sandbox.backends.prctl import LIBC
 
@@ -21,38 +22,44 @@ CLOSE_ON_EXEC = 8
 ATTRIBUTES = struct.Struct("=IIQQQQQ16x")
 
 
-class CpuClock:
-    """Counts the CPU time of this process from here on, with ``inherit`` also that of all that it starts."""
+def counter(*, inherit: bool) -> int | None:
+    """An open file that counts the CPU time of this process from here on, with ``inherit`` of all that it starts too.
 
-    def __init__(self, *, inherit: bool) -> None:
-        flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | (INHERIT if inherit else 0)
-        attributes = ATTRIBUTES.pack(SOFTWARE, ATTRIBUTES.size, TASK_CLOCK, 0, 0, 0, flags)
-        call = PERF_EVENT_OPEN.get(platform.machine())
-        file = -1 if call is None else LIBC.syscall(call, attributes, 0, -1, -1, CLOSE_ON_EXEC)
-        self.file: int | None = file if file >= 0 else None
-
-    def read(self) -> float:
-        """Seconds so far; 0 if the system grants no counter."""
-        return 0.0 if self.file is None else int.from_bytes(os.read(self.file, 8), "little") * 1e-9
-
-    def close(self) -> None:
-        """Stop counting."""
-        if self.file is not None:
-            os.close(self.file)
-            self.file = None
+    None if the system grants none.
+    """
+    flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | (INHERIT if inherit else 0)
+    attributes = ATTRIBUTES.pack(SOFTWARE, ATTRIBUTES.size, TASK_CLOCK, 0, 0, 0, flags)
+    call = PERF_EVENT_OPEN.get(platform.machine())
+    file = -1 if call is None else LIBC.syscall(call, attributes, 0, -1, -1, CLOSE_ON_EXEC)
+    return file if file >= 0 else None
 
 
 class TreeClock:
-    """Counts the CPU time of all processes that this one starts from here on, without its own, which ``own`` counts."""
+    """The CPU time of all processes that another has started since ``begin``, without its own.
 
-    def __init__(self, own: CpuClock) -> None:
-        self.all = CpuClock(inherit=True)
-        self.own, self.own_before = own, own.read()
+    ``files`` are two counters, of that process with all that it starts and without; none if the system grants none.
+    """
+
+    def __init__(self, files: Iterable[int] = ()) -> None:
+        self.files = list(files)
+
+    @classmethod
+    def begin(cls) -> TreeClock:
+        """Count what this process starts from here on."""
+        files = [file for inherit in (True, False) if (file := counter(inherit=inherit)) is not None]
+        clock = cls(files)
+        if len(files) == 1:
+            clock.close()
+        return clock
 
     def read(self) -> float:
         """Seconds so far, of the living and the dead; 0 if the system grants no counter."""
-        return max(0.0, self.all.read() - (self.own.read() - self.own_before))
+        if not self.files:
+            return 0.0
+        everything, own = (int.from_bytes(os.read(file, 8), "little") for file in self.files)
+        return max(0, everything - own) * 1e-9
 
     def close(self) -> None:
         """Stop counting."""
-        self.all.close()
+        while self.files:
+            os.close(self.files.pop())

@@ -12,8 +12,9 @@ from typing import Any
 
 from harness.sandbox import worker
 from harness.sandbox.backends import namespaces, prctl, seccomp, socket_memory
-from harness.sandbox.backends.cpu_clock import CpuClock, TreeClock
+from harness.sandbox.backends.cpu_clock import TreeClock, counter
 from harness.sandbox.backends.launch import Launch
+from harness.sandbox.backends.nursery import Nursery
 from harness.sandbox.backends.process_tree import Proc, ProcMeter, Tree, filled, flatten, written
 from harness.sandbox.backends.view import view_of_run
 from harness.sandbox.contract import Order, Usage
@@ -23,7 +24,6 @@ from harness.sandbox.monitor import LATE_S, Pipes
 MIB = 1 << 20
 URGENT = -20  # the warden's priority, if it may: it does little, but that at once
 SPARE = 4 * MIB  # bytes above a limit on files, so that it can be seen to be broken
-OPEN = 4096  # files that a process may have open
 FORKED = 2 * MIB  # a program that seems to have used no more than this above a fork of the warden may have used less
 WATCHED = {"wall": "hard", "cpu": "polled", "memory": "polled", "processes": "polled", "output": "polled"}
 
@@ -36,29 +36,31 @@ class Posix:
     def __init__(self, isolation: str = "auto") -> None:
         worker.warm_up()
         self.nice = os.getpriority(os.PRIO_PROCESS, 0)
-        self.isolated = self.pins = False
-        self.clock = CpuClock(inherit=False)  # kept open: the first counter of a system takes it 10 ms
+        self.pins = False
+        self.nursery: Nursery | None = None
+        self.counter = counter(inherit=False)  # kept open: the first one of a system takes it 10 ms
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, URGENT)
         if sys.platform == "linux":
             prctl.adopt_orphans()
             prctl.let_others_look(False)
             # This comes first: as it forks, OpenBLAS ends the threads that it has started here, and isolation needs
             # a process of one thread. In a run OpenBLAS starts them again.
             self.pins = os.waitpid(_fork(lambda: os._exit(not seccomp.keep_cores())), 0)[1] == 0
-            self.isolated = isolation != "none" and not namespaces.obstacle()
-        with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, URGENT)
+            if isolation != "none" and not namespaces.obstacle():
+                self.nursery = Nursery(_fork)
+        self.isolated = self.nursery is not None
 
     def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
         """Start a run: ``command`` if there is one, else the Python solver of ``job``."""
         program, begun = os.pipe()
-        clock = TreeClock(self.clock)
-        launch = Launch(order, job, command, folder, pipes, self.nice, self.pins, begun)
+        ends = pipes.stdout, pipes.stderr, begun if command else pipes.channel
+        launch = Launch(order, job, command, folder, ends, self.nice, self.pins)
+        watched = Program(program, external=bool(command))
         try:
-            kind = Isolated if self.isolated else Adopted
-            run = kind(launch, Program(program, external=bool(command)), clock)
+            run = Isolated(launch, watched, self.nursery) if self.nursery else Adopted(launch, watched)
         except BaseException:
             os.close(program)
-            clock.close()
             raise
         finally:
             os.close(begun)
@@ -104,23 +106,22 @@ class Run:
     over: float | None = None
     bell: int | None = None
 
-    def __init__(self, launch: Launch, program: Program, clock: TreeClock) -> None:
+    def __init__(self, launch: Launch, program: Program) -> None:
         self.limits = launch.order.limits
         self.memory = self.limits.memory_mib * MIB
         self.program = program
-        self.clock = clock
 
 
 class Isolated(Run):
     """A run in namespaces of its own."""
 
-    def __init__(self, launch: Launch, program: Program, clock: TreeClock) -> None:
-        super().__init__(launch, program, clock)
+    def __init__(self, launch: Launch, program: Program, nursery: Nursery) -> None:
+        super().__init__(launch, program)
         files = int(self.limits.output_mib * MIB) + SPARE
         until = launch.job["deadline"] + self.limits.margin_s() + LATE_S
         view = view_of_run(launch.order, launch.job["instance"], launch.command)
         room = namespaces.Room(launch.folder, files, int(self.memory), view, until=until)
-        self.room = namespaces.start(room, lambda: become(launch))
+        self.room, self.clock = nursery.start(room, launch)
         self.bell = self.room.link.fileno()
         self.proc = Proc(self.room.proc)
         self.meter = ProcMeter(
@@ -166,13 +167,14 @@ class Isolated(Run):
 class Adopted(Run):
     """A run among all other processes; the warden adopts its orphans."""
 
-    def __init__(self, launch: Launch, program: Program, clock: TreeClock) -> None:
-        super().__init__(launch, program, clock)
+    def __init__(self, launch: Launch, program: Program) -> None:
+        super().__init__(launch, program)
         self.tree = Tree()
         self.meter = self.tree.meter()
         self.folder = os.open(launch.folder, os.O_RDONLY)
         self.of_fork = largest_bytes(resource.getrusage(resource.RUSAGE_SELF))
-        self.pid = _fork(lambda: become(launch))
+        self.clock = TreeClock.begin()
+        self.pid = _fork(launch.become)
         self.bell = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
         self.status: int | None = None
 
@@ -207,15 +209,6 @@ class Adopted(Run):
                 os.close(number)
         peak = self.program.largest(self.tree.largest, self.of_fork, self.meter.peak)
         return Usage(peak=peak, cpu_s=cpu_s, written=in_files)
-
-
-def become(launch: Launch) -> None:
-    """Turn a fork of the warden into the run, which inherits no keys; never returns."""
-    if sys.platform == "linux":
-        prctl.forget_keys()
-    soft, hard = (min(OPEN, limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    launch.become()
 
 
 def _fork(body: Callable[[], None]) -> int:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.sandbox import worker
+from harness.sandbox.backends.prctl import forget_keys
 from harness.sandbox.backends.seccomp import keep_cores
 from harness.sandbox.contract import THREAD_VARIABLES, Order
-from harness.sandbox.monitor import Pipes
 from harness.sandbox.signals import MOST_FILES, lower_limit, reset_signals
 
 CHANNEL = 3  # number of the message pipe in a run
+OPEN = 4096  # files that a process may have open
 MIB = 1 << 20
 
 
@@ -30,24 +31,26 @@ class Launch:
     """All that a forked process needs to become a run.
 
     ``command`` is that of an external solver, empty for the Python solver of ``job``; ``folder`` becomes the current
-    one. ``nice`` is the priority, ``pin`` whether requests for other cores do nothing. ``begun`` is the end of a
-    pipe that closes when the program of a ``command`` begins: what was before is not the solver's.
+    one. ``ends`` are files: standard output, standard errors, and a third. That is the message pipe of a Python solver;
+    of a ``command`` it is the end of a pipe that closes when its program begins: what was before is not the solver's.
+    ``nice`` is the priority, ``pin`` whether requests for other cores do nothing.
     """
 
     order: Order
     job: Mapping[str, Any]
     command: list[str]
     folder: Path
-    pipes: Pipes
+    ends: tuple[int, int, int]
     nice: int
     pin: bool
-    begun: int
 
     def become(self) -> None:
-        """Turn this process into the run; never returns."""
+        """Turn this process into the run, which inherits no keys; never returns."""
         status = 1
         try:
             os.setsid()
+            if sys.platform == "linux":
+                forget_keys()
             self._connect()
             self._limit()
             os.chdir(self.folder)
@@ -71,9 +74,8 @@ class Launch:
         return {**os.environ, **threads, "HOME": str(self.folder), "TMPDIR": str(self.folder)}
 
     def _connect(self) -> None:
-        """Standard files, the message pipe or ``begun``, and no other; signals as a program finds them at its start."""
-        last = self.begun if self.command else self.pipes.channel
-        ends = [os.open(os.devnull, os.O_RDONLY), self.pipes.stdout, self.pipes.stderr, last]
+        """Standard files, the third of ``ends``, and no other; signals as a program finds them at its start."""
+        ends = [os.open(os.devnull, os.O_RDONLY), *self.ends]
         for number, end in enumerate([fcntl.fcntl(end, fcntl.F_DUPFD, len(ends)) for end in ends]):
             os.dup2(end, number, inheritable=number < CHANNEL)
         os.closerange(len(ends), MOST_FILES)
@@ -84,6 +86,7 @@ class Launch:
         """Limits that the system holds. None on addresses: honest programs reserve many more than they use."""
         limits = self.order.limits
         lower_limit(resource.RLIMIT_CORE, 0)
+        lower_limit(resource.RLIMIT_NOFILE, OPEN)
         lower_limit(
             resource.RLIMIT_FSIZE, int(max(limits.output_mib, limits.memory_mib) * MIB)
         )  # shared memory is a file

@@ -53,6 +53,7 @@ from harness.sandbox.memory import largest_bytes
 from harness.sandbox.signals import MOST_FILES, reset_signals
 
 NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+OF_PARENT = 0x8000
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -143,21 +144,32 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
 
     The calling process must have one thread.
     """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        try:
+            init = spawn(room, theirs, become)
+        except Unable:
+            ours.close()
+            raise
+    return Enclosed(init, ours)
+
+
+def spawn(room: Room, link: socket.socket, become: Callable[[], None], *, of_parent: bool = False) -> int:
+    """Fork process 1, which speaks to an `Enclosed` over a link; a child of this process, or of its parent.
+
+    Unable if the system does not let us. The calling process must have one thread.
+    """
     if sys.platform != "linux" or platform.machine() not in prctl.CLONE:
         raise Unable(f"isolation: no namespaces are known of {sys.platform} on {platform.machine()}")
     owner = os.geteuid(), os.getegid()
     room = replace(room, sockets=named_sockets())
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        try:
-            init = prctl.fork_into(NEWUSER | NEWPID | NEWNS | NEWNET | NEWIPC)
-        except OSError as error:
-            ours.close()
-            raise Unable(f"isolation: {error.strerror}") from None
-        if init == 0:
-            ours.close()
-            _begin(room, owner, theirs, become)
-    return Enclosed(init, ours)
+    try:
+        init = prctl.fork_into(NEWUSER | NEWPID | NEWNS | NEWNET | NEWIPC | (OF_PARENT if of_parent else 0))
+    except OSError as error:
+        raise Unable(f"isolation: {error.strerror}") from None
+    if init == 0:
+        _begin(room, owner, link, become)
+    return init
 
 
 def obstacle() -> str:
