@@ -20,7 +20,7 @@ from harness.sandbox.supervisor import Warden
 from instances import InputError
 from instances.files.jsonfile import write_json
 from shardmark import runs
-from shardmark.cli import commands, conformance
+from shardmark.cli import conformance, matrix
 from shardmark.cli.arguments import main
 
 ZOO = Path(__file__).parent / "zoo"
@@ -84,7 +84,7 @@ def posix_for_auto(monkeypatch: pytest.MonkeyPatch, surveyed_once: None) -> None
     def chosen(limits: str = "auto", isolation: str = "auto") -> Backend:
         return backend_here("posix", isolation) if limits == "auto" else choose(limits, isolation)
 
-    for user in (commands, conformance):
+    for user in (matrix, conformance):
         monkeypatch.setattr(user, "choose", chosen)
     monkeypatch.setattr(runs, "backend", chosen)
 

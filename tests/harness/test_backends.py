@@ -17,7 +17,7 @@ from harness.sandbox.backends.choice import NOT_ISOLATED, Backend, choose, descr
 from harness.sandbox.contract import MEASURES, Limits, Outcome
 from instances import InputError, load_hashed
 from instances.files import array_cache
-from shardmark.cli import commands, conformance
+from shardmark.cli import conformance, matrix
 from shardmark.cli.arguments import main
 from tests.harness.conftest import backend_here
 from tests.harness.test_posix import order_of
@@ -209,7 +209,7 @@ def test_runs_are_isolated_whatever_is_mounted_among_temporary_files(limits, cha
 def test_who_expects_isolation_is_warned(monkeypatch, capsys, chain, zoo, tmp_path, command):
     bare = backend_here("posix", "none")
     backend = Backend(bare.name, bare.isolation, bare.enforced, "no reason", f"{NOT_ISOLATED} (no reason)")
-    monkeypatch.setattr(commands, "choose", lambda *_: backend)
+    monkeypatch.setattr(matrix, "choose", lambda *_: backend)
     monkeypatch.setattr(conformance, "choose", lambda *_: backend)
     solver = tmp_path / "mine.py"
     solver.write_text(SOLVER)

@@ -22,11 +22,11 @@ import polars as pl
 import pytest
 
 from harness.campaign.discover import discover
+from harness.campaign.local_executor import LocalExecutor
 from harness.results.claims import PROVEN, gap
 from harness.sandbox.backends.namespaces import why_not
 from instances.files.jsonfile import read_json, write_json
-from shardmark import runs
-from shardmark.cli import commands
+from shardmark import api, runs
 from shardmark.cli.arguments import main, parser
 from tests.harness.conftest import given_time
 
@@ -796,20 +796,20 @@ def ours(instance, run):
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_is_the_exit_status_as_in_shells(number, status, monkeypatch):
-    monkeypatch.setattr(commands, "run_info", lambda options: signal.raise_signal(number))
+    monkeypatch.setattr(api, "load", lambda *_, **__: signal.raise_signal(number))
     result = shardmark("info", "chain")
     assert (result.returncode, result.stderr) == (status, "shardmark: interrupted\n")
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_to_a_campaign_is_its_exit_status(number, status, graph, tmp_path, monkeypatch):
-    begin = commands.LocalExecutor.submit
+    begin = LocalExecutor.submit
 
     def interrupted(executor, job):
         signal.raise_signal(number)
         return begin(executor, job)
 
-    monkeypatch.setattr(commands.LocalExecutor, "submit", interrupted)
+    monkeypatch.setattr(LocalExecutor, "submit", interrupted)
     what = ["run", "--instance", graph, "--solver", "random-1", "--solver", "simple", "--results", tmp_path / "r"]
     done = answer(*what, status=status)
     assert done["runs"] == 2

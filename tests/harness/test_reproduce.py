@@ -19,8 +19,9 @@ from leaderboard.report import HERE, PAPER, Table
 from leaderboard.reproductions import KINDS, Cell, Run, failures, options, reproductions
 from leaderboard.reproductions.pipeline import _shared
 from leaderboard.reproductions.pipeline._shared import Settings
-from shardmark.cli.arguments import READERS, main
+from shardmark.cli.arguments import main
 from shardmark.cli.terminal import report as on_screen
+from shardmark.cli.values import READERS
 
 SMALL = Settings(
     seed=0, graphs=2, models=0, costs_from="all", stages=(2, 16), bounds=_shared.OURS, timeout=1.0, bound_timeout=2.0

@@ -1,0 +1,120 @@
+"""Commands that carry out campaigns: here, or as a worker of one elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from instances import InputError
+from shardmark.cli import options as shared
+from shardmark.cli import values
+from shardmark.cli.options import Answer, Command
+from shardmark.cli.terminal import Progress
+
+
+def run_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `run`."""
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument("--suite", default="quick", metavar="NAME", help="instances of a suite (default: quick)")
+    which.add_argument("--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
+    shared.add_track_options(sub)
+    sub.add_argument("--solver", action="append", metavar="NAME", help="only these; may be repeated")
+    shared.add_settings(sub)
+    sub.add_argument(
+        "--command",
+        action="append",
+        default=[],
+        dest="command_line",
+        metavar="CMD",
+        help="a program, started as `CMD FILE SECONDS`, and of the others only those of --solver; may be repeated",
+    )
+    sub.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
+    sub.add_argument(
+        "--jobs", type=values.positive_int, metavar="N", help="runs at once (default: 1; dask: one a worker)"
+    )
+    sub.add_argument("--executor", choices=("local", "dask"), default="local", help="this machine, or workers of Dask")
+    sub.add_argument("--scheduler", metavar="ADDRESS", help="of Dask, as tcp://HOST:8786")
+    sub.add_argument("--retry-failed", action="store_true", help="do again what did not end well")
+    sub.add_argument("--quiet", action="store_true", help="no progress")
+    shared.add_results(sub)
+    shared.add_limits(sub, seed=False)
+    shared.add_solver_path(sub)
+
+
+def run_run(options: argparse.Namespace) -> Answer:
+    """The matrix of solvers, instances and seeds; resumes where it stopped."""
+    from shardmark.cli.matrix import kept_alone, matrix, run_jobs
+
+    check_executor(options)
+    jobs = matrix(options)
+    with kept_alone(options.results) as store:
+        return run_jobs(options, jobs, store)
+
+
+def check_executor(options: argparse.Namespace) -> None:
+    """InputError for options of an executor that do not go together, and an address that is none."""
+    if (options.executor == "dask") != (options.scheduler is not None):
+        raise InputError("run", "", "expected --executor dask and --scheduler ADDRESS together")
+    if options.executor == "local":
+        return
+    if (options.limits, options.isolation) != ("auto", "auto"):
+        raise InputError(
+            "run", "--limits and --isolation", "expected them with `shardmark worker`, which holds the runs"
+        )
+    with _with_dask():
+        from harness.campaign.dask_worker import check_address
+
+    check_address(options.scheduler)
+
+
+def worker_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `worker`."""
+    sub.add_argument("--scheduler", required=True, metavar="ADDRESS", help="of Dask; start one with `dask scheduler`")
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="CPUs of a run (default: 1)")
+    which.add_argument(
+        "--cpus", type=values.numbers, metavar="LIST", help="which they are, as 0,2,4-7 (default: the first)"
+    )
+    sub.add_argument("--name", metavar="NAME", help="of this machine in results (default: its host name)")
+    shared.add_backend(sub)
+
+
+def run_worker(options: argparse.Namespace) -> Answer:
+    """Carry out runs of campaigns elsewhere, one at a time, until Ctrl-C."""
+    with _with_dask():
+        from harness.campaign.dask_worker import Station, serve
+    from harness.campaign.cpus import Claims, usable_cpus
+    from harness.sandbox.backends.choice import choose
+    from shardmark.cli.matrix import warn_of
+
+    usable = usable_cpus()
+    asked = [cpu for cpu in usable if options.cpus is None or cpu in options.cpus]
+    wanted = options.cores if options.cpus is None else len(options.cpus)
+    with Claims(options.scheduler) as claims:
+        cpus = claims.take(asked, wanted)
+        if len(cpus) < wanted:
+            free = f"{wanted} usable CPUs that no other worker of this scheduler has"
+            raise InputError("worker", "--cpus or --cores", f"expected {free}, found {len(cpus)}")
+        backend = choose(options.limits, options.isolation)
+        warn_of(backend)
+        with backend.warden() as warden:
+            station = Station(options.name or platform.node(), cpus, warden, str(backend))
+            serve(options.scheduler, station, Progress(0, 0).line)
+    return 0, None
+
+
+@contextmanager
+def _with_dask() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        expected = f"expected the packages of the extra `dask`, there is no {error.name}"
+        raise InputError("dask", "", expected) from None
+
+
+COMMANDS = (
+    Command("run", run_run, run_arguments, "--suite quick --jobs 2"),
+    Command("worker", run_worker, worker_arguments, "--scheduler tcp://HOST:8786 --cores 4"),
+)

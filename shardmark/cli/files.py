@@ -1,0 +1,173 @@
+"""Commands that bring or make files, and check them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from instances import InputError, catalog, save, tracks
+from instances.files.jsonfile import write_bytes
+from shardmark.cli import options as shared
+from shardmark.cli import values
+from shardmark.cli.options import PLACEHOLDERS, Answer, Command
+from shardmark.cli.output import say
+from shardmark.cli.terminal import printable, table, unmarked
+
+
+def fetch_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `fetch`."""
+    sub.add_argument("suite", nargs="*", metavar="SUITE", help="a suite or an id (default: contest)")
+    sub.add_argument("--mirror", metavar="DIR", help="a local copy, OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)")
+
+
+def run_fetch(options: argparse.Namespace) -> Answer:
+    """Public instances into the cache, checksums verified."""
+    from instances.fetch import fetch
+
+    suites = catalog.suites()
+    entries = [e for name in options.suite or ["contest"] for e in suites.get(name) or [catalog.find(name)]]
+    outcomes = fetch(entries, options.mirror, lambda text: print(printable(text), file=sys.stderr))
+    failed = sum(outcome.error != "" for outcome in outcomes)
+    return int(failed > 0), [{"id": o.id, "path": str(o.path or ""), "error": o.error} for o in outcomes]
+
+
+def generate_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the families of instances, and the options of each."""
+    from instances.generate import MEANING, families
+
+    members = sub.add_subparsers(dest="family", metavar="FAMILY", required=True)
+    for name, family in families().items():
+        member = members.add_parser(
+            name,
+            help=f"{family.track}: {family.description}",
+            description=f"{family.description} Source: {family.source}" if family.source else family.description,
+            epilog=f"example: shardmark generate {name} --seed 1 --output {name}.json",
+        )
+        member.add_argument("--seed", type=values.natural, default=0, metavar="N", help="default: 0")
+        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzip if it ends in .gz")
+        member.add_argument("--json", action="store_true", help="print JSON for machines")
+        for key, default in family.parameters.items():
+            kind = type(default) if default is not None else float
+            meaning = f"{MEANING[key].replace('%', '%%')} (default: {default})"
+            member.add_argument(
+                f"--{key.replace('_', '-')}", dest=key, type=values.READ[kind], metavar=PLACEHOLDERS[kind], help=meaning
+            )
+
+
+def run_generate(options: argparse.Namespace) -> Answer:
+    """A new instance from a seed."""
+    from instances.generate import families
+
+    shared.require_outputs(options.output)
+    family = families()[options.family]
+    given = {key: getattr(options, key) for key in family.parameters if getattr(options, key) is not None}
+    instance = family.build(options.seed, **given)
+    save(instance, options.output)
+    return 0, {"output": str(options.output), **instance.summary()}
+
+
+def import_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the formats of other programs, and the options of each."""
+    from instances.importers import importers
+
+    members = sub.add_subparsers(dest="importer", metavar="FORMAT", required=True)
+    for name, importer in importers().items():
+        about = " ".join(unmarked(importer.__doc__).split("\n\n")[0].split())
+        stages = "--stages 8 " if "stages" in importer.OPTIONS else ""
+        member = members.add_parser(
+            name,
+            help=f"{importer.TRACK}: {about}",
+            description=unmarked(importer.__doc__),
+            epilog=f"example: shardmark import {name} FILE {stages}--output graph.json",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        member.add_argument("file", type=values.path, metavar="FILE", help="plain or gzip")
+        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzip if it ends in .gz")
+        member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
+        for key, option in importer.OPTIONS.items():
+            member.add_argument(
+                f"--{key.replace('_', '-')}",
+                type=values.READ[option.kind],
+                metavar=None if option.choices else PLACEHOLDERS[option.kind],
+                choices=option.choices or None,
+                default=option.default,
+                help=option.meaning,
+            )
+
+
+def run_import(options: argparse.Namespace) -> Answer:
+    """A new instance from a file of another program."""
+    from instances.importers import importers
+
+    shared.require_outputs(options.output)
+    importer = importers()[options.importer]
+    given = {name: getattr(options, name) for name in importer.OPTIONS}
+    if getattr(importer, "TELLS", False):
+        given["tell"] = lambda text: print(printable(f"note: {text}"), file=sys.stderr)
+    instance = importer.read(options.file, **given)
+    save(instance, options.output)
+    return 0, {"output": str(options.output), **instance.summary()}
+
+
+def new_solver_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `new-solver`."""
+    sub.add_argument("name", type=values.solver_name, metavar="NAME")
+    sub.add_argument("--track", required=True, choices=tracks())
+    sub.add_argument("--directory", type=values.path, metavar="DIR", help="default: solvers/TRACK, or here")
+
+
+def run_new_solver(options: argparse.Namespace) -> Answer:
+    """A solver file to start from; its folder is created if there is none."""
+    from harness.campaign.discover import discover
+    from shardmark.cli.new_solver import template
+
+    folder = options.directory or (Path("solvers") / options.track if Path("solvers/registry.py").is_file() else Path())
+    path = Path(folder) / f"{options.name.replace('-', '_')}.py"
+    if os.path.exists(path):
+        raise InputError(path, "", "expected a name that is still free")
+    other = next((info for info in discover() if (info.track, info.name) == (options.track, options.name)), None)
+    if other:
+        raise InputError(path, "", f"expected a name that is still free, found {other.name} in {other.file}")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(folder, "--directory", f"expected a folder that can be written ({error.strerror})") from None
+    write_bytes(path, template(options.name, options.track).encode())
+    return 0, {
+        "file": str(path),
+        "try": f"shardmark solve INSTANCE --solver {options.name} --solver-path {path}",
+        "check": f"shardmark submit {path}",
+    }
+
+
+def submit_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `submit`."""
+    sub.add_argument(
+        "file", type=values.path, metavar="FILE", help="a Python file, a TOML file of programs, or a program"
+    )
+    sub.add_argument("--track", choices=tracks(), help="of a program; of a file, only its solvers of this track")
+
+
+def run_submit(options: argparse.Namespace) -> Answer:
+    """The conformance check of a solver, before it is proposed."""
+    from shardmark.cli.conformance import submit, verdict
+
+    findings = submit(options.file, options.track, lambda text: print(printable(text), file=sys.stderr))
+    rows = [asdict(finding) for finding in findings]
+    status = int(any(finding.passed == "no" for finding in findings))
+    if options.json:
+        return status, rows
+    say(f"{table(rows)}\n\n{printable(verdict(findings, options.file))}\n")
+    return status, None
+
+
+COMMANDS = (
+    Command("fetch", run_fetch, fetch_arguments, "contest --mirror DIR"),
+    Command("generate", run_generate, generate_arguments, "watts-strogatz --seed 1 --nodes 150 --output graph.json"),
+    Command("import", run_import, import_arguments, "cost-graph graph.pbtxt --stages 8 --output graph.json"),
+    Command("new-solver", run_new_solver, new_solver_arguments, "my-idea --track pipeline"),
+    Command("submit", run_submit, submit_arguments, "solvers/pipeline/my_idea.py"),
+)

@@ -1,0 +1,169 @@
+"""The runs of a campaign or a reproduction: which they are, and carrying out those that are missing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.campaign import host
+from harness.campaign.discover import SolverInfo, discover, from_command
+from harness.campaign.jobs import Job, Problem, utc_now
+from harness.campaign.local_executor import LocalExecutor
+from harness.campaign.queue import Executor, campaign
+from harness.campaign.settings import by_name, with_settings
+from harness.results.database import Store, exclusive
+from harness.sandbox.backends.choice import Backend, choose
+from harness.sandbox.contract import Limits
+from instances import InputError, catalog
+from shardmark.cli.options import Answer, check_settings, given_options
+from shardmark.cli.terminal import Progress, printable
+from shardmark.problems import find_problem
+from shardmark.runs import find_method
+
+if TYPE_CHECKING:
+    from leaderboard.reproductions import Cell
+
+
+# ---------------------------------------------------------------- which
+
+
+def matrix(options: argparse.Namespace) -> list[Job]:
+    """All jobs of a campaign, those of one instance together; bounds need one seed only."""
+    references = options.instance or [entry.id for entry in catalog.suite(options.suite)]
+    problems = [find_problem(reference, None, given_options(options)) for reference in references]
+    infos = contenders(options, dict.fromkeys(problem.track or problem.instance.track for problem in problems))
+    jobs: dict[str, Job] = {}
+    for problem in problems:
+        track = problem.track or problem.instance.track
+        for info in infos:
+            if info.track != track:
+                continue
+            seeds = range(options.seeds if info.kind == "solver" else 1)
+            limits = limits_of_campaign(options, problem)
+            for job in (Job(info, problem, seed, limits, options.results) for seed in seeds):
+                jobs.setdefault(job.id, job)  # an instance named twice is run once
+    if not jobs:
+        raise InputError("run", "", "expected at least one solver for the instances named")
+    keep_apart(options.results, jobs.values())
+    return list(jobs.values())
+
+
+def limits_of_campaign(options: argparse.Namespace, problem: Problem) -> Limits:
+    """The limits of a campaign's runs on an instance: those of the command line, and the time of the catalog."""
+    timeout = options.timeout or problem.timeout_s
+    return Limits(timeout, options.memory, options.cores, options.cpu, options.processes, options.output_limit)
+
+
+def keep_apart(results: Path, jobs: Collection[Job]) -> None:
+    """InputError if what runs need lies in the folder of results, which they do not see."""
+    needed = [Path(sys.prefix), Path(host.__file__), Path(tempfile.gettempdir())]
+    needed += [job.problem.path.absolute() for job in jobs]
+    needed += [Path(word) for job in jobs for word in (job.solver.file, *job.solver.command)]
+    for path in filter(Path.is_absolute, dict.fromkeys(needed)):
+        if path.resolve().is_relative_to(results.resolve()):
+            raise InputError(results, "--results", f"expected a folder that hides nothing from runs, {path} lies in it")
+
+
+def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[SolverInfo]:
+    """The solvers of a campaign: those that --solver, with its --set, and --command name, or all that there are."""
+    check_settings(options)
+    infos = discover(options.solver_path)
+    known = {info.name for info in infos}
+    for name in options.solver or ():
+        if name not in known:
+            near = catalog.near_miss(name, known)
+            raise InputError("solver", repr(name), f"expected one of {', '.join(sorted(known))}{near}")
+    taken = {(info.track, info.name) for info in infos}
+    programs = [from_command(command, track) for command in options.command_line for track in tracks]
+    for program in programs:
+        if (program.track, program.name) in taken:
+            expected = f"expected a program whose name {program.track} does not have yet, a TOML file can name it anew"
+            raise InputError("command", program.name, expected)
+        taken.add((program.track, program.name))
+    if options.solver or programs:
+        given = by_name(options.set)
+        infos = [with_settings(info, given) for info in infos if info.name in (options.solver or ())]
+    return infos + programs
+
+
+# ---------------------------------------------------------------- carried out
+
+
+@contextmanager
+def kept_alone(folder: Path) -> Iterator[Store]:
+    """The database of a campaign, which no other may write meanwhile."""
+    with exclusive(folder), closing(Store.open(folder, create=True, tell=Progress(0, 0).line)) as store:
+        yield store
+
+
+def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answer:
+    """Do what is missing, and count how all of it ended."""
+    finished = store.finished()
+    todo = [
+        job for job in jobs if (status := finished.get(job.id)) is None or (options.retry_failed and status != "ok")
+    ]
+    progress = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
+    about = utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs]
+    with closing(executor_of(options, todo, progress.line)) as executor:
+        number = store.add_campaign(*about, executor=executor.name, jobs=executor.capacity)
+        signal_number = campaign(store, number, todo, executor, progress)
+    done = store.finished()
+    statuses = [done[job.id] for job in jobs if job.id in done]
+    if signal_number:
+        progress.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done, the same command goes on from here")
+    for name, disturbance in store.disturbances(number):
+        print(printable(f"warning: {name or 'this machine'}: {disturbance}"), file=sys.stderr)
+    return (128 + signal_number if signal_number else 0), {
+        "results": str(options.results),
+        "runs": len(jobs),
+        "started": len(todo),
+        "ok": statuses.count("ok"),
+        "declined": statuses.count("declined"),
+        "failed": sum(status not in ("ok", "declined") for status in statuses),
+    }
+
+
+def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
+    """Do what is missing of the runs that a reproduction needs; their outcomes, unless it was interrupted."""
+    from harness.results import ranking
+    from leaderboard.reproductions import finished
+
+    infos = discover()
+    asked: dict[str, Cell] = {}
+    jobs = []
+    for cell in cells:
+        track = cell.problem.track or cell.problem.instance.track
+        solver = find_method([x for x in infos if x.kind == cell.kind], track, cell.method, cell.kind)
+        limits = Limits(cell.timeout_s, options.memory, options.cores)
+        jobs.append(Job(solver, cell.problem, cell.seed, limits, options.results))
+        asked[jobs[-1].id] = cell
+    keep_apart(options.results, jobs)
+    with kept_alone(options.results) as store:
+        status, counts = run_jobs(options, jobs, store)
+        if status:
+            return status, counts
+        return 0, finished(asked, ranking.tables(store, {cell.problem.id for cell in cells}), store.solution)
+
+
+def executor_of(options: argparse.Namespace, jobs: Sequence[Job], tell: Callable[[str], None]) -> Executor:
+    """What carries out the jobs of a campaign."""
+    cores = max((job.limits.cores for job in jobs), default=1)
+    if options.executor == "local":
+        backend = choose(options.limits, options.isolation)
+        tell(f"limits: {backend}")
+        warn_of(backend)
+        return LocalExecutor(options.jobs or 1, cores, backend.warden)
+    from harness.campaign.dask_executor import DaskExecutor
+
+    return DaskExecutor(options.scheduler, cores, options.jobs, tell)
+
+
+def warn_of(backend: Backend) -> None:
+    """Say where runs are not isolated that were to be."""
+    if backend.warning:
+        print(printable(f"warning: {backend.warning}"), file=sys.stderr)

@@ -1,0 +1,249 @@
+"""Commands about one instance, and the lists of what there is to choose from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instances import InputError, catalog, tracks
+from instances.files.jsonfile import write_json
+from shardmark import api
+from shardmark.api import RunOptions
+from shardmark.cli import options as shared
+from shardmark.cli.options import Answer, Command
+from shardmark.cli.terminal import printable, unmarked
+
+if TYPE_CHECKING:
+    from shardmark.outcomes import RunResult
+
+
+def list_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `list`."""
+    sub.add_argument("what", choices=("instances", "solvers", "bounds", "suites"))
+    sub.add_argument("--track", choices=tracks(), help="only what is of this track")
+    shared.add_solver_path(sub)
+
+
+def run_list(options: argparse.Namespace) -> Answer:
+    """What there is."""
+    wanted = tracks() if options.track is None else (options.track,)
+    if options.what == "instances":
+        return 0, [
+            {"id": e.id, "track": e.track, "suites": ",".join(e.suites), "time_limit_s": e.time_limit_s, "note": e.note}
+            for e in catalog.entries()
+            if e.track in wanted
+        ]
+    if options.what == "suites":
+        of_tracks = {name: [e for e in members if e.track in wanted] for name, members in catalog.suites().items()}
+        return 0, [
+            {"suite": name, "instances": len(members), "tracks": ",".join(sorted({e.track for e in members}))}
+            for name, members in of_tracks.items()
+            if members
+        ]
+    from harness.campaign.discover import discover
+
+    kind = options.what.removesuffix("s")
+    found = [s for s in discover(options.solver_path) if s.kind == kind and s.track in wanted]
+    abouts = (s.error or unmarked(s.description) for s in found)
+    return 0, [
+        {"name": s.name, "track": s.track, "params": json.dumps(dict(s.params)), "about": about}
+        for s, about in zip(found, abouts, strict=True)
+    ]
+
+
+def solve_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `solve`."""
+    shared.add_instance(sub)
+    who = sub.add_mutually_exclusive_group(required=True)
+    who.add_argument("--solver", metavar="NAME")
+    who.add_argument("--command", dest="command_line", metavar="CMD", help="a program, started as `CMD FILE SECONDS`")
+    shared.add_settings(sub)
+    sub.add_argument("--output", type=Path, metavar="FILE", help="write the best solution there")
+    shared.add_limits(sub)
+    shared.add_solver_path(sub)
+
+
+def run_solve(options: argparse.Namespace) -> Answer:
+    """One run under limits.
+
+    The bound shown is the greatest at hand; ``bound_from`` says whose: the instance's own simple one, which `info`
+    shows, a published one, or the solver's. ``gap`` is cost / bound - 1, a fraction: 0.5 if the cost can be half as
+    much again as the optimum; 0 where it is proven to be the optimum.
+
+    The exit status is 0 if the solver found a feasible solution, also if a limit ended it after that. It is 1 if it
+    found none, or if it crashed, failed or made a claim that is refuted: the solution that it reported before is shown
+    and written all the same, and standard error says what happened.
+    """
+    from harness.campaign.settings import by_name
+
+    shared.check_settings(options)
+    shared.require_outputs(options.output)
+    found = api.solve(
+        load_named(options),
+        options.solver,
+        command=options.command_line,
+        params=by_name(options.set),
+        solver_path=options.solver_path,
+        **limits_of(options),
+    )
+    tell_of(found)
+    if options.output and found.solution is not None:
+        write_json(options.output, found.solution)
+        print(printable(f"wrote the solution to {options.output}"), file=sys.stderr)
+    return int(found.cost is None or at_fault(found)), {
+        "instance": found.instance,
+        **found.options,
+        "solver": found.method,
+        "status": found.status,
+        "reason": found.reason,
+        "feasible": found.feasible,
+        "cost": found.cost,
+        "lower_bound": found.lower_bound,
+        "bound_from": found.bound_from,
+        "gap": found.gap,
+        "optimal": found.optimal,
+        **measured(found),
+    }
+
+
+def check_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `check`."""
+    shared.add_instance(sub)
+    sub.add_argument("solution", metavar="SOLUTION", help="a JSON file")
+    sub.add_argument("--method", metavar="NAME", help="a bound, or a solver that proves bounds, run for the gap")
+    shared.add_limits(sub)
+    shared.add_solver_path(sub)
+
+
+def run_check(options: argparse.Namespace) -> Answer:
+    """The verdict on a solution, and how far from the optimum it can be at most.
+
+    With --method, one run of a bound, or of a solver that proves bounds, comes before the answer; ``method_cost`` is
+    that of the best solution that it finds on its way (`solve` writes it to a file). The run is left out for a solution
+    that is infeasible; a bound above the verified cost of one that is feasible counts for nothing. ``bound_from`` says
+    whose the greatest bound is: the instance's own simple one, which `info` shows, a published one, or the method's.
+    ``gap`` is cost / bound - 1, a fraction; 0 where the cost is proven to be the optimum.
+    """
+    if options.timeout and not options.method:
+        raise InputError("check", "--timeout", "expected it beside --method, which it is the limit of")
+    held: RunOptions = limits_of(options) if options.method else {}
+    found = api.check(
+        load_named(options), Path(options.solution), method=options.method, solver_path=options.solver_path, **held
+    )
+    if found.run is not None:
+        tell_of(found.run)
+    return int(not found.feasible), {
+        "instance": found.instance,
+        **found.options,
+        "feasible": found.feasible,
+        "cost": found.cost,
+        "lower_bound": found.lower_bound,
+        "bound_from": found.bound_from,
+        "gap": found.gap,
+        "optimal": found.optimal,
+        "violations": list(found.violations),
+        **found.facts,
+        **({} if found.run is None else of_method(found.run)),
+    }
+
+
+def of_method(run: RunResult) -> dict[str, Any]:
+    """What `check` tells of the run of a method."""
+    about = {"method": run.method, "method_cost": run.cost, "status": run.status, "reason": run.reason}
+    return {**about, **measured(run)}
+
+
+def bound_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `bound`."""
+    shared.add_instance(sub)
+    sub.add_argument("--method", required=True, metavar="NAME")
+    shared.add_limits(sub)
+    shared.add_solver_path(sub)
+
+
+def run_bound(options: argparse.Namespace) -> Answer:
+    """A lower bound, and whether it is proven to be the optimum.
+
+    The cost that a method finds beside it is "optimal" if the bound leaves no room below: less than 1 where costs are
+    integers, a relative 1e-5 where they are floats. ``gap`` is cost / bound - 1, a fraction; 0 where it is "optimal".
+    The exit status is 1 if there is no bound, if the bound is refuted, or if the method crashed or failed after it.
+    """
+    found = api.bound(load_named(options), options.method, solver_path=options.solver_path, **limits_of(options))
+    tell_of(found)
+    return int(found.lower_bound is None or at_fault(found)), {
+        "instance": found.instance,
+        **found.options,
+        "method": found.method,
+        "lower_bound": found.lower_bound,
+        "cost": found.cost,
+        "gap": found.gap,
+        "optimal": found.optimal,
+        "status": found.status,
+        "reason": found.reason,
+        **measured(found),
+    }
+
+
+def run_info(options: argparse.Namespace) -> Answer:
+    """Facts about an instance."""
+    return 0, load_named(options).summary()
+
+
+# ---------------------------------------------------------------- what they share
+
+
+def load_named(options: argparse.Namespace) -> Any:
+    """The instance that the command line names, read with its options."""
+    return api.load(options.instance, track=options.track, **shared.given_options(options))
+
+
+def limits_of(options: argparse.Namespace) -> RunOptions:
+    """How the command line wants one run to be held."""
+    return {
+        "timeout": options.timeout,
+        "memory": options.memory,
+        "cores": options.cores,
+        "cpu": options.cpu,
+        "processes": options.processes,
+        "output": options.output_limit,
+        "seed": options.seed,
+        "limits": options.limits,
+        "isolation": options.isolation,
+    }
+
+
+def tell_of(run: RunResult) -> None:
+    """Print a run's log on standard error, and how it failed if it did."""
+    from harness.results.judgement import FAULTS
+
+    if run.log:
+        print(printable(run.log, keep="\n\t"), end="" if run.log.endswith("\n") else "\n", file=sys.stderr)
+    if run.status in FAULTS:
+        words = {"crash": "crashed", "lost": "was lost"}.get(run.status, "failed")
+        counts = "; what it had reported before counts" if run.cost is not None or run.bounds else ""
+        print(printable(f"shardmark: {run.method} {words}: {run.reason}{counts}"), file=sys.stderr)
+
+
+def at_fault(run: RunResult) -> bool:
+    """Return whether a run ended by a fault of the solver, or claimed what is refuted, whatever it reported."""
+    from harness.results.judgement import FAULTS
+
+    return run.status in (*FAULTS, "contradiction", "misclaim")
+
+
+def measured(run: RunResult) -> dict[str, Any]:
+    """What a run used, rounded for reading, and how it was held to its limits."""
+    used = {"wall_s": round(run.wall_s, 3), "cpu_s": round(run.cpu_s, 3), "peak_mib": round(run.peak_mib, 1)}
+    return {**used, "limits": run.limits or None}
+
+
+COMMANDS = (
+    Command("list", run_list, list_arguments, "solvers"),
+    Command("solve", run_solve, solve_arguments, "watts-strogatz-150 --solver brkga-100 --timeout 5"),
+    Command("check", run_check, check_arguments, "watts-strogatz-150 solution.json"),
+    Command("bound", run_bound, bound_arguments, "erdos-renyi-60 --method exact --timeout 10"),
+    Command("info", run_info, shared.add_instance, "transformer-12"),
+)

@@ -1,0 +1,152 @@
+"""What commands of the command line are, and options that several of them have."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.sandbox.contract import Limits
+from instances import InputError, track_module, tracks
+from instances.files.jsonfile import require_writable
+from shardmark.cli import values
+
+Answer = tuple[int, Any]  # exit status, and what is printed: an object or a list of objects
+
+DEFAULT_MEMORY_MIB = 4096.0
+
+#: What stands for the value of an option in help, by its kind.
+PLACEHOLDERS: Mapping[type, str] = {int: "N", float: "X", str: "NAME", Path: "FILE"}
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: ``run`` takes its options, its docstring is the help; ``arguments`` adds them to a parser.
+
+    ``example`` is what may follow its name.
+    """
+
+    name: str
+    run: Callable[[argparse.Namespace], Answer]
+    arguments: Callable[[argparse.ArgumentParser], None]
+    example: str
+
+
+# ---------------------------------------------------------------- options that several commands have
+
+
+def add_instance(sub: argparse.ArgumentParser) -> None:
+    """The instance that a command is about."""
+    sub.add_argument("instance", metavar="INSTANCE", help="a file, or an id from `shardmark list instances`")
+    sub.add_argument("--track", choices=tracks(), help="default: recognised from the content")
+    add_track_options(sub)
+
+
+def add_track_options(sub: argparse.ArgumentParser) -> None:
+    """What instances can be read with, of every track."""
+    readers: Mapping[type, Callable[[str], Any]] = {int: values.positive_int, float: values.positive, str: str}
+    for track in tracks():
+        for name, option in track_module(track).OPTIONS.items():
+            usual = f", default: {option.default}" if option.default is not None else ""
+            sub.add_argument(
+                f"--{name}",
+                type=readers[option.kind],
+                choices=option.choices or None,
+                metavar=None if option.choices else PLACEHOLDERS[option.kind],
+                help=f"{option.meaning} ({track}{usual})",
+            )
+
+
+def add_settings(sub: argparse.ArgumentParser) -> None:
+    """Parameters of solvers."""
+    sub.add_argument(
+        "--set",
+        action="append",
+        type=values.setting,
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the solvers named, which makes them variants; @FILE: its text; may be repeated",
+    )
+
+
+def add_limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
+    """Limits of a run, and what holds it to them."""
+    sub.add_argument(
+        "--timeout", type=values.seconds, metavar="S", help="seconds of wall time (default: the instance's)"
+    )
+    sub.add_argument(
+        "--memory",
+        type=values.seconds,
+        default=DEFAULT_MEMORY_MIB,
+        metavar="MIB",
+        help="MiB for all processes of the run (default: %(default)g)",
+    )
+    sub.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="default: 1")
+    sub.add_argument(
+        "--cpu", type=values.seconds, metavar="S", help="seconds of CPU time (default: what the cores can give)"
+    )
+    sub.add_argument(
+        "--processes",
+        type=values.positive_int,
+        default=Limits.processes,
+        metavar="N",
+        help="alive at once (default: %(default)s)",
+    )
+    sub.add_argument(
+        "--output-limit",
+        type=values.seconds,
+        default=Limits.output_mib,
+        metavar="MIB",
+        help="MiB that a run may print, report and write (default: %(default)g)",
+    )
+    add_backend(sub)
+    if seed:
+        sub.add_argument("--seed", type=values.natural, default=0, metavar="N", help="default: 0")
+
+
+def add_backend(sub: argparse.ArgumentParser) -> None:
+    """What holds runs to their limits."""
+    from harness.sandbox.backends.choice import ISOLATION, LIMITS
+
+    sub.add_argument("--limits", choices=LIMITS, default="auto", help="what holds runs to their limits (default: auto)")
+    sub.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs see and reach all that you can")
+
+
+def add_results(sub: argparse.ArgumentParser) -> None:
+    """The folder of results."""
+    sub.add_argument("--results", type=values.path, default=Path("results"), metavar="DIR", help="default: results")
+
+
+def add_solver_path(sub: argparse.ArgumentParser) -> None:
+    """More solvers."""
+    sub.add_argument(
+        "--solver-path",
+        action="append",
+        type=values.path,
+        default=[],
+        metavar="PATH",
+        help="more solvers: a file or a folder",
+    )
+
+
+# ---------------------------------------------------------------- what they mean
+
+
+def given_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of tracks that the command line gives an instance."""
+    names = [name for track in tracks() for name in track_module(track).OPTIONS]
+    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
+
+
+def require_outputs(*files: Path | None) -> None:
+    """InputError for a file that could not be written later; None stands for none."""
+    for file in filter(None, files):
+        require_writable(file)
+
+
+def check_settings(options: argparse.Namespace) -> None:
+    """InputError for parameters of no solver that is named."""
+    if options.set and not options.solver:
+        raise InputError("--set", repr(options.set[0][0]), "expected it beside --solver")

@@ -1,0 +1,118 @@
+"""How values of options are read: each reader takes the text of one and says in a sentence what it expects."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import keyword
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+#: Greatest count, seed, number of seeds, and number of a CPU.
+MOST, MOST_SEED, MOST_SEEDS, MOST_CPU = 2**31 - 1, 2**63 - 1, 10**6, 2**16
+
+
+def whole(least: int = -MOST_SEED, most: int = MOST_SEED) -> Callable[[str], int]:
+    """Return a reader of whole numbers in decimal digits, within a range."""
+
+    def read(text: str) -> int:
+        number = int(text) if re.fullmatch("[+-]?[0-9]{1,20}", text) else None
+        if number is None or not least <= number <= most:
+            within = "" if least < 0 else f" from {least} to {most}"
+            raise argparse.ArgumentTypeError(f"expected a whole number{within}, found {text!r}")
+        return number
+
+    return read
+
+
+natural, positive_int, count, seeds = whole(0), whole(1, MOST), whole(0, MOST), whole(1, MOST_SEEDS)
+
+
+def number(text: str) -> float:
+    """A number, of whatever sign."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
+
+
+def numbers(text: str) -> list[int]:
+    """Numbers in increasing order, from a list of numbers and ranges."""
+    read, found = whole(0, MOST_CPU), set[int]()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        found |= set(range(read(first), read(last if dash else first) + 1))
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected numbers and ranges as 0,2,4-7, found {text!r}")
+    return sorted(found)
+
+
+def from_one(text: str) -> tuple[int, ...]:
+    """Different numbers, at least 1, in increasing order, from a list."""
+    return tuple(sorted({positive_int(word) for word in text.split(",")}))
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Different names, in their order, from a list."""
+    return tuple(dict.fromkeys(name for name in text.split(",") if name))
+
+
+def seconds(text: str) -> float:
+    """A length of time in seconds, or an amount of memory in MiB."""
+    return positive(text, "1e9")
+
+
+def positive(text: str, limit: str = "1e300") -> float:
+    """A positive number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float(limit):
+        raise argparse.ArgumentTypeError(f"expected a positive number below {limit}, found {text!r}")
+    return value
+
+
+def path(text: str) -> Path:
+    """A path that there may or may not be; one that the system cannot even look for is refused."""
+    try:
+        os.stat(text)
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            raise argparse.ArgumentTypeError(f"expected a path ({error.strerror}), found {text!r}") from None
+    return Path(text)
+
+
+def setting(text: str) -> tuple[str, str]:
+    """A name and its value."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
+    return name, value
+
+
+def solver_name(text: str) -> str:
+    """The name of a solver that can be that of a Python function."""
+    from solvers.registry import NAME
+
+    name = text.replace("-", "_")
+    if not NAME.fullmatch(text) or not name.isidentifier() or keyword.iskeyword(name):
+        expected = "expected lower-case letters, digits and dashes that make a name for a Python function"
+        raise argparse.ArgumentTypeError(f"{expected}, found {text!r}")
+    return text
+
+
+#: How options of generators and importers are read, by the type of their values.
+READ: Mapping[type, Callable[[str], Any]] = {int: whole(), float: number, str: str, Path: path}
+#: How options of reproductions are read, by their kind, and what stands for their value in help.
+READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "count": (count, "N"),
+    "positive": (positive_int, "N"),
+    "numbers": (from_one, "LIST"),
+    "names": (names, "LIST"),
+    "seconds": (seconds, "S"),
+    "text": (str, "X"),
+}
