@@ -91,7 +91,7 @@ def solve(
     refuse_inside_runs()
     from harness.campaign.discover import from_command
     from shardmark import runs
-    from shardmark.problems import problem_of
+    from shardmark.problems import greatest_bound, problem_of
 
     if (solver is None) == (command is None):
         raise TypeError("solve() expects either a solver or a command")
@@ -103,7 +103,7 @@ def solve(
             method = runs.method_of(solver, track, "solver", solver_path)
         row = runs.run(problem, runs.with_params(method, params), **options)
         found = runs.result_of(problem, row)
-        lower_bound, bound_from = runs.greatest_bound(problem, found)
+        lower_bound, bound_from = greatest_bound(problem, found)
         return replace(found, lower_bound=lower_bound, bound_from=bound_from)
 
 
@@ -147,20 +147,22 @@ def check(
     """
     refuse_inside_runs()
     from harness.verify import verify
-    from shardmark import runs
     from shardmark.outcomes import CheckResult
-    from shardmark.problems import problem_of, unusual_options
+    from shardmark.problems import greatest_bound, problem_of, solution_of, unusual_options
 
     if options and method is None:
         raise TypeError("check() expects limits and a seed beside a method")
     with problem_of(instance) as problem:
-        found = None if method is None else runs.method_of(method, problem.instance.track, "bound", solver_path)
-        verdict = verify(problem.instance, runs.solution_of(solution, problem.instance))
+        verdict = verify(problem.instance, solution_of(solution, problem.instance))
         run = None
-        if found is not None and verdict.feasible:
-            row = runs.held_against(runs.run(problem, found, **options), verdict.cost)
-            run = runs.result_of(problem, row)
-        lower_bound, bound_from = runs.greatest_bound(problem, run)
+        if method is not None:
+            from shardmark import runs
+
+            found = runs.method_of(method, problem.instance.track, "bound", solver_path)
+            if verdict.feasible:
+                row = runs.held_against(runs.run(problem, found, **options), verdict.cost)
+                run = runs.result_of(problem, row)
+        lower_bound, bound_from = greatest_bound(problem, run)
         return CheckResult(
             instance=problem.id,
             track=problem.instance.track,
@@ -190,7 +192,7 @@ def results(folder: str | os.PathLike[str] = "results") -> Tables:
 
 def refuse_inside_runs() -> None:
     """InputError in a process that the referee started, such as one that imports a script which starts runs."""
-    from harness.sandbox.supervisor import MARK
+    from harness.sandbox.contract import MARK
     from instances import InputError
 
     if MARK in os.environ:

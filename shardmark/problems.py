@@ -1,18 +1,25 @@
-"""What users name as an instance: a file, an id of the catalog, or an instance in memory."""
+"""What users name as an instance or a solution: a file, an id of the catalog, or a value in memory."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
+from harness.results.judgement import longest_solution
+from harness.sandbox.protocol import plain
 from instances import InputError, catalog, save, track_module, tracks
+from instances.files.jsonfile import read_json
+
+if TYPE_CHECKING:
+    from shardmark.outcomes import Cost, RunResult
 
 #: Where an instance in memory was read from, and the SHA-256 of that content: runs read the same file.
 _origins: WeakKeyDictionary[Any, tuple[Problem, str]] = WeakKeyDictionary()
@@ -64,3 +71,24 @@ def unusual_options(problem: Problem) -> dict[str, Any]:
         if (value := getattr(problem.instance, name)) != option.default
         and (option.default is not None or name in problem.options)
     }
+
+
+def greatest_bound(problem: Problem, run: RunResult | None = None) -> tuple[Cost, str]:
+    """The greatest lower bound known, and whose it is: the instance's own, what is published, or a run's."""
+    bounds = [(problem.summary["simple_bound"], "instance")]
+    if run is not None and run.lower_bound is not None and run.status != "contradiction":
+        bounds.append((run.lower_bound, run.method))
+    if not problem.options and "lower_bound" in problem.published:
+        text = problem.published["lower_bound"]
+        bounds.append((int(text) if text.isdigit() else float(text), "published"))
+    return max(bounds, key=lambda known: known[0])
+
+
+def solution_of(solution: Any, instance: Any) -> Any:
+    """A solution as plain JSON, of a file or of values in memory."""
+    if isinstance(solution, str | os.PathLike):
+        return read_json(solution, longest_solution(instance))
+    try:
+        return json.loads(json.dumps(solution, default=plain, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError("solution", "", f"expected plain JSON or the path of a file ({error})") from None

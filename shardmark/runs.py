@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -15,16 +14,14 @@ from typing import Any
 
 from harness.campaign.cpus import core_sets, usable_cpus
 from harness.campaign.discover import SolverInfo, declared_in, discover
-from harness.campaign.jobs import Job, Problem, perform
+from harness.campaign.jobs import Job, perform
+from harness.campaign.problems import Problem
 from harness.campaign.settings import with_settings
 from harness.results.claims import contradicts
 from harness.results.database import Record
-from harness.results.judgement import longest_solution
 from harness.sandbox.backends.choice import ISOLATION, LIMITS, choose, described
 from harness.sandbox.contract import Limits
-from harness.sandbox.protocol import plain
 from instances import InputError, catalog
-from instances.files.jsonfile import read_json
 from shardmark.outcomes import Cost, RunResult
 from shardmark.problems import unusual_options
 from solvers.registry import declared_by
@@ -144,17 +141,7 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> str:
     return value
 
 
-# ---------------------------------------------------------------- solutions and results
-
-
-def solution_of(solution: Any, instance: Any) -> Any:
-    """A solution as plain JSON, of a file or of values in memory."""
-    if isinstance(solution, str | os.PathLike):
-        return read_json(solution, longest_solution(instance))
-    try:
-        return json.loads(json.dumps(solution, default=plain, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError("solution", "", f"expected plain JSON or the path of a file ({error})") from None
+# ---------------------------------------------------------------- results
 
 
 def result_of(problem: Problem, row: Record) -> RunResult:
@@ -179,17 +166,6 @@ def result_of(problem: Problem, row: Record) -> RunResult:
         limits=described(row.backend, row.enforced) if row.backend and row.enforced else "",
         log=row.log,
     )
-
-
-def greatest_bound(problem: Problem, run: RunResult | None = None) -> tuple[Cost, str]:
-    """The greatest lower bound known, and whose it is: the instance's own, what is published, or a run's."""
-    bounds = [(problem.summary["simple_bound"], "instance")]
-    if run is not None and run.lower_bound is not None and run.status != "contradiction":
-        bounds.append((run.lower_bound, run.method))
-    if not problem.options and "lower_bound" in problem.published:
-        text = problem.published["lower_bound"]
-        bounds.append((int(text) if text.isdigit() else float(text), "published"))
-    return max(bounds, key=lambda known: known[0])
 
 
 def held_against(row: Record, cost: Cost | None) -> Record:

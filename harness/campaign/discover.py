@@ -25,8 +25,8 @@ from uuid import uuid4
 
 from harness.campaign import import_check
 from harness.campaign.import_check import IMPORT_TIMEOUT_S  # for all files of the project, and for each other
-from harness.sandbox.contract import Cancelled
-from harness.sandbox.supervisor import MARK, environment, remove
+from harness.sandbox.contract import MARK, Cancelled
+from harness.sandbox.supervisor import environment, remove
 from harness.sandbox.worker import OUT_OF_MEMORY
 from instances import InputError, tracks
 from solvers import external

@@ -1,81 +1,23 @@
-"""Problems and jobs: one cell of the matrix of solvers, instances and seeds, carried out and judged."""
+"""Jobs: one cell of the matrix of solvers, instances and seeds, carried out and judged."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from harness.campaign.discover import SolverInfo
+from harness.campaign.problems import Problem
 from harness.results.database import Record
 from harness.results.judgement import Reports, merge
 from harness.sandbox.contract import Limits, Order, Outcome
 from harness.sandbox.supervisor import Warden
-from instances import load_hashed
-from instances.catalog import Entry
-from instances.files.jsonfile import read_bytes, sha256
-
-
-@dataclass(frozen=True)
-class Problem:
-    """An instance as the matrix names it: where it lies, its options, what was published about it."""
-
-    id: str
-    path: Path
-    track: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    published: Mapping[str, Any] = field(default_factory=dict)
-    timeout_s: float = 60.0
-    _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
-
-    @classmethod
-    def of(cls, entry: Entry, path: Path) -> Problem:
-        """The instance of an entry of the catalog, whose file lies at a path."""
-        return cls(entry.id, path, entry.track, entry.options, entry.published, entry.time_limit_s)
-
-    @property
-    def instance(self) -> Any:
-        """The parsed instance; read once, also if two threads want it at once."""
-        with self._loading:
-            return self._instance
-
-    @cached_property
-    def _instance(self) -> Any:
-        instance, checksum = load_hashed(self.path, self.track, **self.options)
-        self.__dict__.setdefault("content_hash", checksum)  # runs are held to the content that was read
-        return instance
-
-    @cached_property
-    def summary(self) -> Mapping[str, Any]:
-        """Facts of the instance; kept when the instance is forgotten."""
-        return dict(self.instance.summary())
-
-    @cached_property
-    def content_hash(self) -> str:
-        """SHA-256 of the decompressed file."""
-        return sha256(read_bytes(self.path))
-
-    @cached_property
-    def checksum(self) -> str:
-        """Identity of content and options together."""
-        given = {key: value for key, value in self.options.items() if value is not None}
-        return sha256(f"{self.content_hash} {json.dumps(given, sort_keys=True)}".encode())
-
-    def holding(self, instance: Any, content_hash: str) -> Problem:
-        """The same problem, already read: ``instance`` was made of decompressed content with this SHA-256."""
-        read = replace(self)
-        read.__dict__.update(_instance=instance, content_hash=content_hash)
-        return read
-
-    def forget(self) -> None:
-        """Drop the parsed instance from memory."""
-        self.__dict__.pop("_instance", None)
 
 
 @dataclass(frozen=True)

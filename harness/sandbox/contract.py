@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Variable that a warden and its runs have in their environment: the warden's folder.
+#: Variable of all processes that the referee starts: the folder of the warden, or of the import.
 MARK = "SHARDMARK_WARDEN"
 #: Variables by which numeric libraries learn how many threads they may start.
 THREAD_VARIABLES = (

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from harness import verify
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from harness.results.database import Store
 from harness.results.ranking import Tables
 from instances import InputError, catalog, track_module

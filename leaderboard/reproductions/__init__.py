@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from leaderboard.report import Report
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from harness.campaign.cpus import usable_cpus
 from harness.campaign.discover import SolverInfo, declared_in, discover, from_command
-from harness.campaign.jobs import Job, Problem, perform
+from harness.campaign.jobs import Job, perform
+from harness.campaign.problems import Problem
 from harness.results.claims import contradicts
 from harness.results.database import Record
 from harness.results.judgement import FAULTS

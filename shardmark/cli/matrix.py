@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from harness.campaign import host
 from harness.campaign.discover import SolverInfo, discover, from_command
-from harness.campaign.jobs import Job, Problem, utc_now
+from harness.campaign.jobs import Job, utc_now
 from harness.campaign.local_executor import LocalExecutor
+from harness.campaign.problems import Problem
 from harness.campaign.queue import Executor, campaign
 from harness.campaign.settings import by_name, with_settings
 from harness.results.database import Store, exclusive

@@ -12,7 +12,8 @@ import pytest
 from patience import given_time as given_time  # for the tests of this folder
 
 from harness.campaign.discover import SolverInfo, discover
-from harness.campaign.jobs import Job, Problem, perform
+from harness.campaign.jobs import Job, perform
+from harness.campaign.problems import Problem
 from harness.results.database import Record
 from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import Limits, Order

@@ -13,8 +13,9 @@ import traceback
 from pathlib import Path
 
 from harness.campaign.discover import declared_in
-from harness.campaign.jobs import Job, Problem
+from harness.campaign.jobs import Job
 from harness.campaign.local_executor import LocalExecutor
+from harness.campaign.problems import Problem
 from harness.campaign.queue import campaign
 from harness.results.database import Store, exclusive
 from harness.sandbox.contract import Limits

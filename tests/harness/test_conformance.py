@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from instances import InputError, tracks
 from shardmark.cli import busy, conformance
 from shardmark.cli.arguments import main

@@ -25,7 +25,8 @@ from harness.campaign.cpus import Claims, usable_cpus
 from harness.campaign.dask_executor import DaskExecutor
 from harness.campaign.dask_worker import Errand, Lacking, Library, Refused, Station, code_version
 from harness.campaign.discover import declared_in
-from harness.campaign.jobs import Job, Problem
+from harness.campaign.jobs import Job
+from harness.campaign.problems import Problem
 from harness.campaign.settings import with_settings
 from harness.sandbox.contract import Limits
 from instances import InputError

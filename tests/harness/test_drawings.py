@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from placements import draw_instance, draw_solution
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from harness.results.database import Incumbent, Record, Store
 from harness.results.ranking import tables
 from harness.verify import has_parts, verify

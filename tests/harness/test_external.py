@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.campaign.discover import from_command
-from harness.campaign.jobs import Job, Problem, perform
+from harness.campaign.jobs import Job, perform
+from harness.campaign.problems import Problem
 from harness.results.database import Record
 from harness.sandbox.backends.choice import choose
 from harness.sandbox.contract import Limits

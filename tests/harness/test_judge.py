@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.campaign.discover import SolverInfo
-from harness.campaign.jobs import Job, Problem, judge
+from harness.campaign.jobs import Job, judge
+from harness.campaign.problems import Problem
 from harness.results import judgement as judging
 from harness.results.database import Record, Store
 from harness.results.judgement import LONGEST, sentence, undercuts

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from harness.campaign.jobs import Job, Problem, perform
+from harness.campaign.jobs import Job, perform
+from harness.campaign.problems import Problem
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden
 from instances.files.jsonfile import write_json

@@ -22,7 +22,8 @@ import pytest
 
 from harness.campaign.cpus import usable_cpus
 from harness.campaign.discover import SolverInfo
-from harness.campaign.jobs import Job, Problem, perform
+from harness.campaign.jobs import Job, perform
+from harness.campaign.problems import Problem
 from harness.campaign.queue import keep
 from harness.results.database import FILE_NAME, Record, Store
 from harness.results.ranking import tables

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from harness.results import published
 from instances import InputError, catalog
 from instances.catalog import Entry

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from harness.results import published
 from harness.results.claims import quotient
 from instances import InputError, catalog

@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from instances import InputError
 from instances.generate import families
 from instances.generate.draws import Draws

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from instances import InputError, catalog
 from leaderboard.report import HERE, PAPER, Bracket, Ladder, Report, Section, Table
 from leaderboard.reproductions import Cell, Run, failures

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from harness.results.published import placement_figures as figures
 from harness.verify import Verdict, verify
 from instances import InputError, catalog

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from instances.layers import by_layers, untangled
 from leaderboard.report import HERE, PAPER, Report, Section, Table
 from leaderboard.reproductions import Cell, Run

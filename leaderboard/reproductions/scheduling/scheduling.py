@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from harness.campaign.jobs import Problem
+from harness.campaign.problems import Problem
 from instances import InputError
 from instances.generate import families
 from leaderboard.drawings import schedule_layout

@@ -14,7 +14,8 @@ import numpy as np
 
 import instances
 from harness.campaign.discover import SolverInfo
-from harness.campaign.jobs import Job, Problem, perform
+from harness.campaign.jobs import Job, perform
+from harness.campaign.problems import Problem
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Warden
 from harness.verify import verify
