@@ -254,8 +254,11 @@ def main(arguments: list[str]) -> int:
     base = Path(os.environ[MARK])  # made here: a referee that is killed meanwhile leaves none behind
     try:
         base.mkdir(mode=0o700)
-        with contextlib.suppress(EOFError, ConnectionError, Cancelled):
-            serve(link, backend_of(name, isolation), base)
+        with (
+            contextlib.closing(backend_of(name, isolation)) as backend,
+            contextlib.suppress(EOFError, ConnectionError, Cancelled),
+        ):
+            serve(link, backend, base)
     except ImportError as error:
         send(link, {"unable": str(error)})
         return 1

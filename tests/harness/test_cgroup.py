@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from harness.sandbox.backends import benchexec_backend, control_groups
-from harness.sandbox.contract import MEASURES
+from harness.sandbox.contract import MEASURES, Cancelled
 from harness.sandbox.protocol import decode
 from harness.sandbox.supervisor import Warden
 from tests.harness.conftest import backend_here, given_time
@@ -167,6 +167,24 @@ def test_nothing_is_left_of_a_run_whose_warden_is_killed(warden, order):
     _, alive = psutil.wait_procs(family, timeout=20)
     assert (alive, [group for group in left if group.exists()]) == ([], [])
     assert warden.run(order("true")).stop == "exit"
+
+
+def test_no_process_of_a_run_holds_the_standard_error_of_the_command(warden, order):
+    """Whoever reads it waits for all that hold it, also for a process that no signal ends."""
+    token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
+    ours = os.readlink("/proc/self/fd/2")
+    cancel = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(warden.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"), cancel)
+        while len(processes_with(token)) < 3:
+            time.sleep(0.05)
+        below = psutil.Process(warden.process.pid).children(recursive=True)
+        held = [os.readlink(file) for process in below for file in Path(f"/proc/{process.pid}/fd").iterdir()]
+        cancel.set()
+        with pytest.raises(Cancelled):
+            outcome.result()
+    assert held
+    assert ours not in held
 
 
 def groups_of(process):

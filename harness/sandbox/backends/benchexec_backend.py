@@ -75,13 +75,18 @@ class Executor(RunExecutor):
         def enclose() -> None:
             child_setup_fn()
             if self.room is not None:
-                confine(self.room)
+                confine()
 
         try:
             return super()._start_execution(*args, cgroups=cgroups, child_setup_fn=enclose, **call)
         except BaseException:
             self.most = cgroups.read_max_mem_usage() or 0
             raise
+
+    def _setup_container_filesystem(self, *_: Any) -> None:
+        """What the first process of a run's namespaces mounts, in the place of what BenchExec would."""
+        assert self.room is not None
+        namespaces.furnish(self.room)
 
     def _get_cgroup_measurements(self, cgroups: Cgroups, ru_child: Any, result: dict[str, Any]) -> None:
         resident = largest_bytes(ru_child) if ru_child else 0
@@ -92,10 +97,9 @@ class Executor(RunExecutor):
         result["oom_kill_count"] = cgroups.read_oom_kill_count()
 
 
-def confine(room: namespaces.Room) -> None:
-    """In the namespaces of a run, before its program begins: furnish them, then give up all rights for ever."""
-    for folder in namespaces.furnish(room):
-        os.close(folder)
+def confine() -> None:
+    """Let the process that is to become the run's program give up all rights for ever."""
+    namespaces.furnish_proc()
     prctl.forget_keys()
     prctl.give_up_rights()
     seccomp.keep_groups()
@@ -112,6 +116,15 @@ class Benchexec:
         sys.stdout = self.log = os.fdopen(os.memfd_create("benchexec"), "w+")
         logging.basicConfig(stream=self.log, level=logging.ERROR, format="%(message)s", force=True)
         os.register_at_fork(after_in_child=self._begin)
+        self.first = control_groups.of_this_process()
+        self.base: Path | None = None
+
+    def close(self) -> None:
+        """Leave the group that BenchExec has made for this process, and remove it: in version 2 it stays otherwise."""
+        if self.base is not None and self.base.name.startswith("benchexec_"):
+            with contextlib.suppress(OSError):  # where others manage groups, these go with their last process
+                control_groups.enter(self.first)
+                control_groups.remove([str(self.base)])
 
     def _begin(self) -> None:
         """What a fork of the warden does first: should that be killed, its run goes with it.
@@ -153,9 +166,11 @@ class Benchexec:
             view = view_of_run(order, job["instance"], command)
             room = namespaces.Room(folder, size, size, view, namespaces.named_sockets())
         try:
-            return Executor(room, Path(os.environ[MARK]))
+            executor = Executor(room, Path(os.environ[MARK]))
         except SystemExit as end:
             raise Unable(f"BenchExec: {one_line(end)}") from None
+        self.base = executor.cgroups.path if executor.cgroups.version == 2 else None
+        return executor
 
     def _enforced(self, order: Order) -> dict[str, str]:
         contained = "hard" if self.isolated else "none"
@@ -247,13 +262,13 @@ class Run:
         self._find()
         if self.cgroups is None or not self.thread.is_alive():
             return self._used()
-        group = self.cgroups[self.cgroups.MEMORY]
+        processes, threads = control_groups.count(self.cgroups[self.cgroups.MEMORY])
         with contextlib.suppress(OSError, ValueError):  # the run has ended in the meantime
             return Usage(
                 peak=self.cgroups.read_max_mem_usage() or 0,
                 cpu_s=self.cgroups.read_cputime(),
-                processes=len(control_groups.processes(group)),
-                threads=control_groups.threads(group),
+                processes=processes,
+                threads=threads,
                 written=0 if self.scratch is None else written(self.scratch),
             )
         return Usage()

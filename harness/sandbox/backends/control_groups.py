@@ -15,7 +15,9 @@ from pathlib import Path
 
 #: Files by which a group is frozen, and what thaws it: version 1, in which no signal ends a frozen process, and 2.
 THAW = {"freezer.state": "THAWED", "cgroup.freeze": "0"}
+PROCESSES = "cgroup.procs"  # file that lists the processes of a group
 THREADS = ("tasks", "cgroup.threads")  # files that list the threads of a group, in version 1 and in version 2
+HIERARCHY = Path("/sys/fs/cgroup")  # where that of version 2 is mounted
 RECORD = "groups"  # file in the folder of a warden: the control groups of its run, a line each
 END_S = 5.0  # for the processes of a group to end once they are killed
 LOOK_S = 0.01  # between two looks whether they have
@@ -28,12 +30,14 @@ def tree(group: str) -> list[str]:
 
 def processes(group: str) -> list[int]:
     """Ids of the processes in a group and below it."""
-    return [int(word) for folder in tree(group) for word in _lines(folder, "cgroup.procs")]
+    return [int(word) for folder in tree(group) for word in _read(folder, PROCESSES).split()]
 
 
-def threads(group: str) -> int:
-    """How many threads these processes have."""
-    return sum(len(_lines(folder, name)) for folder in tree(group) for name in THREADS)
+def count(group: str) -> tuple[int, int]:
+    """How many processes there are in a group and below it, and how many threads."""
+    folders = tree(group)
+    threads = sum(_read(folder, name).count(b"\n") for folder in folders for name in THREADS)
+    return sum(_read(folder, PROCESSES).count(b"\n") for folder in folders), threads
 
 
 def thaw(group: str) -> None:
@@ -65,9 +69,24 @@ def remove(groups: Iterable[str]) -> None:
             time.sleep(LOOK_S)
 
 
+def of_this_process() -> Path:
+    """The folder of this process's group of version 2."""
+    groups = (line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines())
+    return HIERARCHY / next((path[1:] for _, names, path in groups if not names), "")
+
+
+def enter(group: Path) -> None:
+    """Move this process into a group; OSError if it may not."""
+    (group / PROCESSES).write_text(str(os.getpid()))
+
+
 def record(groups: Iterable[str], folder: Path) -> None:
     """Note the groups of a run in the folder of its warden, for whoever clears up if that is killed."""
-    (folder / RECORD).write_text("".join(f"{group}\n" for group in groups))
+    text = os.fsencode("".join(f"{group}\n" for group in groups))
+    file = os.open(folder / RECORD, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.pwrite(file, text, 0)
+    os.ftruncate(file, len(text))  # after writing: some file systems write an emptied file to the disk at once
+    os.close(file)
 
 
 def remove_recorded(folder: Path) -> None:
@@ -76,9 +95,12 @@ def remove_recorded(folder: Path) -> None:
         remove((folder / RECORD).read_text().splitlines())
 
 
-def _lines(folder: str, name: str) -> list[str]:
+def _read(folder: str, name: str) -> bytes:
+    """What a file of a group holds; b"" if there is none."""
     try:
-        with open(os.path.join(folder, name)) as file:
-            return file.read().split()
+        file = os.open(f"{folder}/{name}", os.O_RDONLY)
     except OSError:
-        return []
+        return b""
+    with contextlib.suppress(OSError), open(file, "rb", buffering=0) as lines:
+        return lines.read()
+    return b""

@@ -51,6 +51,9 @@ class Posix:
                 self.nursery = Nursery(_fork)
         self.isolated = self.nursery is not None
 
+    def close(self) -> None:
+        """Let go of what belongs to this process alone: nothing."""
+
     def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
         """Start a run: ``command`` if there is one, else the Python solver of ``job``."""
         program, begun = os.pipe()

@@ -201,8 +201,11 @@ def _begin(room: Room, owner: tuple[int, int], link: socket.socket, become: Call
         _map(*owner)
         _raise_loopback()
         Path("/proc/self/oom_score_adj").write_text("1000")  # if the system must end something, the run
+        furnish(room)
+        furnish_proc()
+        open_folders = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (".", "/dev/shm", "/proc")]
         with open_diagnostics() as diagnostics:
-            socket.send_fds(link, [_used()], [*furnish(room), diagnostics.fileno()])
+            socket.send_fds(link, [_used()], [*open_folders, diagnostics.fileno()])
         solver = os.fork()
         if solver == 0:
             link.close()
@@ -253,22 +256,23 @@ def _used(**more: int) -> bytes:
     return json.dumps({"cpu_s": used.ru_utime + used.ru_stime, "peak": largest_bytes(used), **more}).encode()
 
 
-def furnish(room: Room) -> list[int]:
-    """Mount what the run finds, in namespaces of its own; the scratch folder, ``/dev/shm`` and ``/proc``, open."""
+def furnish(room: Room) -> None:
+    """Mount what the run finds, in namespaces of its own, but for ``/proc``; ends in the scratch folder."""
     mount(None, "/", None, RECURSIVE | PRIVATE)
     make_read_only()
     held = hold(room.view.shown)
     _furnish_devices(room.shared_bytes)
-    _furnish_proc()
     cover([*held, (room.scratch, _furnish_tmp(room.scratch_bytes))], room.view.hidden)
     for socket_ in filter(_is_socket, room.sockets):
         bind("/dev/null", socket_)
     os.chdir(room.scratch)
-    return [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (".", "/dev/shm")] + [os.open("/proc", os.O_RDONLY)]
 
 
-def _furnish_proc() -> None:
-    """A ``/proc`` of the run's own processes, read-only; through it nothing of what nobody would hold or count."""
+def furnish_proc() -> None:
+    """Mount a ``/proc`` of the run's own processes, read-only, and let there be nothing that nobody would hold.
+
+    That is a user's namespaces, and memory of no process.
+    """
     mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
     Path("/proc/sys", NO_NAMESPACES).write_text("0")
     for name in NO_MEMORY:

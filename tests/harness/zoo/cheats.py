@@ -49,6 +49,7 @@ def opens_a_socket(instance, run):
             try:
                 link.connect(address)
                 link.sendall(b"the answer, please")
+                link.recv(1)  # until the server has heard it
                 print("connected")
             except OSError as error:
                 print(error)
