@@ -39,8 +39,12 @@ HEADERS = (
 INTERNAL = (
     "placement/ideals/walk.h",
     "pipeline/partition.h",
-    "common/random.h",
+    "common/anneal.h",
+    "common/arena.h",
     "common/flow.h",
+    "common/heap.h",
+    "common/random.h",
+    "common/stop.h",
     "intraop/wide.h",
     "scheduling/bounds/head_bounds.h",
     "scheduling/bounds/pair_lags.h",
@@ -48,6 +52,7 @@ INTERNAL = (
 )
 SOURCES = (
     "common/kahn.c",
+    "common/stop.c",
     "common/segment.c",
     "pipeline/slice.c",
     "pipeline/kahn_slice.c",

@@ -1,39 +1,22 @@
 /* Dinic's algorithm on the residual network, from vertices with an excess to vertices with a deficit. */
 #include "common/flow.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-int flow_allocate(struct flow *flow, int32_t vertices, int64_t arcs) {
-    const size_t v = (size_t)vertices + 1;
-    const size_t e = (size_t)arcs + 1;
+void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs) {
     *flow = (struct flow){.vertices = vertices};
+    ARENA_ARRAY(arena, flow->first, vertices);
+    ARENA_ARRAY(arena, flow->next, arcs);
+    ARENA_ARRAY(arena, flow->tip, arcs);
+    ARENA_ARRAY(arena, flow->left, arcs);
+    ARENA_ZEROS(arena, flow->excess, vertices);
+    ARENA_ARRAY(arena, flow->level, vertices);
+    ARENA_ARRAY(arena, flow->current, vertices);
+    ARENA_ARRAY(arena, flow->queue, vertices);
     if (arcs >= INT32_MAX)
-        return SHARD_NO_MEMORY;
-    flow->first = malloc(v * sizeof *flow->first);
-    flow->next = malloc(e * sizeof *flow->next);
-    flow->tip = malloc(e * sizeof *flow->tip);
-    flow->left = malloc(e * sizeof *flow->left);
-    flow->excess = calloc(v, sizeof *flow->excess);
-    flow->level = malloc(v * sizeof *flow->level);
-    flow->current = malloc(v * sizeof *flow->current);
-    flow->queue = malloc(v * sizeof *flow->queue);
-    if (!flow->first || !flow->next || !flow->tip || !flow->left || !flow->excess || !flow->level ||
-        !flow->current || !flow->queue)
-        return SHARD_NO_MEMORY;
-    memset(flow->first, -1, v * sizeof *flow->first);
-    return SHARD_OK;
-}
-
-void flow_free(struct flow *flow) {
-    free(flow->first);
-    free(flow->next);
-    free(flow->tip);
-    free(flow->left);
-    free(flow->excess);
-    free(flow->level);
-    free(flow->current);
-    free(flow->queue);
+        arena->failed = true;
+    if (!arena->failed)
+        memset(flow->first, -1, (size_t)vertices * sizeof *flow->first);
 }
 
 static void add_arc(struct flow *flow, int32_t tail, int32_t head, int64_t capacity) {

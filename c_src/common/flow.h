@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/status.h"
+#include "common/arena.h"
 
 /* More than any sum of finite capacities may be. */
 #define FLOW_INFINITE ((int64_t)1 << 60)
@@ -26,9 +26,9 @@ struct flow {
     int32_t *queue;   /* vertices */
 };
 
-/* Allocate for at most so many vertices and arcs (a reverse counts); flow_free is due in every case. */
-int flow_allocate(struct flow *flow, int32_t vertices, int64_t arcs);
-void flow_free(struct flow *flow);
+/* Allocate from an arena for at most so many vertices and arcs (a reverse counts); the arena fails if there
+ * is no memory, or if there are 2^31 - 1 arcs or more. */
+void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs);
 
 /* Add an arc and its reverse with their capacities. */
 void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, int64_t backwards);

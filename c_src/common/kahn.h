@@ -2,8 +2,10 @@
 #ifndef SHARD_KAHN_H
 #define SHARD_KAHN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "common/heap.h"
 #include "common/status.h"
 
 /* cffi: begin */
@@ -27,6 +29,11 @@ struct kahn_ready {
     double priority;
     int32_t node;
 };
+
+static inline bool kahn_before(struct kahn_ready a, struct kahn_ready b) {
+    return a.priority > b.priority || (a.priority >= b.priority && a.node < b.node);
+}
+HEAP(kahn_heap, struct kahn_ready, kahn_before)
 
 /* The same without allocation.
  *

@@ -2,44 +2,25 @@
 #include "common/segment.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-int segments_allocate(struct segments *segments, const struct shard_pipeline *problem) {
-    const size_t n = (size_t)problem->nodes + 1;
-    const size_t m = (size_t)problem->in_start[problem->nodes] + 1;
+void segments_allocate(struct segments *segments, struct arena *arena, const struct shard_pipeline *problem) {
+    const int64_t n = problem->nodes;
     *segments = (struct segments){
         .nodes = problem->nodes,
         .limited = isfinite(problem->memory),
         .bandwidth = problem->bandwidth,
         .memory = problem->memory,
-        .at = malloc(n * sizeof *segments->at),
-        .input = malloc(m * sizeof *segments->input),
-        .size = malloc(n * sizeof *segments->size),
-        .param = malloc(n * sizeof *segments->param),
-        .position = malloc(n * sizeof *segments->position),
-        .touched = malloc(n * sizeof *segments->touched),
-        .shared = malloc(n * sizeof *segments->shared),
-        .latest = malloc(n * sizeof *segments->latest),
-        .candidate = malloc(n * sizeof *segments->candidate),
-        .drop = malloc(n * sizeof *segments->drop),
     };
-    const bool whole = segments->at && segments->input && segments->size && segments->param &&
-                       segments->position && segments->touched && segments->shared && segments->latest &&
-                       segments->candidate && segments->drop;
-    return whole ? SHARD_OK : SHARD_NO_MEMORY;
-}
-
-void segments_free(struct segments *segments) {
-    free(segments->at);
-    free(segments->input);
-    free(segments->size);
-    free(segments->param);
-    free(segments->position);
-    free(segments->touched);
-    free(segments->shared);
-    free(segments->latest);
-    free(segments->candidate);
-    free(segments->drop);
+    ARENA_ARRAY(arena, segments->at, n + 1);
+    ARENA_ARRAY(arena, segments->input, problem->in_start[n]);
+    ARENA_ARRAY(arena, segments->size, n);
+    ARENA_ARRAY(arena, segments->param, n);
+    ARENA_ARRAY(arena, segments->position, n);
+    ARENA_ARRAY(arena, segments->touched, n);
+    ARENA_ARRAY(arena, segments->shared, n);
+    ARENA_ARRAY(arena, segments->latest, n);
+    ARENA_ARRAY(arena, segments->candidate, n + 1);
+    ARENA_ARRAY(arena, segments->drop, n);
 }
 
 /* Place the nodes; SHARD_BAD_ORDER unless `order` is a permutation. */
@@ -183,8 +164,10 @@ void sweep_extend_limited(struct segments *segments, struct sweep *sweep) {
 
 int shard_segment_costs(const struct shard_pipeline *problem, const int32_t *order, int32_t right,
                         double *cost) {
+    struct arena arena = {0};
     struct segments segments;
-    int status = segments_allocate(&segments, problem);
+    segments_allocate(&segments, &arena, problem);
+    int status = arena_status(&arena);
     if (status == SHARD_OK)
         status = segments_lay_out(&segments, problem, order);
     if (status == SHARD_OK) {
@@ -196,6 +179,6 @@ int shard_segment_costs(const struct shard_pipeline *problem, const int32_t *ord
             cost[sweep.left] = sweep_cost(&segments, &sweep, segments.limited);
         }
     }
-    segments_free(&segments);
+    arena_free(&arena);
     return status;
 }

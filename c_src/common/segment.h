@@ -11,7 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/arena.h"
 #include "common/status.h"
+#include "common/stop.h"
 
 /* cffi: begin */
 
@@ -46,11 +48,6 @@ struct shard_pipeline {
 int shard_segment_costs(const struct shard_pipeline *problem, const int32_t *order, int32_t right,
                         double *cost);
 /* cffi: end */
-
-/* Whether a kernel is asked to end, which another thread may do at any time. */
-static inline bool is_stopped(const int32_t *stop) {
-    return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
-}
 
 /* What joins a segment with the node at one position. */
 struct segment_node {
@@ -88,11 +85,8 @@ struct segments {
     double *drop;                /* nodes elements: scratch of the peak */
 };
 
-/* Allocate for a problem; SHARD_OK or SHARD_NO_MEMORY. segments_free is due in both cases. */
-int segments_allocate(struct segments *segments, const struct shard_pipeline *problem);
-
-/* Free what segments_allocate allocated. */
-void segments_free(struct segments *segments);
+/* Allocate from an arena, which fails if there is no memory. */
+void segments_allocate(struct segments *segments, struct arena *arena, const struct shard_pipeline *problem);
 
 /* Lay out an order, in, problem->nodes elements: O(nodes + edges). SHARD_OK or SHARD_BAD_ORDER. */
 int segments_lay_out(struct segments *segments, const struct shard_pipeline *problem, const int32_t *order);

@@ -2,16 +2,10 @@
 #include "pipeline/anneal_partition.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/anneal.h"
 #include "pipeline/partition.h"
-
-/* Costs that differ by less than this, relatively, are equal. */
-#define TOLERANCE 1e-9
-
-/* Moves between two looks at the temperature and at `stop`. */
-#define BREATH 64
 
 /* One step in so many moves a run. */
 #define RUN_EVERY 8
@@ -51,7 +45,7 @@ static void measure(struct annealer *annealer) {
     annealer->best = 0.0;
     for (int32_t b = 0; b < annealer->partition.problem->stages; b++)
         annealer->best = fmax(annealer->best, annealer->partition.block[b].cost);
-    annealer->limit = annealer->best * (1.0 - TOLERANCE);
+    annealer->limit = annealer->best * (1.0 - COST_TOLERANCE);
     annealer->target = annealer->best * (1.0 - annealer->options->margin);
     annealer->above = count_above(annealer);
 }
@@ -74,7 +68,7 @@ static inline double energy(const struct annealer *annealer, double cost) {
 
 /* How much energy the next move may add. */
 static inline double draw_patience(struct annealer *annealer) {
-    return -annealer->temperature * log(1.0 - random_share(&annealer->random));
+    return anneal_allowance(&annealer->random, annealer->temperature);
 }
 
 static inline void settle(struct annealer *annealer, int32_t b, const struct block *then) {
@@ -229,7 +223,7 @@ static void anneal(struct annealer *annealer, const int32_t *stop) {
     const struct shard_pipeline *problem = partition->problem;
     const struct shard_annealing *options = annealer->options;
     const int64_t rerank = 4 * (problem->nodes + problem->in_start[problem->nodes] + problem->stages);
-    const double cooling = pow(options->cold / options->hot, (double)BREATH / (double)options->moves);
+    const double cooling = anneal_cooling(options->hot, options->cold, COOLING_INTERVAL, options->moves);
     annealer->temperature = options->hot * annealer->best;
     for (int64_t i = 1; i <= options->moves && annealer->best > options->enough; i++) {
         if (i % RUN_EVERY == 0)
@@ -246,7 +240,7 @@ static void anneal(struct annealer *annealer, const int32_t *stop) {
             annealer->above = count_above(annealer);
             notice_improvement(annealer);
         }
-        if (i % BREATH == 0) {
+        if (i % COOLING_INTERVAL == 0) {
             annealer->temperature *= cooling;
             if (is_stopped(stop))
                 break;
@@ -280,18 +274,13 @@ static bool well_formed(const struct shard_pipeline *problem, const int32_t *ord
 int shard_anneal(const struct shard_pipeline *problem, const struct shard_annealing *annealing,
                  const int32_t *stop, int32_t *order, int32_t *cut, double *cost) {
     const size_t n = (size_t)problem->nodes;
+    struct arena arena = {0};
     struct annealer annealer = {
-        .random = {annealing->seed},
-        .options = annealing,
-        .kept = true,
-        .begun = malloc(n * sizeof *annealer.begun + 1), /* never zero bytes */
-        .order = order,
-        .cut = cut,
-    };
-    int status = partition_allocate(&annealer.partition, problem);
-    if (!annealer.begun)
-        status = SHARD_NO_MEMORY;
-    else if (status == SHARD_OK && !well_formed(problem, order, cut, annealer.begun))
+        .random = {annealing->seed}, .options = annealing, .kept = true, .order = order, .cut = cut};
+    ARENA_ARRAY(&arena, annealer.begun, n);
+    partition_allocate(&annealer.partition, &arena, problem);
+    int status = arena_status(&arena);
+    if (status == SHARD_OK && !well_formed(problem, order, cut, annealer.begun))
         status = SHARD_BAD_ORDER;
     if (status == SHARD_OK) {
         memcpy(annealer.begun, order, n * sizeof *order);
@@ -301,7 +290,6 @@ int shard_anneal(const struct shard_pipeline *problem, const struct shard_anneal
             anneal(&annealer, stop);
         *cost = annealer.best;
     }
-    partition_free(&annealer.partition);
-    free(annealer.begun);
+    arena_free(&arena);
     return status;
 }

@@ -1,7 +1,7 @@
 /* Simulated annealing over partitions: nodes go from block to block while the blocks that cost more than a
  * target become cheaper. */
-#ifndef SHARD_ANNEAL_H
-#define SHARD_ANNEAL_H
+#ifndef SHARD_ANNEAL_PARTITION_H
+#define SHARD_ANNEAL_PARTITION_H
 
 #include <stdint.h>
 

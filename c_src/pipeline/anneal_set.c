@@ -1,17 +1,17 @@
 /* Each step draws a node beside the set, or in it, and moves it to the other side. */
 #include "pipeline/anneal_set.h"
 
-#include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/anneal.h"
+#include "common/arena.h"
 
 #define COLD 0.01  /* temperature at the last move, in shares of the limit */
 #define STRICT 1.5 /* what an excess over the limit counts, against weight for its price */
 
 struct hunt {
+    struct arena arena;
     const struct shard_blocks *problem;
     const int64_t *weight;
     int64_t limit;
@@ -28,22 +28,15 @@ struct hunt {
 };
 
 static int allocate(struct hunt *hunt) {
-    const size_t n = (size_t)hunt->problem->nodes + 1;
-    hunt->words = (hunt->problem->nodes + 63) / 64;
-    hunt->set = calloc((size_t)hunt->words + 1, sizeof *hunt->set);
-    hunt->inside = calloc(n, sizeof *hunt->inside);
-    hunt->node = malloc(n * sizeof *hunt->node);
-    hunt->place = malloc(n * sizeof *hunt->place);
-    hunt->best = calloc(n, sizeof *hunt->best);
-    return hunt->set && hunt->inside && hunt->node && hunt->place && hunt->best ? SHARD_OK : SHARD_NO_MEMORY;
-}
-
-static void release(struct hunt *hunt) {
-    free(hunt->set);
-    free(hunt->inside);
-    free(hunt->node);
-    free(hunt->place);
-    free(hunt->best);
+    const int32_t n = hunt->problem->nodes;
+    hunt->words = (n + 63) / 64;
+    ARENA_ZEROS(&hunt->arena, hunt->set, hunt->words);
+    ARENA_ZEROS(&hunt->arena, hunt->inside, n);
+    ARENA_ARRAY(&hunt->arena, hunt->node, n);
+    ARENA_ARRAY(&hunt->arena, hunt->place, n);
+    ARENA_ZEROS(&hunt->arena, hunt->best, n);
+    ARENA_ZEROS(&hunt->arena, hunt->member, n);
+    return arena_status(&hunt->arena);
 }
 
 /* What the tensor of u adds to the cost once `by` more of its nodes are in the set. */
@@ -135,16 +128,15 @@ static void keep(struct hunt *hunt) {
 
 static void anneal(struct hunt *hunt, int64_t moves, double hot, double price, struct random *random) {
     const double scale = (double)hunt->limit;
-    const double cooling = pow(COLD / hot, 1.0 / (double)(moves > 1 ? moves - 1 : 1));
+    const double cooling = anneal_cooling(hot, COLD, 1, moves > 1 ? moves - 1 : 1);
     double temperature = hot * scale;
     for (int64_t i = 0; i < moves; i++, temperature *= cooling) {
         const int32_t v = draw(hunt, random);
         const int64_t cost = hunt->cost + change(hunt, v);
         const int64_t heavy = hunt->heavy + (hunt->member[v] ? -hunt->weight[v] : hunt->weight[v]);
-        const double worse = energy(hunt, cost, heavy, price) - energy(hunt, hunt->cost, hunt->heavy, price);
-        if (worse > 0.0 && random_share(random) >= exp(-worse / temperature))
-            continue;
-        if (!stays_convex(hunt, v))
+        const double before = energy(hunt, hunt->cost, hunt->heavy, price);
+        const double after = energy(hunt, cost, heavy, price);
+        if (!anneal_accepts(random, temperature, before, after) || !stays_convex(hunt, v))
             continue;
         move(hunt, v);
         keep(hunt);
@@ -166,10 +158,7 @@ int shard_hunt(const struct shard_blocks *problem, const int64_t *weight, int64_
                int64_t moves, double hot, uint64_t seed, int8_t *member, int64_t *cost) {
     struct hunt hunt = {.problem = problem, .weight = weight, .limit = limit};
     struct random random = {seed};
-    int status = allocate(&hunt);
-    hunt.member = calloc((size_t)problem->nodes + 1, 1);
-    if (!hunt.member)
-        status = SHARD_NO_MEMORY;
+    const int status = allocate(&hunt);
     if (status == SHARD_OK) {
         begin(&hunt, member);
         if (problem->nodes > 0)
@@ -177,7 +166,6 @@ int shard_hunt(const struct shard_blocks *problem, const int64_t *weight, int64_
         *cost = hunt.heaviest >= need ? hunt.best_cost : limit;
         memcpy(member, hunt.best, (size_t)problem->nodes);
     }
-    free(hunt.member);
-    release(&hunt);
+    arena_free(&hunt.arena);
     return status;
 }

@@ -1,13 +1,11 @@
 /* Depth-first branch and bound over minimum cuts. */
-#define _POSIX_C_SOURCE 199309L /* clock_gettime */
 #include "pipeline/cheapest_set.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/flow.h"
+#include "common/stop.h"
 
 #define FIXED_EXCESS FLOW_INFINITE
 #define ROUNDS 4      /* prices tried for a node of the tree */
@@ -42,6 +40,7 @@ struct set {
 };
 
 struct tree {
+    struct arena arena;
     const struct shard_blocks *problem;
     const int64_t *weight;
     int64_t need;
@@ -85,16 +84,9 @@ static void unite(uint64_t *into, const uint64_t *from, int32_t words) {
         into[i] |= from[i];
 }
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* Whether no further minimum cut may be computed. */
 static bool spent(const struct tree *tree) {
-    return tree->cuts >= tree->budget || __atomic_load_n(tree->stop, __ATOMIC_RELAXED) ||
-           now() >= tree->deadline;
+    return tree->cuts >= tree->budget || is_stopped(tree->stop) || monotonic_seconds() >= tree->deadline;
 }
 
 static const uint64_t *relatives(const struct tree *tree, const uint64_t *of, int32_t v) {
@@ -124,21 +116,21 @@ static void join_tensor(struct tree *tree, int32_t u, int32_t *vertex) {
 
 static int allocate(struct tree *tree) {
     const struct shard_blocks *p = tree->problem;
-    const size_t n = (size_t)p->nodes + 1;
+    struct arena *arena = &tree->arena;
+    const int64_t n = p->nodes;
     int32_t vertex = p->nodes;
-    int status = flow_allocate(&tree->flow, 3 * p->nodes, 4 * (p->out_start[p->nodes] + p->nodes));
     tree->words = (p->nodes + 63) / 64;
-    tree->reward = calloc(n, sizeof *tree->reward);
-    tree->value = calloc(n, sizeof *tree->value);
-    tree->trail = malloc(n * sizeof *tree->trail);
-    tree->rows = calloc(BITS * (size_t)tree->words + 1, sizeof *tree->rows);
-    tree->gains = calloc(2 * n, sizeof *tree->gains);
-    tree->decisions = malloc(n * sizeof *tree->decisions);
-    tree->light.side = malloc(3 * n);
-    tree->heavy.side = malloc(3 * n);
-    tree->trial.side = malloc(3 * n);
-    if (status != SHARD_OK || !tree->reward || !tree->value || !tree->trail || !tree->rows || !tree->gains ||
-        !tree->decisions || !tree->light.side || !tree->heavy.side || !tree->trial.side)
+    flow_allocate(&tree->flow, arena, 3 * p->nodes, 4 * (p->out_start[n] + n));
+    ARENA_ZEROS(arena, tree->reward, n);
+    ARENA_ZEROS(arena, tree->value, n);
+    ARENA_ARRAY(arena, tree->trail, n);
+    ARENA_ZEROS(arena, tree->rows, BITS * tree->words);
+    ARENA_ZEROS(arena, tree->gains, 2 * n);
+    ARENA_ARRAY(arena, tree->decisions, n);
+    ARENA_ARRAY(arena, tree->light.side, 3 * n);
+    ARENA_ARRAY(arena, tree->heavy.side, 3 * n);
+    ARENA_ARRAY(arena, tree->trial.side, 3 * n);
+    if (arena->failed)
         return SHARD_NO_MEMORY;
     for (int32_t v = 0; v < p->nodes; v++) {
         tree->total += tree->weight[v];
@@ -146,19 +138,6 @@ static int allocate(struct tree *tree) {
         join_tensor(tree, v, &vertex);
     }
     return SHARD_OK;
-}
-
-static void release(struct tree *tree) {
-    flow_free(&tree->flow);
-    free(tree->reward);
-    free(tree->value);
-    free(tree->trail);
-    free(tree->rows);
-    free(tree->gains);
-    free(tree->decisions);
-    free(tree->light.side);
-    free(tree->heavy.side);
-    free(tree->trial.side);
 }
 
 /* Put a node into the set or leave it out; false if the opposite is settled. */
@@ -504,7 +483,7 @@ static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *membe
             for (int32_t v = 0; v < tree->problem->nodes; v++)
                 member[v] = tree->trial.side[v];
             if (first)
-                __atomic_store_n(tree->stop, 1, __ATOMIC_RELAXED);
+                stop_all(tree->stop);
             continue; /* the same node again, for a cheaper one */
         }
         more = verdict == CLOSED ? backtrack(tree) : branch(tree);
@@ -522,7 +501,7 @@ int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, in
     tree.level = shared ? 0 : SHARD_TRUNK;
     tree.stop = stop;
     tree.budget = *cuts;
-    tree.deadline = now() + seconds;
+    tree.deadline = monotonic_seconds() + seconds;
     if (status == SHARD_OK) {
         *cost = limit;
         for (int32_t v = 0; v < problem->nodes; v++)
@@ -531,6 +510,6 @@ int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, in
         *proved = search(&tree, first, cost, member);
         *cuts = tree.cuts;
     }
-    release(&tree);
+    arena_free(&tree.arena);
     return status;
 }

@@ -2,34 +2,25 @@
 #include "pipeline/kahn_slice.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/kahn.h"
 #include "pipeline/slice.h"
 
 struct workspace {
+    struct arena arena;
     struct slicer slicer;
     struct kahn_ready *heap;
     int32_t *indegree, *waiting, *order;
 };
 
 static int allocate(struct workspace *workspace, const struct shard_pipeline *problem) {
-    const size_t n = (size_t)problem->nodes + 1;
-    workspace->heap = malloc(n * sizeof *workspace->heap);
-    workspace->indegree = malloc(n * sizeof *workspace->indegree);
-    workspace->waiting = malloc(n * sizeof *workspace->waiting);
-    workspace->order = malloc(n * sizeof *workspace->order);
-    const bool whole = workspace->heap && workspace->indegree && workspace->waiting && workspace->order;
-    const int status = slicer_allocate(&workspace->slicer, problem);
-    return whole ? status : SHARD_NO_MEMORY;
-}
-
-static void release(struct workspace *workspace) {
-    slicer_free(&workspace->slicer);
-    free(workspace->heap);
-    free(workspace->indegree);
-    free(workspace->waiting);
-    free(workspace->order);
+    const int32_t n = problem->nodes;
+    ARENA_ARRAY(&workspace->arena, workspace->heap, n);
+    ARENA_ARRAY(&workspace->arena, workspace->indegree, n);
+    ARENA_ARRAY(&workspace->arena, workspace->waiting, n);
+    ARENA_ARRAY(&workspace->arena, workspace->order, n);
+    slicer_allocate(&workspace->slicer, &workspace->arena, problem);
+    return arena_status(&workspace->arena);
 }
 
 static int sort(struct workspace *workspace, const struct shard_pipeline *problem, const double *priority) {
@@ -39,7 +30,7 @@ static int sort(struct workspace *workspace, const struct shard_pipeline *proble
 
 int shard_decode(const struct shard_pipeline *problem, int32_t count, const double *priority, double upper,
                  double *cost) {
-    struct workspace workspace;
+    struct workspace workspace = {0};
     if (isnan(upper))
         return SHARD_NAN;
     int status = allocate(&workspace, problem);
@@ -53,7 +44,7 @@ int shard_decode(const struct shard_pipeline *problem, int32_t count, const doub
         if (status == SHARD_OK)
             status = slicer_slice(&workspace.slicer, problem, workspace.order, upper, &cost[i], NULL);
     }
-    release(&workspace);
+    arena_free(&workspace.arena);
     return status;
 }
 
@@ -74,7 +65,7 @@ static double length(const struct shard_pipeline *problem, const int32_t *order,
 
 int shard_arrange(const struct shard_pipeline *problem, int32_t count, const double *priority,
                   int32_t weighted, double *cost) {
-    struct workspace workspace;
+    struct workspace workspace = {0};
     int status = allocate(&workspace, problem);
     if (status == SHARD_OK)
         kahn_indegree(problem->nodes, problem->out_start, problem->out_head, workspace.indegree);
@@ -86,6 +77,6 @@ int shard_arrange(const struct shard_pipeline *problem, int32_t count, const dou
         if (status == SHARD_OK) /* what waited for its producers does so no longer */
             cost[i] = length(problem, workspace.order, workspace.waiting, weighted != 0);
     }
-    release(&workspace);
+    arena_free(&workspace.arena);
     return status;
 }

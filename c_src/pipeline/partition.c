@@ -2,56 +2,27 @@
 #include "pipeline/partition.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-int partition_allocate(struct partition *partition, const struct shard_pipeline *problem) {
-    const size_t n = (size_t)problem->nodes + 1;
-    const size_t k = (size_t)problem->stages + 1;
-    *partition = (struct partition){
-        .problem = problem,
-        .limited = isfinite(problem->memory),
-        .home = malloc(n * sizeof *partition->home),
-        .readers = malloc(n * k * sizeof *partition->readers),
-        .block = malloc(k * sizeof *partition->block),
-        .rank = malloc(k * sizeof *partition->rank),
-        .at = malloc(k * sizeof *partition->at),
-        .first = malloc(k * sizeof *partition->first),
-        .next = malloc(n * sizeof *partition->next),
-        .prior = malloc(n * sizeof *partition->prior),
-        .mark = malloc(n * sizeof *partition->mark),
-        .left = malloc(n * sizeof *partition->left),
-        .run = malloc(LONGEST_RUN * sizeof *partition->run),
-        .place = malloc(LONGEST_RUN * sizeof *partition->place),
-        .member = malloc(n * sizeof *partition->member),
-        .start = malloc((k + 1) * sizeof *partition->start),
-        .waiting = malloc(k * sizeof *partition->waiting),
-    };
-    const bool lists =
-        partition->first && partition->next && partition->prior && partition->mark && partition->left;
-    const bool ranks =
-        partition->rank && partition->at && partition->member && partition->start && partition->waiting;
-    const bool runs = partition->run && partition->place;
-    const bool whole = runs && partition->home && partition->readers && partition->block && lists && ranks;
-    return whole ? SHARD_OK : SHARD_NO_MEMORY;
-}
-
-void partition_free(struct partition *partition) {
-    free(partition->home);
-    free(partition->readers);
-    free(partition->block);
-    free(partition->rank);
-    free(partition->at);
-    free(partition->first);
-    free(partition->next);
-    free(partition->prior);
-    free(partition->mark);
-    free(partition->left);
-    free(partition->run);
-    free(partition->place);
-    free(partition->member);
-    free(partition->start);
-    free(partition->waiting);
+void partition_allocate(struct partition *partition, struct arena *arena,
+                        const struct shard_pipeline *problem) {
+    const int64_t n = problem->nodes, k = problem->stages;
+    *partition = (struct partition){.problem = problem, .limited = isfinite(problem->memory)};
+    ARENA_ARRAY(arena, partition->home, n);
+    ARENA_ARRAY(arena, partition->readers, n * k);
+    ARENA_ARRAY(arena, partition->block, k);
+    ARENA_ARRAY(arena, partition->rank, k);
+    ARENA_ARRAY(arena, partition->at, k);
+    ARENA_ARRAY(arena, partition->first, k);
+    ARENA_ARRAY(arena, partition->next, n);
+    ARENA_ARRAY(arena, partition->prior, n);
+    ARENA_ARRAY(arena, partition->mark, n);
+    ARENA_ARRAY(arena, partition->left, n);
+    ARENA_ARRAY(arena, partition->run, LONGEST_RUN);
+    ARENA_ARRAY(arena, partition->place, LONGEST_RUN);
+    ARENA_ARRAY(arena, partition->member, n);
+    ARENA_ARRAY(arena, partition->start, k + 2);
+    ARENA_ARRAY(arena, partition->waiting, k);
 }
 
 static int32_t out_degree(const struct shard_pipeline *problem, int32_t v) {

@@ -46,11 +46,9 @@ struct partition {
     int32_t *waiting;      /* stages elements */
 };
 
-/* Allocate for a problem; SHARD_OK or SHARD_NO_MEMORY. partition_free is due in both cases. */
-int partition_allocate(struct partition *partition, const struct shard_pipeline *problem);
-
-/* Free what partition_allocate allocated. */
-void partition_free(struct partition *partition);
+/* Allocate from an arena, which fails if there is no memory. */
+void partition_allocate(struct partition *partition, struct arena *arena,
+                        const struct shard_pipeline *problem);
 
 /* Begin with a slicing.
  *

@@ -2,7 +2,6 @@
 #include "pipeline/slice.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* A number of blocks that is out of reach. */
 #define NEVER (INT32_MAX / 2)
@@ -11,43 +10,21 @@
  * fits. */
 #define SLACK 1e-12
 
-int slicer_allocate(struct slicer *slicer, const struct shard_pipeline *problem) {
-    const size_t n = (size_t)problem->nodes + 1;
-    *slicer = (struct slicer){
-        .stages = problem->stages,
-        .stop = problem->stop,
-        .work = malloc(n * sizeof *slicer->work),
-        .param = malloc(n * sizeof *slicer->param),
-        .ahead = malloc(n * sizeof *slicer->ahead),
-        .behind = malloc(n * sizeof *slicer->behind),
-        .blocks = malloc(n * sizeof *slicer->blocks),
-        .least = malloc(n * sizeof *slicer->least),
-        .most = malloc(n * sizeof *slicer->most),
-        .from = malloc(n * sizeof *slicer->from),
-        .most_from = malloc(n * sizeof *slicer->most_from),
-        .paid = malloc(n * sizeof *slicer->paid),
-        .most_paid = malloc(n * sizeof *slicer->most_paid),
-    };
-    const bool whole = slicer->work && slicer->param && slicer->ahead && slicer->behind && slicer->blocks &&
-                       slicer->least && slicer->most && slicer->from && slicer->most_from && slicer->paid &&
-                       slicer->most_paid;
-    const int status = segments_allocate(&slicer->segments, problem);
-    return whole ? status : SHARD_NO_MEMORY;
-}
-
-void slicer_free(struct slicer *slicer) {
-    segments_free(&slicer->segments);
-    free(slicer->work);
-    free(slicer->param);
-    free(slicer->ahead);
-    free(slicer->behind);
-    free(slicer->blocks);
-    free(slicer->least);
-    free(slicer->most);
-    free(slicer->from);
-    free(slicer->most_from);
-    free(slicer->paid);
-    free(slicer->most_paid);
+void slicer_allocate(struct slicer *slicer, struct arena *arena, const struct shard_pipeline *problem) {
+    const int64_t rows = (int64_t)problem->nodes + 1;
+    *slicer = (struct slicer){.stages = problem->stages, .stop = problem->stop};
+    ARENA_ARRAY(arena, slicer->work, rows);
+    ARENA_ARRAY(arena, slicer->param, rows);
+    ARENA_ARRAY(arena, slicer->ahead, rows);
+    ARENA_ARRAY(arena, slicer->behind, rows);
+    ARENA_ARRAY(arena, slicer->blocks, rows);
+    ARENA_ARRAY(arena, slicer->least, rows);
+    ARENA_ARRAY(arena, slicer->most, rows);
+    ARENA_ARRAY(arena, slicer->from, rows);
+    ARENA_ARRAY(arena, slicer->most_from, rows);
+    ARENA_ARRAY(arena, slicer->paid, rows);
+    ARENA_ARRAY(arena, slicer->most_paid, rows);
+    segments_allocate(&slicer->segments, arena, problem);
 }
 
 /* Forget the order before: nothing is known about any threshold. */
@@ -281,12 +258,14 @@ int slicer_slice(struct slicer *slicer, const struct shard_pipeline *problem, co
 
 int shard_slice(const struct shard_pipeline *problem, const int32_t *order, double upper, double *cost,
                 int32_t *cut) {
+    struct arena arena = {0};
     struct slicer slicer;
     if (isnan(upper))
         return SHARD_NAN;
-    int status = slicer_allocate(&slicer, problem);
+    slicer_allocate(&slicer, &arena, problem);
+    int status = arena_status(&arena);
     if (status == SHARD_OK)
         status = slicer_slice(&slicer, problem, order, upper, cost, cut);
-    slicer_free(&slicer);
+    arena_free(&arena);
     return status;
 }

@@ -48,11 +48,8 @@ struct slicer {
     double *most_paid;  /* n + 1 elements: what the segment that begins at `most_from` costs */
 };
 
-/* Allocate for a problem; SHARD_OK or SHARD_NO_MEMORY. slicer_free is due in both cases. */
-int slicer_allocate(struct slicer *slicer, const struct shard_pipeline *problem);
-
-/* Free what slicer_allocate allocated. */
-void slicer_free(struct slicer *slicer);
+/* Allocate from an arena, which fails if there is no memory. */
+void slicer_allocate(struct slicer *slicer, struct arena *arena, const struct shard_pipeline *problem);
 
 /* shard_slice without allocation; `cut` may be NULL. SHARD_OK or SHARD_BAD_ORDER. */
 int slicer_slice(struct slicer *slicer, const struct shard_pipeline *problem, const int32_t *order,

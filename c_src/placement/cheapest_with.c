@@ -2,12 +2,13 @@
 #include "placement/cheapest_with.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/flow.h"
+#include "common/stop.h"
 
 struct anchoring {
+    struct arena arena;
     const struct shard_hypergraph *graph;
     struct flow flow;
     int64_t *left;   /* arcs: capacities */
@@ -53,38 +54,27 @@ static int64_t alone(const struct shard_hypergraph *graph, int32_t v) {
 
 static int build(struct anchoring *a) {
     const struct shard_hypergraph *graph = a->graph;
-    const size_t n = (size_t)graph->nodes + 1;
     const int32_t count = vertices(graph);
-    int status = flow_allocate(&a->flow, count, 4 * graph->start[graph->nodes] + 2 * (int64_t)graph->nets);
-    int32_t *other = malloc(((size_t)graph->nets + 1) * sizeof *other);
-    a->upper = malloc(n * sizeof *a->upper);
-    a->side = malloc((size_t)count + 1);
-    if (status == SHARD_OK && other && a->upper && a->side) {
-        int32_t vertex = graph->nodes;
-        memset(other, -1, ((size_t)graph->nets + 1) * sizeof *other);
-        for (int32_t v = 0; v < graph->nodes; v++) {
-            a->upper[v] = alone(graph, v);
-            a->flow.excess[v] = graph->work[v] < 0 ? -FLOW_INFINITE : -graph->work[v];
-            for (int64_t at = graph->start[v]; at < graph->start[v + 1]; at++)
-                join(a, v, graph->of[at], &vertex, other);
-        }
-    } else {
-        status = SHARD_NO_MEMORY;
-    }
-    free(other);
-    return status;
-}
-
-/* Keep the capacities, to put them back. */
-static int keep(struct anchoring *a) {
-    const size_t arcs = (size_t)a->flow.arcs * sizeof *a->left;
-    const size_t excess = (size_t)a->flow.vertices * sizeof *a->excess;
-    a->left = malloc(arcs + 1);
-    a->excess = malloc(excess + 1);
-    if (!a->left || !a->excess)
+    const int64_t arcs = 4 * graph->start[graph->nodes] + 2 * (int64_t)graph->nets;
+    int32_t *other;
+    flow_allocate(&a->flow, &a->arena, count, arcs);
+    ARENA_ARRAY(&a->arena, other, graph->nets);
+    ARENA_ARRAY(&a->arena, a->upper, graph->nodes);
+    ARENA_ARRAY(&a->arena, a->side, count);
+    ARENA_ARRAY(&a->arena, a->left, arcs);
+    ARENA_ARRAY(&a->arena, a->excess, count);
+    if (a->arena.failed)
         return SHARD_NO_MEMORY;
-    memcpy(a->left, a->flow.left, arcs);
-    memcpy(a->excess, a->flow.excess, excess);
+    int32_t vertex = graph->nodes;
+    memset(other, -1, (size_t)graph->nets * sizeof *other);
+    for (int32_t v = 0; v < graph->nodes; v++) {
+        a->upper[v] = alone(graph, v);
+        a->flow.excess[v] = graph->work[v] < 0 ? -FLOW_INFINITE : -graph->work[v];
+        for (int64_t at = graph->start[v]; at < graph->start[v + 1]; at++)
+            join(a, v, graph->of[at], &vertex, other);
+    }
+    memcpy(a->left, a->flow.left, (size_t)a->flow.arcs * sizeof *a->left);
+    memcpy(a->excess, a->flow.excess, (size_t)count * sizeof *a->excess);
     return SHARD_OK;
 }
 
@@ -116,7 +106,7 @@ static int32_t next(const struct anchoring *a, int64_t floor) {
 static void search(struct anchoring *a, int64_t floor, const int32_t *stop, int64_t *least, int64_t *cuts) {
     *cuts = 0;
     memset(least, 0, (size_t)a->graph->nodes * sizeof *least);
-    for (int32_t v = next(a, floor); v >= 0 && !__atomic_load_n(stop, __ATOMIC_RELAXED); v = next(a, floor)) {
+    for (int32_t v = next(a, floor); v >= 0 && !is_stopped(stop); v = next(a, floor)) {
         const int64_t cost = cheapest(a, v);
         least[v] = cost > floor ? cost : 0;
         a->upper[v] = 0;
@@ -127,15 +117,9 @@ static void search(struct anchoring *a, int64_t floor, const int32_t *stop, int6
 int shard_anchor(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
                  int64_t *cuts) {
     struct anchoring a = {.graph = graph};
-    int status = build(&a);
-    if (status == SHARD_OK)
-        status = keep(&a);
+    const int status = build(&a);
     if (status == SHARD_OK)
         search(&a, floor, stop, least, cuts);
-    flow_free(&a.flow);
-    free(a.left);
-    free(a.excess);
-    free(a.upper);
-    free(a.side);
+    arena_free(&a.arena);
     return status;
 }

@@ -22,6 +22,7 @@ PROGRAMS = {
         "pipeline/partition",
         "pipeline/anneal_partition",
         "common/flow",
+        "common/stop",
         "pipeline/cheapest_set",
         "pipeline/anneal_set",
     ),

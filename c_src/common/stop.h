@@ -1,0 +1,22 @@
+/* How a running kernel is asked to end. */
+#ifndef SHARD_STOP_H
+#define SHARD_STOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether a kernel is asked to end, which another thread may do at any time. stop, in, 1 element: not 0 asks
+ * for it; NULL: never. */
+static inline bool is_stopped(const int32_t *stop) {
+    return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
+}
+
+/* Ask all kernels with this flag to end. stop, out, 1 element. */
+static inline void stop_all(int32_t *stop) {
+    __atomic_store_n(stop, 1, __ATOMIC_RELAXED);
+}
+
+/* Seconds on a clock that never goes back, for deadlines. */
+double monotonic_seconds(void);
+
+#endif
