@@ -192,9 +192,9 @@ def results(folder: str | os.PathLike[str] = "results") -> Tables:
 
 def refuse_inside_runs() -> None:
     """InputError in a process that the referee started, such as one that imports a script which starts runs."""
-    from harness.sandbox.contract import MARK
+    from harness.sandbox.contract import SUPERVISOR_VARIABLE
     from instances import InputError
 
-    if MARK in os.environ:
+    if SUPERVISOR_VARIABLE in os.environ:
         expected = 'expected no call inside a run or an import: make it under `if __name__ == "__main__":`'
         raise InputError("shardmark", "", expected)

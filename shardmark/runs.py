@@ -115,8 +115,10 @@ def run(
     )
     job = Job(method, problem, whole("seed", seed, least=0), held)
     (cpus,) = core_sets(1, held.cores)
-    with backend(one_of("limits", limits, LIMITS), one_of("isolation", isolation, ISOLATION)).warden() as warden:
-        return perform(job, warden, cpus)
+    with backend(
+        one_of("limits", limits, LIMITS), one_of("isolation", isolation, ISOLATION)
+    ).supervisor() as supervisor:
+        return perform(job, supervisor, cpus)
 
 
 def positive(name: str, value: Any) -> float:

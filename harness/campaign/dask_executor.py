@@ -19,16 +19,16 @@ from distributed import Future as Task
 from harness.campaign.dask_worker import (
     CONNECT_S,
     CORES,
-    Errand,
-    Reply,
-    be_quiet,
+    RemoteOrder,
+    RemoteReply,
     carry_out,
     check_address,
     code_version,
-    come_to_rest,
-    introduce,
-    look_back,
-    take_file,
+    disturbances_since,
+    receive_file,
+    register_campaign,
+    silence_dask,
+    wait_until_idle,
 )
 from harness.campaign.jobs import Job, judge, not_importable, utc_now
 from harness.campaign.local_executor import CoRunners
@@ -53,12 +53,12 @@ class DaskExecutor:
     name = "dask"
 
     def __init__(self, scheduler: str, cores: int, parallel: int | None, say: Callable[[str], None]) -> None:
-        be_quiet()
+        silence_dask()
         self.scheduler, self.cores, self.parallel, self.say = scheduler, cores, parallel, say
         self.topic = f"shardmark-{uuid4().hex}"
         self.numbers = itertools.count()
         self.beside = CoRunners()
-        self.workers: dict[str, dict[str, Any]] = {}  # by address, see `introduce`
+        self.workers: dict[str, dict[str, Any]] = {}  # by address, see `register_campaign`
         self.looking = threading.Lock()
         self.strangers: set[str] = set()  # workers of another kind
         self.facts: dict[str, Mapping[str, Any]] = {}
@@ -101,7 +101,9 @@ class DaskExecutor:
         """What disturbed each machine that still has a worker."""
         self._look()
         found: dict[str, dict[str, None]] = {}
-        for address, sentences in self._ask(look_back, self.topic, dict(killed), workers=list(self.workers)).items():
+        for address, sentences in self._ask(
+            disturbances_since, self.topic, dict(killed), workers=list(self.workers)
+        ).items():
             if isinstance(sentences, list):
                 found.setdefault(self.workers[address]["host"], {}).update(dict.fromkeys(sentences))
         return {name: list(sentences) for name, sentences in found.items()}
@@ -114,7 +116,7 @@ class DaskExecutor:
         if self.client.status == "running":
             with suppress(OSError, TimeoutError, CancelledError):
                 self.client.cancel(list(self.tasks), force=True)
-            self._ask(come_to_rest, workers=list(self.workers))
+            self._ask(wait_until_idle, workers=list(self.workers))
         self.judges.shutdown(cancel_futures=True)
         self.client.close(timeout=CONNECT_S)
 
@@ -151,7 +153,7 @@ class DaskExecutor:
 
     def _welcome(self, addresses: Sequence[str]) -> None:
         """Take workers on that are of our kind."""
-        for address, answer in self._ask(introduce, self.topic, workers=addresses).items():
+        for address, answer in self._ask(register_campaign, self.topic, workers=addresses).items():
             if isinstance(answer, dict):
                 self.facts[answer["host"]] = answer.pop("facts")
                 self.workers[address] = answer
@@ -177,7 +179,7 @@ class DaskExecutor:
         given = [preferred] if preferred else fit if refused else None
         task = self.client.submit(
             carry_out,
-            self._errand(job),
+            self._remote_order(job),
             key=f"{self.topic}-{next(self.numbers)}",
             resources={CORES: job.limits.cores},
             workers=given or None,
@@ -186,14 +188,14 @@ class DaskExecutor:
         self.tasks.add(task)
         task.add_done_callback(lambda task: self._pass_on(job, result, task))
 
-    def _errand(self, job: Job) -> Errand:
+    def _remote_order(self, job: Job) -> RemoteOrder:
         order, place = job.order(), Path(job.solver.file)
         if place.is_relative_to(FOLDER):
             order = replace(order, file=str(place.relative_to(FOLDER)))
         programs = {
             word: sha256(read_bytes(word)) for word in order.command if os.path.isabs(word) and os.path.isfile(word)
         }
-        return Errand(order, code_version(), job.solver.hash, programs, self.topic)
+        return RemoteOrder(order, code_version(), job.solver.hash, programs, self.topic)
 
     def _begun(self, event: tuple[float, Mapping[str, str]]) -> None:
         """A worker has begun a run."""
@@ -218,7 +220,7 @@ class DaskExecutor:
         beside = self.beside.end(str(task.key))
         self.tasks.discard(task)
         try:
-            reply: Reply = task.result()
+            reply: RemoteReply = task.result()
         except KilledWorker as error:
             reason = f"took down {error.allowed_failures + 1} workers, the last was {error.last_worker.name}"
             return self._judge(job, Outcome("lost", reason), utc_now("milliseconds"), beside)
@@ -251,7 +253,7 @@ class DaskExecutor:
             expected = f"expected a worker that can carry out {job.solver.name} ({refused})"
             raise InputError("scheduler", self.scheduler, expected)
 
-    def _ship(self, job: Job, reply: Reply) -> str:
+    def _ship(self, job: Job, reply: RemoteReply) -> str:
         """Send a worker the files that it lacks; why it could not keep them, "" if it could, or has gone."""
         place = Path(job.solver.file)
         if reply.lacks.startswith("instances/"):
@@ -262,7 +264,7 @@ class DaskExecutor:
             files = {f"{Path(reply.lacks).parent}/{file.name}": file for file in {place, *place.parent.glob("*.py")}}
         for name, path in files.items():
             for first, piece, last in pieces(path):
-                answer = self._ask(take_file, name, self.topic, piece, first, last, workers=[reply.worker])
+                answer = self._ask(receive_file, name, self.topic, piece, first, last, workers=[reply.worker])
                 if error := answer.get(reply.worker):
                     return f"worker {self._name(reply.worker)}: could not keep {path.name} ({error})"
         return ""

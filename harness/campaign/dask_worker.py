@@ -1,4 +1,4 @@
-"""``shardmark worker``: a Dask worker that carries out one run at a time, on CPUs of its own, under its own warden."""
+"""``shardmark worker``: a Dask worker that carries out one run at a time on its own CPUs, under its own supervisor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.campaign.cpus import pin
 from harness.campaign.jobs import utc_now
 from harness.campaign.queue import ENDING
 from harness.sandbox.contract import Cancelled, Order, Outcome
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
 from solvers.registry import FOLDER, PACKAGE, hash_of, source_hash
@@ -37,7 +37,7 @@ QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.in
 
 
 @dataclass(frozen=True)
-class Errand:
+class RemoteOrder:
     """A run as it is sent to a worker.
 
     ``code`` is `code_version` of the sender, ``solver_hash`` what the solver's source must have, ``programs`` the
@@ -52,7 +52,7 @@ class Errand:
 
 
 @dataclass(frozen=True)
-class Reply:
+class RemoteReply:
     """What comes back: an outcome; or ``lacks``, the name of a file to send; or ``refused``, why not on this worker."""
 
     host: str
@@ -71,7 +71,7 @@ def code_version() -> str:
     return hash_of((str(file.relative_to(root)), file) for file in [*files, *sorted(FOLDER.glob("*.py"))])
 
 
-class Library:
+class FileCache:
     """Files that were sent to a worker, each under a name that says what is in it, and files that it had already."""
 
     def __init__(self, folder: Path) -> None:
@@ -114,7 +114,7 @@ def _signature(path: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-class Lacking(Exception):
+class MissingFile(Exception):
     """A file must be sent first; the text is its name."""
 
 
@@ -122,15 +122,15 @@ class Refused(Exception):
     """This worker cannot carry out the run; the text says why."""
 
 
-class Station(WorkerPlugin):
-    """What a worker of ours has beside a plain one: a name, CPUs, a warden, and the files that runs need."""
+class ShardmarkPlugin(WorkerPlugin):
+    """What a worker of ours has beside a plain one: a name, CPUs, a supervisor, and the files that runs need."""
 
     name = NAME
 
-    def __init__(self, host_name: str, cpus: Sequence[int], warden: Warden, limits: str) -> None:
+    def __init__(self, host_name: str, cpus: Sequence[int], supervisor: Supervisor, limits: str) -> None:
         self.host = host_name
         self.cpus = tuple(cpus)
-        self.warden = warden
+        self.supervisor = supervisor
         self.means = f"CPUs {', '.join(map(str, cpus))}; limits: {limits}"
         self.stopped = threading.Event()
         self.busy = False
@@ -139,27 +139,27 @@ class Station(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """The worker starts."""
         self.worker = worker
-        self.library = Library(Path(worker.local_directory) / "library")
+        self.library = FileCache(Path(worker.local_directory) / "library")
 
     def teardown(self, worker: Worker) -> None:
         """The worker ends, and so does its run."""
         self.stopped.set()
 
-    def carry_out(self, errand: Errand) -> Reply:
+    def carry_out(self, remote_order: RemoteOrder) -> RemoteReply:
         """One run from its start to its end, in the thread of the worker."""
-        reply = Reply(self.host, self.worker.address)
+        reply = RemoteReply(self.host, self.worker.address)
         try:
-            order = self._prepared(errand)
-        except Lacking as lacking:
+            order = self._prepared(remote_order)
+        except MissingFile as lacking:
             return replace(reply, lacks=str(lacking))
         except Refused as refused:
             return replace(reply, refused=f"worker {self.worker.name} ({self.worker.address}): {refused}")
         key = str(self.worker.get_current_task())
-        self.worker.log_event(errand.topic, {"run": key, "host": self.host})
+        self.worker.log_event(remote_order.topic, {"run": key, "host": self.host})
         started = utc_now("milliseconds")
         self.busy = True
         try:
-            outcome = self.warden.run(order, CalledOff(self, key))
+            outcome = self.supervisor.run(order, TaskCancelled(self, key))
         except Cancelled:
             raise Reschedule from None  # for whoever still wants it
         finally:
@@ -167,15 +167,15 @@ class Station(WorkerPlugin):
         outcome.host = self.host
         return replace(reply, outcome=outcome, started=started)
 
-    def _prepared(self, errand: Errand) -> Order:
+    def _prepared(self, remote_order: RemoteOrder) -> Order:
         """The order with the paths of this machine."""
-        if errand.code != code_version():
+        if remote_order.code != code_version():
             raise Refused("expected the same version of Shardmark as that of the campaign")
-        for path, digest in errand.programs.items():
+        for path, digest in remote_order.programs.items():
             if self.library.digest(Path(path)) != digest:
                 raise Refused(f"expected a file {path} with the content that the campaign's machine has")
-        order = errand.order
-        file = order.file if order.command else self._solver(order.file, errand.solver_hash)
+        order = remote_order.order
+        file = order.file if order.command else self._solver(order.file, remote_order.solver_hash)
         return replace(order, instance=str(self._instance(order)), file=file, cpus=self.cpus)
 
     def _instance(self, order: Order) -> Path:
@@ -185,7 +185,7 @@ class Station(WorkerPlugin):
         name = f"instances/{order.checksum}/{path.name}"
         found = self.library.find(name)
         if found is None:
-            raise Lacking(name)
+            raise MissingFile(name)
         return found
 
     def _solver(self, place: str, version: str) -> str:
@@ -202,95 +202,95 @@ class Station(WorkerPlugin):
         name = f"solvers/{version}/{Path(place).name}"
         found = self.library.find(name)
         if found is None or source_hash(found) != version:
-            raise Lacking(name)
+            raise MissingFile(name)
         return str(found)
 
 
-class CalledOff(threading.Event):
+class TaskCancelled(threading.Event):
     """Set once nobody waits for a task any longer: it was cancelled, its client has gone, or the worker ends."""
 
-    def __init__(self, station: Station, key: str) -> None:
+    def __init__(self, plugin: ShardmarkPlugin, key: str) -> None:
         super().__init__()
-        self.station, self.key = station, key
+        self.plugin, self.key = plugin, key
 
     def is_set(self) -> bool:
         """Whether to give up."""
-        task = self.station.worker.state.tasks.get(self.key)
-        return self.station.stopped.is_set() or task is None or task.state == "cancelled"
+        task = self.plugin.worker.state.tasks.get(self.key)
+        return self.plugin.stopped.is_set() or task is None or task.state == "cancelled"
 
 
 # ---------------------------------------------------------------- what the client calls on a worker
 
 
-def station_of(worker: Worker) -> Station:
+def plugin_of(worker: Worker) -> ShardmarkPlugin:
     """What makes a worker one of ours; LookupError for another."""
-    station = worker.plugins[NAME]
-    assert isinstance(station, Station)
-    return station
+    plugin = worker.plugins[NAME]
+    assert isinstance(plugin, ShardmarkPlugin)
+    return plugin
 
 
-def carry_out(errand: Errand) -> Reply:
+def carry_out(remote_order: RemoteOrder) -> RemoteReply:
     """The task that a run is."""
-    return station_of(get_worker()).carry_out(errand)
+    return plugin_of(get_worker()).carry_out(remote_order)
 
 
-def introduce(topic: str, dask_worker: Worker) -> dict[str, Any]:
+def register_campaign(topic: str, dask_worker: Worker) -> dict[str, Any]:
     """What a campaign keeps of a worker; its machine is watched from now on."""
-    station = station_of(dask_worker)
-    station.watched[topic] = host.Disturbances()
-    known = {"host": station.host, "cores": len(station.cpus), "means": station.means, "facts": host.facts()}
+    plugin = plugin_of(dask_worker)
+    plugin.watched[topic] = host.Disturbances()
+    known = {"host": plugin.host, "cores": len(plugin.cpus), "means": plugin.means, "facts": host.facts()}
     return {**known, "name": dask_worker.name}
 
 
-def look_back(topic: str, killed: Mapping[str, int], dask_worker: Worker) -> list[str]:
-    """What disturbed the worker's machine since `introduce`."""
-    station = station_of(dask_worker)
-    return station.watched.pop(topic).found(killed.get(station.host, 0))
+def disturbances_since(topic: str, killed: Mapping[str, int], dask_worker: Worker) -> list[str]:
+    """What disturbed the worker's machine since `register_campaign`."""
+    plugin = plugin_of(dask_worker)
+    return plugin.watched.pop(topic).found(killed.get(plugin.host, 0))
 
 
-def take_file(name: str, sender: str, piece: bytes, first: bool, last: bool, dask_worker: Worker) -> None:
+def receive_file(name: str, sender: str, piece: bytes, first: bool, last: bool, dask_worker: Worker) -> None:
     """Keep a piece of a file that the worker lacks."""
-    station_of(dask_worker).library.add(name, sender, piece, first, last)
+    plugin_of(dask_worker).library.add(name, sender, piece, first, last)
 
 
-async def come_to_rest(dask_worker: Worker) -> None:
+async def wait_until_idle(dask_worker: Worker) -> None:
     """Wait until no run is under way."""
-    while station_of(dask_worker).busy:
+    while plugin_of(dask_worker).busy:
         await asyncio.sleep(0.02)
 
 
 # ---------------------------------------------------------------- the process of a worker
 
 
-def serve(scheduler: str, station: Station, say: Callable[[str], None]) -> None:
+def serve(scheduler: str, plugin: ShardmarkPlugin, say: Callable[[str], None]) -> None:
     """Be a worker until Ctrl-C, SIGTERM or SIGHUP, or until the scheduler goes.
 
     Raises InputError if the scheduler cannot be reached.
     """
-    be_quiet()
-    pin(station.cpus)
+    silence_dask()
+    pin(plugin.cpus)
     with dask.config.set(QUIET):
-        asyncio.run(_serve(scheduler, station, say))
+        asyncio.run(_serve(scheduler, plugin, say))
 
 
-def be_quiet() -> None:
+def silence_dask() -> None:
     """Keep Dask's own log away: what matters of it is said in one sentence."""
     for name in ("distributed", "distributed.client"):  # the levels that it sets itself
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-async def _serve(scheduler: str, station: Station, say: Callable[[str], None]) -> None:
+async def _serve(scheduler: str, plugin: ShardmarkPlugin, say: Callable[[str], None]) -> None:
     told = asyncio.Event()
     for number in (getattr(signal, name) for name in ENDING if hasattr(signal, name)):
         if signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, told.set)
-    ending, joining = asyncio.create_task(told.wait()), asyncio.create_task(connect(scheduler, station))
+    ending, joining = asyncio.create_task(told.wait()), asyncio.create_task(connect(scheduler, plugin))
     await asyncio.wait((ending, joining), return_when=asyncio.FIRST_COMPLETED)
     if not joining.done():  # told to end before the scheduler has answered
         joining.cancel()
         return
     worker = await joining
-    say(f"{worker.name} carries out runs for {scheduler} on {station.means}")
+    say(f"{worker.name} carries out runs for {scheduler} on {plugin.means}")
     gone = asyncio.create_task(worker.finished())
     await asyncio.wait((ending, gone), return_when=asyncio.FIRST_COMPLETED)
     if told.is_set():
@@ -313,18 +313,18 @@ def check_address(scheduler: str) -> None:
         raise InputError("scheduler", repr(scheduler), f"expected an address as tcp://HOST:8786 ({error})") from None
 
 
-async def connect(scheduler: str, station: Station) -> Worker:
+async def connect(scheduler: str, plugin: ShardmarkPlugin) -> Worker:
     """A worker that the scheduler knows; it listens only where the scheduler can reach it."""
     check_address(scheduler)
     expected = f"expected a Dask scheduler that answers within {CONNECT_S:g} s"
     try:
         worker = Worker(
             scheduler,
-            name=f"{station.host}-{os.getpid()}",
+            name=f"{plugin.host}-{os.getpid()}",
             nthreads=1,
             host=get_ip(get_address_host(scheduler)),
-            resources={CORES: len(station.cpus)},
-            plugins=(station,),
+            resources={CORES: len(plugin.cpus)},
+            plugins=(plugin,),
             memory_limit=0,
             death_timeout=CONNECT_S,
         )

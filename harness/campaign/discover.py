@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from harness.campaign import import_check
 from harness.campaign.import_check import IMPORT_TIMEOUT_S  # for all files of the project, and for each other
-from harness.sandbox.contract import MARK, Cancelled
+from harness.sandbox.contract import SUPERVISOR_VARIABLE, Cancelled
 from harness.sandbox.supervisor import environment, remove
 from harness.sandbox.worker import OUT_OF_MEMORY
 from instances import InputError, tracks
@@ -177,7 +177,7 @@ def _ask(places: Sequence[str], cancel: threading.Event, survey: bool) -> tuple[
             stdin=subprocess.DEVNULL,
             stdout=answers,
             stderr=subprocess.DEVNULL,
-            env=environment(1) | {MARK: scratch},  # what is imported can tell that it is
+            env=environment(1) | {SUPERVISOR_VARIABLE: scratch},  # what is imported can tell that it is
             start_new_session=True,
         )
         try:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Share:
+class TimeRatio:
     """Seconds that jobs took, beside the seconds that their limits gave them."""
 
     taken: float = 0.0
@@ -27,7 +27,7 @@ class Share:
         return given * self.taken / self.given if self.given else otherwise
 
 
-class Pace:
+class Eta:
     """The seconds that the jobs of a campaign will take.
 
     A job takes the share of its limit that its solver took before: on its instance; else on any; else that all jobs
@@ -36,9 +36,9 @@ class Pace:
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.left = len(jobs)
-        self.all = Share()
-        self.solvers: dict[tuple[str, ...], Share] = {}
-        self.cells: dict[tuple[str, ...], Share] = {}
+        self.all = TimeRatio()
+        self.solvers: dict[tuple[str, ...], TimeRatio] = {}
+        self.cells: dict[tuple[str, ...], TimeRatio] = {}
         self.cell_left: dict[tuple[str, ...], float] = {}  # limits of the jobs that are left
         self.fresh: dict[tuple[str, ...], float] = {}  # those in cells without a job that ended, by solver
         self.known = 0.0  # what those in other cells will take
@@ -53,18 +53,18 @@ class Pace:
         if cell in self.cells:
             self.known -= self.cells[cell].of(self.cell_left[cell], 0.0)
         else:
-            self.cells[cell] = Share()
+            self.cells[cell] = TimeRatio()
             self.fresh[solver] -= self.cell_left[cell]
         self.left -= 1
         self.cell_left[cell] -= given
-        for share in (self.all, self.solvers.setdefault(solver, Share()), self.cells[cell]):
+        for share in (self.all, self.solvers.setdefault(solver, TimeRatio()), self.cells[cell]):
             share.add(taken, given)
         self.known += self.cells[cell].of(self.cell_left[cell], 0.0)
 
     def expected(self, job: Job) -> float:
         """Seconds that a job will take."""
         given = job.limits.timeout_s
-        return self.cells.get(_cell(job), Share()).of(given, self._by_solver(_solver(job), given))
+        return self.cells.get(_cell(job), TimeRatio()).of(given, self._by_solver(_solver(job), given))
 
     def seconds_left(self, running: Sequence[tuple[Job, float]], slots: int) -> float:
         """Seconds until all is done in so many slots; ``running`` has each job under way and for how long it was."""
@@ -81,7 +81,7 @@ class Pace:
         return expected - since if since < expected else max(0.0, min(since, job.limits.timeout_s - since))
 
     def _by_solver(self, solver: tuple[str, ...], given: float) -> float:
-        return self.solvers.get(solver, Share()).of(given, self.all.of(given, given))
+        return self.solvers.get(solver, TimeRatio()).of(given, self.all.of(given, given))
 
 
 def _solver(job: Job) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from harness.sandbox.backends import namespaces, prctl
 # None of these loads NumPy, which starts threads: a fork is to follow.
 from harness.sandbox.backends.process_tree import Proc, ProcMeter
 from harness.sandbox.backends.view import view_of
-from harness.sandbox.contract import Unable
+from harness.sandbox.contract import BackendError
 from harness.sandbox.signals import lower_limit, reset_signals
 
 SPACE = 64 << 20  # bytes for files, in memory
@@ -44,10 +44,10 @@ def main(arguments: list[str]) -> int:
     end_with(int(parent), scratch)
     os.mkdir(scratch, 0o700)
     until = time.monotonic() + IMPORT_TIMEOUT_S
-    room = namespaces.Room(Path(scratch), SPACE, SPACE, view_of(place), until=until)
+    room = namespaces.Sandbox(Path(scratch), SPACE, SPACE, view_of(place), until=until)
     try:
         imported = namespaces.start(room, lambda: become(place, scratch))
-    except Unable:
+    except BackendError:
         become(place, scratch)
     try:
         return watched(imported)
@@ -75,7 +75,7 @@ def discard(scratch: str) -> None:
         os.rmdir(scratch)
 
 
-def watched(imported: namespaces.Enclosed) -> int:
+def watched(imported: namespaces.IsolatedProcess) -> int:
     """The exit status of an import, once it has ended or uses too much memory."""
     proc = Proc(imported.proc)
     of_run = (imported.shared, imported.scratch)

@@ -17,7 +17,7 @@ from harness.campaign.problems import Problem
 from harness.results.database import Record
 from harness.results.judgement import Reports, merge
 from harness.sandbox.contract import Limits, Order, Outcome
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Job:
         return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
 
     def order(self, cpus: Sequence[int] = ()) -> Order:
-        """What a warden needs to carry it out on these CPUs."""
+        """What a supervisor needs to carry it out on these CPUs."""
         return Order(
             track=self.solver.track,
             instance=str(self.problem.path.resolve()),
@@ -62,10 +62,12 @@ class Job:
         )
 
 
-def perform(job: Job, warden: Warden, cpus: Sequence[int] = (), cancel: threading.Event | None = None) -> Record:
+def perform(
+    job: Job, supervisor: Supervisor, cpus: Sequence[int] = (), cancel: threading.Event | None = None
+) -> Record:
     """Carry out one run and judge it; raises Cancelled, and InputError if the instance cannot be read."""
     instance, started = job.problem.instance, utc_now("milliseconds")
-    return judge(job, instance, started, not_importable(job) or warden.run(job.order(cpus), cancel))
+    return judge(job, instance, started, not_importable(job) or supervisor.run(job.order(cpus), cancel))
 
 
 def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: int = 0) -> Record:

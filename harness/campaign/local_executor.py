@@ -1,4 +1,4 @@
-"""This machine as an executor: slots of disjoint cores, each a thread with a warden of its own."""
+"""This machine as an executor: slots of disjoint cores, each a thread with a supervisor of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.campaign.cpus import core_sets, pin, usable_cpus
 from harness.campaign.host import Disturbances
 from harness.campaign.jobs import Job, judge, not_importable, utc_now
 from harness.results.database import Record
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 
 
 class CoRunners:
@@ -43,15 +43,15 @@ class LocalExecutor:
 
     name = "local"
 
-    def __init__(self, parallel: int, cores: int, warden: Callable[[], Warden] = Warden) -> None:
+    def __init__(self, parallel: int, cores: int, supervisor: Callable[[], Supervisor] = Supervisor) -> None:
         sets = core_sets(parallel, cores)
         spare = set(usable_cpus()).difference(*sets)
         self.capacity = parallel
         self.free: SimpleQueue[tuple[list[int], set[int]]] = SimpleQueue()
         for cpus in sets:
             self.free.put((cpus, spare))
-        self.warden = warden
-        self.wardens: list[Warden] = []
+        self.supervisor = supervisor
+        self.supervisors: list[Supervisor] = []
         self.slot = threading.local()
         self.pool = ThreadPoolExecutor(parallel, "slot", self._take_slot)
         self.beside = CoRunners()
@@ -71,22 +71,21 @@ class LocalExecutor:
         return {"": self.watched.found(killed.get("", 0))}
 
     def close(self) -> None:
-        """End every run that is under way, and the wardens."""
+        """End every run that is under way, and the supervisors."""
         self.cancel.set()
         self.pool.shutdown(cancel_futures=True)
-        for warden in self.wardens:
-            warden.close()
+        for supervisor in self.supervisors:
+            supervisor.close()
 
     def _take_slot(self) -> None:
         """Make the thread that calls a slot.
 
-        Reading and judging for a slot, and its warden, stay off the cores of other slots: they use those that no slot
-        has, or its own.
+        The thread and its supervisor stay off the cores of other slots: they use the cores of no slot, or their own.
         """
         cpus, spare = self.free.get()
         pin({*cpus, *spare})
-        self.slot.cpus, self.slot.warden = cpus, self.warden()
-        self.wardens.append(self.slot.warden)
+        self.slot.cpus, self.slot.supervisor = cpus, self.supervisor()
+        self.supervisors.append(self.slot.supervisor)
 
     def _carry_out(self, job: Job) -> Record:
         instance, started = job.problem.instance, utc_now("milliseconds")
@@ -95,7 +94,7 @@ class LocalExecutor:
             return judge(job, instance, started, outcome)
         self.beside.begin(job.id)
         try:
-            outcome = self.slot.warden.run(job.order(self.slot.cpus), self.cancel)
+            outcome = self.slot.supervisor.run(job.order(self.slot.cpus), self.cancel)
         finally:
             most = self.beside.end(job.id)
         return judge(job, instance, started, outcome, most)

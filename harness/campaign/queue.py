@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from harness.campaign.eta import Pace
+from harness.campaign.eta import Eta
 from harness.campaign.jobs import Job, utc_now
 from harness.results.database import Record, Store
 
@@ -47,7 +47,7 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True)
-class Standing:
+class CampaignProgress:
     """How far a campaign is: jobs done, in all and under way, how many may be, seconds since it began and left."""
 
     done: int
@@ -59,7 +59,7 @@ class Standing:
 
 
 #: Told of each job that has ended and is stored.
-Progress = Callable[[Standing, Job, Record], None]
+Progress = Callable[[CampaignProgress, Job, Record], None]
 
 
 def campaign(store: Store, number: int, jobs: Sequence[Job], executor: Executor, progress: Progress | None) -> int:
@@ -70,15 +70,15 @@ def campaign(store: Store, number: int, jobs: Sequence[Job], executor: Executor,
     ended: SimpleQueue[Future[Record] | int] = SimpleQueue()
     with _told_to_end(ended.put):
         try:
-            course = Course(store, number, jobs, executor, ended)
-            number_of_signal = course.run(progress)
-            store.end_campaign(number, utc_now(), executor.disturbances(course.killed))
+            loop = CampaignLoop(store, number, jobs, executor, ended)
+            number_of_signal = loop.run(progress)
+            store.end_campaign(number, utc_now(), executor.disturbances(loop.killed))
             return number_of_signal
         finally:
             executor.close()
 
 
-class Course:
+class CampaignLoop:
     """A campaign under way; ``ended`` is where jobs that end arrive, and signals that are to end it."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Course:
         self.waiting = deque(jobs)
         self.running: dict[Future[Record], tuple[Job, float]] = {}  # and when each began
         self.users = Counter(job.problem.checksum for job in jobs)
-        self.pace = Pace(jobs)
+        self.pace = Eta(jobs)
         self.total = len(jobs)
         self.began = time.monotonic()
         self.hosts: set[str] = set()
@@ -117,11 +117,13 @@ class Course:
                 progress(self.standing(), job, row)
         return 0
 
-    def standing(self) -> Standing:
+    def standing(self) -> CampaignProgress:
         """How far it is."""
         now, slots = time.monotonic(), self.executor.capacity
         left = self.pace.seconds_left([(job, now - began) for job, began in self.running.values()], slots)
-        return Standing(self.total - self.pace.left, self.total, len(self.running), slots, now - self.began, left)
+        return CampaignProgress(
+            self.total - self.pace.left, self.total, len(self.running), slots, now - self.began, left
+        )
 
     def _keep_ended(self) -> None:
         """Store what has ended meanwhile."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Variable of all processes that the referee starts: the folder of the warden, or of the import.
-MARK = "SHARDMARK_WARDEN"
+#: Variable of all processes that the referee starts: the folder of the supervisor, or of the import.
+SUPERVISOR_VARIABLE = "SHARDMARK_SUPERVISOR"
 #: Variables by which numeric libraries learn how many threads they may start.
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -24,7 +24,7 @@ class Cancelled(Exception):
     """The campaign was interrupted while this run was under way."""
 
 
-class Unable(Exception):
+class BackendError(Exception):
     """A backend cannot carry out runs on this machine; the text says why."""
 
 
@@ -61,7 +61,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Order:
-    """One run as a warden gets it: plain JSON values only.
+    """One run as a supervisor gets it: plain JSON values only.
 
     ``instance`` is a path and ``checksum`` the SHA-256 of its decompressed content. A Python solver has ``file`` and
     ``settings``, parameters with other values than it declares, an external one the ``command`` with its placeholders.

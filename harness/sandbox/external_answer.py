@@ -10,7 +10,7 @@ from harness.sandbox.protocol import ProtocolError, decode, lists_in
 LINE_BYTES, LINE_LISTS = 4 << 20, 1 << 17
 
 
-class Answer:
+class AnswerParser:
     """Cuts a program's output into lines, remembers the last answer among them and passes on the rest as log.
 
     ``timeout_s`` is the moment after which nothing counts; ``log`` gets the bytes of all other lines.

@@ -15,7 +15,7 @@ from instances.files.jsonfile import GZIP_MAGIC, read_bytes, sha256
 PIECE = 1 << 20
 
 
-def filled_in(order: Order, instance: Path) -> list[str]:
+def fill_command(order: Order, instance: Path) -> list[str]:
     """The words of a command; without ``{instance}`` and ``{timeout}``, the contest's ``FILE SECONDS`` are appended."""
     limits = order.limits
     values = {
@@ -31,7 +31,7 @@ def filled_in(order: Order, instance: Path) -> list[str]:
     return [re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), word) for word in words]
 
 
-def hand_over(order: Order, folder: Path) -> Path:
+def write_instance(order: Order, folder: Path) -> Path:
     """Write the instance of a run to ``folder``, decompressed and with its options in it; return the path.
 
     A copy, because a program may do to its file what it likes. InputError if the original can no longer be read or has

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Protocol
 
 from harness.sandbox.contract import Cancelled, Limits, Outcome, Usage
-from harness.sandbox.external_answer import Answer
-from harness.sandbox.protocol import Frames
+from harness.sandbox.external_answer import AnswerParser
+from harness.sandbox.protocol import FrameDecoder
 
 LOG_BYTES = 16 * 1024
 KEPT = 500  # messages kept from the beginning of a run, and as many from its end
@@ -35,16 +35,16 @@ SHARE = 4  # times the CPU time of a look, until the next one: a run that slows 
 MOST_LOOKS = 2.0  # as long as the last one, that the next may take
 
 
-class Contained(Protocol):
+class RunHandle(Protocol):
     """A run as a backend holds it.
 
-    ``over`` is when its first process was seen to have ended, in seconds of `time.monotonic`, where it takes longer to
-    learn the exit status; None before that, and where it does not. ``bell`` is a file descriptor that becomes readable
-    once the first process has ended; None where nothing tells.
+    ``exited_at`` is the `time.monotonic` at which its first process was seen to have ended, if the exit status comes
+    later; None before that, and if it does not. ``exit_fd`` is a file descriptor that becomes readable once the first
+    process has ended; None if there is none.
     """
 
-    over: float | None
-    bell: int | None
+    exited_at: float | None
+    exit_fd: int | None
 
     def ended(self) -> int | None:
         """Exit status of the run's first process, as `os.waitstatus_to_exitcode` gives it; None while it is alive."""
@@ -52,7 +52,7 @@ class Contained(Protocol):
     def usage(self) -> Usage:
         """What all processes of the run use."""
 
-    def strike(self) -> None:
+    def kill_all(self) -> None:
         """Kill the processes of the run in the midst of a look, without waiting for them; `kill` follows."""
 
     def kill(self) -> Usage:
@@ -80,25 +80,25 @@ class Pipes:
             os.close(end)
 
 
-class Watch:
+class Monitor:
     """One run under observation; ``control`` is a file descriptor that becomes readable when the run is called off."""
 
     def __init__(self, pipes: Pipes, limits: Limits, start: float, control: int, *, external: bool) -> None:
         self.start = start
         self.limits = limits
         self.outcome = Outcome()
-        self.frames = Frames()
+        self.frames = FrameDecoder()
         self.log = bytearray()
-        self.answer = Answer(limits.timeout_s, self._take_log)
+        self.answer = AnswerParser(limits.timeout_s, self._take_log)
         self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT)
         self.left_out = 0
         self.received = 0
         self.most = limits.output_mib * 2**20
         self.last_look = start, 0.0  # and the memory that it found
-        self.bell: int | None = None
-        self.told = False  # whether the bell will tell of the end
+        self.exit_fd: int | None = None
+        self.told = False  # whether the exit_fd will tell of the end
         self.last_stamp = math.inf  # what is read after the run's end was written before it
-        self.struck = math.inf  # when the run was killed during a look at it
+        self.killed_at = math.inf  # when the run was killed during a look at it
         self.pipes = pipes
         self.control = control
         self.selector = selectors.DefaultSelector()
@@ -112,17 +112,17 @@ class Watch:
             self.selector.register(pipe, selectors.EVENT_READ, taker)
         self.selector.register(control, selectors.EVENT_READ)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Monitor:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.selector.close()
         self.pipes.close()
 
-    def until_end(self, run: Contained) -> Outcome:
+    def wait(self, run: RunHandle) -> Outcome:
         """Wait for the run's end or bring it about; raises Cancelled when the run is called off."""
         try:
-            with interrupted_at(self.start + self.limits.timeout_s + LATE_S, lambda: self._strike(run)):
+            with interrupted_at(self.start + self.limits.timeout_s + LATE_S, lambda: self._kill_late(run)):
                 self.outcome.wall_s = self.last_stamp = self._hold(run) - self.start
         finally:
             used = run.kill()
@@ -131,19 +131,19 @@ class Watch:
         self._account(used)
         return self._finish()
 
-    def _strike(self, run: Contained) -> None:
-        self.struck = time.monotonic()
-        run.strike()
+    def _kill_late(self, run: RunHandle) -> None:
+        self.killed_at = time.monotonic()
+        run.kill_all()
 
-    def _hold(self, run: Contained) -> float:
+    def _hold(self, run: RunHandle) -> float:
         """Let the run go on until it ends or breaks a limit; the time at which it did."""
         end = self.start + self.limits.timeout_s
         next_look = self.start
         while (status := run.ended()) is None:
             now = time.monotonic()
-            if now >= end and run.over is None:
+            if now >= end and run.exited_at is None:
                 self._stop("timeout", self._too_late)
-                return min(now, self.struck)
+                return min(now, self.killed_at)
             if now >= next_look or self.received > self.most:
                 began = time.thread_time()
                 used = run.usage()
@@ -154,7 +154,7 @@ class Watch:
                 if next_look + MOST_LOOKS * (time.monotonic() - now) > end:
                     next_look = math.inf  # what is reported at the end must be read, and stamped, when it comes
             self._wait(run, min(next_look, end))
-        over = min(run.over or time.monotonic(), self.struck)
+        over = min(run.exited_at or time.monotonic(), self.killed_at)
         self._account(run.usage())
         if self.outcome.stop == "exit" and over > end:
             self._stop("timeout", self._too_late)
@@ -179,11 +179,11 @@ class Watch:
         halfway = left / 2 * (now - before) / max(1.0, used.memory - memory)
         return now + max(SHORTEST_S, min(max(pause, SHARE * cost_s), halfway))
 
-    def _wait(self, run: Contained, until: float) -> None:
+    def _wait(self, run: RunHandle, until: float) -> None:
         """Read what comes until then, or until the run has ended."""
-        if run.bell is not None and self.bell is None:
-            self.bell = run.bell
-            self.selector.register(run.bell, selectors.EVENT_READ)
+        if run.exit_fd is not None and self.exit_fd is None:
+            self.exit_fd = run.exit_fd
+            self.selector.register(run.exit_fd, selectors.EVENT_READ)
             self.told = True
         pause = max(0.0, until - time.monotonic())
         self._read(pause if self.told else min(POLL_S, max(0.001, pause)), PIPE_S)
@@ -217,7 +217,7 @@ class Watch:
         for key, _ in self.selector.select(timeout):
             if key.fd == self.control:
                 raise Cancelled
-            if key.fd == self.bell:
+            if key.fd == self.exit_fd:
                 self.selector.unregister(key.fd)
                 self.told = False
                 continue
@@ -264,7 +264,7 @@ class Watch:
 def interrupted_at(moment: float, do: Callable[[], None]) -> Iterator[None]:
     """Unless it is over before, ``do`` something at a time of `time.monotonic`, in the midst of what is under way.
 
-    Only the main thread can be interrupted. A thread of its own would not do: the forks of a warden must find none.
+    Only the main thread can be interrupted. A thread of its own would not do: the forks of a supervisor must find none.
     """
     before = signal.signal(signal.SIGALRM, lambda *_: do())
     signal.setitimer(signal.ITIMER_REAL, max(SHORTEST_S, moment - time.monotonic()))

@@ -101,7 +101,7 @@ def _refuse(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-class Frames:
+class FrameDecoder:
     """Cuts a byte stream into payloads; after a fault everything that follows is ignored."""
 
     def __init__(self) -> None:

@@ -31,31 +31,39 @@ from uuid import uuid4
 import psutil
 
 from harness.sandbox.backends import control_groups
-from harness.sandbox.contract import MARK, THREAD_VARIABLES, Cancelled, Limits, Order, Outcome, Unable
+from harness.sandbox.contract import (
+    SUPERVISOR_VARIABLE,
+    THREAD_VARIABLES,
+    BackendError,
+    Cancelled,
+    Limits,
+    Order,
+    Outcome,
+)
 from harness.sandbox.memory import resident_bytes
 from instances.catalog import CACHE_VARIABLE, cache_folder
 from instances.errors import InputError
 
 Message = tuple[dict[str, Any], list[bytes]]
 LENGTH = struct.Struct(">I")
-GRACE_S = 30.0  # beyond a run's limit, for a warden to answer
+GRACE_S = 30.0  # beyond a run's limit, for a supervisor to answer
 #: Variables of the environment that a run gets: where programs are, how texts are written, and the project's own.
 PASSED_ON = re.compile(
     "PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_.+|PYTHON.+|VIRTUAL_ENV|LD_LIBRARY_PATH|DYLD_.+|SHARDMARK_.+"
     "|XDG_RUNTIME_DIR|DBUS_SESSION_BUS_ADDRESS"  # by these two an ordinary user asks for control groups
 )
-GROWTH = 8 << 20  # bytes that a warden may grow: its forks begin with what it has, and that counts as theirs
+GROWTH = 8 << 20  # bytes that a supervisor may grow: its forks begin with what it has, and that counts as theirs
 
 
 class Garbled(Exception):
-    """A warden said something that is no answer."""
+    """A supervisor said something that is no answer."""
 
 
 NO_ANSWER = (OSError, EOFError, Garbled)
 
 
-class Warden:
-    """A client's hold on one warden process, which is started when it is needed."""
+class Supervisor:
+    """A client's hold on one supervisor process, which is started when it is needed."""
 
     def __init__(self, backend: str = "posix", isolation: str = "auto") -> None:
         self.backend = backend
@@ -65,7 +73,7 @@ class Warden:
         self.folder = ""
         self.cores = 0
 
-    def __enter__(self) -> Warden:
+    def __enter__(self) -> Supervisor:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,7 +90,7 @@ class Warden:
             with understood():
                 spent, arrivals = answer.pop("spent"), answer.pop("arrivals")
                 outcome = Outcome(**answer, messages=list(zip(arrivals, payloads, strict=True)))
-        except Unable as error:
+        except BackendError as error:
             return Outcome("error", str(error), backend=self.backend)
         except NO_ANSWER as error:
             self._abandon()
@@ -95,7 +103,7 @@ class Warden:
         return outcome
 
     def close(self) -> None:
-        """End the warden and whatever it runs."""
+        """End the supervisor and whatever it runs."""
         if self.socket is not None:
             self.socket.close()
             self.socket = None
@@ -110,18 +118,18 @@ class Warden:
         remove(self.folder)
 
     def _abandon(self) -> None:
-        """End a warden that no longer answers, and what is left of its run: whatever has its folder's name."""
+        """End a supervisor that no longer answers, and what is left of its run: whatever has its folder's name."""
         if self.process is not None:
             self.process.kill()
             for process in psutil.process_iter():
                 with contextlib.suppress(psutil.Error, OSError):
-                    if process.environ().get(MARK) == self.folder and process.pid != os.getpid():
+                    if process.environ().get(SUPERVISOR_VARIABLE) == self.folder and process.pid != os.getpid():
                         process.kill()
             self.process.wait()
         self.close()
 
     def _waiting(self, cores: int, cancel: threading.Event | None) -> socket.socket:
-        """The link to a warden that waits for an order.
+        """The link to a supervisor that waits for an order.
 
         One that has ended since its last run, or says something unasked, is not used again; where one does not start,
         another is tried, once. No run had begun, and what became of an earlier one is not the fault of the next.
@@ -154,7 +162,7 @@ class Warden:
                     self.isolation,
                     str(theirs.fileno()),
                 ],
-                env=environment(1 if self.backend == "benchexec" else cores) | {MARK: self.folder},
+                env=environment(1 if self.backend == "benchexec" else cores) | {SUPERVISOR_VARIABLE: self.folder},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -165,7 +173,7 @@ class Warden:
             unable = ready["unable"]
         if unable:
             self.close()
-            raise Unable(unable)
+            raise BackendError(unable)
         return self.socket
 
     @staticmethod
@@ -185,7 +193,7 @@ class Warden:
 
 @contextlib.contextmanager
 def understood() -> Iterator[None]:
-    """Garbled for what a warden says that is no answer: a run without isolation may have written into its memory."""
+    """Raise Garbled if a supervisor's reply is malformed: a run without isolation may have written into its memory."""
     try:
         yield
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -202,11 +210,11 @@ def remove(folder: str | Path) -> None:
 
 
 def environment(cores: int) -> dict[str, str]:
-    """The environment of a warden and its runs: nothing of the referee's that could be a secret.
+    """The environment of a supervisor and its runs: nothing of the referee's that could be a secret.
 
-    The number of cores is that of threads in the warden, which its forks inherit with the libraries it has loaded.
-    BenchExec clones the warden without the hooks of a fork: threads that a library believes to have would be waited
-    for in vain, so a warden of BenchExec's has one, and a run gets its own number when it begins.
+    The number of cores is that of threads in the supervisor, which its forks inherit with the libraries it has loaded.
+    BenchExec clones the supervisor without the hooks of a fork: threads that a library believes to have would be waited
+    for in vain, so a supervisor of BenchExec's has one, and a run gets its own number when it begins.
 
     What is named in ``SHARDMARK_ENVIRONMENT``, words apart by spaces, is passed on as well, such as the place of a
     licence. The text of a set has the same hash in every run. A run has a home of its own, so SHARDMARK_CACHE tells it
@@ -244,14 +252,14 @@ def _exactly(link: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-# ---------------------------------------------------------------- the warden's side
+# ---------------------------------------------------------------- the supervisor's side
 
 
 def main(arguments: list[str]) -> int:
     """Serve orders until the referee closes the socket."""
     name, isolation, number = arguments
     link = socket.socket(fileno=int(number))
-    base = Path(os.environ[MARK])  # made here: a referee that is killed meanwhile leaves none behind
+    base = Path(os.environ[SUPERVISOR_VARIABLE])  # made here: a referee that is killed meanwhile leaves none behind
     try:
         base.mkdir(mode=0o700)
         with (
@@ -280,7 +288,7 @@ def serve(link: socket.socket, backend: Any, base: Path) -> NoReturn:
         order = Order(**{**header, "cpus": tuple(header["cpus"]), "command": tuple(header["command"])}, limits=limits)
         try:
             outcome = carry_out(order, backend, base, link.fileno())
-        except Unable as error:
+        except BackendError as error:
             outcome = Outcome("error", str(error), backend=backend.name)
         answer = {key: value for key, value in vars(outcome).items() if key != "messages"}
         answer["arrivals"] = [arrival for arrival, _ in outcome.messages]
@@ -291,17 +299,17 @@ def serve(link: socket.socket, backend: Any, base: Path) -> NoReturn:
 def backend_of(name: str, isolation: str) -> Any:
     """The backend of that name; ImportError if what it needs is not there."""
     if name == "benchexec":
-        from harness.sandbox.backends.benchexec_backend import Benchexec
+        from harness.sandbox.backends.benchexec_backend import BenchexecBackend
 
-        return Benchexec(isolation)
-    from harness.sandbox.backends.fork_backend import Posix
+        return BenchexecBackend(isolation)
+    from harness.sandbox.backends.fork_backend import ForkBackend
 
-    return Posix(isolation)
+    return ForkBackend(isolation)
 
 
 def carry_out(order: Order, backend: Any, base: Path, control: int) -> Outcome:
-    """One run from its start to its end; ``base`` is the warden's folder."""
-    from harness.sandbox.monitor import Pipes, Watch
+    """One run from its start to its end; ``base`` is the supervisor's folder."""
+    from harness.sandbox.monitor import Monitor, Pipes
 
     external = bool(order.command)
     with places(base, leaves_files=external or not backend.isolated) as (folder, scratch):
@@ -311,15 +319,15 @@ def carry_out(order: Order, backend: Any, base: Path, control: int) -> Outcome:
             return Outcome("error", str(error), backend=backend.name)
         pipes = Pipes(external=external)
         start = time.monotonic()
-        with Watch(pipes, order.limits, start, control, external=external) as watch:
+        with Monitor(pipes, order.limits, start, control, external=external) as watch:
             try:
                 job = job_of(order, instance, start + order.limits.timeout_s - order.limits.margin_s())
                 run = backend.start(order, job, command, scratch, pipes)
             except (OSError, LookupError) as error:
-                raise Unable(f"{backend.name}: the run cannot be started ({error!r})") from None
+                raise BackendError(f"{backend.name}: the run cannot be started ({error!r})") from None
             finally:
                 pipes.started()
-            outcome = watch.until_end(run)
+            outcome = watch.wait(run)
     outcome.backend, outcome.enforced = backend.name, dict(run.enforced)
     return outcome
 
@@ -342,11 +350,11 @@ def places(base: Path, *, leaves_files: bool) -> Iterator[tuple[Path, Path]]:
 
 def prepare(order: Order, folder: Path, scratch: Path, backend: Any) -> tuple[list[str], Path]:
     """The command of an external solver, and where the instance is; a copy of it for whoever could write to it."""
-    from harness.sandbox.external_input import filled_in, hand_over
+    from harness.sandbox.external_input import fill_command, write_instance
 
     instance = Path(order.instance)
     if order.command:
-        return filled_in(order, hand_over(order, folder)), instance
+        return fill_command(order, write_instance(order, folder)), instance
     return [], instance if backend.isolated else shutil.copyfile(instance, scratch / instance.name)
 
 

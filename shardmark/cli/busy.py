@@ -16,7 +16,7 @@ PERIOD_S = 0.05
 class BusyThreads:
     """Counts, again and again while it is open, the running and runnable threads of the runs under this process.
 
-    Its children are wardens and do not count, their descendants do. ``counts`` holds what was seen; it stays empty
+    Its children are supervisors and do not count, their descendants do. ``counts`` holds what was seen; it stays empty
     where the system does not tell, as outside Linux.
     """
 
@@ -44,7 +44,9 @@ class BusyThreads:
     def _look(self) -> None:
         while not self._end.wait(PERIOD_S):
             with contextlib.suppress(psutil.Error):
-                runs = [run for warden in psutil.Process().children() for run in warden.children(recursive=True)]
+                runs = [
+                    run for supervisor in psutil.Process().children() for run in supervisor.children(recursive=True)
+                ]
                 self.counts.append(sum(_running(run.pid) for run in runs))
 
 

@@ -84,7 +84,7 @@ def worker_arguments(sub: argparse.ArgumentParser) -> None:
 def run_worker(options: argparse.Namespace) -> Answer:
     """Carry out runs of campaigns elsewhere, one at a time, until Ctrl-C."""
     with _with_dask():
-        from harness.campaign.dask_worker import Station, serve
+        from harness.campaign.dask_worker import ShardmarkPlugin, serve
     from harness.campaign.cpus import Claims, usable_cpus
     from harness.sandbox.backends.choice import choose
     from shardmark.cli.matrix import warn_of
@@ -99,9 +99,9 @@ def run_worker(options: argparse.Namespace) -> Answer:
             raise InputError("worker", "--cpus or --cores", f"expected {free}, found {len(cpus)}")
         backend = choose(options.limits, options.isolation)
         warn_of(backend)
-        with backend.warden() as warden:
-            station = Station(options.name or platform.node(), cpus, warden, str(backend))
-            serve(options.scheduler, station, Progress(0, 0).line)
+        with backend.supervisor() as supervisor:
+            plugin = ShardmarkPlugin(options.name or platform.node(), cpus, supervisor, str(backend))
+            serve(options.scheduler, plugin, Progress(0, 0).line)
     return 0, None
 
 

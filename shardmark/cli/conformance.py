@@ -17,7 +17,7 @@ from harness.results.database import Record
 from harness.results.judgement import FAULTS
 from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from instances import InputError, catalog
 from shardmark.cli import terminal
 from shardmark.cli.busy import BusyThreads
@@ -81,8 +81,8 @@ def examine(
         return
     yield Finding(first, info.name, YES, info.file)
     yield from declares(info, others)
-    with backend.warden() as warden:
-        trial = Trial(info, warden, say)
+    with backend.supervisor() as supervisor:
+        trial = Trial(info, supervisor, say)
         yield from trial.solves()
         yield trial.repeats()
         yield from trial.obeys()
@@ -109,16 +109,16 @@ def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding
 class Trial:
     """One solver on the small instances of its track."""
 
-    def __init__(self, info: SolverInfo, warden: Warden, say: Callable[[str], None]) -> None:
+    def __init__(self, info: SolverInfo, supervisor: Supervisor, say: Callable[[str], None]) -> None:
         self.info = info
-        self.warden = warden
+        self.supervisor = supervisor
         self.say = say
         self.first: list[tuple[Problem, Record]] = []
 
     def run(self, problem: Problem, limits: Limits, cpus: Sequence[int] = ()) -> Record:
         """One run; on one core as far as the solver knows."""
         self.say(f"{self.info.name} on {problem.id}")
-        return perform(Job(self.info, problem, 0, limits), self.warden, cpus)
+        return perform(Job(self.info, problem, 0, limits), self.supervisor, cpus)
 
     def run_tiny(self, problem: Problem) -> Record:
         """One run on a tiny instance."""

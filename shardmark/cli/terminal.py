@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.campaign.jobs import Job
-    from harness.campaign.queue import Standing
+    from harness.campaign.queue import CampaignProgress
     from harness.results.database import Record
     from leaderboard.report import Report
 
@@ -119,7 +119,7 @@ class Progress:
             sys.stderr.write(f"{printable(words)}\n")  # in one piece, whoever else speaks
             sys.stderr.flush()
 
-    def __call__(self, standing: Standing, job: Job, row: Record) -> None:
+    def __call__(self, standing: CampaignProgress, job: Job, row: Record) -> None:
         """Tell of one finished run."""
         worth = row.cost if row.kind == "solver" or row.lower_bound is None else row.lower_bound
         found = "" if worth is None else f"{'cost' if worth is row.cost else 'bound'} {text(worth)}"
@@ -132,7 +132,7 @@ class Progress:
         )
 
     @staticmethod
-    def _far(standing: Standing) -> str:
+    def _far(standing: CampaignProgress) -> str:
         if standing.done == standing.total:
             return f"done after {duration(standing.elapsed_s)}"
         left = f"about {duration(standing.left_s)} left"

@@ -54,7 +54,7 @@ def sleeps(instance, run):
 
 @solver(track="pipeline")
 def fells(instance, run):
-    """Kill the referee's process above its warden, where it is not isolated."""
+    """Kill the referee's process above its supervisor, where it is not isolated."""
     worker = next(process for process in psutil.Process().parents() if "worker" in process.cmdline())
     os.kill(worker.pid, signal.SIGKILL)
     time.sleep(60)

@@ -17,7 +17,7 @@ from harness.campaign.problems import Problem
 from harness.results.database import Record
 from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import Limits, Order
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import write_json
 from shardmark import runs
@@ -55,8 +55,8 @@ def run_zoo(zoo: dict[str, SolverInfo], chain: Problem):
     """Run a solver of the zoo on the chain."""
 
     def run(name: str, timeout: float = 60.0, memory: float = 1024.0) -> Record:
-        with Warden() as warden:
-            return perform(Job(zoo[name], chain, 0, Limits(timeout, memory)), warden)
+        with Supervisor() as supervisor:
+            return perform(Job(zoo[name], chain, 0, Limits(timeout, memory)), supervisor)
 
     return run
 
@@ -91,10 +91,10 @@ def posix_for_auto(monkeypatch: pytest.MonkeyPatch, surveyed_once: None) -> None
 
 
 @pytest.fixture(params=["posix", "benchexec"])
-def warden(request: pytest.FixtureRequest) -> Iterator[Warden]:
-    """A warden of each backend; skips where the machine does not permit it."""
-    with backend_here(request.param).warden() as warden:
-        yield warden
+def supervisor(request: pytest.FixtureRequest) -> Iterator[Supervisor]:
+    """A supervisor of each backend; skips where the machine does not permit it."""
+    with backend_here(request.param).supervisor() as supervisor:
+        yield supervisor
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from harness.sandbox.contract import Limits
 
 SOLVERS = ("quick", "fails", "limit")
 LIMITS = Limits(20.0, 512.0)
-LONGEST_S = 0.6  # until a kill; a warden starts in about a third of it
+LONGEST_S = 0.6  # until a kill; a supervisor starts in about a third of it
 STATEMENTS = 180  # of SQL, until a kill
 
 

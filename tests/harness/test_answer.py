@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.sandbox import external_answer as answering
-from harness.sandbox.external_answer import LINE_BYTES, LINE_LISTS, Answer
+from harness.sandbox.external_answer import LINE_BYTES, LINE_LISTS, AnswerParser
 from harness.sandbox.protocol import Message
 
 OUTPUT = b'reading\n[0, 1]\n[oops]\n{"block": [0]}\nlog [1]\n[1],[2]\n  [2]\t\r\n[3, 4'
@@ -21,10 +21,10 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(at)]
 
 
-def told(*pieces: tuple[bytes, float]) -> tuple[Answer, object, bytes]:
+def told(*pieces: tuple[bytes, float]) -> tuple[AnswerParser, object, bytes]:
     """The reader after these pieces, what it takes for the answer, and what it passes on as log."""
     log = bytearray()
-    answer = Answer(10.0, log.extend)
+    answer = AnswerParser(10.0, log.extend)
     for piece, arrival in pieces:
         answer.feed(piece, arrival)
     message = answer.close()

@@ -63,7 +63,7 @@ def working(monkeypatch):
             return Outcome("error", f"{name} with isolation {isolation} is not to be had")
 
         monkeypatch.setattr(choice, "trial", trial)
-        monkeypatch.setattr(choice, "why_not", lambda: "isolation: the system does not let us")
+        monkeypatch.setattr(choice, "isolation_error_in_subprocess", lambda: "isolation: the system does not let us")
         return tried
 
     return only
@@ -121,9 +121,11 @@ def test_a_run_computes_on_all_its_cores(name, isolation, tmp_path):
         square = numpy.ones((600, 600))
         print((square @ square).sum(), len(os.listdir("/proc/self/task")), os.environ["OPENBLAS_NUM_THREADS"])
     """
-    with backend.warden() as warden:
+    with backend.supervisor() as supervisor:
         for cores in (2, 1, 2):
-            outcome = warden.run(order_of(tmp_path, body, limits=Limits(20.0, 512.0, cores=cores), cpus=cpus[:cores]))
+            outcome = supervisor.run(
+                order_of(tmp_path, body, limits=Limits(20.0, 512.0, cores=cores), cpus=cpus[:cores])
+            )
             assert (outcome.stop, outcome.log) == ("exit", f"216000000.0 {cores} {cores}\n"), outcome.reason
 
 
@@ -144,8 +146,8 @@ def test_an_isolated_run_maps_kept_arrays_and_cannot_change_them(name, tmp_path,
     place = array_cache.place_of(instance)
     content, info = place.read_bytes(), place.stat()
     Path(order.file).write_text(Path(order.file).read_text().replace("pipeline", "intraop"))
-    with backend.warden() as warden:
-        outcome = warden.run(replace(order, track="intraop", checksum=checksum))
+    with backend.supervisor() as supervisor:
+        outcome = supervisor.run(replace(order, track="intraop", checksum=checksum))
     assert (outcome.stop, outcome.log) == ("exit", "mmap\n"), outcome.reason
     assert (place.read_bytes(), place.stat().st_mtime_ns) == (content, info.st_mtime_ns)
     assert list(place.parent.iterdir()) == [place]
@@ -180,10 +182,10 @@ from harness.sandbox.backends.choice import choose
 from harness.sandbox.contract import Limits, Order
 from instances.files.jsonfile import read_bytes, sha256
 backend = choose(sys.argv[1])
-with backend.warden() as warden:
+with backend.supervisor() as supervisor:
     instance, command = sys.argv[2], ("sh", "-c", 'cat "$0"', sys.argv[3], "{instance}")
     run = Order("", instance, sha256(read_bytes(instance)), {}, "", "", 0, Limits(20.0, 256.0), (), command)
-    outcome = warden.run(run)
+    outcome = supervisor.run(run)
 print(backend.name, backend.isolation, outcome.enforced["files"], outcome.stop, outcome.log)
 """
 

@@ -203,7 +203,7 @@ def test_a_run_and_its_warden_die_with_their_referee(chain, tmp_path):
     zoo_file = str(Path(__file__).parent / "zoo" / "zoo.py")
     command = [sys.executable, "-m", "harness", "solve", str(chain.path), "--solver-path", zoo_file]
     with subprocess.Popen([*command, "--solver", "hangs", "--timeout", "300"], stdout=subprocess.DEVNULL) as referee:
-        while len(family := descendants(referee.pid)) < 2:  # the warden and the run
+        while len(family := descendants(referee.pid)) < 2:  # the supervisor and the run
             time.sleep(0.05)
         referee.kill()
     _, alive = psutil.wait_procs(family, timeout=20)

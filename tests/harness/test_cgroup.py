@@ -21,7 +21,7 @@ import pytest
 from harness.sandbox.backends import benchexec_backend, control_groups
 from harness.sandbox.contract import MEASURES, Cancelled
 from harness.sandbox.protocol import decode
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from tests.harness.conftest import backend_here, given_time
 
 HELD = dict.fromkeys(MEASURES, "hard") | dict.fromkeys(("cpu", "processes", "output"), "polled")
@@ -37,148 +37,148 @@ def isolation(request):
 
 
 @pytest.fixture
-def warden(isolation):
-    with Warden("benchexec", isolation) as warden:
-        yield warden
+def supervisor(isolation):
+    with Supervisor("benchexec", isolation) as supervisor:
+        yield supervisor
 
 
 def python(code):
     return sys.executable, "-I", "-S", "-c", code
 
 
-def test_memory_and_cores_are_held_by_the_system(warden, isolation, order):
-    outcome = warden.run(order(*python("import os; print(os.sched_getaffinity(0))")))
+def test_memory_and_cores_are_held_by_the_system(supervisor, isolation, order):
+    outcome = supervisor.run(order(*python("import os; print(os.sched_getaffinity(0))")))
     isolated = "hard" if isolation == "auto" else "none"
     assert outcome.enforced == HELD | {"network": isolated, "files": isolated}
     assert outcome.log == f"{ {min(os.sched_getaffinity(0))} }\n"
 
 
-def test_no_process_can_leave_its_cores(warden, order):
+def test_no_process_can_leave_its_cores(supervisor, order):
     every = sorted(psutil.Process().cpu_affinity())
     if len(every) < 2:
         pytest.skip("needs a second core to flee to")
     flee = f"import os; os.sched_setaffinity(0, {every}); print(len(os.sched_getaffinity(0)))"
-    assert warden.run(order(*python(flee))).log == "1\n"
+    assert supervisor.run(order(*python(flee))).log == "1\n"
 
 
-def test_cores_that_nobody_asked_for_are_not_held(warden, order):
+def test_cores_that_nobody_asked_for_are_not_held(supervisor, order):
     free = order("true")
-    outcome = warden.run(type(free)(**{**vars(free), "cpus": ()}))
+    outcome = supervisor.run(type(free)(**{**vars(free), "cpus": ()}))
     assert (outcome.stop, outcome.enforced["cores"]) == ("exit", "none")
 
 
-def test_a_run_reaches_no_network_unless_it_may(warden, isolation, order):
+def test_a_run_reaches_no_network_unless_it_may(supervisor, isolation, order):
     with socket.create_server(("127.0.0.1", 0)) as server:
         call = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
-        outcome = warden.run(order(*python(call)))
+        outcome = supervisor.run(order(*python(call)))
     assert outcome.stop == ("crash" if isolation == "auto" else "exit")
 
 
-def test_a_run_writes_nowhere_but_in_its_folder(warden, isolation, order, tmp_path):
+def test_a_run_writes_nowhere_but_in_its_folder(supervisor, isolation, order, tmp_path):
     kept = tmp_path / "kept"
     kept.write_text("as it was")
     write = (
         f"open('own', 'w').write('x'); print(open('own').read(), flush=True); open({str(kept)!r}, 'w').write('changed')"
     )
-    outcome = warden.run(order(*python(write)))
+    outcome = supervisor.run(order(*python(write)))
     assert outcome.log.startswith("x\n")
     assert kept.read_text() == ("as it was" if isolation == "auto" else "changed")
 
 
-def test_a_run_finds_its_folder_empty_and_named_in_its_environment(warden, order):
+def test_a_run_finds_its_folder_empty_and_named_in_its_environment(supervisor, order):
     code = "import os; print(os.getcwd() == os.environ['TMPDIR'] == os.environ['HOME'], os.listdir()); open('x', 'w')"
-    assert [warden.run(order(*python(code))).log for _ in range(2)] == ["True []\n"] * 2
+    assert [supervisor.run(order(*python(code))).log for _ in range(2)] == ["True []\n"] * 2
 
 
-def test_solvers_in_python_report_as_ever(warden, order, zoo):
-    outcome = warden.run(order(solver="good", file=zoo["good"].file))
+def test_solvers_in_python_report_as_ever(supervisor, order, zoo):
+    outcome = supervisor.run(order(solver="good", file=zoo["good"].file))
     assert (outcome.stop, outcome.fault) == ("exit", None), outcome.log
     assert [decode(payload).kind for _, payload in outcome.messages] == ["solution", "solution", "bound", "done"]
 
 
-def test_one_warden_carries_out_many_short_runs_and_mixes_none_up(warden, order):
+def test_one_warden_carries_out_many_short_runs_and_mixes_none_up(supervisor, order):
     """A run that ends at once may be found in a control group of others, with their memory."""
     codes = [i % 2 for i in range(12)]
-    outcomes = [warden.run(order("sh", "-c", f"exit {code}")) for code in codes]
+    outcomes = [supervisor.run(order("sh", "-c", f"exit {code}")) for code in codes]
     assert Counter(outcome.stop for outcome in outcomes) == {"exit": 6, "crash": 6}
     assert max(outcome.peak_mib for outcome in outcomes) < 32.0
     assert max(outcome.cpu_s for outcome in outcomes) < 1.0
 
 
-def test_time_that_clearing_up_takes_is_not_the_run_s(warden, order):
+def test_time_that_clearing_up_takes_is_not_the_run_s(supervisor, order):
     """BenchExec waits half a second for a process that was left behind."""
     began = time.monotonic()
-    outcome = warden.run(order("sh", "-c", "sleep 30 & exit 0"))
+    outcome = supervisor.run(order("sh", "-c", "sleep 30 & exit 0"))
     assert (outcome.stop, outcome.reason) == ("exit", "")
     assert time.monotonic() - began - outcome.wall_s > 0.4
 
 
 @pytest.mark.parametrize("memory_mib", [0.001, 0.1, 1.0, 8.0])
-def test_a_run_that_there_is_no_memory_to_begin_ends_for_that(warden, order, zoo, memory_mib):
-    outcome = warden.run(order(solver="good", file=zoo["good"].file, memory_mib=memory_mib))
+def test_a_run_that_there_is_no_memory_to_begin_ends_for_that(supervisor, order, zoo, memory_mib):
+    outcome = supervisor.run(order(solver="good", file=zoo["good"].file, memory_mib=memory_mib))
     assert (outcome.stop, outcome.messages) == ("memory", [])
     used, limit = re.fullmatch(r"used (\S+) MiB, the limit is (\S+) MiB", outcome.reason).groups()
     assert float(limit) == memory_mib <= float(used)
 
 
-def test_libraries_that_others_have_loaded_break_no_limit(warden, order, zoo):
+def test_libraries_that_others_have_loaded_break_no_limit(supervisor, order, zoo):
     """They are in the resident memory of a run, but not in its control group, which holds what is its own."""
     run = order(solver="good", file=zoo["good"].file, memory_mib=512.0)
-    warden.run(run)  # loads them
-    free = warden.run(run).peak_mib
+    supervisor.run(run)  # loads them
+    free = supervisor.run(run).peak_mib
     for memory_mib in range(16, int(free)):
-        outcome = warden.run(order(solver="good", file=zoo["good"].file, memory_mib=float(memory_mib)))
+        outcome = supervisor.run(order(solver="good", file=zoo["good"].file, memory_mib=float(memory_mib)))
         assert outcome.stop == "memory" or outcome.peak_mib <= memory_mib
         assert outcome.stop == "exit" or not any(decode(data).kind == "done" for _, data in outcome.messages)
 
 
 @pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # else its folder is on a disk
-def test_memory_in_files_counts(warden, order):
+def test_memory_in_files_counts(supervisor, order):
     fill = "open('x', 'wb').write(bytes(400 << 20))"
-    outcome = warden.run(order(*python(fill), output_mib=1000.0))
+    outcome = supervisor.run(order(*python(fill), output_mib=1000.0))
     assert outcome.stop == "memory"
 
 
 @pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # without namespaces only its first process does
-def test_a_run_dies_with_its_warden(warden, order, monkeypatch):
-    monkeypatch.setattr(Warden, "_abandon", lambda _: None)  # as if the referee were killed with it
+def test_a_run_dies_with_its_warden(supervisor, order, monkeypatch):
+    monkeypatch.setattr(Supervisor, "_abandon", lambda _: None)  # as if the referee were killed with it
     token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
     with ThreadPoolExecutor(1) as pool:
-        outcome = pool.submit(warden.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
+        outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
         while len(family := processes_with(token)) < 3:
             time.sleep(0.05)
-        left = Path(warden.folder, control_groups.RECORD).read_text().splitlines()
-        warden.process.kill()
+        left = Path(supervisor.folder, control_groups.RECORD).read_text().splitlines()
+        supervisor.process.kill()
         assert outcome.result().stop == "lost"
     _, alive = psutil.wait_procs(family, timeout=20)
     control_groups.remove(left)
     assert alive == []
 
 
-def test_nothing_is_left_of_a_run_whose_warden_is_killed(warden, order):
+def test_nothing_is_left_of_a_run_whose_warden_is_killed(supervisor, order):
     token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
     with ThreadPoolExecutor(1) as pool:
-        outcome = pool.submit(warden.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
+        outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
         while len(family := processes_with(token)) < 3:
             time.sleep(0.05)
         left = groups_of(family[0].pid)
-        warden.process.kill()
+        supervisor.process.kill()
         assert outcome.result().stop == "lost"
     _, alive = psutil.wait_procs(family, timeout=20)
     assert (alive, [group for group in left if group.exists()]) == ([], [])
-    assert warden.run(order("true")).stop == "exit"
+    assert supervisor.run(order("true")).stop == "exit"
 
 
-def test_no_process_of_a_run_holds_the_standard_error_of_the_command(warden, order):
+def test_no_process_of_a_run_holds_the_standard_error_of_the_command(supervisor, order):
     """Whoever reads it waits for all that hold it, also for a process that no signal ends."""
     token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
     ours = os.readlink("/proc/self/fd/2")
     cancel = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        outcome = pool.submit(warden.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"), cancel)
+        outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"), cancel)
         while len(processes_with(token)) < 3:
             time.sleep(0.05)
-        below = psutil.Process(warden.process.pid).children(recursive=True)
+        below = psutil.Process(supervisor.process.pid).children(recursive=True)
         held = [os.readlink(file) for process in below for file in Path(f"/proc/{process.pid}/fd").iterdir()]
         cancel.set()
         with pytest.raises(Cancelled):
@@ -198,14 +198,14 @@ def groups_of(process):
     return found
 
 
-def test_a_frozen_run_ends_at_its_limit_and_what_it_reported_stays(warden, order):
+def test_a_frozen_run_ends_at_its_limit_and_what_it_reported_stays(supervisor, order):
     """No isolated run can freeze itself, but whoever may write to its groups; in version 1 no signal ends it then."""
 
     def run(limit):
         token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
         family = []
         with ThreadPoolExecutor(1) as pool:
-            outcome = pool.submit(warden.run, order("sh", "-c", f"echo [0]; sleep 600; : {token}", timeout_s=limit))
+            outcome = pool.submit(supervisor.run, order("sh", "-c", f"echo [0]; sleep 600; : {token}", timeout_s=limit))
             while len(family := processes_with(token)) < 2 and not outcome.done():
                 time.sleep(0.05)
             left = groups_of(family[0].pid) if family else []
@@ -239,14 +239,14 @@ def test_a_run_that_cannot_be_ended_is_told_and_holds_nothing_up(monkeypatch):
     run = benchexec_backend.Run(executor, {"workingDir": ".", "memlimit": 1}, [], {}, lambda: "")
     assert run.ended() is None
     assert run.kill().unended
-    run.over = time.monotonic() - 1.0
+    run.exited_at = time.monotonic() - 1.0
     assert run.ended() == -signal.SIGKILL
     release.set()
     run.thread.join()
 
 
 def processes_with(token):
-    """The process whose arguments hold the token but for the warden, and its descendants."""
+    """The process whose arguments hold the token but for the supervisor, and its descendants."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.name() == "sh" and any(token in word for word in process.cmdline()):
@@ -258,12 +258,12 @@ def processes_with(token):
 def test_no_rights_come_back_even_to_root_where_benchexec_finds_no_library_for_filters(order, monkeypatch, isolation):
     monkeypatch.setenv("SHARDMARK_ENVIRONMENT", "LIBSECCOMP")
     monkeypatch.setenv("LIBSECCOMP", "missing")
-    with Warden("benchexec", isolation) as warden:
-        outcome = warden.run(order(*python("print(open('/proc/self/status').read())")))
+    with Supervisor("benchexec", isolation) as supervisor:
+        outcome = supervisor.run(order(*python("print(open('/proc/self/status').read())")))
     assert re.findall(r"^Cap(?:Prm|Eff|Inh|Amb):\s+(\w+)", outcome.log, re.MULTILINE) == ["0" * 16] * 4
 
 
-def test_what_benchexec_refuses_is_told(warden, order):
-    outcome = warden.run(order("true", memory_mib=0.0))
+def test_what_benchexec_refuses_is_told(supervisor, order):
+    outcome = supervisor.run(order("true", memory_mib=0.0))
     assert (outcome.stop, outcome.reason) == ("error", "BenchExec: Invalid memory limit 0")
-    assert warden.run(order("true")).stop == "exit"
+    assert supervisor.run(order("true")).stop == "exit"

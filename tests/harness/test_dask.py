@@ -9,7 +9,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import time
 import uuid
 from contextlib import closing
@@ -23,7 +22,7 @@ from marked import Marked, ended, until
 from harness.campaign import dask_executor, dask_worker
 from harness.campaign.cpus import Claims, usable_cpus
 from harness.campaign.dask_executor import DaskExecutor
-from harness.campaign.dask_worker import Errand, Lacking, Library, Refused, Station, code_version
+from harness.campaign.dask_worker import FileCache, MissingFile, Refused, RemoteOrder, ShardmarkPlugin, code_version
 from harness.campaign.discover import declared_in
 from harness.campaign.jobs import Job
 from harness.campaign.problems import Problem
@@ -32,8 +31,6 @@ from harness.sandbox.contract import Limits
 from instances import InputError
 from shardmark.cli.arguments import main
 from solvers.registry import source_hash
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers claim CPUs as Linux lets them")
 
 SOLVERS = Path(__file__).parent / "campaign_solvers.py"
 TABLE = "SELECT solver, instance, seed, status, cost, lower_bound FROM runs ORDER BY solver, seed"
@@ -74,9 +71,11 @@ def campaign_of(results, *options):
 
 
 def runs_under(process):
-    """Processes of the run that is under way at a worker: what its warden has started."""
+    """Processes of the run that is under way at a worker: what its supervisor has started."""
     try:
-        return [run for warden in psutil.Process(process.pid).children() for run in warden.children(recursive=True)]
+        return [
+            run for supervisor in psutil.Process(process.pid).children() for run in supervisor.children(recursive=True)
+        ]
     except psutil.NoSuchProcess:
         return []
 
@@ -271,17 +270,17 @@ def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, c
 
 
 @pytest.fixture
-def station(tmp_path):
-    station = Station("here", [0], SimpleNamespace(), "none")
-    station.setup(SimpleNamespace(local_directory=str(tmp_path / "local"), name="w", address="a"))
-    return station
+def plugin(tmp_path):
+    plugin = ShardmarkPlugin("here", [0], SimpleNamespace(), "none")
+    plugin.setup(SimpleNamespace(local_directory=str(tmp_path / "local"), name="w", address="a"))
+    return plugin
 
 
-def errand(job, **changes):
-    return dataclasses.replace(Errand(job.order(), code_version(), job.solver.hash, {}, "topic"), **changes)
+def remote_order(job, **changes):
+    return dataclasses.replace(RemoteOrder(job.order(), code_version(), job.solver.hash, {}, "topic"), **changes)
 
 
-def test_a_worker_asks_for_the_files_of_a_solver_and_takes_no_other_version(station, chain, tmp_path):
+def test_a_worker_asks_for_the_files_of_a_solver_and_takes_no_other_version(plugin, chain, tmp_path):
     there = tmp_path / "there"
     there.mkdir()
     (there / "mine.py").write_bytes(SOLVERS.read_bytes())
@@ -289,35 +288,35 @@ def test_a_worker_asks_for_the_files_of_a_solver_and_takes_no_other_version(stat
     info = dataclasses.replace(
         declared_in(SOLVERS)[0], file=str(there / "mine.py"), hash=source_hash(there / "mine.py")
     )
-    sent = errand(Job(info, chain, 0, Limits(1.0, 64.0)))
-    assert station._prepared(sent).file == str(there / "mine.py")
+    sent = remote_order(Job(info, chain, 0, Limits(1.0, 64.0)))
+    assert plugin._prepared(sent).file == str(there / "mine.py")
     moved = dataclasses.replace(sent, order=dataclasses.replace(sent.order, file="/nowhere/mine.py"))
-    with pytest.raises(Lacking) as lacking:
-        station._prepared(moved)
+    with pytest.raises(MissingFile) as lacking:
+        plugin._prepared(moved)
     for name in ("mine.py", "beside.py"):
         for first, piece, last in dask_executor.pieces(there / name):
-            station.library.add(f"{Path(str(lacking.value)).parent}/{name}", "me", piece, first, last)
-    found = Path(station._prepared(moved).file)
+            plugin.library.add(f"{Path(str(lacking.value)).parent}/{name}", "me", piece, first, last)
+    found = Path(plugin._prepared(moved).file)
     assert source_hash(found) == info.hash
     found.with_name("beside.py").write_text("X = 2\n")  # as a solver could
-    with pytest.raises(Lacking):
-        station._prepared(moved)
+    with pytest.raises(MissingFile):
+        plugin._prepared(moved)
 
 
-def test_a_worker_refuses_other_code_and_other_programs(station, chain, tmp_path):
-    sent = errand(Job(declared_in(SOLVERS)[0], chain, 0, Limits(1.0, 64.0)))
+def test_a_worker_refuses_other_code_and_other_programs(plugin, chain, tmp_path):
+    sent = remote_order(Job(declared_in(SOLVERS)[0], chain, 0, Limits(1.0, 64.0)))
     with pytest.raises(Refused, match="expected the same version of Shardmark"):
-        station._prepared(dataclasses.replace(sent, code="other"))
+        plugin._prepared(dataclasses.replace(sent, code="other"))
     program = tmp_path / "program"
     program.write_text("one")
     with pytest.raises(Refused, match=f"expected a file {program} with the content"):
-        station._prepared(dataclasses.replace(sent, programs={str(program): "0" * 64}))
+        plugin._prepared(dataclasses.replace(sent, programs={str(program): "0" * 64}))
 
 
 def test_files_are_sent_in_pieces_and_noticed_when_they_change(tmp_path, monkeypatch):
     monkeypatch.setattr(dask_executor, "PIECE", 4)
     original = tmp_path / "original"
-    library = Library(tmp_path / "library")
+    library = FileCache(tmp_path / "library")
     for content in (b"", b"abc", b"abcd", b"abcdefghi"):
         original.write_bytes(content)
         sent = list(dask_executor.pieces(original))

@@ -15,9 +15,9 @@ import pytest
 
 from harness.campaign.discover import SolverInfo, declared_in, discover
 from harness.campaign.jobs import Job, perform
-from harness.sandbox.backends.namespaces import why_not
+from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from instances import InputError, tracks
 from solvers.registry import source_hash
 
@@ -157,8 +157,8 @@ def installed() -> list[SolverInfo]:
 def test_an_installed_package_brings_solvers_that_run(package, chain):
     (info,) = installed()
     assert (info.name, info.file, info.source, info.error) == ("acme", "package:acme_solvers.blocks", "a package", "")
-    with Warden() as warden:
-        row = perform(Job(info, chain, 0, Limits(10.0, 1024.0)), warden)
+    with Supervisor() as supervisor:
+        row = perform(Job(info, chain, 0, Limits(10.0, 1024.0)), supervisor)
     assert (row.status, row.cost) == ("ok", 10.0)
 
 
@@ -323,7 +323,9 @@ subprocess.Popen([sys.executable, "-c", later], start_new_session=True)
 """
 
 
-@pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is isolation")
+@pytest.mark.skipif(
+    bool(isolation_error_in_subprocess()), reason=isolation_error_in_subprocess() or "there is isolation"
+)
 def test_an_import_reaches_nothing_and_leaves_nothing(tmp_path):
     mark = uuid4().hex
     (mine,) = written(tmp_path, REACHES.format(str(tmp_path / "left"), mark), ", source=network")

@@ -15,7 +15,7 @@ from harness.campaign.problems import Problem
 from harness.results.database import Record
 from harness.sandbox.backends.choice import choose
 from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from instances import InputError, catalog
 from shardmark.cli.arguments import main
 from tests.harness.conftest import given_time
@@ -43,13 +43,13 @@ def embedded(name: str) -> Problem:
 
 
 @pytest.fixture(scope="module")
-def warden():
-    with Warden() as one:
+def supervisor():
+    with Supervisor() as one:
         yield one
 
 
 @pytest.fixture
-def run(tmp_path, chain, warden):
+def run(tmp_path, chain, supervisor):
     """Run the lines of a shell script as an external solver on the chain: one block costs 10, the best cut costs 6."""
 
     def run(script: str, *, arguments: str = "", timeout: float = 60.0, problem: Problem = chain, **limits) -> Record:
@@ -57,7 +57,7 @@ def run(tmp_path, chain, warden):
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
         solver = from_command(f"{path} {arguments}", problem.track)
-        return perform(Job(solver, problem, 3, Limits(timeout, 512.0, **limits)), warden)
+        return perform(Job(solver, problem, 3, Limits(timeout, 512.0, **limits)), supervisor)
 
     return run
 
@@ -66,9 +66,9 @@ def run(tmp_path, chain, warden):
 
 
 @pytest.mark.parametrize("name", ["diamond", "triangle", "sharded-transformer-2", "sharded-u-net-4", "menus-150"])
-def test_a_program_for_the_contest_runs_unmodified(contest_solver, warden, name):
+def test_a_program_for_the_contest_runs_unmodified(contest_solver, supervisor, name):
     problem = embedded(name)
-    row = perform(Job(from_command(str(contest_solver), "intraop"), problem, 0, Limits(2.0, 512.0)), warden)
+    row = perform(Job(from_command(str(contest_solver), "intraop"), problem, 0, Limits(2.0, 512.0)), supervisor)
     assert (row.stop, row.status, row.reason) == ("exit", "ok", "")
     assert row.cost >= int(problem.published.get("lower_bound", 1))
     assert len(row.incumbents) == 1
@@ -84,18 +84,18 @@ def test_it_runs_on_every_backend(contest_solver, tmp_path, chain, limits, isola
         pytest.skip(str(error))
     script = tmp_path / "solver.sh"
     script.write_text('echo "[0,0,1,1]"; (echo spoiled > "$1") 2>/dev/null; ls -A; echo lost >&2; exit 3\n')
-    with backend.warden() as warden:
-        row = perform(Job(from_command(str(contest_solver), "intraop"), embedded("diamond"), 0, AMPLE), warden)
+    with backend.supervisor() as supervisor:
+        row = perform(Job(from_command(str(contest_solver), "intraop"), embedded("diamond"), 0, AMPLE), supervisor)
         assert (row.status, row.cost, row.backend) == ("ok", 137, limits)
-        row = perform(Job(from_command(f"sh {script}", "pipeline"), chain, 0, AMPLE), warden)
+        row = perform(Job(from_command(f"sh {script}", "pipeline"), chain, 0, AMPLE), supervisor)
         assert (row.status, row.reason, row.cost) == ("crash", "ended with exit status 3", 6.0)
         assert row.log == "lost\n"  # it began in an empty folder
 
 
-def test_it_solves_a_file_of_the_contest(contest_solver, warden, mirror):
+def test_it_solves_a_file_of_the_contest(contest_solver, supervisor, mirror):
     entry = catalog.find("contest-G")
     problem = Problem(entry.id, catalog.locate(entry, mirror), entry.track, {}, entry.published, entry.time_limit_s)
-    row = perform(Job(from_command(str(contest_solver), "intraop"), problem, 0, Limits(5.0, 512.0)), warden)
+    row = perform(Job(from_command(str(contest_solver), "intraop"), problem, 0, Limits(5.0, 512.0)), supervisor)
     assert row.status == "ok"
     assert row.cost >= float(problem.published["lower_bound"])
 
@@ -190,11 +190,11 @@ def test_no_answer_or_a_wrong_one_is_told(run, script, status, reason):
     assert row.cost is None
 
 
-def test_a_script_that_names_no_interpreter_is_a_crash_with_a_reason(tmp_path, chain, warden):
+def test_a_script_that_names_no_interpreter_is_a_crash_with_a_reason(tmp_path, chain, supervisor):
     path = tmp_path / "solver"
     path.write_bytes(b"\x7fno program at all")
     path.chmod(0o755)
-    row = perform(Job(from_command(str(path), "pipeline"), chain, 0, Limits(5.0, 512.0)), warden)
+    row = perform(Job(from_command(str(path), "pipeline"), chain, 0, Limits(5.0, 512.0)), supervisor)
     assert row.status == "crash"
     assert "Exec format error" in row.log + row.reason
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from harness.sandbox.backends import mounts, namespaces
-from harness.sandbox.contract import Limits, Unable
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.contract import BackendError, Limits
+from harness.sandbox.supervisor import Supervisor
 from tests.harness.conftest import backend_here
 from tests.harness.test_posix import OBSTACLE, order_of
 
@@ -26,18 +26,18 @@ LIMITS = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=16.0
 
 
 @pytest.fixture(scope="module")
-def warden():
-    with Warden("posix", "auto") as one:
+def supervisor():
+    with Supervisor("posix", "auto") as one:
         yield one
 
 
 @pytest.fixture(scope="module", params=["posix", "benchexec"])
 def isolating(request):
-    """A warden of each backend that isolates: both furnish a run's namespaces in the same way."""
+    """A supervisor of each backend that isolates: both set up a run's namespaces in the same way."""
     backend = backend_here(request.param)
     if backend.isolation == "none":
         pytest.skip(backend.why)
-    with backend.warden() as one:
+    with backend.supervisor() as one:
         yield one
 
 
@@ -62,9 +62,9 @@ def run(isolating, tmp_path):
 
 
 @pytest.fixture
-def run_forked(warden, tmp_path):
+def run_forked(supervisor, tmp_path):
     """The same with backend `posix`, by which the referee counts memory, and signals to process 1 do nothing."""
-    return lambda body: warden.run(order_of(tmp_path, body, limits=LIMITS))
+    return lambda body: supervisor.run(order_of(tmp_path, body, limits=LIMITS))
 
 
 def test_nothing_outside_can_be_written(sh, tmp_path):
@@ -157,12 +157,12 @@ def test_it_sees_and_reaches_no_process_but_its_own(run_forked):
     assert outcome.log.splitlines() == ["2 [1, 2]", *["Permission denied"] * 4, "-1"]
 
 
-def test_killing_everything_it_may_leaves_the_warden_unharmed(run_forked, warden):
+def test_killing_everything_it_may_leaves_the_warden_unharmed(run_forked, supervisor):
     first = run_forked("print(os.getpid())")
-    before = warden.process.pid
+    before = supervisor.process.pid
     outcome = run_forked("os.kill(-1, signal.SIGKILL)\ntime.sleep(0.2)\nrun.report([0, 1])")
     assert (first.stop, outcome.stop) == ("exit", "exit")
-    assert warden.process.pid == before
+    assert supervisor.process.pid == before
 
 
 def test_it_has_no_network(run):
@@ -235,9 +235,9 @@ def test_there_is_no_memory_that_nobody_holds(run):
     assert outcome.log == "-1 -1\n"
 
 
-def test_what_earlier_runs_have_reported_is_not_in_its_memory(warden, tmp_path):
+def test_what_earlier_runs_have_reported_is_not_in_its_memory(supervisor, tmp_path):
     tell = order_of(tmp_path, "for _ in range(3): run.report(list(range(71_000, 76_000)))", limits=LIMITS)
-    outcome = warden.run(tell)
+    outcome = supervisor.run(tell)
     assert len(outcome.messages) == 4
     search = """
         if os.fork() == 0:  # a process of its own knows what to look for
@@ -257,7 +257,7 @@ def test_what_earlier_runs_have_reported_is_not_in_its_memory(warden, tmp_path):
         os.wait()
     """
     (tmp_path / "next").mkdir()
-    assert warden.run(order_of(tmp_path / "next", search, limits=LIMITS)).log == "0\n"
+    assert supervisor.run(order_of(tmp_path / "next", search, limits=LIMITS)).log == "0\n"
 
 
 def test_devices_are_few(sh):
@@ -307,8 +307,8 @@ def test_folders_that_are_hidden_but_needed_can_be_read(tmp_path):
     hidden = Path("/dev/shm", f"shardmark-test-{os.getpid()}")
     hidden.mkdir()
     try:
-        with Warden("posix", "auto") as warden:
-            outcome = warden.run(order_of(hidden, "print(instance.nodes)\nopen(__file__, 'a')", limits=LIMITS))
+        with Supervisor("posix", "auto") as supervisor:
+            outcome = supervisor.run(order_of(hidden, "print(instance.nodes)\nopen(__file__, 'a')", limits=LIMITS))
         assert outcome.log.startswith("2\n")
         assert b"Read-only" in outcome.messages[-1][1]
     finally:
@@ -319,24 +319,24 @@ def test_folders_that_are_hidden_but_needed_can_be_read(tmp_path):
 
 def test_mounts_become_read_only_one_by_one_where_the_system_is_older(monkeypatch, tmp_path):
     monkeypatch.setattr(mounts, "MOUNT_SETATTR", 100_000)
-    assert one_thread(namespaces.obstacle) == ""
+    assert one_thread(namespaces.isolation_error) == ""
 
 
 def test_why_there_is_no_isolation_is_told(monkeypatch):
     def refuse(*_):
         raise PermissionError(1, "the system does not let us")
 
-    monkeypatch.setattr(namespaces, "furnish", refuse)
-    assert one_thread(namespaces.obstacle) == "isolation: the system does not let us"
-    monkeypatch.setattr(namespaces.prctl, "fork_into", refuse)
-    assert namespaces.obstacle() == "isolation: the system does not let us"
-    with pytest.raises(Unable, match="does not let us"):
-        namespaces.start(namespaces.Room(Path(), 1, 1), lambda: None)
+    monkeypatch.setattr(namespaces, "mount_sandbox", refuse)
+    assert one_thread(namespaces.isolation_error) == "isolation: the system does not let us"
+    monkeypatch.setattr(namespaces.prctl, "clone_into", refuse)
+    assert namespaces.isolation_error() == "isolation: the system does not let us"
+    with pytest.raises(BackendError, match="does not let us"):
+        namespaces.start(namespaces.Sandbox(Path(), 1, 1), lambda: None)
 
 
 def test_process_1_ends_a_run_that_nobody_has_ended(tmp_path):
     def told():
-        room = namespaces.Room(tmp_path, namespaces.SMALL, namespaces.SMALL, until=time.monotonic() + 0.2)
+        room = namespaces.Sandbox(tmp_path, namespaces.SMALL, namespaces.SMALL, until=time.monotonic() + 0.2)
         run = namespaces.start(room, lambda: time.sleep(60))
         ready = select.select([run.link], [], [], 30)[0]
         return f"{len(ready)} {run.ended()} {os.waitpid(run.init, 0)[1] >> 8}"
@@ -347,7 +347,7 @@ def test_process_1_ends_a_run_that_nobody_has_ended(tmp_path):
 @pytest.mark.parametrize(("name", "value"), [("sys.platform", "darwin"), ("platform.machine", lambda: "vax")])
 def test_a_system_without_namespaces_is_unable(monkeypatch, name, value):
     monkeypatch.setattr(f"harness.sandbox.backends.namespaces.{name}", value)
-    assert namespaces.obstacle().startswith("isolation: no namespaces are known of ")
+    assert namespaces.isolation_error().startswith("isolation: no namespaces are known of ")
 
 
 def one_thread(ask):
@@ -375,7 +375,7 @@ def test_a_run_cannot_make_process_1_end_before_its_time(tmp_path):
         os._exit(7)
 
     def told():
-        room = namespaces.Room(tmp_path, namespaces.SMALL, namespaces.SMALL, until=time.monotonic() + 60)
+        room = namespaces.Sandbox(tmp_path, namespaces.SMALL, namespaces.SMALL, until=time.monotonic() + 60)
         run = namespaces.start(room, ring)
         select.select([run.link], [], [], 30)
         return str(run.ended())
@@ -390,7 +390,7 @@ def test_a_trial_leaves_no_folder_even_if_it_is_killed(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr(namespaces, "start", kill)
-    assert one_thread(namespaces.obstacle) == ""
+    assert one_thread(namespaces.isolation_error) == ""
     assert not any(tmp_path.iterdir())
 
 

@@ -16,7 +16,7 @@ import pytest
 from harness.campaign import import_check
 from harness.sandbox.backends import namespaces
 
-OBSTACLE = namespaces.why_not()
+OBSTACLE = namespaces.isolation_error_in_subprocess()
 ISOLATED = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 #: The program, with limits that are soon reached; it cannot isolate if there is a third argument.
 PROGRAM = """
@@ -26,7 +26,7 @@ from harness.sandbox import contract
 from harness.sandbox.backends import namespaces
 
 def unable(*_):
-    raise contract.Unable("the system does not let us")
+    raise contract.BackendError("the system does not let us")
 
 import_check.MEMORY, import_check.PROCESSES = 256 << 20, 20
 import_check.IMPORT_TIMEOUT_S = float(os.environ.get("IMPORT_S", "60"))

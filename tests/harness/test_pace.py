@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.campaign.eta import Pace
+from harness.campaign.eta import Eta
 from harness.campaign.jobs import Job
 from harness.sandbox.contract import Limits
 
@@ -16,14 +16,14 @@ def job(zoo, chain):
 
 def test_before_anything_is_known_every_run_takes_its_limit(job):
     jobs = [job("good", seed) for seed in range(4)]
-    assert Pace(jobs).seconds_left([], 1) == 240
-    assert Pace(jobs).seconds_left([], 2) == 120
-    assert Pace(jobs).seconds_left([(jobs[0], 10.0)], 1) == 230
+    assert Eta(jobs).seconds_left([], 1) == 240
+    assert Eta(jobs).seconds_left([], 2) == 120
+    assert Eta(jobs).seconds_left([(jobs[0], 10.0)], 1) == 230
 
 
 def test_each_solver_has_a_pace_of_its_own(job):
     quick, slow = ([job(name, seed) for seed in range(3)] for name in ("good", "hangs"))
-    pace = Pace([*quick, *slow])
+    pace = Eta([*quick, *slow])
     pace.ended(quick[0], 0.5)
     assert pace.seconds_left([], 1) == pytest.approx(2 * 0.5 + 3 * 0.5)  # all that is known
     pace.ended(slow[0], 60.0)
@@ -42,7 +42,7 @@ def test_what_is_known_of_the_same_instance_comes_first(job, chain, tmp_path):
     other.write_bytes(chain.path.read_bytes() + b" ")
     elsewhere = [Job(j.solver, type(chain)("other", other), j.seed, j.limits) for j in (job("good"), job("good", 1))]
     jobs = [job("good"), job("good", 1), *elsewhere]
-    pace = Pace(jobs)
+    pace = Eta(jobs)
     pace.ended(jobs[0], 6.0)
     assert pace.seconds_left([], 1) == pytest.approx(6 + 2 * 6)
     pace.ended(elsewhere[0], 30.0)
@@ -51,6 +51,6 @@ def test_what_is_known_of_the_same_instance_comes_first(job, chain, tmp_path):
 
 def test_a_run_that_is_late_may_take_as_long_again_up_to_its_limit(job):
     jobs = [job("good", seed) for seed in range(2)]
-    pace = Pace(jobs)
+    pace = Eta(jobs)
     pace.ended(jobs[0], 1.0)
     assert [pace.seconds_left([(jobs[1], since)], 1) for since in (0.25, 4.0, 50.0, 70.0)] == [0.75, 4.0, 10.0, 0.0]

@@ -16,13 +16,13 @@ from types import SimpleNamespace
 import pytest
 
 from harness.sandbox.backends import namespaces
-from harness.sandbox.backends.fork_backend import Isolated, Program
+from harness.sandbox.backends.fork_backend import NamespaceRun, Program
 from harness.sandbox.contract import Limits, Order, Outcome
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from instances.files.jsonfile import sha256
 from tests.harness.conftest import given_time
 
-OBSTACLE = namespaces.why_not()
+OBSTACLE = namespaces.isolation_error_in_subprocess()
 ISOLATION = [
     pytest.param("auto", marks=pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE), id="isolated"),
     pytest.param("none", id="not isolated"),
@@ -51,17 +51,17 @@ def order_of(folder: Path, body: str = "", command: tuple[str, ...] = (), limits
 
 
 @pytest.fixture(scope="module", params=ISOLATION)
-def warden(request):
-    with Warden("posix", request.param) as one:
+def supervisor(request):
+    with Supervisor("posix", request.param) as one:
         yield one
 
 
 @pytest.fixture
-def run(warden, tmp_path):
-    """Carry out a body or a command; then, in the same warden, a run that does nothing, which has to be as ever."""
+def run(supervisor, tmp_path):
+    """Carry out a body or a command; then, in the same supervisor, a run that does nothing, which has to be as ever."""
 
     def run(body: str = "", command: tuple[str, ...] = (), limits: Limits = AMPLE, **more) -> Outcome:
-        return warden.run(order_of(tmp_path, body, command, limits, **more))
+        return supervisor.run(order_of(tmp_path, body, command, limits, **more))
 
     yield run
     outcome = run("run.report([0, 0]); return [0, 1]")
@@ -480,7 +480,7 @@ def test_a_look_is_taken_just_before_a_kill(tmp_path):
     if pid == 0:
         time.sleep(60)
         os._exit(0)
-    run = object.__new__(Isolated)
+    run = object.__new__(NamespaceRun)
     run.limits = AMPLE
     run.program = Program(os.open(os.devnull, os.O_RDONLY), external=False)
     run.meter = SimpleNamespace(cpu_s=lambda most: 7.0, peak=0.0)

@@ -14,9 +14,9 @@ STRAINS = Path(__file__).parent / "precision" / "strains.py"
 
 
 @pytest.mark.parametrize("solver", ["sleeps-on", "computes-on", "children-live-on"])
-def test_no_process_outlives_the_time_limit(warden, order, solver):
+def test_no_process_outlives_the_time_limit(supervisor, order, solver):
     outcome = given_time(
-        lambda limit: warden.run(order(solver=solver, file=STRAINS, timeout_s=limit, memory_mib=1024.0)),
+        lambda limit: supervisor.run(order(solver=solver, file=STRAINS, timeout_s=limit, memory_mib=1024.0)),
         lambda outcome: outcome.log,
     )
     assert outcome.stop == "timeout"
@@ -26,25 +26,25 @@ def test_no_process_outlives_the_time_limit(warden, order, solver):
 
 
 @pytest.mark.parametrize("solver", ["allocates-in-steps", "allocates-at-once", "children-allocate"])
-def test_memory_is_that_of_all_processes(warden, order, solver):
-    outcome = warden.run(order(solver=solver, file=STRAINS, timeout_s=60.0))
+def test_memory_is_that_of_all_processes(supervisor, order, solver):
+    outcome = supervisor.run(order(solver=solver, file=STRAINS, timeout_s=60.0))
     assert outcome.stop == "memory"
     assert re.fullmatch(r"used \d+ MiB, the limit is 256 MiB", outcome.reason)
     assert outcome.peak_mib > 240.0
     assert max(map(int, re.findall(r"^has (\d+)$", outcome.log, re.MULTILINE))) > 128
 
 
-def test_memory_and_time_of_a_run_within_its_limits(warden, order):
+def test_memory_and_time_of_a_run_within_its_limits(supervisor, order):
     work = "import time; x = bytearray(b'x') * (150 << 20)\nwhile time.process_time() < 0.5: pass\ntime.sleep(0.2)"
-    outcome = warden.run(order(sys.executable, "-I", "-S", "-c", work))
+    outcome = supervisor.run(order(sys.executable, "-I", "-S", "-c", work))
     assert (outcome.stop, outcome.reason) == ("exit", "")
     assert 150.0 <= outcome.peak_mib < 200.0
     assert 0.5 <= outcome.cpu_s < 2.0
 
 
-def test_every_backend_says_how_it_held_each_measure(warden, order):
-    outcome = warden.run(order("true"))
-    assert outcome.backend == warden.backend
+def test_every_backend_says_how_it_held_each_measure(supervisor, order):
+    outcome = supervisor.run(order("true"))
+    assert outcome.backend == supervisor.backend
     assert set(outcome.enforced.values()) <= {"hard", "polled", "none"}
     assert {key: outcome.enforced[key] for key in ("wall", "cpu", "processes")} == {
         "wall": "hard",
@@ -66,21 +66,23 @@ def test_every_backend_says_how_it_held_each_measure(warden, order):
         ("exec nothing-of-that-name", {}, "crash", "ended with exit status 127"),
     ],
 )
-def test_why_a_program_ended_is_told_in_the_same_words(warden, order, script, limits, stop, reason):
-    outcome = warden.run(order("sh", "-c", script, **limits))
+def test_why_a_program_ended_is_told_in_the_same_words(supervisor, order, script, limits, stop, reason):
+    outcome = supervisor.run(order("sh", "-c", script, **limits))
     assert outcome.stop == stop
     assert re.fullmatch(reason, outcome.reason)
 
 
-def test_a_program_that_is_not_there_ends_as_in_a_shell(warden, order):
-    outcome = warden.run(order("nothing-of-that-name"))
+def test_a_program_that_is_not_there_ends_as_in_a_shell(supervisor, order):
+    outcome = supervisor.run(order("nothing-of-that-name"))
     assert (outcome.stop, outcome.reason) == ("crash", "ended with exit status 127")
     assert "nothing-of-that-name" in outcome.log
 
 
-def test_what_comes_before_the_end_counts_and_what_comes_on_stderr_is_log(warden, order):
+def test_what_comes_before_the_end_counts_and_what_comes_on_stderr_is_log(supervisor, order):
     program = ("sh", "-c", "echo [0,0,0,1]; echo so far >&2; sleep 300")
-    outcome = given_time(lambda limit: warden.run(order(*program, timeout_s=limit)), lambda outcome: outcome.messages)
+    outcome = given_time(
+        lambda limit: supervisor.run(order(*program, timeout_s=limit)), lambda outcome: outcome.messages
+    )
     assert outcome.stop == "timeout"
     assert [payload for _, payload in outcome.messages] == [b'["solution",[0,0,0,1]]']
     assert outcome.messages[0][0] < outcome.wall_s

@@ -1,4 +1,4 @@
-"""Frames survive any cutting of the stream; anything else is a fault with a sentence."""
+"""FrameDecoder survive any cutting of the stream; anything else is a fault with a sentence."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sandbox.protocol import HEADER, KINDS, Frames, Message, ProtocolError, decode, encode
+from harness.sandbox.protocol import HEADER, KINDS, FrameDecoder, Message, ProtocolError, decode, encode
 
 
 @given(st.lists(st.lists(st.integers(-(10**30), 10**30), max_size=5), max_size=6), st.integers(1, 50))
 def test_frames_survive_any_cutting(solutions, size):
     stream = b"".join(encode("solution", s) for s in solutions)
-    frames, payloads = Frames(), []
+    frames, payloads = FrameDecoder(), []
     for at in range(0, len(stream), size):
         payloads += frames.feed(stream[at : at + size])
     frames.close()
@@ -25,7 +25,7 @@ def test_frames_survive_any_cutting(solutions, size):
 
 
 def test_numpy_values_become_plain():
-    (payload,) = Frames().feed(encode("solution", {"block": np.arange(3), "order": [np.int64(2)]}))
+    (payload,) = FrameDecoder().feed(encode("solution", {"block": np.arange(3), "order": [np.int64(2)]}))
     assert decode(payload).value == {"block": [0, 1, 2], "order": [2]}
 
 
@@ -45,7 +45,7 @@ def test_what_is_not_plain_json_is_refused_by_the_sender(value):
     ],
 )
 def test_a_broken_stream_is_a_fault_and_keeps_what_came_before(stream, fault):
-    frames = Frames()
+    frames = FrameDecoder()
     payloads = frames.feed(encode("bound", 7) + stream)
     frames.close()
     assert [decode(p).value for p in payloads] == [7]
@@ -54,9 +54,9 @@ def test_a_broken_stream_is_a_fault_and_keeps_what_came_before(stream, fault):
 
 
 def test_a_claimed_cost_comes_with_its_solution():
-    (payload,) = Frames().feed(encode("solution", [1], np.int64(2**62)))
+    (payload,) = FrameDecoder().feed(encode("solution", [1], np.int64(2**62)))
     assert decode(payload) == Message("solution", [1], 2**62)
-    (payload,) = Frames().feed(encode("solution", [1], None))
+    (payload,) = FrameDecoder().feed(encode("solution", [1], None))
     assert decode(payload) == Message("solution", [1])
 
 

@@ -9,7 +9,7 @@ import pytest
 from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
 from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from instances.files.jsonfile import write_json
 from tests.harness.conftest import CHAIN, given_time
 
@@ -90,9 +90,9 @@ def test_an_instance_that_has_changed_is_not_solved_for_another(zoo, tmp_path):
     problem = Problem("chain", tmp_path / "chain.json", "pipeline")
     write_json(problem.path, CHAIN)
     job = Job(zoo["good"], problem, 0, Limits(10.0, 1024.0))
-    with Warden() as warden:
-        assert perform(job, warden).status == "ok"
+    with Supervisor() as supervisor:
+        assert perform(job, supervisor).status == "ok"
         write_json(problem.path, {**CHAIN, "stages": 3})
-        row = perform(job, warden)
+        row = perform(job, supervisor)
     assert (row.stop, row.status, row.cost) == ("error", "error", None)
     assert "expected the content that the campaign began with, it has changed" in row.reason

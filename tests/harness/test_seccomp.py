@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 def filtered(code: str) -> str:
     """What a process prints that sets the filter first."""
-    program = f"import ctypes, errno, os\nfrom harness.sandbox.backends import seccomp\nseccomp.keep_groups()\n{code}"
+    program = f"import ctypes, errno, os\nfrom harness.sandbox.backends import seccomp\nseccomp.hide_clone3()\n{code}"
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
@@ -45,5 +45,5 @@ with multiprocessing.get_context("fork").Pool(2) as pool: print(pool.map(abs, [-
 def test_what_is_not_to_be_had_is_an_error(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "vax")
     with pytest.raises(OSError, match="no filters of system calls are known of vax"):
-        seccomp.keep_groups()
-    assert not seccomp.keep_cores()
+        seccomp.hide_clone3()
+    assert not seccomp.ignore_affinity_calls()

@@ -110,11 +110,11 @@ def test_long_settings_come_in_pieces_that_systems_take():
     assert json.loads("".join(command[command.index("run") + 1 :])) == {**job, "channel": 0}
 
 
-def test_a_run_gets_its_settings(warden, chain, cuts):
+def test_a_run_gets_its_settings(supervisor, chain, cuts):
     variant = with_settings(cuts, {"at": "3"})
     plain, other = (Job(info, chain, 0, Limits(20.0, 256.0)) for info in (cuts, variant))
     assert plain.id != other.id
-    rows = [perform(job, warden) for job in (plain, other)]
+    rows = [perform(job, supervisor) for job in (plain, other)]
     assert [(row.solver, sum(row.solution), row.status) for row in rows] == [
         ("cuts", chain.instance.nodes - 1, "ok"),
         ("cuts[at=3]", chain.instance.nodes - 3, "ok"),

@@ -15,15 +15,15 @@ import pytest
 
 from harness.sandbox.backends.process_tree import (
     File,
-    Holdings,
+    MemoryFiles,
     PortableMeter,
     Proc,
+    ProcessTree,
     ProcMeter,
     State,
-    Tree,
-    filled,
+    filesystem_bytes,
     flatten,
-    written,
+    folder_bytes,
 )
 from harness.sandbox.memory import peak_bytes, resident_bytes
 
@@ -104,7 +104,7 @@ def test_a_name_cannot_lie_about_the_state(proc, child):
 def test_children_of_all_threads_are_found(proc, child):
     pid = child()
     assert pid in proc.children(os.getpid())
-    assert pid in Tree().members()
+    assert pid in ProcessTree().members()
     assert os.getpid() in set(proc.processes())
 
 
@@ -171,7 +171,7 @@ def test_a_look_at_many_open_files_is_continued_by_the_next(proc, monkeypatch):
     files = [os.memfd_create(str(size)) for size in range(1, 4)]
     for size, file in enumerate(files, 1):
         os.write(file, b"x" * (size * MIB))
-    holdings, looks = Holdings(proc), []
+    holdings, looks = MemoryFiles(proc), []
     while not looks or holdings.search is not None:
         looks.append(sum(holdings.look([os.getpid()]).values()))
     assert len(looks) > 3
@@ -304,9 +304,9 @@ def test_bytes_in_a_folder_are_added_up(tmp_path):
     (tmp_path / "link").symlink_to(sys.executable)
     (tmp_path / "away").symlink_to("/usr")
     folder = os.open(tmp_path, os.O_RDONLY)
-    assert written(folder) == 2 * MIB
-    assert written(folder, 1) <= MIB
-    assert filled(folder) > 0
+    assert folder_bytes(folder) == 2 * MIB
+    assert folder_bytes(folder, 1) <= MIB
+    assert filesystem_bytes(folder) > 0
     os.close(folder)
 
 
@@ -316,12 +316,12 @@ def test_folders_are_entries_and_may_lie_deep(tmp_path, monkeypatch):
         os.mkdir(str(name))
     Path("50", "file").write_bytes(b"x" * MIB)
     folder = os.open(tmp_path, os.O_RDONLY)
-    assert (written(folder, 101), written(folder, 100)) == (MIB, 0)
+    assert (folder_bytes(folder, 101), folder_bytes(folder, 100)) == (MIB, 0)
     for _ in range(3000):
         os.mkdir("d")
         os.chdir("d")
     os.chdir(tmp_path)
-    assert written(folder) == MIB
+    assert folder_bytes(folder) == MIB
     flatten(folder)
     os.close(folder)
     assert max(len(path.relative_to(tmp_path).parts) for path in tmp_path.rglob("*")) == 2

@@ -31,7 +31,7 @@ def _forget():
 
 @pytest.fixture(params=["posix", "benchexec"])
 def isolated(request):
-    """A warden of each backend that isolates; skips where the machine does not permit it."""
+    """A supervisor of each backend that isolates; skips where the machine does not permit it."""
     backend = backend_here(request.param)
     if "none" in (backend.enforced["network"], backend.enforced["files"]):
         pytest.skip(backend.why or "no isolation")
@@ -51,8 +51,8 @@ def looked_at(isolated, order, *paths):
     source = Path(order.file)
     order_of(source.parent, body)
     source.parent.joinpath("body.py").replace(source)
-    with isolated.warden() as warden:
-        outcome = warden.run(order)
+    with isolated.supervisor() as supervisor:
+        outcome = supervisor.run(order)
     assert outcome.stop == "exit", outcome.log
     return outcome.log.splitlines()
 
@@ -116,8 +116,8 @@ def test_a_program_finds_what_lies_beside_it_also_behind_links(isolated, tmp_pat
     (links / "file").touch()
     (links / "program").symlink_to(program)
     order = order_of(tmp_path, command=(str(links / "program"), str(links / "file"), "{instance}"))
-    with isolated.warden() as warden:
-        assert warden.run(order).log == "[0, 0] and its own"
+    with isolated.supervisor() as supervisor:
+        assert supervisor.run(order).log == "[0, 0] and its own"
 
 
 def test_programs_on_the_path_find_their_libraries(isolated, tmp_path, monkeypatch):
@@ -128,8 +128,8 @@ def test_programs_on_the_path_find_their_libraries(isolated, tmp_path, monkeypat
     program.write_text('#!/bin/sh\ncat "${0%/*}/../lib/data" >&2\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    with isolated.warden() as warden:
-        assert warden.run(order_of(tmp_path, command=("sh", "-c", "tell", "{instance}"))).log == "there"
+    with isolated.supervisor() as supervisor:
+        assert supervisor.run(order_of(tmp_path, command=("sh", "-c", "tell", "{instance}"))).log == "there"
 
 
 def test_what_the_environment_names_is_shown(isolated, tmp_path, monkeypatch):
@@ -163,8 +163,8 @@ def test_multiprocessing_by_spawning_works(isolated, tmp_path):
             print(pool.map(abs, [-1, -2]))
         """,
     )
-    with isolated.warden() as warden:
-        assert warden.run(order).log == "[1, 2]\n"
+    with isolated.supervisor() as supervisor:
+        assert supervisor.run(order).log == "[1, 2]\n"
 
 
 # ---------------------------------------------------------------- which paths those are

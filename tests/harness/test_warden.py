@@ -1,4 +1,4 @@
-"""The warden process and its client: whoever of them ends, however, nothing is left and the next run is fine."""
+"""The supervisor process and its client: whoever of them ends, however, nothing is left and the next run is fine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from harness.sandbox import supervisor as module
 from harness.sandbox.contract import Cancelled, Limits
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from tests.harness.test_posix import ISOLATION, order_of
 
 SLEEPS = "run.report([0, 0])\nif os.fork() == 0: os.setsid()\ntime.sleep(600)"
@@ -26,8 +26,8 @@ LIMITS = Limits(timeout_s=60.0, memory_mib=512.0)
 
 
 @pytest.fixture(params=ISOLATION)
-def warden(request):
-    with Warden("posix", request.param) as one:
+def supervisor(request):
+    with Supervisor("posix", request.param) as one:
         yield one
 
 
@@ -36,31 +36,31 @@ def cancel():
     return threading.Event()
 
 
-def under_way(warden: Warden, order, cancel=None, wanted=2) -> tuple[threading.Thread, list]:
+def under_way(supervisor: Supervisor, order, cancel=None, wanted=2) -> tuple[threading.Thread, list]:
     """Begin a run in a thread and wait for its processes; the thread and what the run comes to.
 
-    None ``wanted``: the run begins with the start of its warden, which is not waited for.
+    None ``wanted``: the run begins with the start of its supervisor, which is not waited for.
     """
     found: list = []
     if wanted:
-        warden._waiting(order.limits.cores, cancel)
+        supervisor._waiting(order.limits.cores, cancel)
 
     def run() -> None:
         try:
-            found.append(warden.run(order, cancel))
+            found.append(supervisor.run(order, cancel))
         except Cancelled as error:
             found.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
-    until(lambda: warden.process is not None and len(descendants(warden)) >= wanted)
+    until(lambda: supervisor.process is not None and len(descendants(supervisor)) >= wanted)
     return thread, found
 
 
-def descendants(warden: Warden) -> list[psutil.Process]:
-    """All processes below a warden."""
+def descendants(supervisor: Supervisor) -> list[psutil.Process]:
+    """All processes below a supervisor."""
     try:
-        return psutil.Process(warden.process.pid).children(recursive=True)
+        return psutil.Process(supervisor.process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
 
@@ -77,38 +77,38 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
 
 
-def test_a_warden_that_is_killed_takes_its_run_with_it(warden, tmp_path):
-    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=LIMITS))
-    left, folder = descendants(warden), warden.folder
-    os.kill(warden.process.pid, signal.SIGKILL)
+def test_a_warden_that_is_killed_takes_its_run_with_it(supervisor, tmp_path):
+    thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=LIMITS))
+    left, folder = descendants(supervisor), supervisor.folder
+    os.kill(supervisor.process.pid, signal.SIGKILL)
     thread.join(30)
     assert (found[0].stop, found[0].reason.split(" (")[0]) == ("lost", "the process that watched it ended")
     until(lambda: gone(left))
     assert not Path(folder).exists()
-    assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
+    assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Give up a warden as soon as the limit of its run is over; it has been started, for which it had all its time."""
+    """Give up a supervisor as soon as the limit of its run is over; it has already been started."""
 
-    def impatient(warden: Warden) -> Limits:
-        warden._waiting(1, None)
+    def impatient(supervisor: Supervisor) -> Limits:
+        supervisor._waiting(1, None)
         monkeypatch.setattr(module, "GRACE_S", 0.0)
         return Limits(3.0, 512.0)
 
     return impatient
 
 
-def test_a_warden_that_is_stopped_is_given_up(warden, tmp_path, impatient, monkeypatch):
-    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=impatient(warden)))
-    left = descendants(warden)
-    os.kill(warden.process.pid, signal.SIGSTOP)
+def test_a_warden_that_is_stopped_is_given_up(supervisor, tmp_path, impatient, monkeypatch):
+    thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=impatient(supervisor)))
+    left = descendants(supervisor)
+    os.kill(supervisor.process.pid, signal.SIGSTOP)
     thread.join(30)
     assert found[0].stop == "lost"
     until(lambda: gone(left))
     monkeypatch.undo()
-    assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
+    assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
 
 
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
@@ -127,27 +127,27 @@ def test_a_run_that_is_not_isolated_and_turns_on_its_warden_is_lost(tmp_path, im
         os.kill(os.getppid(), signal.{number})
         time.sleep(600)
     """
-    with Warden("posix", "none") as warden:
-        outcome = warden.run(order_of(tmp_path, body, limits=impatient(warden)))
+    with Supervisor("posix", "none") as supervisor:
+        outcome = supervisor.run(order_of(tmp_path, body, limits=impatient(supervisor)))
         assert outcome.stop == "lost"
         daemon = int((tmp_path / "daemon").read_text())
         with contextlib.suppress(psutil.NoSuchProcess):
             until(lambda: psutil.Process(daemon).status() == psutil.STATUS_ZOMBIE)
         monkeypatch.undo()
-        assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
+        assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
 
 
 REFEREE = """
 import sys
 from harness.sandbox.contract import Limits, Order
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 import json
 fields = json.loads(sys.argv[2])
 order = Order(**{**fields, "limits": Limits(**fields["limits"]), "cpus": (), "command": ()})
-with Warden("posix", sys.argv[1]) as warden:
-    warden._start(1)
-    print(warden.folder, warden.process.pid, flush=True)
-    warden.run(order)
+with Supervisor("posix", sys.argv[1]) as supervisor:
+    supervisor._start(1)
+    print(supervisor.folder, supervisor.process.pid, flush=True)
+    supervisor.run(order)
 """
 
 
@@ -166,9 +166,9 @@ def test_a_referee_that_is_killed_takes_everything_with_it(isolation, tmp_path):
     assert not Path(folder).exists()
 
 
-def test_a_run_that_is_called_off_ends_at_once(warden, tmp_path, cancel):
-    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=LIMITS), cancel)
-    left, folder = descendants(warden), warden.folder
+def test_a_run_that_is_called_off_ends_at_once(supervisor, tmp_path, cancel):
+    thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=LIMITS), cancel)
+    left, folder = descendants(supervisor), supervisor.folder
     cancel.set()
     thread.join(20)
     assert isinstance(found[0], Cancelled)
@@ -176,19 +176,19 @@ def test_a_run_that_is_called_off_ends_at_once(warden, tmp_path, cancel):
     assert not Path(folder).exists()
 
 
-def test_a_warden_that_cannot_be_started_loses_its_run(warden, tmp_path, monkeypatch):
+def test_a_warden_that_cannot_be_started_loses_its_run(supervisor, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(module.subprocess, "Popen", refuse)
-    outcome = warden.run(order_of(tmp_path, "run.report([0, 1])"))
+    outcome = supervisor.run(order_of(tmp_path, "run.report([0, 1])"))
     reason = "no process to watch it could be started ([Errno 11] Resource temporarily unavailable)"
     assert (outcome.stop, outcome.reason) == ("lost", reason)
     monkeypatch.undo()
-    assert warden.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
+    assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
 
 
-#: A warden that says it waits for orders, takes one, and says what is given as its second argument.
+#: A supervisor that says it waits for orders, takes one, and says what is given as its second argument.
 FAKE = """
 import json, socket, struct, sys, time
 def say(text):
@@ -204,7 +204,7 @@ ANSWER = json.dumps({"stop": "exit", "reason": "by the fake", "spent": False, "a
 
 @pytest.fixture
 def instead(monkeypatch):
-    """Let other programs be started for the first wardens; returns all that were started."""
+    """Let other programs be started for the first supervisors; returns all that were started."""
     popen, started = subprocess.Popen, []
 
     def replace(*programs: tuple[str, ...]) -> list[subprocess.Popen]:
@@ -224,7 +224,7 @@ def instead(monkeypatch):
 
 
 def fake(deed: str) -> tuple[str, ...]:
-    """The program of a warden that does so with its first order."""
+    """The program of a supervisor that does so with its first order."""
     return (f"import sys\nsys.argv.append({deed!r})\n{FAKE}",)
 
 
@@ -245,12 +245,12 @@ def fake(deed: str) -> tuple[str, ...]:
 def test_a_warden_that_answers_with_what_is_no_answer_loses_its_run_and_is_ended(tmp_path, instead, deed):
     started = instead(fake(deed))
     order = order_of(tmp_path, "run.report([0, 1])")
-    with Warden("posix", "none") as warden:
-        outcome = warden.run(order)
+    with Supervisor("posix", "none") as supervisor:
+        outcome = supervisor.run(order)
         assert outcome.stop == "lost"
         assert outcome.reason.startswith("the process that watched it ended (it answered with what is no answer: ")
         assert started[0].returncode == -signal.SIGKILL
-        assert warden.run(order).stop == "exit"
+        assert supervisor.run(order).stop == "exit"
     assert len(started) == 2
 
 
@@ -258,10 +258,10 @@ def test_a_warden_that_answers_with_what_is_no_answer_loses_its_run_and_is_ended
 def test_a_warden_that_does_not_wait_for_its_next_order_is_replaced(tmp_path, instead, after):
     started = instead(fake(f"say({ANSWER!r}); {after}"))
     order = order_of(tmp_path, "run.report([0, 1])")
-    with Warden("posix", "none") as warden:
-        assert warden.run(order).reason == "by the fake"
-        until(lambda: select.select([warden.socket], [], [], 0)[0])
-        outcome = warden.run(order)
+    with Supervisor("posix", "none") as supervisor:
+        assert supervisor.run(order).reason == "by the fake"
+        until(lambda: select.select([supervisor.socket], [], [], 0)[0])
+        outcome = supervisor.run(order)
         assert (outcome.stop, len(outcome.messages)) == ("exit", 2), outcome.reason
     assert started[0].returncode is not None
     assert len(started) == 2
@@ -269,8 +269,8 @@ def test_a_warden_that_does_not_wait_for_its_next_order_is_replaced(tmp_path, in
 
 def test_where_a_warden_ends_as_it_starts_another_is_tried(tmp_path, instead):
     started = instead(("raise SystemExit(3)",))
-    with Warden("posix", "none") as warden:
-        outcome = warden.run(order_of(tmp_path, "run.report([0, 1])"))
+    with Supervisor("posix", "none") as supervisor:
+        outcome = supervisor.run(order_of(tmp_path, "run.report([0, 1])"))
     assert outcome.stop == "exit", outcome.reason
     assert [process.returncode for process in started] == [3, 0]
 
@@ -278,15 +278,15 @@ def test_where_a_warden_ends_as_it_starts_another_is_tried(tmp_path, instead):
 def test_where_two_wardens_do_not_start_the_run_is_lost(tmp_path, instead, monkeypatch):
     monkeypatch.setattr(module, "GRACE_S", 0.2)
     started = instead(*[("import time; time.sleep(600)",)] * 3)
-    with Warden("posix", "none") as warden:
-        outcome = warden.run(order_of(tmp_path, "run.report([0, 1])"))
+    with Supervisor("posix", "none") as supervisor:
+        outcome = supervisor.run(order_of(tmp_path, "run.report([0, 1])"))
     assert (outcome.stop, outcome.reason) == ("lost", "no process to watch it could be started (no answer)")
     assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
-def test_a_warden_that_does_not_start_is_called_off(warden, tmp_path, monkeypatch, cancel):
-    thread, found = under_way(warden, order_of(tmp_path, SLEEPS, limits=LIMITS), cancel, wanted=0)
-    os.kill(warden.process.pid, signal.SIGSTOP)
+def test_a_warden_that_does_not_start_is_called_off(supervisor, tmp_path, monkeypatch, cancel):
+    thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=LIMITS), cancel, wanted=0)
+    os.kill(supervisor.process.pid, signal.SIGSTOP)
     cancel.set()
     monkeypatch.setattr(module, "GRACE_S", 0.5)
     thread.join(20)
@@ -302,7 +302,7 @@ def test_a_run_that_a_backend_fails_to_start_is_an_error_that_says_so(tmp_path):
             raise KeyError("PATH")
 
     control, other = os.pipe()
-    with pytest.raises(module.Unable, match=r"^failing: the run cannot be started \(KeyError\('PATH'\)\)$"):
+    with pytest.raises(module.BackendError, match=r"^failing: the run cannot be started \(KeyError\('PATH'\)\)$"):
         module.carry_out(order_of(tmp_path), Failing(), tmp_path, control)
     os.close(control)
     os.close(other)
@@ -319,34 +319,34 @@ def test_folders_nested_deeper_than_python_follows_are_deleted(tmp_path):
     assert not deep.exists()
 
 
-def test_one_warden_does_many_runs_and_leaves_no_files(warden, tmp_path):
+def test_one_warden_does_many_runs_and_leaves_no_files(supervisor, tmp_path):
     order = order_of(tmp_path, "open('note', 'w').write('x')\nrun.report([0, 1])")
     pids = set()
     for _ in range(5):
-        assert warden.run(order).stop == "exit"
-        pids.add(warden.process.pid)
-        assert [path.name for path in Path(warden.folder).iterdir()] in ([], ["scratch"])
+        assert supervisor.run(order).stop == "exit"
+        pids.add(supervisor.process.pid)
+        assert [path.name for path in Path(supervisor.folder).iterdir()] in ([], ["scratch"])
     assert len(pids) == 1
 
 
-def test_one_that_has_grown_is_replaced(warden, tmp_path):
+def test_one_that_has_grown_is_replaced(supervisor, tmp_path):
     order = order_of(tmp_path, "run.send('solution', 'x' * (40 << 20))", limits=LIMITS)
-    outcome = warden.run(order)
+    outcome = supervisor.run(order)
     assert len(outcome.messages[0][1]) > 40 << 20
-    assert warden.process is None
-    assert warden.run(order_of(tmp_path, "run.report([0, 1])")).peak_mib < 60
+    assert supervisor.process is None
+    assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).peak_mib < 60
 
 
-def test_another_number_of_cores_takes_another_warden(warden, tmp_path):
+def test_another_number_of_cores_takes_another_warden(supervisor, tmp_path):
     body = "print(os.environ['OMP_NUM_THREADS'], sys.flags.hash_randomization)"
-    assert warden.run(order_of(tmp_path, body)).log == "1 0\n"
-    assert warden.run(order_of(tmp_path, body, limits=Limits(20.0, 512.0, cores=2))).log == "2 0\n"
+    assert supervisor.run(order_of(tmp_path, body)).log == "1 0\n"
+    assert supervisor.run(order_of(tmp_path, body, limits=Limits(20.0, 512.0, cores=2))).log == "2 0\n"
 
 
-def test_an_instance_that_has_gone_is_an_error_that_names_it(warden, tmp_path):
+def test_an_instance_that_has_gone_is_an_error_that_names_it(supervisor, tmp_path):
     order = order_of(tmp_path, "run.report([0, 1])")
     Path(order.instance).unlink()
-    outcome = warden.run(order)
+    outcome = supervisor.run(order)
     text = outcome.reason + outcome.messages[-1][1].decode() if outcome.messages else outcome.reason
     assert order.instance in text
     assert "expected a file" in text or "No such file" in text
@@ -364,19 +364,19 @@ def test_a_run_that_is_not_isolated_gets_its_own_copy_of_the_instance(tmp_path):
     """
     order = order_of(tmp_path, body)
     before = Path(order.instance).read_bytes()
-    with Warden("posix", "none") as warden:
-        outcome = warden.run(order)
+    with Supervisor("posix", "none") as supervisor:
+        outcome = supervisor.run(order)
     assert (outcome.stop, outcome.enforced["files"], outcome.enforced["network"]) == ("exit", "none", "none")
     assert Path(order.instance).read_bytes() == before
 
 
-def test_of_the_environment_only_what_it_needs_is_passed_on(warden, tmp_path, monkeypatch):
+def test_of_the_environment_only_what_it_needs_is_passed_on(supervisor, tmp_path, monkeypatch):
     monkeypatch.setenv("API_KEY", "secret")
     monkeypatch.setenv("LICENCE_FILE", "/a/place")
     monkeypatch.setenv("SHARDMARK_ENVIRONMENT", "LICENCE_FILE")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     body = "print(*sorted(os.environ))\nprint(b'secret' in open('/proc/self/environ', 'rb').read())"
-    names, leaked = warden.run(order_of(tmp_path, body)).log.splitlines()
+    names, leaked = supervisor.run(order_of(tmp_path, body)).log.splitlines()
     assert {"PATH", "LC_ALL", "LICENCE_FILE", "HOME", "TMPDIR", "OMP_NUM_THREADS"} <= set(names.split())
     assert "API_KEY" not in names.split()
     assert leaked == "False"

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.sandbox.contract import Cancelled, Limits, Usage
-from harness.sandbox.monitor import KEPT, LATE_S, LONGEST_S, Pipes, Watch
+from harness.sandbox.monitor import KEPT, LATE_S, LONGEST_S, Monitor, Pipes
 from harness.sandbox.protocol import encode
 
 LIMITS = Limits(timeout_s=5.0, memory_mib=100.0, processes=10, output_mib=1.0)
@@ -23,12 +23,12 @@ MIB = 1 << 20
 class Played:
     """A run that ends with ``status`` at its ``last`` look; ``looks`` are what it uses at each."""
 
-    def __init__(self, looks=(), status=0, last=3, at_end=None, bell=None):
+    def __init__(self, looks=(), status=0, last=3, at_end=None, exit_fd=None):
         self.looks, self.status, self.left = list(looks), status, last
         self.at_end = at_end or Usage()
-        self.bell, self.over = bell, None
+        self.exit_fd, self.exited_at = exit_fd, None
         self.killed = 0
-        self.struck = threading.Event()
+        self.killed_all = threading.Event()
 
     def ended(self):
         self.left -= 1
@@ -37,8 +37,8 @@ class Played:
     def usage(self):
         return self.looks.pop(0) if self.looks else Usage()
 
-    def strike(self):
-        self.struck.set()
+    def kill_all(self):
+        self.killed_all.set()
 
     def kill(self):
         self.killed += 1
@@ -62,11 +62,11 @@ def control():
 
 @pytest.fixture
 def watch(pipes, control):
-    """Watch a played run to its end."""
+    """Monitor a played run to its end."""
 
     def watch(run, limits=LIMITS):
-        with Watch(pipes, limits, time.monotonic(), control[1].fileno(), external=False) as one:
-            outcome = one.until_end(run)
+        with Monitor(pipes, limits, time.monotonic(), control[1].fileno(), external=False) as one:
+            outcome = one.wait(run)
         assert run.killed == 1
         return outcome
 
@@ -76,18 +76,18 @@ def watch(pipes, control):
 def test_a_look_that_takes_long_does_not_hold_up_the_end(watch):
     class Slow(Played):
         def usage(self):
-            self.left = 0 if self.struck.wait(60) else 1000
+            self.left = 0 if self.killed_all.wait(60) else 1000
             return Usage()
 
     run = Slow(status=-signal.SIGKILL, last=1000)
     outcome = watch(run, Limits(0.1, 100.0))
-    assert run.struck.is_set()
+    assert run.killed_all.is_set()
     assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 0.1 s")
     assert outcome.wall_s < 50
 
 
 def test_the_next_look_comes_before_growth_reaches_the_limit(pipes, control):
-    with Watch(pipes, LIMITS, time.monotonic(), control[1].fileno(), external=False) as one:
+    with Monitor(pipes, LIMITS, time.monotonic(), control[1].fileno(), external=False) as one:
         one._next_look(0.0, Usage(memory=10 * MIB))
         assert one._next_look(60.0, Usage(memory=10 * MIB)) > time.monotonic() + 100
         assert one._next_look(60.0, Usage(memory=50 * MIB)) < time.monotonic() + 50
@@ -106,7 +106,7 @@ def test_what_was_reported_survives_a_run_that_cannot_be_ended(watch, pipes, las
 def test_a_run_that_ends_in_time_is_not_struck(watch):
     run = Played()
     assert watch(run, Limits(0.5, 100.0)).stop == "exit"
-    assert not run.struck.wait(0.5 + 3 * LATE_S)
+    assert not run.killed_all.wait(0.5 + 3 * LATE_S)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_bell_wakes_it_at_once(watch):
     reader, writer = os.pipe()
     os.write(writer, b"x")
     began = time.monotonic()
-    outcome = watch(Played(last=1, bell=reader), Limits(20.0, 10**6))
+    outcome = watch(Played(last=1, exit_fd=reader), Limits(20.0, 10**6))
     assert outcome.stop == "exit"
     assert time.monotonic() - began < 5
     os.close(reader)
@@ -226,11 +226,11 @@ def test_looks_become_rare_and_near_the_limit_frequent(pipes, control, monkeypat
         now += 1.0
         return one._next_look(cost_s, used or Usage()) - now
 
-    with Watch(pipes, limits, now - 30.0, number, external=False) as one:
+    with Monitor(pipes, limits, now - 30.0, number, external=False) as one:
         assert pause(one) == pytest.approx(LONGEST_S)
         assert pause(one, Usage(memory=9_990 * MIB)) < 0.01
         assert pause(one, cost_s=1.0) > 2
-    with Watch(pipes_of(), limits, now + 1.0 - LONGEST_S / 2, number, external=False) as one:
+    with Monitor(pipes_of(), limits, now + 1.0 - LONGEST_S / 2, number, external=False) as one:
         assert pause(one) == pytest.approx(LONGEST_S / 2)
 
 

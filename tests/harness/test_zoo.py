@@ -1,4 +1,4 @@
-"""The zoo: whatever a solver does, its run comes to the right row, and the next in the same warden is as ever.
+"""The zoo: whatever a solver does, its run comes to the right row, and the next in the same supervisor is as ever.
 
 Each solver is a few lines in ``zoo/``; a `Case` says what becomes of it. Four referees hold them: backends ``posix``
 and ``benchexec``, each with isolation and without.
@@ -27,13 +27,13 @@ from harness.campaign.problems import Problem
 from harness.campaign.queue import keep
 from harness.results.database import FILE_NAME, Record, Store
 from harness.results.ranking import tables
-from harness.sandbox import supervisor as wardens
+from harness.sandbox import supervisor as module
 from harness.sandbox.backends import control_groups
 from harness.sandbox.backends.choice import choose
 from harness.sandbox.backends.cpu_clock import TreeClock
-from harness.sandbox.backends.namespaces import why_not
+from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import write_json
 from tests.harness.conftest import CHAIN, given_time
@@ -87,7 +87,7 @@ class Place:
         return [*changed, *(f"called with {call!r}" for call in self.calls)]
 
     def remains(self) -> set[str]:
-        """What wardens and their runs have made and not cleared up: files, and processes with the token about them."""
+        """Files that supervisors and their runs have not cleared up, and processes with the token."""
         found = {str(path) for path in self.scratch.rglob("*")}
         for path in Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError):  # it has ended, or is nobody's business
@@ -143,25 +143,25 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 class Referee:
-    """A backend, its isolation and one warden, in which all runs take place, on one CPU."""
+    """A backend, its isolation and one supervisor, in which all runs take place, on one CPU."""
 
     def __init__(self, kind: tuple[str, str], zoo: dict[str, SolverInfo], place: Place) -> None:
         self.kind = kind
         self.zoo = zoo
         self.place = place
-        self.warden = Warden(*kind)
+        self.supervisor = Supervisor(*kind)
         self.first = self.run("witness")  # reads the modules that a run needs: the second is like those that follow
         self.first = self.run("witness")
 
     def run(self, name: str, limits: Limits = AMPLE) -> Record:
         """One run; BenchExec is given more time, of which it needs some to start."""
-        time_s = limits.timeout_s * (2 if self.warden.backend == "benchexec" else 1)
+        time_s = limits.timeout_s * (2 if self.supervisor.backend == "benchexec" else 1)
         job = Job(self.zoo[name], self.place.problem, 0, replace(limits, timeout_s=time_s), self.place.results)
-        return perform(job, self.warden, usable_cpus()[:1])
+        return perform(job, self.supervisor, usable_cpus()[:1])
 
     def control_groups(self) -> list[str]:
-        """What is left of those of the last run, of which the warden keeps a record."""
-        record = Path(self.warden.folder, control_groups.RECORD)
+        """What is left of those of the last run, of which the supervisor keeps a record."""
+        record = Path(self.supervisor.folder, control_groups.RECORD)
         return [group for group in record.read_text().splitlines() if Path(group).exists()] if record.exists() else []
 
     def check_next(self) -> None:
@@ -193,7 +193,7 @@ def referees(zoo: dict[str, SolverInfo], place: Place) -> Iterator[Callable[[tup
 
     yield referee
     for each in made.values():
-        each.warden.close()
+        each.supervisor.close()
 
 
 # ---------------------------------------------------------------- what becomes of whom
@@ -431,7 +431,7 @@ CONTROL_GROUPS = (
 ATTACKS = (
     Case("patches-the-verifier", "exit", "infeasible", "block: expected no cycle .*", verified="infeasible"),
     Case("patches-the-worker", "crash", "crash", WORDLESS),
-    Case("speaks-for-the-warden", "exit", "ok", cost=10.0),
+    Case("speaks-for-the-supervisor", "exit", "ok", cost=10.0),
     Case("serves", "exit", "ok", cost=10.0, log="hello"),
 )
 
@@ -516,7 +516,7 @@ def need_counter() -> None:
 def need_isolation(referee: Referee) -> None:
     """Skip where this machine does not permit it."""
     if "none" in (referee.first.enforced["network"], referee.first.enforced["files"]):
-        pytest.skip(why_not() or "isolation could not be had")
+        pytest.skip(isolation_error_in_subprocess() or "isolation could not be had")
 
 
 def cases() -> Iterator[object]:
@@ -547,9 +547,9 @@ def test_each_comes_to_its_row_and_the_next_run_is_as_ever(
     if case.solver == "unwaited-children-burn" and kind[0] == "posix":
         need_counter()
     before = place.remains()
-    with monkeypatch.context() as patch:  # the next warden gets all its time to start
+    with monkeypatch.context() as patch:  # the next supervisor gets all its time to start
         if case.stop == "lost":
-            patch.setattr(wardens, "GRACE_S", 2.0)
+            patch.setattr(module, "GRACE_S", 2.0)
         row = given_time(
             lambda limit: referee.run(case.solver, replace(case.limits, timeout_s=limit)),
             lambda row: case.may_be(row),
@@ -571,10 +571,10 @@ def test_a_bound_above_the_optimum_counts_against_its_solver(
 ) -> None:
     store = Store.open(tmp_path, create=True)
     number = store.add_campaign("2025-01-01T00:00:00+00:00", ["test"], "0", {})
-    with Warden() as warden:
+    with Supervisor() as supervisor:
         for name in ("optimist", "good"):
             job = Job(zoo[name], place.problem, 0, AMPLE)
-            keep(store, number, job, perform(job, warden))
+            keep(store, number, job, perform(job, supervisor))
     scored = tables(store)
     store.close()
     assert scored.contradictions["solver"].to_list() == ["optimist"]
@@ -592,7 +592,7 @@ def test_a_run_beside_it_is_as_ever(
         need_isolation(referee)
     job = Job(zoo["steady"], place.problem, 0, AMPLE)
     rows: list[Record] = []
-    with Warden(*POSIX) as other:
+    with Supervisor(*POSIX) as other:
         beside = threading.Thread(target=lambda: rows.append(perform(job, other, usable_cpus()[1:2])))
         beside.start()
         times = 0

@@ -30,17 +30,17 @@ from benchexec.container import DIR_READ_ONLY
 from benchexec.runexecutor import RunExecutor
 
 from harness.sandbox.backends import control_groups, namespaces, prctl, seccomp
-from harness.sandbox.backends.process_tree import written
+from harness.sandbox.backends.process_tree import folder_bytes
 from harness.sandbox.backends.view import view_of_run
-from harness.sandbox.contract import MARK, MEASURES, THREAD_VARIABLES, Order, Unable, Usage
+from harness.sandbox.contract import MEASURES, SUPERVISOR_VARIABLE, THREAD_VARIABLES, BackendError, Order, Usage
 from harness.sandbox.memory import PAGE, largest_bytes
 from harness.sandbox.monitor import Pipes
 
-END_S = 20.0  # for BenchExec to clear up after a run; the referee gives up a warden after `warden.GRACE_S`
+END_S = 20.0  # for BenchExec to clear up after a run; the referee gives up a supervisor after `supervisor.GRACE_S`
 HELP_S = 1.0  # for it to do so alone
 CLEAR_S = 0.01  # what that takes as a rule
 CHARGE = 1 << 18  # bytes of memory that the system asks for at once, at most: so near to its limit nothing can begin
-FORKED = 1 << 21  # bytes: what is no greater than the warden by this may be its fork
+FORKED = 1 << 21  # bytes: what is no greater than the supervisor by this may be its fork
 PIECE = 1 << 16  # characters of one argument: Linux takes 2^17
 HELD = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
 
@@ -54,13 +54,13 @@ class Executor(RunExecutor):
     Memory that others have loaded before, such as libraries, is not in a control group; it is in what the system tells
     of a process, ``resident``. That may be of the fork with which the run began, so only what is greater counts.
 
-    ``room`` is what an isolated run finds, None for one that is not isolated; ``folder`` is that of the warden.
+    ``room`` is what an isolated run finds, None for one that is not isolated; ``folder`` is that of the supervisor.
     """
 
     most = 0  # bytes that a control group has held at most, also of a run that could not be started
     groups: tuple[str, ...] = ()  # the run's own, below which are all that BenchExec or the run itself makes
 
-    def __init__(self, room: namespaces.Room | None, folder: Path) -> None:
+    def __init__(self, room: namespaces.Sandbox | None, folder: Path) -> None:
         super().__init__(use_namespaces=room is not None, dir_modes={"/": DIR_READ_ONLY}, container_system_config=False)
         self.room = room
         self.folder = folder
@@ -86,7 +86,7 @@ class Executor(RunExecutor):
     def _setup_container_filesystem(self, *_: Any) -> None:
         """What the first process of a run's namespaces mounts, in the place of what BenchExec would."""
         assert self.room is not None
-        namespaces.furnish(self.room)
+        namespaces.mount_sandbox(self.room)
 
     def _get_cgroup_measurements(self, cgroups: Cgroups, ru_child: Any, result: dict[str, Any]) -> None:
         resident = largest_bytes(ru_child) if ru_child else 0
@@ -99,14 +99,14 @@ class Executor(RunExecutor):
 
 def confine() -> None:
     """Let the process that is to become the run's program give up all rights for ever."""
-    namespaces.furnish_proc()
-    prctl.forget_keys()
-    prctl.give_up_rights()
-    seccomp.keep_groups()
+    namespaces.mount_proc()
+    prctl.drop_keyring()
+    prctl.drop_capabilities()
+    seccomp.hide_clone3()
 
 
-class Benchexec:
-    """The backend; one an own process, the warden. ``isolation`` is "auto" or "none"."""
+class BenchexecBackend:
+    """The backend; one an own process, the supervisor. ``isolation`` is "auto" or "none"."""
 
     name = "benchexec"
 
@@ -127,9 +127,9 @@ class Benchexec:
                 control_groups.remove([str(self.base)])
 
     def _begin(self) -> None:
-        """What a fork of the warden does first: should that be killed, its run goes with it.
+        """What a fork of the supervisor does first: should that be killed, its run goes with it.
 
-        BenchExec's part of a run keeps the standard files open, in Python's sense; where the warden itself says
+        BenchExec's part of a run keeps the standard files open, in Python's sense; where the supervisor itself says
         something, somebody waits for its end.
         """
         prctl.die_with_parent()
@@ -164,11 +164,11 @@ class Benchexec:
         if self.isolated:
             size = int(order.limits.memory_mib * 2**20)
             view = view_of_run(order, job["instance"], command)
-            room = namespaces.Room(folder, size, size, view, namespaces.named_sockets())
+            room = namespaces.Sandbox(folder, size, size, view, namespaces.named_sockets())
         try:
-            executor = Executor(room, Path(os.environ[MARK]))
+            executor = Executor(room, Path(os.environ[SUPERVISOR_VARIABLE]))
         except SystemExit as end:
-            raise Unable(f"BenchExec: {one_line(end)}") from None
+            raise BackendError(f"BenchExec: {one_line(end)}") from None
         self.base = executor.cgroups.path if executor.cgroups.version == 2 else None
         return executor
 
@@ -183,7 +183,7 @@ class Benchexec:
 
 
 def surroundings(order: Order, folder: Path) -> list[str]:
-    """What a run finds in its environment that is not the warden's: its own folder and number of threads."""
+    """What a run finds in its environment that is not the supervisor's: its own folder and number of threads."""
     return [f"HOME={folder}", f"TMPDIR={folder}", *(f"{name}={order.limits.cores}" for name in THREAD_VARIABLES)]
 
 
@@ -219,8 +219,8 @@ class Run:
         self.failure = ""
         self.process: int | None = None  # file descriptor of the run's first process
         self.cgroups: Cgroups | None = None
-        self.over: float | None = None
-        self.bell: int | None = None  # also for `process`, once there is one
+        self.exited_at: float | None = None
+        self.exit_fd: int | None = None  # also for `process`, once there is one
         self.scratch: int | None = None  # the run's own folder, as it sees it, open
         self.thread = threading.Thread(target=self._execute, args=(call, ends), daemon=True)
         self.thread.start()
@@ -237,7 +237,7 @@ class Run:
             self.failure = self.failure or self.complaint() or "it does not say why"
 
     def ended(self) -> int | None:
-        """Exit status of the first process; None while it is not known. Unable if BenchExec could not start it.
+        """Exit status of the first process; None while it is not known. BackendError if BenchExec could not start it.
 
         Where BenchExec does not come to an end with what the run has left, SIGKILL stands for it; `kill` follows.
 
@@ -245,16 +245,16 @@ class Run:
         """
         if self.thread.is_alive():
             self._find()
-            if self.over is None and self.process is not None and select.select([self.process], [], [], 0)[0]:
-                self.over = time.monotonic()
-            if self.over is None:
+            if self.exited_at is None and self.process is not None and select.select([self.process], [], [], 0)[0]:
+                self.exited_at = time.monotonic()
+            if self.exited_at is None:
                 return None
-            if time.monotonic() > self.over + HELP_S:
-                self.strike()
+            if time.monotonic() > self.exited_at + HELP_S:
+                self.kill_all()
             self.thread.join(CLEAR_S)
-            return None if time.monotonic() < self.over + END_S else -signal.SIGKILL
+            return None if time.monotonic() < self.exited_at + END_S else -signal.SIGKILL
         if self.failure and not self._full:
-            raise Unable(f"BenchExec: {self.failure}")
+            raise BackendError(f"BenchExec: {self.failure}")
         return self._status()
 
     def usage(self) -> Usage:
@@ -269,12 +269,12 @@ class Run:
                 cpu_s=self.cgroups.read_cputime(),
                 processes=processes,
                 threads=threads,
-                written=0 if self.scratch is None else written(self.scratch),
+                written=0 if self.scratch is None else folder_bytes(self.scratch),
             )
         return Usage()
 
-    def strike(self) -> None:
-        """See `Contained`. Process 1, which is BenchExec's, goes on: it has to tell how the first of the run ended."""
+    def kill_all(self) -> None:
+        """See `RunHandle`. Process 1, which is BenchExec's, goes on: it has to tell how the first of the run ended."""
         control_groups.kill([self.cgroups[self.cgroups.MEMORY]] if self.cgroups is not None else [])
         for group in self.executor.groups:
             control_groups.thaw(group)
@@ -284,10 +284,10 @@ class Run:
 
     def kill(self) -> Usage:
         """End all processes, wait until all is cleared up, and say what was used."""
-        end = (self.over or time.monotonic()) + END_S
+        end = (self.exited_at or time.monotonic()) + END_S
         while self.thread.is_alive() and time.monotonic() < end:
             self._find()
-            self.strike()
+            self.kill_all()
             self.thread.join(0.005)
         for held in (self.process, self.scratch):
             if held is not None:
@@ -302,9 +302,9 @@ class Run:
         if first is None or self.process is not None:
             return
         try:
-            self.process = self.bell = os.pidfd_open(first)
+            self.process = self.exit_fd = os.pidfd_open(first)
         except ProcessLookupError:  # it has ended before it was ever seen
-            self.over = self.over or time.monotonic()
+            self.exited_at = self.exited_at or time.monotonic()
             return
         with contextlib.suppress(OSError):
             with open(f"/proc/{first}/cgroup") as lines:

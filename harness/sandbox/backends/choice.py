@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.sandbox.backends.namespaces import why_not
+from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from harness.sandbox.contract import MEASURES, Limits, Order, Outcome
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
 
@@ -33,9 +33,9 @@ class Backend:
     why: str = ""
     warning: str = ""
 
-    def warden(self) -> Warden:
-        """A warden that carries out runs with it."""
-        return Warden(self.name, self.isolation)
+    def supervisor(self) -> Supervisor:
+        """A supervisor that carries out runs with it."""
+        return Supervisor(self.name, self.isolation)
 
     def __str__(self) -> str:
         return described(self.name, self.enforced) + (f", because {self.why}" if self.why else "")
@@ -69,10 +69,12 @@ def choose(limits: str = "auto", isolation: str = "auto") -> Backend:
 
 def trial(name: str, isolation: str) -> Outcome:
     """A run of a program that does nothing; its instance is this file, so that a kill leaves none behind."""
-    with Warden(name, isolation) as warden:
+    with Supervisor(name, isolation) as supervisor:
         command = (sys.executable, "-I", "-S", "-c", "pass")
         cpus = (min(os.sched_getaffinity(0)),) if hasattr(os, "sched_getaffinity") else ()
-        return warden.run(Order("", __file__, sha256(read_bytes(__file__)), {}, "nothing", "", 0, TRIAL, cpus, command))
+        return supervisor.run(
+            Order("", __file__, sha256(read_bytes(__file__)), {}, "nothing", "", 0, TRIAL, cpus, command)
+        )
 
 
 def unmeasured(outcome: Outcome) -> str:
@@ -86,4 +88,4 @@ def unisolated(outcome: Outcome, isolation: str) -> str:
     """Why a run was not isolated that was to be, "" if it was."""
     if isolation == "none" or "none" not in (outcome.enforced["network"], outcome.enforced["files"]):
         return ""
-    return why_not() or "isolation could not be had"
+    return isolation_error_in_subprocess() or "isolation could not be had"

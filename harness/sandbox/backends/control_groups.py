@@ -18,7 +18,7 @@ THAW = {"freezer.state": "THAWED", "cgroup.freeze": "0"}
 PROCESSES = "cgroup.procs"  # file that lists the processes of a group
 THREADS = ("tasks", "cgroup.threads")  # files that list the threads of a group, in version 1 and in version 2
 HIERARCHY = Path("/sys/fs/cgroup")  # where that of version 2 is mounted
-RECORD = "groups"  # file in the folder of a warden: the control groups of its run, a line each
+RECORD = "groups"  # file in the folder of a supervisor: the control groups of its run, a line each
 END_S = 5.0  # for the processes of a group to end once they are killed
 LOOK_S = 0.01  # between two looks whether they have
 
@@ -81,7 +81,7 @@ def enter(group: Path) -> None:
 
 
 def record(groups: Iterable[str], folder: Path) -> None:
-    """Note the groups of a run in the folder of its warden, for whoever clears up if that is killed."""
+    """Note the groups of a run in the folder of its supervisor, for whoever clears up if that is killed."""
     text = os.fsencode("".join(f"{group}\n" for group in groups))
     file = os.open(folder / RECORD, os.O_WRONLY | os.O_CREAT, 0o600)
     os.pwrite(file, text, 0)
@@ -90,7 +90,7 @@ def record(groups: Iterable[str], folder: Path) -> None:
 
 
 def remove_recorded(folder: Path) -> None:
-    """Remove the groups that the last run of a warden has left behind, if any."""
+    """Remove the groups that the last run of a supervisor has left behind, if any."""
     with contextlib.suppress(FileNotFoundError):
         remove((folder / RECORD).read_text().splitlines())
 

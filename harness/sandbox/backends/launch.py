@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.sandbox import worker
-from harness.sandbox.backends.prctl import forget_keys
-from harness.sandbox.backends.seccomp import keep_cores
+from harness.sandbox.backends.prctl import drop_keyring
+from harness.sandbox.backends.seccomp import ignore_affinity_calls
 from harness.sandbox.contract import THREAD_VARIABLES, Order
 from harness.sandbox.signals import MOST_FILES, lower_limit, reset_signals
 
@@ -50,7 +50,7 @@ class Launch:
         try:
             os.setsid()
             if sys.platform == "linux":
-                forget_keys()
+                drop_keyring()
             self._connect()
             self._limit()
             os.chdir(self.folder)
@@ -69,7 +69,7 @@ class Launch:
             os._exit(status)
 
     def environment(self) -> dict[str, str]:
-        """The warden's environment, but for the run's own folder and number of threads."""
+        """The supervisor's environment, but for the run's own folder and number of threads."""
         threads = dict.fromkeys(THREAD_VARIABLES, str(self.order.limits.cores))
         return {**os.environ, **threads, "HOME": str(self.folder), "TMPDIR": str(self.folder)}
 
@@ -94,7 +94,7 @@ class Launch:
         if self.order.cpus and hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, self.order.cpus)
             if self.pin:
-                keep_cores()
+                ignore_affinity_calls()
 
     def _execute(self) -> None:
         """Become another program; one that cannot be started ends as it would in a shell."""
@@ -109,7 +109,7 @@ class Launch:
         environment = self.environment()
         os.environ.clear()
         os.environ.update(environment)
-        tempfile.tempdir = None  # it was the warden's
+        tempfile.tempdir = None  # it was the supervisor's
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.default_int_handler)

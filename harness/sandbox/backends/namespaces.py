@@ -1,9 +1,9 @@
 """Isolation of a run by Linux namespaces: no network, no files to write but in its scratch folder, no other processes.
 
-The warden forks into new namespaces. That child, process 1 among the run's processes, furnishes them: everything
+The supervisor forks into new namespaces. That child, process 1 among the run's processes, furnishes them: everything
 read-only, a scratch folder and ``/tmp`` in memory, few devices. Its own child, process 2, gives up all rights and
-becomes the solver. When process 1 ends or is killed, the kernel ends all others; it dies with the warden, so nothing of
-a run outlives that.
+becomes the solver. When process 1 ends or is killed, the kernel ends all others; it dies with the supervisor, so
+nothing of a run outlives the supervisor.
 
 Without rights a run can mount nothing, by no call of the system, and make no namespaces but those of a user, in which
 it would have rights again; the number of these is limited to none. Backend ``benchexec`` has namespaces by BenchExec
@@ -48,7 +48,7 @@ from harness.sandbox.backends.mounts import (
 )
 from harness.sandbox.backends.socket_memory import open_diagnostics
 from harness.sandbox.backends.view import NO_VIEW, View, cover, hold
-from harness.sandbox.contract import Unable
+from harness.sandbox.contract import BackendError
 from harness.sandbox.memory import largest_bytes
 from harness.sandbox.signals import MOST_FILES, reset_signals
 
@@ -66,11 +66,11 @@ TRIAL = Path("/dev/shm/trial")  # a folder in memory of the run's own: nothing t
 
 
 @dataclass(frozen=True)
-class Room:
+class Sandbox:
     """What a run finds: its scratch folder, bytes for files there and in ``/tmp``, bytes for ``/dev/shm``.
 
     ``view`` says which files it can read, ``sockets`` are those of services, which it cannot call. At ``until`` in
-    `time.monotonic` process 1 ends it by itself, however long the warden looks at something.
+    `time.monotonic` process 1 ends it by itself, however long the supervisor looks at something.
     """
 
     scratch: Path
@@ -81,8 +81,8 @@ class Room:
     until: float = math.inf
 
 
-class Enclosed:
-    """An isolated run as the warden holds it; ``init`` is its process 1.
+class IsolatedProcess:
+    """An isolated run as the supervisor holds it; ``init`` is its process 1.
 
     ``proc`` is its own proc file system, ``scratch`` and ``shared`` are its file systems in memory, all three open
     folders; ``diagnostics`` tells of its sockets. ``setup_cpu_s`` and ``setup_peak`` (bytes) are what was used before
@@ -103,7 +103,7 @@ class Enclosed:
             self.kill()
             os.waitpid(init, 0)
             link.close()
-            raise Unable(f"isolation: {error}") from None
+            raise BackendError(f"isolation: {error}") from None
         link.setblocking(False)
 
     def ended(self) -> int | None:
@@ -132,15 +132,15 @@ class Enclosed:
             return folders
         message = json.loads(text)
         if "error" in message:
-            raise Unable(message["error"])
+            raise BackendError(message["error"])
         self.status = message.get("status")
         self.setup_cpu_s = message["cpu_s"]
         self.setup_peak = message["peak"]
         return folders
 
 
-def start(room: Room, become: Callable[[], None]) -> Enclosed:
-    """Fork an isolated process that calls ``become``, which must not return; Unable if the system does not let us.
+def start(room: Sandbox, become: Callable[[], None]) -> IsolatedProcess:
+    """Fork an isolated process that calls ``become``, which must not return; BackendError if the system refuses.
 
     The calling process must have one thread.
     """
@@ -148,35 +148,35 @@ def start(room: Room, become: Callable[[], None]) -> Enclosed:
     with theirs:
         try:
             init = spawn(room, theirs, become)
-        except Unable:
+        except BackendError:
             ours.close()
             raise
-    return Enclosed(init, ours)
+    return IsolatedProcess(init, ours)
 
 
-def spawn(room: Room, link: socket.socket, become: Callable[[], None], *, of_parent: bool = False) -> int:
-    """Fork process 1, which speaks to an `Enclosed` over a link; a child of this process, or of its parent.
+def spawn(room: Sandbox, link: socket.socket, become: Callable[[], None], *, of_parent: bool = False) -> int:
+    """Fork process 1, which speaks to an `IsolatedProcess` over a link; a child of this process, or of its parent.
 
-    Unable if the system does not let us. The calling process must have one thread.
+    BackendError if the system does not let us. The calling process must have one thread.
     """
     if sys.platform != "linux" or platform.machine() not in prctl.CLONE:
-        raise Unable(f"isolation: no namespaces are known of {sys.platform} on {platform.machine()}")
+        raise BackendError(f"isolation: no namespaces are known of {sys.platform} on {platform.machine()}")
     owner = os.geteuid(), os.getegid()
     room = replace(room, sockets=named_sockets())
     try:
-        init = prctl.fork_into(NEWUSER | NEWPID | NEWNS | NEWNET | NEWIPC | (OF_PARENT if of_parent else 0))
+        init = prctl.clone_into(NEWUSER | NEWPID | NEWNS | NEWNET | NEWIPC | (OF_PARENT if of_parent else 0))
     except OSError as error:
-        raise Unable(f"isolation: {error.strerror}") from None
+        raise BackendError(f"isolation: {error.strerror}") from None
     if init == 0:
         _begin(room, owner, link, become)
     return init
 
 
-def obstacle() -> str:
+def isolation_error() -> str:
     """Why this process, which must have one thread, cannot isolate runs; "" if it can."""
     try:
-        run = start(Room(TRIAL, SMALL, SMALL), lambda: os._exit(0))
-    except Unable as error:
+        run = start(Sandbox(TRIAL, SMALL, SMALL), lambda: os._exit(0))
+    except BackendError as error:
         return str(error)
     run.kill()
     os.waitpid(run.init, 0)
@@ -184,8 +184,8 @@ def obstacle() -> str:
     return ""
 
 
-def why_not() -> str:
-    """`obstacle`, found out in a process of its own: for a program that has threads."""
+def isolation_error_in_subprocess() -> str:
+    """`isolation_error`, found out in a process of its own: for a program that has threads."""
     command = [sys.executable, "-P", "-m", "harness.sandbox.backends.namespaces"]
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -193,7 +193,7 @@ def why_not() -> str:
 # ---------------------------------------------------------------- process 1 and process 2
 
 
-def _begin(room: Room, owner: tuple[int, int], link: socket.socket, become: Callable[[], None]) -> None:
+def _begin(room: Sandbox, owner: tuple[int, int], link: socket.socket, become: Callable[[], None]) -> None:
     """What process 1 does, for a user and a group; never returns."""
     try:
         reset_signals()  # it is safe from those that it does not handle
@@ -201,15 +201,15 @@ def _begin(room: Room, owner: tuple[int, int], link: socket.socket, become: Call
         _map(*owner)
         _raise_loopback()
         Path("/proc/self/oom_score_adj").write_text("1000")  # if the system must end something, the run
-        furnish(room)
-        furnish_proc()
+        mount_sandbox(room)
+        mount_proc()
         open_folders = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (".", "/dev/shm", "/proc")]
         with open_diagnostics() as diagnostics:
             socket.send_fds(link, [_used()], [*open_folders, diagnostics.fileno()])
         solver = os.fork()
         if solver == 0:
             link.close()
-            prctl.give_up_rights()
+            prctl.drop_capabilities()
             become()
         if room.until < math.inf:
             _end_at(room.until)
@@ -229,7 +229,7 @@ def _end_at(until: float) -> None:
 
 def _map(user: int, group: int) -> None:
     """Be in the new namespace the user and the group that this was outside, and no other."""
-    prctl.let_others_look(True)  # else the maps belong to root
+    prctl.set_dumpable(True)  # else the maps belong to root
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
@@ -256,19 +256,19 @@ def _used(**more: int) -> bytes:
     return json.dumps({"cpu_s": used.ru_utime + used.ru_stime, "peak": largest_bytes(used), **more}).encode()
 
 
-def furnish(room: Room) -> None:
+def mount_sandbox(room: Sandbox) -> None:
     """Mount what the run finds, in namespaces of its own, but for ``/proc``; ends in the scratch folder."""
     mount(None, "/", None, RECURSIVE | PRIVATE)
     make_read_only()
     held = hold(room.view.shown)
-    _furnish_devices(room.shared_bytes)
-    cover([*held, (room.scratch, _furnish_tmp(room.scratch_bytes))], room.view.hidden)
+    _mount_dev(room.shared_bytes)
+    cover([*held, (room.scratch, _mount_tmp(room.scratch_bytes))], room.view.hidden)
     for socket_ in filter(_is_socket, room.sockets):
         bind("/dev/null", socket_)
     os.chdir(room.scratch)
 
 
-def furnish_proc() -> None:
+def mount_proc() -> None:
     """Mount a ``/proc`` of the run's own processes, read-only, and let there be nothing that nobody would hold.
 
     That is a user's namespaces, and memory of no process.
@@ -300,7 +300,7 @@ def _is_socket(path: str) -> bool:
         return False
 
 
-def _furnish_devices(shared_bytes: int) -> None:
+def _mount_dev(shared_bytes: int) -> None:
     """A ``/dev`` with what every program may need, and nothing that reaches a disk, even for root."""
     os.chdir("/dev")  # the devices that there are, by names of one word, also when the new folder hides them
     mount_tmpfs("/dev", SMALL, "0755")
@@ -314,7 +314,7 @@ def _furnish_devices(shared_bytes: int) -> None:
     mount_tmpfs("/dev/shm", shared_bytes, "1777")
 
 
-def _furnish_tmp(size: int) -> int:
+def _mount_tmp(size: int) -> int:
     """An empty ``/tmp``; the scratch folder, open, which lies in the same file system in memory."""
     mount_tmpfs("/tmp", size, "0700")
     os.chdir("/tmp")
@@ -326,4 +326,4 @@ def _furnish_tmp(size: int) -> int:
 
 
 if __name__ == "__main__":
-    print(obstacle())
+    print(isolation_error())

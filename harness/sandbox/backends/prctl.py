@@ -9,7 +9,7 @@ import signal
 import struct
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-HOLDING = ctypes.PyDLL(None, use_errno=True)  # holds the interpreter meanwhile, which a fork must
+LIBC_WITH_GIL = ctypes.PyDLL(None, use_errno=True)  # holds the interpreter meanwhile, which a fork must
 
 PDEATHSIG, DUMPABLE, SECUREBITS, SUBREAPER, NO_NEW_PRIVS = 1, 4, 28, 36, 38
 #: Root without rights, for ever: NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, each with its lock, KEEP_CAPS locked.
@@ -36,17 +36,17 @@ def prctl(option: int, value: int) -> None:
     checked(LIBC.prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3), f"prctl {option}")
 
 
-def fork_into(namespaces: int) -> int:
+def clone_into(namespaces: int) -> int:
     """Fork a process into new namespaces; its number here, 0 there. The process must have one thread.
 
     None of the hooks run that `os.fork` runs, so that the C library and Python take the child for its parent: all that
     it should do is prepare, and then `os.fork`.
     """
     arguments = [ctypes.c_long(word) for word in (namespaces | signal.SIGCHLD, 0, 0, 0, 0)]
-    return checked(HOLDING.syscall(ctypes.c_long(CLONE[platform.machine()]), *arguments), "no new namespaces")
+    return checked(LIBC_WITH_GIL.syscall(ctypes.c_long(CLONE[platform.machine()]), *arguments), "no new namespaces")
 
 
-def adopt_orphans() -> None:
+def become_subreaper() -> None:
     """Become the parent of all descendants whose own parent ends."""
     prctl(SUBREAPER, 1)
 
@@ -56,18 +56,18 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
     prctl(PDEATHSIG, number)
 
 
-def let_others_look(allowed: bool) -> None:
+def set_dumpable(allowed: bool) -> None:
     """Whether processes of the same user may trace this one, read its memory and its environment."""
     prctl(DUMPABLE, allowed)
 
 
-def forget_keys() -> None:
+def drop_keyring() -> None:
     """Leave the keys that the system keeps for this session; begin with none, where it keeps any."""
     if platform.machine() in KEYCTL:
         LIBC.syscall(KEYCTL[platform.machine()], JOIN_SESSION_KEYRING, None)
 
 
-def give_up_rights() -> None:
+def drop_capabilities() -> None:
     """Drop all capabilities; no program that is started from here on can gain any."""
     prctl(SECUREBITS, POWERLESS)
     prctl(NO_NEW_PRIVS, 1)

@@ -143,7 +143,7 @@ class Proc:
             os.close(folder)
 
 
-def filled(folder: int) -> int:
+def filesystem_bytes(folder: int) -> int:
     """Bytes that the files of a whole file system take, of which ``folder`` is open."""
     facts = os.fstatvfs(folder)
     return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
@@ -161,7 +161,7 @@ class Meter(Protocol):
         """What they use now; more than ``limit`` bytes is told exactly, more than ``most`` processes only as such."""
 
 
-class Holdings:
+class MemoryFiles:
     """The files in memory that processes hold open, looked for over several looks where there are very many."""
 
     def __init__(self, proc: Proc) -> None:
@@ -221,7 +221,7 @@ class ProcMeter:
     gone_s: float = 0.0  # and what was seen of those that have gone
 
     def __post_init__(self) -> None:
-        self.holdings = Holdings(self.proc)
+        self.holdings = MemoryFiles(self.proc)
         self.devices = {os.fstat(folder).st_dev for folder in self.shared}
 
     def read(self, limit: float, most: int) -> Usage:
@@ -256,7 +256,7 @@ class ProcMeter:
 
     def _memory(self, alive: dict[int, State], limit: float) -> float:
         files = self.holdings.look(alive)
-        in_files = sum(files.values()) + sum(map(filled, self.shared))
+        in_files = sum(files.values()) + sum(map(filesystem_bytes, self.shared))
         bound = float(sum(state.resident for state in alive.values()) + in_files)
         if not alive or (len(alive) == 1 and not in_files) or bound <= self.peak:
             self.exact = bound
@@ -333,7 +333,7 @@ class PortableMeter:
         return used
 
 
-class Tree:
+class ProcessTree:
     """All descendants of this process, whoever their parent was; this process is their subreaper and waits for them.
 
     ``cpu_s`` and ``largest`` (bytes) are the CPU time and the greatest memory of any one of those that have ended.
@@ -380,7 +380,7 @@ class Tree:
                 self._add(found[2])
         return ended
 
-    def strike(self, group: int) -> None:
+    def kill_all(self, group: int) -> None:
         """Kill everything that there is now; ``group`` first, which is killed at once."""
         with contextlib.suppress(OSError):
             os.killpg(group, signal.SIGKILL)
@@ -389,13 +389,13 @@ class Tree:
                 os.kill(pid, signal.SIGKILL)
 
     def kill(self, group: int) -> None:
-        """Kill everything, wait for it, and again until nothing is left, see `strike`.
+        """Kill everything, wait for it, and again until nothing is left, see `kill_all`.
 
         A process that has been killed starts no other, and whom it leaves behind becomes a child of this process: of
         those that start others faster than they are killed, fewer are left each time.
         """
         while True:
-            self.strike(group)
+            self.kill_all(group)
             try:
                 self._add(os.wait4(-1, 0)[2])
             except ChildProcessError:
@@ -407,7 +407,7 @@ class Tree:
         self.largest = max(self.largest, largest_bytes(used))
 
 
-def written(folder: int, most: int = 10_000) -> int:
+def folder_bytes(folder: int, most: int = 10_000) -> int:
     """Bytes of the files in a folder and below it, of the first ``most`` entries; links are not followed.
 
     What lies so deep that the system takes no path so long is not found.

@@ -1,7 +1,7 @@
 """Filters of system calls, which a process sets for itself and all that it starts, for ever.
 
-``keep_cores``   requests to run on other cores do nothing
-``keep_groups``  no process can be started in another control group
+``ignore_affinity_calls``   requests to run on other cores do nothing
+``hide_clone3``  no process can be started in another control group
 
 What a run may not do at all is a matter of its rights, see `namespaces`: a list of calls would never be complete.
 A filter is for what the system grants to everybody.
@@ -35,7 +35,7 @@ NOT_X32 = 0xBFFFFFFF
 Step = tuple[int, int, int, int]  # instruction, steps to skip if it is true and if not, its value
 
 
-def keep_cores() -> bool:
+def ignore_affinity_calls() -> bool:
     """From here on, let requests to run on other cores do nothing; False where that cannot be had."""
     if sys.platform != "linux" or platform.machine() not in AFFINITY_CALLS:
         return False
@@ -58,7 +58,7 @@ def keep_cores() -> bool:
     return True
 
 
-def keep_groups() -> None:
+def hide_clone3() -> None:
     """From here on, act as a system without `clone3`, and libraries take `clone`; OSError where that cannot be had.
 
     `clone3` can start a process in any control group that the user owns, also where a folder of it is read-only. Its

@@ -27,7 +27,7 @@ PACKAGES = tuple(ROOT / name for name in ("harness", "instances", "shardmark", "
 PUBLISHED = (ROOT / "instances" / "catalog.toml", ROOT / "harness" / "results", ROOT / "leaderboard")
 #: Folders of the root that hold programs and their settings, which every run can read.
 SYSTEM = frozenset(("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "sys", "usr"))
-FURNISHED = frozenset(("dev", "tmp"))  # folders of the root that an isolated run gets of its own
+OWN_MOUNTS = frozenset(("dev", "tmp"))  # folders of the root that an isolated run gets of its own
 PROGRAMS = frozenset(("bin", "sbin", "shims"))  # names of folders whose programs need what lies beside the folder
 ANSWERS = ("results.sqlite", "index.html")  # what makes a folder one of results, a site
 BLANK_BYTES = 1 << 20
@@ -162,7 +162,7 @@ def hold(paths: Iterable[Path]) -> list[tuple[Path, int]]:
 def _covered() -> list[str]:
     """Folders that become empty."""
     with os.scandir("/") as entries:
-        places = [e.path for e in entries if e.name not in SYSTEM | FURNISHED and e.is_dir(follow_symlinks=False)]
+        places = [e.path for e in entries if e.name not in SYSTEM | OWN_MOUNTS and e.is_dir(follow_symlinks=False)]
     return places + ([str(CHECKOUT)] if CHECKOUT is not None and CHECKOUT.parts[1] in SYSTEM else [])
 
 

@@ -29,7 +29,7 @@ IDLE = Path(benchmarks.__file__).with_name("idle.py")
 
 @dataclass(frozen=True)
 class Sample:
-    """The harness's process after so many runs: seconds since its start, of its CPU time, MiB of it and its wardens."""
+    """The harness process after so many runs: seconds since its start, CPU seconds, MiB of it and its supervisors."""
 
     runs: int
     elapsed_s: float
@@ -40,12 +40,16 @@ class Sample:
 
 def sample(process: psutil.Process, runs: int, began: float) -> Sample:
     times = process.cpu_times()
-    wardens = 0
+    supervisors = 0
     for child in process.children():
         with suppress(psutil.NoSuchProcess):
-            wardens += child.memory_info().rss
+            supervisors += child.memory_info().rss
     return Sample(
-        runs, time.monotonic() - began, times.user + times.system, process.memory_info().rss / 2**20, wardens / 2**20
+        runs,
+        time.monotonic() - began,
+        times.user + times.system,
+        process.memory_info().rss / 2**20,
+        supervisors / 2**20,
     )
 
 
@@ -91,7 +95,7 @@ def steps(samples):
 
 def tell(samples):
     """The table: how much, and how much a run since the line before."""
-    columns = ("runs", "elapsed s", "harness MiB", "wardens MiB", "ms a run", "CPU ms a run")
+    columns = ("runs", "elapsed s", "harness MiB", "supervisors MiB", "ms a run", "CPU ms a run")
     print("\n{:>6} {:>10} {:>12} {:>12} {:>9} {:>13}".format(*columns))
     for found, (wall, cpu) in zip(samples, [(float("nan"),) * 2, *steps(samples)], strict=True):
         memory = f"{found.mib:12.1f} {found.wardens_mib:12.1f}"

@@ -41,31 +41,31 @@ def tell(what: str, backend: str, unit: str, values: Sequence[float]) -> None:
 
 
 @pytest.mark.parametrize("solver", ["sleeps-on", "computes-on", "children-live-on"])
-def test_wall(warden, order, solver):
+def test_wall(supervisor, order, solver):
     limits = Limits(2.0, 1024.0)
     lives, stamps = [], []
     for _ in range(RUNS // 3):
-        outcome = warden.run(order(solver=solver, file=STRAINS, **vars(limits)))
+        outcome = supervisor.run(order(solver=solver, file=STRAINS, **vars(limits)))
         assert outcome.stop == "timeout", outcome
         lives.append(greatest("late", outcome) - limits.margin_s())
         stamps.append(outcome.wall_s - limits.timeout_s)
-    tell(f"alive beyond limit, {solver}", warden.backend, "s", lives)
-    tell(f"stamped beyond limit, {solver}", warden.backend, "s", stamps)
+    tell(f"alive beyond limit, {solver}", supervisor.backend, "s", lives)
+    tell(f"stamped beyond limit, {solver}", supervisor.backend, "s", stamps)
     assert max(lives) <= WALL_S
     assert max(map(abs, stamps)) <= WALL_S
 
 
 @pytest.mark.parametrize("solver", ["allocates-in-steps", "allocates-at-once", "children-allocate"])
-def test_memory(warden, order, solver):
+def test_memory(supervisor, order, solver):
     limits = Limits(60.0, 256.0)
     beyond, reported = [], []
     for _ in range(RUNS // 3):
-        outcome = warden.run(order(solver=solver, file=STRAINS, **vars(limits)))
+        outcome = supervisor.run(order(solver=solver, file=STRAINS, **vars(limits)))
         assert outcome.stop == "memory", outcome
         beyond.append(greatest("has", outcome) - limits.memory_mib)
         reported.append(outcome.peak_mib - limits.memory_mib)
-    tell(f"used beyond limit, {solver}", warden.backend, "MiB", beyond)
-    tell(f"reported beyond, {solver}", warden.backend, "MiB", reported)
+    tell(f"used beyond limit, {solver}", supervisor.backend, "MiB", beyond)
+    tell(f"reported beyond, {solver}", supervisor.backend, "MiB", reported)
     allowed = max(MEMORY_MIB, limits.memory_mib / 10)
     assert -allowed <= min(beyond)
     assert max(beyond) <= allowed
@@ -75,7 +75,7 @@ def test_memory(warden, order, solver):
 @pytest.mark.skipif(shutil.which("time") is None, reason="needs GNU time as a program")
 @pytest.mark.parametrize("mib", [100, 500])
 @pytest.mark.parametrize("children", [0, 1])
-def test_own_use(warden, order, mib, children):
+def test_own_use(supervisor, order, mib, children):
     """Against GNU time, which waits for the same program; with children it tells the greatest process only."""
     work = f"import time; x = bytearray(b'x') * ({mib} << 20); time.sleep(0.1)\nwhile time.process_time() < 2: pass"
     if children:
@@ -83,14 +83,14 @@ def test_own_use(warden, order, mib, children):
     command = (sys.executable, "-I", "-S", "-c", work)
     memory, seconds = [], []
     for _ in range(RUNS // 5):
-        outcome = warden.run(order(*command, memory_mib=4096.0))
+        outcome = supervisor.run(order(*command, memory_mib=4096.0))
         assert outcome.stop == "exit", outcome
         true_mib, true_s = gnu_time(command)
         memory.append(outcome.peak_mib / true_mib - 1)
         seconds.append(outcome.cpu_s / true_s - 1)
     what = f"{mib} MiB, {'in a child' if children else 'alone'}"
-    tell(f"memory less GNU time's, {what}", warden.backend, "   ", memory)
-    tell(f"CPU time less GNU time's, {what}", warden.backend, "   ", seconds)
+    tell(f"memory less GNU time's, {what}", supervisor.backend, "   ", memory)
+    tell(f"CPU time less GNU time's, {what}", supervisor.backend, "   ", seconds)
     assert max(map(abs, seconds)) <= OWN_USE
     if not children:
         assert max(map(abs, memory)) <= OWN_USE
@@ -103,15 +103,15 @@ def gnu_time(command: Sequence[str]) -> tuple[float, float]:
     return int(kib) / 1024, float(user) + float(system)
 
 
-def test_overhead(warden, order):
+def test_overhead(supervisor, order):
     """A solver that does nothing, from the order to the outcome."""
     idle = order(solver="idle", file=Path(benchmarks.__file__).with_name("idle.py"))
     took = []
     for _ in range(RUNS + 1):
         began = time.perf_counter()
-        outcome = warden.run(idle)
+        outcome = supervisor.run(idle)
         took.append(time.perf_counter() - began)
         assert outcome.stop == "exit", outcome
-    tell("first run, the warden's start with it", warden.backend, "s", took[:1])
-    tell("run that does nothing", warden.backend, "s", took[1:])
-    assert statistics.median(took[1:]) <= OVERHEAD_S[warden.backend]
+    tell("first run, the supervisor's start with it", supervisor.backend, "s", took[:1])
+    tell("run that does nothing", supervisor.backend, "s", took[1:])
+    assert statistics.median(took[1:]) <= OVERHEAD_S[supervisor.backend]

@@ -17,7 +17,7 @@ from harness.campaign.discover import SolverInfo
 from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
 from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Warden
+from harness.sandbox.supervisor import Supervisor
 from harness.verify import verify
 from instances.generate import families
 from instances.pipeline import Instance, parse
@@ -164,16 +164,16 @@ class Overhead:
         solver = SolverInfo("idle", "pipeline", "solver", str(path), source_hash(path))
         problem = Problem("tiny", data_file("chain"), "pipeline")
         self.job = Job(solver, problem, 0, Limits(30.0, 1024.0))
-        self.warden = Warden("posix")
+        self.supervisor = Supervisor("posix")
         self.time_run()
 
     def teardown(self) -> None:
-        """End the warden."""
-        self.warden.close()
+        """End the supervisor."""
+        self.supervisor.close()
 
     def time_run(self) -> None:
         """Carry it out."""
-        row = perform(self.job, self.warden, cpus=(min(os.sched_getaffinity(0)),))
+        row = perform(self.job, self.supervisor, cpus=(min(os.sched_getaffinity(0)),))
         assert row.status == "ok", row.reason
 
 
