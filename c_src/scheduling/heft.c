@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct interval {
@@ -18,6 +17,7 @@ struct timeline {
 };
 
 struct heft {
+    struct arena arena;
     const struct shard_system *system;
     const struct shard_groups *groups;
     int32_t *device;
@@ -50,12 +50,14 @@ static double earliest(const struct timeline *timeline, double time, double dura
     return time;
 }
 
-static int insert(struct timeline *timeline, double start, double end) {
+static bool insert(struct arena *arena, struct timeline *timeline, double start, double end) {
     if (timeline->count == timeline->room) {
         const int32_t room = 2 * timeline->room + 8;
-        struct interval *busy = realloc(timeline->busy, (size_t)room * sizeof *busy);
+        const size_t size = sizeof *timeline->busy;
+        struct interval *busy =
+            arena_grow(arena, timeline->busy, (size_t)timeline->count, (size_t)room, size);
         if (!busy)
-            return SHARD_NO_MEMORY;
+            return false;
         timeline->busy = busy;
         timeline->room = room;
     }
@@ -64,7 +66,7 @@ static int insert(struct timeline *timeline, double start, double end) {
             (size_t)(timeline->count - at) * sizeof *timeline->busy);
     timeline->busy[at] = (struct interval){start, end};
     timeline->count++;
-    return SHARD_OK;
+    return true;
 }
 
 /* When the inputs of a vertex would be on a device: those that have been made. */
@@ -148,39 +150,33 @@ void units_of(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *membe
         member[start[unit[v] + 1]++] = v;
 }
 
-static int assign_all(struct heft *heft, const int32_t *order, const int64_t *member_start,
-                      const int32_t *member) {
+static void assign_all(struct heft *heft, const int32_t *order, const int64_t *member_start,
+                       const int32_t *member) {
     for (int32_t i = 0; i < heft->system->nodes; i++) {
         const int32_t v = order[i];
         settle(heft, v, member_start, member);
         const int32_t d = heft->device[v];
         const double duration = heft->system->complexity[v] / heft->system->speed[d];
         heft->start[v] = earliest(heft->timelines + d, arrival_on(heft, v, d), duration, INFINITY);
-        if (insert(heft->timelines + d, heft->start[v], heft->start[v] + duration) != SHARD_OK)
-            return SHARD_NO_MEMORY;
+        if (!insert(&heft->arena, heft->timelines + d, heft->start[v], heft->start[v] + duration))
+            return;
     }
-    return SHARD_OK;
 }
 
 int shard_heft(const struct shard_system *system, const struct shard_groups *groups, const int32_t *order,
                int32_t *device, double *start) {
-    const size_t n = (size_t)system->nodes;
-    const size_t k = (size_t)system->devices;
-    int64_t *member_start = calloc(n + 3, sizeof *member_start);
-    int32_t *member = malloc((n + 1) * sizeof *member);
-    struct heft heft = {system, groups, device, start, NULL, NULL};
-    heft.timelines = calloc(k + 1, sizeof *heft.timelines);
-    heft.used = calloc(k + 1, sizeof *heft.used);
-    int status = SHARD_NO_MEMORY;
-    if (member_start && member && heft.timelines && heft.used) {
+    struct heft heft = {{0}, system, groups, device, start, NULL, NULL};
+    int64_t *member_start;
+    int32_t *member;
+    ARENA_ZEROS(&heft.arena, member_start, system->nodes + 2);
+    ARENA_ARRAY(&heft.arena, member, system->nodes);
+    ARENA_ZEROS(&heft.arena, heft.timelines, system->devices);
+    ARENA_ZEROS(&heft.arena, heft.used, system->devices);
+    if (!heft.arena.failed) {
         units_of(system->nodes, groups->unit, member_start, member);
-        status = assign_all(&heft, order, member_start, member);
+        assign_all(&heft, order, member_start, member);
     }
-    for (size_t d = 0; heft.timelines && d < k; d++)
-        free(heft.timelines[d].busy);
-    free(heft.timelines);
-    free(heft.used);
-    free(member_start);
-    free(member);
+    const int status = arena_status(&heft.arena);
+    arena_free(&heft.arena);
     return status;
 }

@@ -5,14 +5,7 @@
  * them could still be better. */
 #include "scheduling/msr_queue.h"
 
-#include <stdlib.h>
-
-/* Items with the first to run on top; `at` has the place of each by its number, -1 outside. */
-struct heap {
-    struct ready *item;
-    int32_t *at;
-    int32_t count;
-};
+HEAP_WITH_PLACES(slot_heap, struct ready, runs_before)
 
 /* What is looked at together lies together: most of the time is spent waiting for memory. */
 struct vertex {
@@ -38,7 +31,7 @@ struct link {
     int32_t next; /* link from the same device with anything in its heap, or -1; and the one before */
     int32_t prior;
     int64_t slots;
-    struct heap heap;
+    struct slot_heap heap;
 };
 
 struct successors {
@@ -54,7 +47,7 @@ struct successors {
     int32_t *slot_at; /* place of a slot in the heap of its link */
     struct ready *slot_item;
     /* by device */
-    struct heap *heaps;
+    struct slot_heap *heaps;
     int32_t *first_link; /* the first one from it with anything in its heap, or -1 */
     int32_t *newest;     /* the last slot to it */
     /* by pair of devices that some edge joins */
@@ -62,40 +55,6 @@ struct successors {
     struct link *links;
     int32_t link_count;
 };
-
-static void place(struct heap *heap, int32_t at, struct ready item) {
-    heap->item[at] = item;
-    heap->at[item.node] = at;
-}
-
-/* Put an item where it belongs, the hole `at` being free. */
-static void settle(struct heap *heap, int32_t at, struct ready item) {
-    for (; at > 0 && runs_before(item, heap->item[(at - 1) / 2]); at = (at - 1) / 2)
-        place(heap, at, heap->item[(at - 1) / 2]);
-    for (int32_t child = 2 * at + 1; child < heap->count; child = 2 * at + 1) {
-        if (child + 1 < heap->count && runs_before(heap->item[child + 1], heap->item[child]))
-            child++;
-        if (!runs_before(heap->item[child], item))
-            break;
-        place(heap, at, heap->item[child]);
-        at = child;
-    }
-    place(heap, at, item);
-}
-
-/* Add an item, or give it another priority. */
-static void update(struct heap *heap, struct ready item) {
-    const int32_t at = heap->at[item.node];
-    settle(heap, at < 0 ? heap->count++ : at, item);
-}
-
-static void withdraw(struct heap *heap, int32_t number) {
-    const int32_t at = heap->at[number];
-    const struct ready end = heap->item[--heap->count];
-    heap->at[number] = -1;
-    if (at < heap->count)
-        settle(heap, at, end);
-}
 
 /* The part of the score of a vertex that does not depend on who is idle. */
 static double steady(const struct successors *all, int32_t v) {
@@ -143,21 +102,21 @@ static void detach(struct successors *all, int32_t number, int32_t device) {
 
 /* Order a vertex in all heaps by its scores now. */
 static void enter(struct successors *all, struct ready item) {
-    const int32_t v = item.node;
+    const int32_t v = item.number;
     item.priority = steady(all, v);
-    update(all->heaps + all->device[v], item);
+    slot_heap_update(all->heaps + all->device[v], item);
     if (!rewarded(all))
         return;
     item.priority += all->weight[3] * all->vertex[v].last_elsewhere;
     const int64_t first = all->system->out_start[v];
     for (int64_t i = first; i < first + all->vertex[v].slots; i++) {
         const struct slot *slot = all->slots + i;
-        item.node = (int32_t)i;
+        item.number = (int32_t)i;
         if (slot->last == 0 || slot->link < 0)
             continue;
         if (all->links[slot->link].heap.count == 0)
             attach(all, slot->link, all->device[v]);
-        update(&all->links[slot->link].heap, item);
+        slot_heap_update(&all->links[slot->link].heap, item);
     }
 }
 
@@ -191,38 +150,38 @@ void successors_finish(struct successors *all, int32_t v) {
 
 static void leave(struct successors *all, int32_t v) {
     const int64_t first = all->system->out_start[v];
-    withdraw(all->heaps + all->device[v], v);
+    slot_heap_remove(all->heaps + all->device[v], v);
     for (int64_t i = first; i < first + all->vertex[v].slots; i++) {
         if (all->slot_at[i] < 0)
             continue;
         const int32_t number = all->slots[i].link;
-        withdraw(&all->links[number].heap, (int32_t)i);
+        slot_heap_remove(&all->links[number].heap, (int32_t)i);
         if (all->links[number].heap.count == 0)
             detach(all, number, all->device[v]);
     }
 }
 
 static void consider(const struct successors *all, struct ready item, const bool *busy, struct ready *best) {
-    item.priority = score(all, item.node, busy);
-    if (best->node < 0 || runs_before(item, *best))
+    item.priority = score(all, item.number, busy);
+    if (best->number < 0 || runs_before(item, *best))
         *best = item;
 }
 
 /* Look at what is in the heap at a place and below it, whose scores are at most its priorities. */
-static void descend(const struct successors *all, const struct heap *heap, int32_t at, const bool *busy,
+static void descend(const struct successors *all, const struct slot_heap *heap, int64_t at, const bool *busy,
                     struct ready *best) {
-    if (at >= heap->count || (best->node >= 0 && !runs_before(heap->item[at], *best)))
+    if (at >= heap->count || (best->number >= 0 && !runs_before(heap->item[at], *best)))
         return;
     struct ready item = heap->item[at];
-    item.node = rewarded(all) ? all->slots[item.node].node : item.node;
+    item.number = rewarded(all) ? all->slots[item.number].node : item.number;
     consider(all, item, busy, best);
     descend(all, heap, 2 * at + 1, busy, best);
     descend(all, heap, 2 * at + 2, busy, best);
 }
 
 int32_t successors_take(struct successors *all, int32_t d, const bool *busy) {
-    const struct heap *heap = all->heaps + d;
-    struct ready best = {.node = -1};
+    const struct slot_heap *heap = all->heaps + d;
+    struct ready best = {.number = -1};
     if (heap->count == 0)
         return -1;
     if (rewarded(all)) {
@@ -233,8 +192,8 @@ int32_t successors_take(struct successors *all, int32_t d, const bool *busy) {
     } else {
         descend(all, heap, 0, busy, &best);
     }
-    leave(all, best.node);
-    return best.node;
+    leave(all, best.number);
+    return best.number;
 }
 
 /* The link between two different devices, which it is given a number if it has none. */
@@ -274,7 +233,7 @@ static void make_slots(struct successors *all) {
 static void make_heaps(struct successors *all) {
     int64_t first = 0;
     for (int32_t i = 0; i < all->link_count; i++) {
-        all->links[i].heap = (struct heap){all->slot_item + first, all->slot_at, 0};
+        all->links[i].heap = (struct slot_heap){all->slot_item + first, all->slot_at, 0};
         first += all->links[i].slots;
     }
     for (int32_t v = 0; v < all->system->nodes; v++) {
@@ -283,68 +242,37 @@ static void make_heaps(struct successors *all) {
     }
     first = 0;
     for (int32_t d = 0; d < all->system->devices; d++) {
-        const int32_t count = all->heaps[d].count;
-        all->heaps[d] = (struct heap){all->item + first, all->at, 0};
+        const int64_t count = all->heaps[d].count;
+        all->heaps[d] = (struct slot_heap){all->item + first, all->at, 0};
         first += count;
     }
 }
 
-static void *array(size_t count, size_t size) {
-    return calloc(count + 1, size); /* never zero bytes */
-}
-
-static bool allocate(struct successors *all) {
-    const size_t n = (size_t)all->system->nodes;
-    const size_t k = (size_t)all->system->devices;
-    const size_t m = (size_t)all->system->out_start[n];
-    all->vertex = array(n, sizeof *all->vertex);
-    all->at = array(n, sizeof *all->at);
-    all->item = array(n, sizeof *all->item);
-    all->slots = array(m, sizeof *all->slots);
-    all->slot_at = array(m, sizeof *all->slot_at);
-    all->slot_item = array(m, sizeof *all->slot_item);
-    all->heaps = array(k, sizeof *all->heaps);
-    all->first_link = array(k, sizeof *all->first_link);
-    all->newest = array(k, sizeof *all->newest);
-    all->number = array(k * k, sizeof *all->number);
-    all->links = array(m < k * k ? m : k * k, sizeof *all->links);
-    const bool by_vertex = all->vertex && all->at && all->item;
-    const bool by_edge = all->slots && all->slot_at && all->slot_item;
-    return by_vertex && by_edge && all->heaps && all->first_link && all->newest && all->number && all->links;
-}
-
-struct successors *successors_new(const struct shard_system *system, const int32_t *device,
-                                  const double *weight) {
-    struct successors *all = calloc(1, sizeof *all);
-    if (!all)
+struct successors *successors_new(struct arena *arena, const struct shard_system *system,
+                                  const int32_t *device, const double *weight) {
+    const int64_t n = system->nodes, k = system->devices, m = system->out_start[n];
+    struct successors *all;
+    if (!ARENA_ZEROS(arena, all, 1))
         return NULL;
     all->system = system;
     all->device = device;
     all->weight = weight;
-    if (!allocate(all)) {
-        successors_free(all);
+    ARENA_ZEROS(arena, all->vertex, n);
+    ARENA_ARRAY(arena, all->at, n);
+    ARENA_ARRAY(arena, all->item, n);
+    ARENA_ZEROS(arena, all->slots, m);
+    ARENA_ARRAY(arena, all->slot_at, m);
+    ARENA_ARRAY(arena, all->slot_item, m);
+    ARENA_ZEROS(arena, all->heaps, k);
+    ARENA_ARRAY(arena, all->first_link, k);
+    ARENA_ARRAY(arena, all->newest, k);
+    ARENA_ZEROS(arena, all->number, k * k);
+    ARENA_ARRAY(arena, all->links, m < k * k ? m : k * k);
+    if (arena->failed)
         return NULL;
-    }
     for (int32_t d = 0; d < system->devices; d++)
         all->first_link[d] = all->newest[d] = -1;
     make_slots(all);
     make_heaps(all);
     return all;
-}
-
-void successors_free(struct successors *all) {
-    if (!all)
-        return;
-    free(all->vertex);
-    free(all->at);
-    free(all->item);
-    free(all->slots);
-    free(all->slot_at);
-    free(all->slot_item);
-    free(all->heaps);
-    free(all->first_link);
-    free(all->newest);
-    free(all->number);
-    free(all->links);
-    free(all);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/heap.h"
 #include "scheduling/simulate.h"
 
 /* An executable vertex and what it is compared by. */
@@ -13,7 +14,7 @@ struct ready {
     double priority; /* greatest first */
     double since;    /* then the longest */
     int32_t rank;    /* then the least */
-    int32_t node;
+    int32_t number;  /* of the vertex */
 };
 
 static inline bool runs_before(struct ready a, struct ready b) {
@@ -23,6 +24,7 @@ static inline bool runs_before(struct ready a, struct ready b) {
         return a.since < b.since;
     return a.rank < b.rank;
 }
+HEAP(ready_heap, struct ready, runs_before)
 
 /* The executable vertices of all devices in one run. Each of a vertex's successors adds alpha to its score;
  * beta if it is on another device; gamma if it waits for this vertex alone, that is if all its other
@@ -31,11 +33,11 @@ static inline bool runs_before(struct ready a, struct ready b) {
  * counts are equal scores: nothing is rounded on the way. */
 struct successors;
 
-/* For a run of a partition: `device` as for `shard_simulate`, `weight` alpha to delta. Nothing is executable
- * yet. Both have to stay alive; null if there is no memory. */
-struct successors *successors_new(const struct shard_system *system, const int32_t *device,
-                                  const double *weight);
-void successors_free(struct successors *all);
+/* Allocate from an arena, for a run of a partition: `device` as for `shard_simulate`, `weight` alpha to
+ * delta. Nothing is executable yet. Both have to stay alive; NULL, and the arena fails, if there is no
+ * memory. */
+struct successors *successors_new(struct arena *arena, const struct shard_system *system,
+                                  const int32_t *device, const double *weight);
 
 /* Vertex v has become executable at time `since`. O(edges of v), and a logarithm for each device they lead
  * to. */

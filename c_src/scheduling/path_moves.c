@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/anneal.h"
+#include "common/arena.h"
 
 enum {
     MOST_TOGETHER = 64, /* vertices beyond which a move takes no further group along */
@@ -64,6 +65,12 @@ struct list {
     int32_t room;
 };
 
+/* A vertex by the end of its path. */
+struct key {
+    double time;
+    int32_t vertex;
+};
+
 /* A vertex on the move. */
 struct mover {
     int32_t vertex;
@@ -78,6 +85,7 @@ struct mover {
 };
 
 struct search {
+    struct arena arena;
     const struct shard_system *system;
     const struct shard_groups *groups;
     struct random random;
@@ -102,7 +110,7 @@ struct search {
     int32_t *best_device;
     int32_t *best_order;
     double best;
-    bool failed; /* there is no memory */
+    struct key *keys; /* nodes elements: scratch of renumber */
 };
 
 static double duration(const struct search *s, int32_t v, int32_t d) {
@@ -512,8 +520,7 @@ static bool make_room(struct search *s, struct list *list) {
     if (list->count + s->mover_count <= list->room)
         return true;
     const int32_t room = 2 * (list->count + s->mover_count);
-    int32_t *vertex = realloc(list->vertex, (size_t)room * sizeof *vertex);
-    s->failed = !vertex;
+    int32_t *vertex = arena_grow(&s->arena, list->vertex, (size_t)list->count, (size_t)room, sizeof *vertex);
     if (!vertex)
         return false;
     list->vertex = vertex;
@@ -616,7 +623,7 @@ static bool move(struct search *s, double temperature) {
     const int32_t d = choose_device(s, temperature, &path);
     double most = s->makespan * (1 + 1e-12); /* paths that are summed up in another order */
     if (temperature > 0)
-        most = fmin(most - temperature * log(1 - random_share(&s->random)), s->longest);
+        most = fmin(most + anneal_allowance(&s->random, temperature), s->longest);
     const bool joins = d >= 0 && path <= most && make_room(s, s->lists + d);
     const bool moved = joins && put_in(s, d, limit);
     const bool changed = moved && settle(s, most);
@@ -646,11 +653,6 @@ static void keep(struct search *s) {
     write_order(s, s->best_order);
 }
 
-struct key {
-    double time;
-    int32_t vertex;
-};
-
 static int by_time(const void *a, const void *b) {
     const struct key *first = a;
     const struct key *second = b;
@@ -658,29 +660,29 @@ static int by_time(const void *a, const void *b) {
 }
 
 /* Places as vertices end. */
-static void renumber(struct search *s, struct key *keys) {
+static void renumber(struct search *s) {
     const int32_t n = s->system->nodes;
     for (int32_t v = 0; v < n; v++)
-        keys[v] = (struct key){s->past.reach[v], v};
-    qsort(keys, (size_t)n, sizeof *keys, by_time);
+        s->keys[v] = (struct key){s->past.reach[v], v};
+    qsort(s->keys, (size_t)n, sizeof *s->keys, by_time);
     for (int32_t i = 0; i < n; i++) {
-        const int32_t v = keys[i].vertex;
+        const int32_t v = s->keys[i].vertex;
         s->past.at[i] = s->future.at[n - 1 - i] = v;
         s->past.place[v] = i;
         s->future.place[v] = n - 1 - i;
     }
 }
 
-static void run(struct search *s, int64_t moves, double temperature, struct key *keys) {
+static void run(struct search *s, int64_t moves, double temperature) {
     const int32_t often = 200 + s->system->nodes / 16; /* of moves after which places are far from right */
     int64_t made = 0;
     keep(s);
-    for (int64_t i = 0; i < moves && s->makespan > 0 && !s->failed; i++) {
+    for (int64_t i = 0; i < moves && s->makespan > 0 && !s->arena.failed; i++) {
         if (!move(s, temperature))
             continue;
         keep(s);
         if (++made % often == 0)
-            renumber(s, keys);
+            renumber(s);
     }
 }
 
@@ -693,7 +695,7 @@ static void pair_edges(struct search *s) {
         s->future.twin[e] = input;
         s->past.twin[input] = e;
     }
-    memset(next, 0, ((size_t)system->nodes + 3) * sizeof *next);
+    memset(next, 0, ((size_t)system->nodes + 2) * sizeof *next);
 }
 
 static void pair_devices(struct search *s) {
@@ -759,86 +761,44 @@ static bool begin(struct search *s) {
     return measure(s);
 }
 
-static bool allocate_side(struct side *side, size_t n, size_t m, size_t k) {
+static void allocate_side(struct arena *arena, struct side *side, int64_t n, int64_t m, int64_t k) {
     side->words = (int32_t)(n / 64 + 1);
     side->first = side->words;
-    side->reach = calloc(n, sizeof *side->reach);
-    side->next = calloc(n, sizeof *side->next);
-    side->lag = calloc(m, sizeof *side->lag);
-    side->twin = calloc(m, sizeof *side->twin);
-    side->pace = calloc(k * k, sizeof *side->pace);
-    side->place = calloc(n, sizeof *side->place);
-    side->at = calloc(n, sizeof *side->at);
-    side->marked = calloc((size_t)side->words, sizeof *side->marked);
-    side->changed = calloc(n, sizeof *side->changed);
-    side->was = calloc(n, sizeof *side->was);
-    side->seen = calloc(n, sizeof *side->seen);
-    return side->reach && side->next && side->lag && side->twin && side->pace && side->place && side->at &&
-           side->marked && side->changed && side->was && side->seen;
+    ARENA_ZEROS(arena, side->reach, n);
+    ARENA_ARRAY(arena, side->next, n);
+    ARENA_ARRAY(arena, side->lag, m);
+    ARENA_ARRAY(arena, side->twin, m);
+    ARENA_ARRAY(arena, side->pace, k * k);
+    ARENA_ARRAY(arena, side->place, n);
+    ARENA_ARRAY(arena, side->at, n);
+    ARENA_ZEROS(arena, side->marked, side->words);
+    ARENA_ARRAY(arena, side->changed, n);
+    ARENA_ARRAY(arena, side->was, n);
+    ARENA_ZEROS(arena, side->seen, n);
 }
 
-static void release_side(struct side *side) {
-    free(side->reach);
-    free(side->next);
-    free(side->lag);
-    free(side->twin);
-    free(side->pace);
-    free(side->place);
-    free(side->at);
-    free(side->marked);
-    free(side->changed);
-    free(side->was);
-    free(side->seen);
-}
-
-static bool allocate_lists(struct search *s, const int32_t *device) {
-    const int32_t k = s->system->devices;
-    s->lists = calloc((size_t)k, sizeof *s->lists);
-    for (int32_t v = 0; s->lists && v < s->system->nodes; v++)
+static int allocate(struct search *s, const int32_t *device) {
+    struct arena *arena = &s->arena;
+    const int64_t n = s->system->nodes, m = s->system->out_start[n], k = s->system->devices;
+    ARENA_ARRAY(arena, s->keys, n);
+    ARENA_ARRAY(arena, s->device, n);
+    ARENA_ARRAY(arena, s->time, n);
+    ARENA_ZEROS(arena, s->member_start, n + 2);
+    ARENA_ARRAY(arena, s->member, n);
+    ARENA_ARRAY(arena, s->movers, n);
+    ARENA_ARRAY(arena, s->mover_of, n);
+    ARENA_ARRAY(arena, s->devices, MOST_DEVICES);
+    ARENA_ZEROS(arena, s->listed, k);
+    ARENA_ARRAY(arena, s->best_device, n);
+    ARENA_ARRAY(arena, s->best_order, n);
+    allocate_side(arena, &s->past, n, m, k);
+    allocate_side(arena, &s->future, n, m, k);
+    ARENA_ZEROS(arena, s->lists, k);
+    for (int32_t v = 0; !arena->failed && v < n; v++)
         s->lists[device[v]].room++;
-    bool complete = s->lists;
-    for (int32_t d = 0; complete && d < k; d++) {
-        s->lists[d].vertex = malloc((size_t)(s->lists[d].room + 1) * sizeof *s->lists[d].vertex);
-        complete = s->lists[d].vertex;
-    }
-    return complete;
-}
-
-static bool allocate(struct search *s, const int32_t *device) {
-    const size_t n = (size_t)s->system->nodes + 1;
-    const size_t m = (size_t)s->system->out_start[s->system->nodes] + 1;
-    const size_t k = (size_t)s->system->devices;
-    s->device = malloc(n * sizeof *s->device);
-    s->time = calloc(n, sizeof *s->time);
-    s->member_start = calloc(n + 2, sizeof *s->member_start);
-    s->member = calloc(n, sizeof *s->member);
-    s->movers = calloc(n, sizeof *s->movers);
-    s->mover_of = calloc(n, sizeof *s->mover_of);
-    s->devices = calloc(MOST_DEVICES, sizeof *s->devices);
-    s->listed = calloc(k, sizeof *s->listed);
-    s->best_device = calloc(n, sizeof *s->best_device);
-    s->best_order = calloc(n, sizeof *s->best_order);
-    const bool sides = allocate_side(&s->past, n, m, k) && allocate_side(&s->future, n, m, k);
-    return sides && allocate_lists(s, device) && s->device && s->time && s->member_start && s->member &&
-           s->movers && s->mover_of && s->devices && s->listed && s->best_device && s->best_order;
-}
-
-static void release(struct search *s) {
-    release_side(&s->past);
-    release_side(&s->future);
-    for (int32_t d = 0; s->lists && d < s->system->devices; d++)
-        free(s->lists[d].vertex);
-    free(s->lists);
-    free(s->device);
-    free(s->time);
-    free(s->member_start);
-    free(s->member);
-    free(s->movers);
-    free(s->mover_of);
-    free(s->devices);
-    free(s->listed);
-    free(s->best_device);
-    free(s->best_order);
+    for (int32_t d = 0; !arena->failed && d < k; d++)
+        ARENA_ARRAY(arena, s->lists[d].vertex, s->lists[d].room);
+    return arena_status(arena);
 }
 
 static void prepare(struct search *s, const int32_t *device, const int32_t *order) {
@@ -865,15 +825,14 @@ int shard_reinsert(const struct shard_system *system, const struct shard_groups 
                    int32_t *best_device, int32_t *best_order, double *best_makespan) {
     const size_t n = (size_t)system->nodes;
     struct search s = {.system = system, .groups = groups, .random = {*random}, .best = *best_makespan};
-    struct key *keys = malloc((n + 1) * sizeof *keys);
-    int status = keys && allocate(&s, device) ? SHARD_OK : SHARD_NO_MEMORY;
+    int status = allocate(&s, device);
     if (status == SHARD_OK && n > 0) {
         prepare(&s, device, order);
         if (begin(&s)) {
-            renumber(&s, keys);
+            renumber(&s);
             s.round = 1;
-            run(&s, moves, temperature, keys);
-            status = s.failed ? SHARD_NO_MEMORY : SHARD_OK;
+            run(&s, moves, temperature);
+            status = arena_status(&s.arena);
         } else {
             status = SHARD_CYCLE;
         }
@@ -888,7 +847,6 @@ int shard_reinsert(const struct shard_system *system, const struct shard_groups 
             *best_makespan = s.best;
         }
     }
-    release(&s);
-    free(keys);
+    arena_free(&s.arena);
     return status;
 }

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "scheduling/msr_queue.h"
@@ -16,11 +15,21 @@ struct event {
     int64_t change;
 };
 
+static inline bool sooner(struct event a, struct event b) {
+    return a.time < b.time || (a.time <= b.time && a.what < b.what);
+}
+HEAP(event_heap, struct event, sooner)
+
 /* A tensor on a link that is shared: it is through when each tensor there has been served so much. */
 struct passing {
     double through;
     int64_t edge;
 };
+
+static inline bool served_sooner(struct passing a, struct passing b) {
+    return a.through < b.through;
+}
+HEAP(passing_heap, struct passing, served_sooner)
 
 /* A link that is shared or on which tensors queue. */
 struct link {
@@ -28,25 +37,23 @@ struct link {
     double served;   /* size that each tensor has got that has been there since it was empty, up to `since` */
     double since;    /* where tensors queue: when it is free */
     int64_t change;  /* how often the number of its tensors has changed */
-    int64_t first;   /* of its places in `passing` */
-    int32_t count;   /* of tensors on it */
-    int32_t carried; /* of tensors that will ever be on it */
+    int32_t carried; /* tensors that will ever be on it */
+    struct passing_heap passing; /* the tensors on it */
 };
 
 struct simulation {
     struct shard_system system;
     /* by event */
-    struct event *events;
-    int64_t event_count;
+    struct event_heap events;
     /* by vertex */
     int32_t *missing; /* inputs that are not there yet */
     int32_t *indegree;
     double *latest;           /* the last arrival so far of an input */
-    struct ready *executable; /* of device d: first[d] .. first[d] + waiting[d] - 1 */
+    struct ready *executable; /* those of device d from first[d] on */
     /* by device */
-    int32_t *first; /* one more */
-    int32_t *waiting;
-    int32_t *next; /* by order: the place of its next vertex */
+    int32_t *first;             /* one more */
+    struct ready_heap *waiting; /* its part of `executable` */
+    int32_t *next;              /* by order: the place of its next vertex */
     int32_t *touched;
     bool *busy;
     double *free_at; /* when its last vertex so far finishes */
@@ -76,94 +83,6 @@ struct run {
     double until; /* what happens no later is in it */
 };
 
-static bool sooner(struct event a, struct event b) {
-    return a.time < b.time || (a.time <= b.time && a.what < b.what);
-}
-
-static void push_event(struct simulation *s, double time, int64_t what, int64_t change) {
-    const struct event item = {time, what, change};
-    int64_t at = s->event_count++;
-    while (at > 0) {
-        const int64_t parent = (at - 1) / 2;
-        if (!sooner(item, s->events[parent]))
-            break;
-        s->events[at] = s->events[parent];
-        at = parent;
-    }
-    s->events[at] = item;
-}
-
-static struct event pop_event(struct simulation *s) {
-    const struct event top = s->events[0];
-    const int64_t count = --s->event_count;
-    const struct event item = s->events[count];
-    int64_t at = 0;
-    for (int64_t child = 1; child < count; child = 2 * at + 1) {
-        if (child + 1 < count && sooner(s->events[child + 1], s->events[child]))
-            child++;
-        if (!sooner(s->events[child], item))
-            break;
-        s->events[at] = s->events[child];
-        at = child;
-    }
-    s->events[at] = item;
-    return top;
-}
-
-static void push_ready(struct ready *heap, int32_t count, struct ready item) {
-    int32_t at = count;
-    while (at > 0) {
-        const int32_t parent = (at - 1) / 2;
-        if (!runs_before(item, heap[parent]))
-            break;
-        heap[at] = heap[parent];
-        at = parent;
-    }
-    heap[at] = item;
-}
-
-/* Remove the top of a heap of `count` elements, at least one. */
-static int32_t pop_ready(struct ready *heap, int32_t count) {
-    const int32_t node = heap[0].node;
-    const struct ready item = heap[count - 1];
-    int32_t at = 0;
-    for (int32_t child = 1; child < count - 1; child = 2 * at + 1) {
-        if (child + 1 < count - 1 && runs_before(heap[child + 1], heap[child]))
-            child++;
-        if (!runs_before(heap[child], item))
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = item;
-    return node;
-}
-
-static void push_passing(struct passing *heap, int32_t count, struct passing item) {
-    int32_t at = count;
-    while (at > 0 && item.through < heap[(at - 1) / 2].through) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = item;
-}
-
-static struct passing pop_passing(struct passing *heap, int32_t count) {
-    const struct passing top = heap[0];
-    const struct passing item = heap[count - 1];
-    int32_t at = 0;
-    for (int32_t child = 1; child < count - 1; child = 2 * at + 1) {
-        if (child + 1 < count - 1 && heap[child + 1].through < heap[child].through)
-            child++;
-        if (heap[child].through >= item.through)
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = item;
-    return top;
-}
-
 /* Look at device d at the end of this round. */
 static void touch(struct run *run, int32_t d) {
     struct simulation *s = run->s;
@@ -179,24 +98,23 @@ static void make_executable(struct run *run, int32_t v) {
     const int32_t d = run->device[v];
     touch(run, d);
     if (choice->rule == SHARD_BY_PRIORITY)
-        push_ready(s->executable + s->first[d], s->waiting[d]++,
-                   (struct ready){choice->priority[v], run->now, choice->rank[v], v});
+        ready_heap_push(s->waiting + d, (struct ready){choice->priority[v], run->now, choice->rank[v], v});
     else if (choice->rule == SHARD_BY_SUCCESSORS)
         successors_add(run->successors, v, run->now, choice->rank[v]);
     /* in order `missing` says it */
 }
 
-static double next_end(const struct link *link, const struct passing *passing) {
-    double left = passing[link->first].through - link->served;
+static double next_end(const struct link *link) {
+    double left = link->passing.item[0].through - link->served;
     if (left < 0)
         left = 0;
-    return link->since + left / (link->bandwidth / link->count);
+    return link->since + left / (link->bandwidth / (double)link->passing.count);
 }
 
 static void expect(struct run *run, int32_t number) {
     struct simulation *s = run->s;
     const struct link *link = s->links + number;
-    push_event(s, next_end(link, s->passing), -1 - (int64_t)number, link->change);
+    event_heap_push(&s->events, (struct event){next_end(link), -1 - (int64_t)number, link->change});
 }
 
 static void join_link(struct run *run, int64_t e, double time) {
@@ -204,11 +122,10 @@ static void join_link(struct run *run, int64_t e, double time) {
     struct link *link = s->links + s->link_of[e];
     if (time < link->since)
         time = link->since; /* within a moment */
-    link->served =
-        link->count > 0 ? link->served + (time - link->since) * (link->bandwidth / link->count) : 0;
+    const double count = (double)link->passing.count;
+    link->served = count > 0 ? link->served + (time - link->since) * (link->bandwidth / count) : 0;
     link->since = time;
-    push_passing(s->passing + link->first, link->count++,
-                 (struct passing){link->served + s->system.size[e], e});
+    passing_heap_push(&link->passing, (struct passing){link->served + s->system.size[e], e});
     link->change++;
     expect(run, s->link_of[e]);
 }
@@ -224,7 +141,7 @@ static inline void arrives(struct run *run, int64_t e, double time) {
     if (--s->missing[v] > 0)
         return;
     if (s->latest[v] > run->until)
-        push_event(s, s->latest[v], (int64_t)s->system.nodes + v, 0);
+        event_heap_push(&s->events, (struct event){s->latest[v], (int64_t)s->system.nodes + v, 0});
     else
         make_executable(run, v);
 }
@@ -233,13 +150,13 @@ static inline void arrives(struct run *run, int64_t e, double time) {
 static void leave_link(struct run *run, int32_t number, double time) {
     struct simulation *s = run->s;
     struct link *link = s->links + number;
-    struct passing *heap = s->passing + link->first;
-    link->served = heap[0].through;
+    struct passing_heap *passing = &link->passing;
+    link->served = passing->item[0].through;
     link->since = time;
     link->change++;
-    while (link->count > 0 && heap[0].through <= link->served)
-        arrives(run, pop_passing(heap, link->count--).edge, time);
-    if (link->count > 0)
+    while (passing->count > 0 && passing->item[0].through <= link->served)
+        arrives(run, passing_heap_pop(passing).edge, time);
+    if (passing->count > 0)
         expect(run, number);
 }
 
@@ -285,7 +202,7 @@ static int32_t take(struct run *run, int32_t d) {
     }
     if (run->choice->rule == SHARD_BY_SUCCESSORS)
         return successors_take(run->successors, d, s->busy);
-    return s->waiting[d] == 0 ? -1 : pop_ready(s->executable + s->first[d], s->waiting[d]--);
+    return s->waiting[d].count == 0 ? -1 : ready_heap_pop(s->waiting + d).number;
 }
 
 static void start_idle(struct run *run) {
@@ -300,7 +217,7 @@ static void start_idle(struct run *run) {
         run->start[v] = s->latest[v] > s->free_at[d] ? s->latest[v] : s->free_at[d];
         run->finish[v] = s->free_at[d] = run->start[v] + s->system.complexity[v] / s->system.speed[d];
         run->sequence[run->started++] = v;
-        push_event(s, run->finish[v], v, 0);
+        event_heap_push(&s->events, (struct event){run->finish[v], v, 0});
     }
     run->touched = 0;
 }
@@ -321,14 +238,14 @@ static void end_vertex(struct run *run, int32_t v) {
 static void next_round(struct run *run) {
     struct simulation *s = run->s;
     const int64_t n = s->system.nodes;
-    if (s->events[0].time > run->until) {
-        run->now = s->events[0].time;
+    if (s->events.item[0].time > run->until) {
+        run->now = s->events.item[0].time;
         run->until = run->now;
         if (run->choice->rule != SHARD_IN_ORDER)
             run->until *= 1 + s->system.tolerance;
     }
-    while (s->event_count > 0 && s->events[0].time <= run->until) {
-        const struct event event = pop_event(s);
+    while (s->events.count > 0 && s->events.item[0].time <= run->until) {
+        const struct event event = event_heap_pop(&s->events);
         if (event.what >= n)
             make_executable(run, (int32_t)(event.what - n));
         else if (event.what >= 0)
@@ -358,10 +275,10 @@ static void number_links(struct simulation *s, const int32_t *device) {
             s->links[*number - 1].carried++;
         }
     }
-    int64_t first = 0;
+    struct passing *item = s->passing;
     for (int32_t i = 0; i < s->link_count; i++) {
-        s->links[i].first = first;
-        first += s->links[i].carried;
+        s->links[i].passing.item = item;
+        item += s->links[i].carried;
     }
 }
 
@@ -378,12 +295,11 @@ static void begin(struct run *run) {
     const size_t n = (size_t)s->system.nodes;
     const int32_t k = s->system.devices;
     memcpy(s->missing, s->indegree, n * sizeof *s->missing);
-    memset(s->waiting, 0, (size_t)k * sizeof *s->waiting);
     memset(s->busy, 0, (size_t)k * sizeof *s->busy);
     memset(s->free_at, 0, (size_t)k * sizeof *s->free_at);
     memset(s->listed, 0, (size_t)k * sizeof *s->listed);
     memset(s->first, 0, ((size_t)k + 1) * sizeof *s->first);
-    s->event_count = 0;
+    s->events.count = 0;
     for (size_t v = 0; v < n; v++) {
         s->latest[v] = 0;
         run->start[v] = run->finish[v] = INFINITY;
@@ -391,6 +307,8 @@ static void begin(struct run *run) {
     }
     for (int32_t d = 0; d < k; d++)
         s->first[d + 1] += s->first[d];
+    for (int32_t d = 0; d < k; d++)
+        s->waiting[d] = (struct ready_heap){s->executable + s->first[d], 0};
     memcpy(s->next, s->first, (size_t)k * sizeof *s->next);
     if (s->system.links != SHARD_INDEPENDENT)
         number_links(s, run->device);
@@ -410,94 +328,61 @@ static void forget_unsent(const struct run *run) {
 
 int simulation_run(struct simulation *simulation, const struct shard_choice *choice, const int32_t *device,
                    double *start, double *finish, double *arrival, int32_t *sequence, int32_t *ran) {
+    struct arena arena = {0};
     struct run run = {simulation, choice, device, NULL, start, finish, arrival, sequence, 0, 0, 0.0, 0.0};
-    if (choice->rule == SHARD_BY_SUCCESSORS) {
-        run.successors = successors_new(&simulation->system, device, choice->weight);
-        if (!run.successors)
-            return SHARD_NO_MEMORY;
+    if (choice->rule == SHARD_BY_SUCCESSORS)
+        run.successors = successors_new(&arena, &simulation->system, device, choice->weight);
+    const int status = arena_status(&arena);
+    if (status == SHARD_OK) {
+        begin(&run);
+        while (simulation->events.count > 0)
+            next_round(&run);
+        *ran = run.started;
+        if (run.started < simulation->system.nodes && arrival)
+            forget_unsent(&run);
+        if (simulation->system.links != SHARD_INDEPENDENT)
+            forget_links(simulation, device);
     }
-    begin(&run);
-    while (simulation->event_count > 0)
-        next_round(&run);
-    *ran = run.started;
-    if (run.started < simulation->system.nodes && arrival)
-        forget_unsent(&run);
-    if (simulation->system.links != SHARD_INDEPENDENT)
-        forget_links(simulation, device);
-    successors_free(run.successors);
-    return SHARD_OK;
+    arena_free(&arena);
+    return status;
 }
 
-static void *array(size_t count, size_t size) {
-    return calloc(count + 1, size); /* never zero bytes */
-}
-
-struct simulation *simulation_new(const struct shard_system *system) {
-    struct simulation *s = calloc(1, sizeof *s);
-    if (!s)
+struct simulation *simulation_new(struct arena *arena, const struct shard_system *system) {
+    const int64_t n = system->nodes, k = system->devices, m = system->out_start[n];
+    const int64_t linked = system->links != SHARD_INDEPENDENT;
+    struct simulation *s;
+    if (!ARENA_ZEROS(arena, s, 1))
         return NULL;
-    const size_t n = (size_t)system->nodes;
-    const size_t k = (size_t)system->devices;
-    const size_t m = (size_t)system->out_start[system->nodes];
-    const bool numbered = system->links != SHARD_INDEPENDENT;
     s->system = *system;
-    s->events = array(2 * n + (numbered ? 2 * m : 0), sizeof *s->events);
-    s->missing = array(n, sizeof *s->missing);
-    s->indegree = array(n, sizeof *s->indegree);
-    s->latest = array(n, sizeof *s->latest);
-    s->executable = array(n, sizeof *s->executable);
-    s->first = array(k + 1, sizeof *s->first);
-    s->waiting = array(k, sizeof *s->waiting);
-    s->next = array(k, sizeof *s->next);
-    s->touched = array(k, sizeof *s->touched);
-    s->busy = array(k, sizeof *s->busy);
-    s->free_at = array(k, sizeof *s->free_at);
-    s->listed = array(k, sizeof *s->listed);
-    s->number = array(numbered ? k * k : 0, sizeof *s->number);
-    s->links = array(numbered ? (m < k * k ? m : k * k) : 0, sizeof *s->links);
-    s->passing = array(numbered ? m : 0, sizeof *s->passing);
-    s->link_of = array(numbered ? m : 0, sizeof *s->link_of);
-    const bool complete = s->events && s->missing && s->indegree && s->latest && s->executable && s->first &&
-                          s->waiting && s->next && s->touched && s->busy && s->free_at && s->listed &&
-                          s->number && s->links && s->passing && s->link_of;
-    if (!complete) {
-        simulation_free(s);
-        return NULL;
-    }
-    for (size_t e = 0; e < m; e++)
+    ARENA_ARRAY(arena, s->events.item, 2 * n + linked * 2 * m);
+    ARENA_ARRAY(arena, s->missing, n);
+    ARENA_ZEROS(arena, s->indegree, n);
+    ARENA_ARRAY(arena, s->latest, n);
+    ARENA_ARRAY(arena, s->executable, n);
+    ARENA_ARRAY(arena, s->first, k + 1);
+    ARENA_ARRAY(arena, s->waiting, k);
+    ARENA_ARRAY(arena, s->next, k);
+    ARENA_ARRAY(arena, s->touched, k);
+    ARENA_ARRAY(arena, s->busy, k);
+    ARENA_ARRAY(arena, s->free_at, k);
+    ARENA_ARRAY(arena, s->listed, k);
+    ARENA_ZEROS(arena, s->number, linked * k * k);
+    ARENA_ARRAY(arena, s->links, linked * (m < k * k ? m : k * k));
+    ARENA_ARRAY(arena, s->passing, linked * m);
+    ARENA_ARRAY(arena, s->link_of, linked * m);
+    for (int64_t e = 0; e < m && !arena->failed; e++)
         s->indegree[system->out_head[e]]++;
     return s;
-}
-
-void simulation_free(struct simulation *s) {
-    if (!s)
-        return;
-    free(s->events);
-    free(s->missing);
-    free(s->indegree);
-    free(s->latest);
-    free(s->executable);
-    free(s->first);
-    free(s->waiting);
-    free(s->next);
-    free(s->touched);
-    free(s->busy);
-    free(s->free_at);
-    free(s->listed);
-    free(s->number);
-    free(s->links);
-    free(s->passing);
-    free(s->link_of);
-    free(s);
 }
 
 int shard_simulate(const struct shard_system *system, const struct shard_choice *choice,
                    const int32_t *device, double *start, double *finish, double *arrival, int32_t *sequence,
                    int32_t *ran) {
-    struct simulation *simulation = simulation_new(system);
-    if (!simulation)
-        return SHARD_NO_MEMORY;
-    const int status = simulation_run(simulation, choice, device, start, finish, arrival, sequence, ran);
-    simulation_free(simulation);
+    struct arena arena = {0};
+    struct simulation *simulation = simulation_new(&arena, system);
+    int status = arena_status(&arena);
+    if (status == SHARD_OK)
+        status = simulation_run(simulation, choice, device, start, finish, arrival, sequence, ran);
+    arena_free(&arena);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "common/arena.h"
 #include "common/status.h"
 
 /* cffi: begin */
@@ -71,9 +72,8 @@ int shard_simulate(const struct shard_system *system, const struct shard_choice 
 /* Memory that runs of one system can use again and again. */
 struct simulation;
 
-/* Null if there is no memory. */
-struct simulation *simulation_new(const struct shard_system *system);
-void simulation_free(struct simulation *simulation);
+/* Allocate from an arena; the arena fails if there is no memory. */
+struct simulation *simulation_new(struct arena *arena, const struct shard_system *system);
 
 /* `shard_simulate` without allocation, unless by successors. */
 int simulation_run(struct simulation *simulation, const struct shard_choice *choice, const int32_t *device,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/anneal.h"
 
 /* How often a move begins at what is too much where memory is overfull. */
 static const double RELIEVING = 0.5;
@@ -20,6 +20,7 @@ struct event {
 };
 
 struct search {
+    struct arena arena;
     const struct shard_system *system;
     const struct shard_groups *groups;
     struct simulation *simulation;
@@ -256,12 +257,6 @@ static void take_back(struct search *s, const struct change *change) {
         put(s, change->unit, change->from);
 }
 
-static bool accepted(struct search *s, double cost, double before, double temperature) {
-    if (cost <= before)
-        return true;
-    return temperature > 0 && random_share(&s->random) < exp((before - cost) / temperature);
-}
-
 /* What a schedule that has just been simulated says for the moves that follow; and whether it is the best. */
 static void learn(struct search *s, int32_t *best_device, double *best_priority, double *best_makespan) {
     find_critical(s);
@@ -283,7 +278,7 @@ static void prepare(struct search *s) {
         for (int64_t e = s->system->out_start[v]; e < s->system->out_start[v + 1]; e++)
             s->edge_at[next[s->system->out_head[e]]++] = e;
     }
-    memset(s->member_start, 0, ((size_t)n + 3) * sizeof *s->member_start);
+    memset(s->member_start, 0, ((size_t)n + 2) * sizeof *s->member_start);
     units_of(n, s->groups->unit, s->member_start, s->member);
 }
 
@@ -303,7 +298,7 @@ static double run(struct search *s, int64_t moves, double temperature, int32_t *
         if (!move(s, &change))
             continue;
         const double next = cost(s);
-        if (!accepted(s, next, now, temperature)) {
+        if (!anneal_accepts(&s->random, temperature, now, next)) {
             take_back(s, &change);
             continue;
         }
@@ -315,47 +310,26 @@ static double run(struct search *s, int64_t moves, double temperature, int32_t *
     return overfull;
 }
 
-static void release(struct search *s) {
-    simulation_free(s->simulation);
-    free(s->start);
-    free(s->finish);
-    free(s->arrival);
-    free(s->sequence);
-    free(s->rank);
-    free(s->before);
-    free(s->last);
-    free(s->critical);
-    free(s->delayer);
-    free(s->edge_at);
-    free(s->member_start);
-    free(s->member);
-    free(s->events);
-    free(s->crowded);
-    free(s->coming);
-}
-
-static bool allocate(struct search *s) {
-    const size_t n = (size_t)s->system->nodes + 1;
-    const size_t m = (size_t)s->system->out_start[s->system->nodes] + 1;
-    s->simulation = simulation_new(s->system);
-    s->start = calloc(n, sizeof *s->start);
-    s->finish = calloc(n, sizeof *s->finish);
-    s->arrival = calloc(m, sizeof *s->arrival);
-    s->sequence = calloc(n, sizeof *s->sequence);
-    s->rank = calloc(n, sizeof *s->rank);
-    s->before = calloc(n, sizeof *s->before);
-    s->last = calloc((size_t)s->system->devices + 1, sizeof *s->last);
-    s->critical = calloc(n, sizeof *s->critical);
-    s->delayer = calloc(n, sizeof *s->delayer);
-    s->edge_at = calloc(m, sizeof *s->edge_at);
-    s->member_start = calloc(n + 2, sizeof *s->member_start);
-    s->member = calloc(n, sizeof *s->member);
-    s->events = calloc(2 * m, sizeof *s->events);
-    s->crowded = calloc(m, sizeof *s->crowded);
-    s->coming = calloc(m, sizeof *s->coming);
-    return s->simulation && s->start && s->finish && s->arrival && s->sequence && s->rank && s->before &&
-           s->last && s->critical && s->delayer && s->edge_at && s->member_start && s->member && s->events &&
-           s->crowded && s->coming;
+static int allocate(struct search *s) {
+    struct arena *arena = &s->arena;
+    const int64_t n = s->system->nodes, m = s->system->out_start[n];
+    s->simulation = simulation_new(arena, s->system);
+    ARENA_ARRAY(arena, s->start, n);
+    ARENA_ARRAY(arena, s->finish, n);
+    ARENA_ARRAY(arena, s->arrival, m);
+    ARENA_ARRAY(arena, s->sequence, n);
+    ARENA_ARRAY(arena, s->rank, n);
+    ARENA_ARRAY(arena, s->before, n);
+    ARENA_ARRAY(arena, s->last, s->system->devices);
+    ARENA_ARRAY(arena, s->critical, n);
+    ARENA_ARRAY(arena, s->delayer, n);
+    ARENA_ARRAY(arena, s->edge_at, m);
+    ARENA_ARRAY(arena, s->member_start, n + 2);
+    ARENA_ARRAY(arena, s->member, n);
+    ARENA_ARRAY(arena, s->events, 2 * m);
+    ARENA_ARRAY(arena, s->crowded, m);
+    ARENA_ARRAY(arena, s->coming, m);
+    return arena_status(arena);
 }
 
 int shard_rearrange(const struct shard_system *system, const struct shard_groups *groups, int32_t reserved,
@@ -366,12 +340,12 @@ int shard_rearrange(const struct shard_system *system, const struct shard_groups
     s.priority = priority;
     s.reserved = reserved;
     s.penalty = penalty;
-    const bool complete = allocate(&s);
-    if (complete && system->nodes > 0) {
+    const int status = allocate(&s);
+    if (status == SHARD_OK && system->nodes > 0) {
         prepare(&s);
         *overfull = run(&s, moves, temperature, best_device, best_priority, best_makespan);
         *random = s.random.state;
     }
-    release(&s);
-    return complete ? SHARD_OK : SHARD_NO_MEMORY;
+    arena_free(&s.arena);
+    return status;
 }

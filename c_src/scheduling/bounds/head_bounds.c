@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What has more inputs is not looked behind: for all that reads it, they would be gone through again. */
@@ -33,8 +32,6 @@ struct starts {
     int32_t window; /* rows at most */
     double *start;
     size_t k;
-    double *floats; /* the memory of what follows */
-    int32_t *numbers;
     double *slowness; /* of the links: to, from */
     double *outwards; /* of the best link from each device */
     double *pace;     /* of the devices: time an operation */
@@ -287,56 +284,38 @@ void starts_order(struct starts *work, const int32_t *order, int32_t count) {
     }
 }
 
-static bool allocate(struct starts *work, size_t n, size_t most_inputs) {
-    const size_t k = work->k, w = (size_t)work->window;
-    work->floats = malloc((k * k + 4 * k + w * (4 + k) * k + 1) * sizeof *work->floats);
-    work->numbers = malloc((4 * n + 3 * w + 1) * sizeof *work->numbers);
-    work->rows = malloc((w + 1) * sizeof *work->rows);
-    work->ways = malloc((most_inputs + w * MOST_INPUTS + 1) * sizeof *work->ways);
-    if (!work->floats || !work->numbers || !work->rows || !work->ways)
-        return false;
-    work->slowness = work->floats;
-    work->pace = work->floats + k * k;
-    work->base = work->pace + k;
-    work->lag = work->base + k;
-    work->outwards = work->lag + k;
-    double *row = work->outwards + k;
-    for (size_t i = 0; i < w; i++, row += (4 + k) * k)
-        work->rows[i] = (struct row){row, row + k, row + 2 * k, row + 3 * k, row + 4 * k};
-    work->place = work->numbers;
-    work->slot = work->numbers + n;
-    work->waiting = work->numbers + 2 * n;
-    work->first = work->numbers + 3 * n;
-    work->seen = work->numbers + 4 * n;
-    work->late = work->seen + w;
-    work->by_start = work->late + w;
-    return true;
-}
-
-struct starts *starts_new(const struct shard_system *system, const struct shard_groups *groups,
-                          int32_t window, int64_t most_inputs, double *start) {
-    struct starts *work = calloc(1, sizeof *work);
-    if (!work)
+struct starts *starts_new(struct arena *arena, const struct shard_system *system,
+                          const struct shard_groups *groups, int32_t window, int64_t most_inputs,
+                          double *start) {
+    const int64_t n = system->nodes, k = system->devices, w = window;
+    struct starts *work;
+    double *rows;
+    if (!ARENA_ZEROS(arena, work, 1))
         return NULL;
     work->system = system;
     work->groups = groups;
     work->window = window;
     work->start = start;
-    work->k = (size_t)system->devices;
-    if (!allocate(work, (size_t)system->nodes, (size_t)most_inputs)) {
-        starts_free(work);
+    work->k = (size_t)k;
+    ARENA_ARRAY(arena, work->slowness, k * k);
+    ARENA_ARRAY(arena, work->outwards, k);
+    ARENA_ARRAY(arena, work->pace, k);
+    ARENA_ARRAY(arena, work->base, k);
+    ARENA_ARRAY(arena, work->lag, k);
+    ARENA_ARRAY(arena, work->place, n);
+    ARENA_ARRAY(arena, work->slot, n);
+    ARENA_ARRAY(arena, work->first, n);
+    ARENA_ARRAY(arena, work->waiting, n);
+    ARENA_ARRAY(arena, work->seen, w);
+    ARENA_ARRAY(arena, work->late, w);
+    ARENA_ARRAY(arena, work->by_start, w);
+    ARENA_ARRAY(arena, work->ways, most_inputs + w * MOST_INPUTS);
+    ARENA_ARRAY(arena, work->rows, w);
+    ARENA_ARRAY(arena, rows, w * (4 + k) * k);
+    if (arena->failed)
         return NULL;
-    }
+    for (int32_t i = 0; i < window; i++, rows += (4 + k) * k)
+        work->rows[i] = (struct row){rows, rows + k, rows + 2 * k, rows + 3 * k, rows + 4 * k};
     prepare_devices(work);
     return work;
-}
-
-void starts_free(struct starts *work) {
-    if (!work)
-        return;
-    free(work->floats);
-    free(work->numbers);
-    free(work->rows);
-    free(work->ways);
-    free(work);
 }

@@ -21,15 +21,15 @@ static inline double greater(double a, double b) {
 /* Memory for the vertices of one system. */
 struct starts;
 
-/* Null if there is no memory.
+/* Allocate from an arena; NULL, and the arena fails, if there is no memory.
  *
  *   window       vertices before one that are looked at together, >= 0
  *   most_inputs  of any vertex
  *   start        nodes * devices elements, kept by the caller: bounds that are known, 0 at least; each vertex
  *                gets its own in its turn */
-struct starts *starts_new(const struct shard_system *system, const struct shard_groups *groups,
-                          int32_t window, int64_t most_inputs, double *start);
-void starts_free(struct starts *starts);
+struct starts *starts_new(struct arena *arena, const struct shard_system *system,
+                          const struct shard_groups *groups, int32_t window, int64_t most_inputs,
+                          double *start);
 
 /* The order in which vertices are gone through, topological, those that start early first. */
 void starts_order(struct starts *starts, const int32_t *order, int32_t count);

@@ -3,8 +3,6 @@
 #include "scheduling/bounds/heads_tails.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
 
 #include "scheduling/bounds/head_bounds.h"
 #include "scheduling/bounds/pair_lags.h"
@@ -43,13 +41,14 @@ static void raise(const struct side *side, int32_t first, int32_t second, const 
     }
 }
 
-/* Bounds for one direction, with what is known of both. */
-static bool pass(const struct side *side, const struct since *back, int32_t window) {
+/* Bounds for one direction, with what is known of both; the arena fails if there is no memory. */
+static void pass(const struct side *side, const struct since *back, struct arena *arena, int32_t window) {
     const size_t k = (size_t)side->system.devices;
     const struct since *since = &side->since;
-    struct starts *starts = starts_new(&side->system, &side->groups, window, most_inputs(side), side->start);
-    if (!starts)
-        return false;
+    struct starts *starts =
+        starts_new(arena, &side->system, &side->groups, window, most_inputs(side), side->start);
+    if (arena->failed)
+        return;
     starts_order(starts, side->order, side->system.nodes);
     for (int32_t i = 0; i < side->system.nodes; i++) {
         const int32_t v = side->order[i];
@@ -59,20 +58,6 @@ static bool pass(const struct side *side, const struct since *back, int32_t wind
         for (int64_t j = since->first ? since->first[v] : 0; since->first && j < since->first[v + 1]; j++)
             raise(side, v, since->behind[j], since->lag + (size_t)j * k * k, k, 1);
     }
-    starts_free(starts);
-    return true;
-}
-
-static bool solve(struct side *side, int32_t window, int32_t reach) {
-    bool made = true;
-    for (int i = 0; i < 2 && reach; i++)
-        made = made && since_fill(&side[i].since, &side[i].system, &side[i].groups, side[i].order, window,
-                                  reach) == SHARD_OK;
-    for (int i = 0; i < 2; i++)
-        made = made && pass(side + i, &side[1 - i].since, window);
-    for (int i = 0; i < 2; i++)
-        since_free(&side[i].since);
-    return made;
 }
 
 /* The graph and the links the other way round. */
@@ -94,14 +79,19 @@ static void turn(const struct side *side, struct side *back, double *bandwidth) 
 
 int shard_earliest(const struct shard_system *system, const struct shard_groups *groups, const int32_t *order,
                    const int32_t *back, int32_t window, int32_t reach, double *start, double *behind) {
-    const size_t k = (size_t)system->devices;
-    double *bandwidth = malloc((k * k + 1) * sizeof *bandwidth);
-    if (!bandwidth)
-        return SHARD_NO_MEMORY;
-    struct side side[2] = {{.system = *system, .groups = *groups, .order = order, .start = start},
-                           {.order = back, .start = behind}};
-    turn(side, side + 1, bandwidth);
-    const bool made = solve(side, window, reach);
-    free(bandwidth);
-    return made ? SHARD_OK : SHARD_NO_MEMORY;
+    struct arena arena = {0};
+    double *bandwidth;
+    if (ARENA_ARRAY(&arena, bandwidth, (int64_t)system->devices * system->devices)) {
+        struct side side[2] = {{.system = *system, .groups = *groups, .order = order, .start = start},
+                               {.order = back, .start = behind}};
+        turn(side, side + 1, bandwidth);
+        for (int i = 0; i < 2 && reach; i++)
+            since_fill(&side[i].since, &arena, &side[i].system, &side[i].groups, side[i].order, window,
+                       reach);
+        for (int i = 0; i < 2; i++)
+            pass(side + i, &side[1 - i].since, &arena, window);
+    }
+    const int status = arena_status(&arena);
+    arena_free(&arena);
+    return status;
 }

@@ -7,13 +7,13 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/status.h"
 #include "scheduling/bounds/head_bounds.h"
 
 struct work {
+    struct arena *arena;
     const struct shard_system *system;
     const struct shard_groups *groups;
     struct since *since;
@@ -153,7 +153,7 @@ static void fill(struct work *work, int32_t v) {
 }
 
 /* How many are behind each vertex, and memory for them. */
-static bool make_room(struct work *work) {
+static void make_room(struct work *work) {
     struct since *since = work->since;
     const int32_t n = work->system->nodes;
     since->first[0] = 0;
@@ -161,33 +161,29 @@ static bool make_room(struct work *work) {
         choose_behind(work, v);
         since->first[v + 1] = since->first[v] + work->count - 1;
     }
-    const size_t all = (size_t)since->first[n];
-    since->behind = malloc((all + 1) * sizeof *since->behind);
-    since->lag = malloc((all * work->k * work->k + 1) * sizeof *since->lag);
-    return since->behind && since->lag;
+    const int64_t all = since->first[n], k = (int64_t)work->k;
+    ARENA_ARRAY(work->arena, since->behind, all);
+    ARENA_ARRAY(work->arena, since->lag, all * k * k);
 }
 
-static bool allocate(struct work *work) {
-    const size_t n = (size_t)work->system->nodes, r = (size_t)work->reach;
-    work->since->first = malloc((n + 1) * sizeof *work->since->first);
-    work->place = malloc((2 * n + 2 * r + r * MOST_INPUTS + 1) * sizeof *work->place);
-    work->in_start = malloc((r + 1) * sizeof *work->in_start);
-    work->start = malloc((r + (2 * r + 1) * work->k + r * MOST_INPUTS) * sizeof *work->start);
-    if (!work->since->first || !work->place || !work->in_start || !work->start)
-        return false;
-    work->local = work->place + n;
-    work->chosen = work->local + n;
-    work->unit = work->chosen + r;
-    work->in_tail = work->unit + r;
-    work->time = work->start + r * work->k;
-    work->least = work->time + r * work->k;
-    work->complexity = work->least + work->k;
-    work->in_size = work->complexity + r;
-    return true;
+static void allocate(struct work *work) {
+    const int64_t n = work->system->nodes, r = work->reach, k = (int64_t)work->k;
+    ARENA_ARRAY(work->arena, work->since->first, n + 1);
+    ARENA_ARRAY(work->arena, work->place, n);
+    ARENA_ARRAY(work->arena, work->local, n);
+    ARENA_ARRAY(work->arena, work->chosen, r);
+    ARENA_ARRAY(work->arena, work->unit, r);
+    ARENA_ARRAY(work->arena, work->in_start, r + 1);
+    ARENA_ARRAY(work->arena, work->in_tail, r * MOST_INPUTS);
+    ARENA_ARRAY(work->arena, work->in_size, r * MOST_INPUTS);
+    ARENA_ARRAY(work->arena, work->start, r * k);
+    ARENA_ARRAY(work->arena, work->time, r * k);
+    ARENA_ARRAY(work->arena, work->least, k);
+    ARENA_ARRAY(work->arena, work->complexity, r);
 }
 
 /* The small problem, whose vertices are in their order. */
-static bool make_small(struct work *work, int32_t window) {
+static void make_small(struct work *work, int32_t window) {
     work->small = *work->system;
     work->small.nodes = work->reach;
     work->small.complexity = work->complexity;
@@ -196,35 +192,28 @@ static bool make_small(struct work *work, int32_t window) {
     work->part.in_tail = work->in_tail;
     work->part.in_size = work->in_size;
     work->part.unit = work->unit;
-    work->starts = starts_new(&work->small, &work->part, window, MOST_INPUTS, work->start);
+    work->starts = starts_new(work->arena, &work->small, &work->part, window, MOST_INPUTS, work->start);
+    if (work->arena->failed)
+        return;
     for (int32_t i = 0; i < work->reach; i++)
         work->chosen[i] = i;
-    if (work->starts)
-        starts_order(work->starts, work->chosen, work->reach);
-    return work->starts;
+    starts_order(work->starts, work->chosen, work->reach);
 }
 
-int since_fill(struct since *since, const struct shard_system *system, const struct shard_groups *groups,
-               const int32_t *order, int32_t window, int32_t reach) {
-    struct work work = {
-        .system = system, .groups = groups, .since = since, .k = (size_t)system->devices, .reach = reach};
-    bool made = allocate(&work) && make_small(&work, window);
-    for (int32_t i = 0; made && i < system->nodes; i++) {
+void since_fill(struct since *since, struct arena *arena, const struct shard_system *system,
+                const struct shard_groups *groups, const int32_t *order, int32_t window, int32_t reach) {
+    struct work work = {.arena = arena, .system = system, .groups = groups, .since = since};
+    work.k = (size_t)system->devices;
+    work.reach = reach;
+    allocate(&work);
+    make_small(&work, window);
+    if (arena->failed)
+        return;
+    for (int32_t i = 0; i < system->nodes; i++) {
         work.place[order[i]] = i;
         work.local[i] = -1;
     }
-    made = made && make_room(&work);
-    for (int32_t i = system->nodes; made && i--;)
+    make_room(&work);
+    for (int32_t i = system->nodes; !arena->failed && i--;)
         fill(&work, order[i]);
-    starts_free(work.starts);
-    free(work.place);
-    free(work.in_start);
-    free(work.start);
-    return made ? SHARD_OK : SHARD_NO_MEMORY;
-}
-
-void since_free(struct since *since) {
-    free(since->first);
-    free(since->behind);
-    free(since->lag);
 }

@@ -20,13 +20,12 @@ struct since {
     double *lag;
 };
 
-/* Fill it; SHARD_OK or SHARD_NO_MEMORY, and then too it has to be freed.
+/* Fill it, from an arena that fails if there is no memory.
  *
  *   order   nodes elements: topological, those that start early first
  *   window  as of `starts_new`
  *   reach   vertices that are looked at together, v included, > 0 */
-int since_fill(struct since *since, const struct shard_system *system, const struct shard_groups *groups,
-               const int32_t *order, int32_t window, int32_t reach);
-void since_free(struct since *since);
+void since_fill(struct since *since, struct arena *arena, const struct shard_system *system,
+                const struct shard_groups *groups, const int32_t *order, int32_t window, int32_t reach);
 
 #endif
