@@ -45,7 +45,7 @@ INTERNAL = (
     "common/heap.h",
     "common/random.h",
     "common/stop.h",
-    "intraop/wide.h",
+    "intraop/simd.h",
     "scheduling/bounds/head_bounds.h",
     "scheduling/bounds/pair_lags.h",
     "scheduling/msr_queue.h",

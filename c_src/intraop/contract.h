@@ -1,4 +1,4 @@
-/* The cost tables of a network when variables merge and values go: every old cell finds its new place. */
+/* Contraction of a network: add the cost tables of old pairs into those of merged, smaller variables. */
 #ifndef SHARD_CONTRACT_H
 #define SHARD_CONTRACT_H
 
@@ -8,20 +8,22 @@
 
 /* cffi: begin */
 
-/* Each old variable follows a new one, its root: beside value i of the root it has value[value_start[x] + i].
+/* Each old variable x is a function of a new one, its root: if the root has value i, x has
+ * value[value_start[x] + i].
  *
- *   pairs                    number of old pairs
- *   tail, head, cell_start,
- *   cell                     as in struct shard_network, but pairs may recur, or join a variable to itself
- *   size                     number of values of each old variable
- *   root, value_start, value see above; value_start and root have an element for each old variable
- *   new_size, new_start      number of values of each new variable, and their first row
- *   target                   pairs elements: first new cell of a table that is row-major over the root of
- *                            lower index and then the other; -1 where the costs belong to rows, which they do
- *                            where both ends have one root, or one of the roots a single value
- *   forbidden                costs from here on make any sum they are part of `forbidden`; all others in all
- *                            are less
- *   new_cell, row            in and out: the sums, which costs are added to
+ *   pairs                number of old pairs
+ *   tail, head,          in, as in struct shard_network, but pairs may recur or join a variable to itself
+ *   cell_start, cell
+ *   size                 in, number of values of each old variable
+ *   root, value_start    in, one element per old variable
+ *   value                in, see above
+ *   new_size, new_start  in, number of values and first row of each new variable
+ *   target               in, pairs elements: first new cell of the pair's table, row-major over the roots,
+ *                        lower index first; -1 if the costs go to `row`, because both ends have one root or
+ *                        one of the roots has a single value
+ *   forbidden            in, costs from here on make any sum that they are part of `forbidden`; all other
+ *                        costs together are less
+ *   new_cell, row        in/out, sums to which costs are added: per new cell, per value of a new variable
  *
  * Returns SHARD_OK. */
 int shard_contract(int64_t pairs, const int64_t *tail, const int64_t *head, const int64_t *cell_start,

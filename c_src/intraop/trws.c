@@ -1,31 +1,27 @@
-/* At every variable: collect what the pairs behind it offer, set the common part aside, share the rest ahead.
- */
+/* Each visit to a variable collects the messages of the pairs behind it, moves the common part to the bound
+ * and divides the rest among the pairs ahead. */
 #include "intraop/trws.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* A pass over all variables at work. */
+/* State of the sweeps. */
 struct pass {
     const struct shard_network *network;
     int64_t top;
     int64_t *cost;
     int64_t *message;
     int64_t bound;
-    int64_t *of_value; /* scratch, as many elements as the largest domain has values */
+    int64_t *per_value; /* scratch, as long as the largest domain */
 };
 
-/* A pair as its two ends see it. */
+/* A pair's table, and where its ends' costs and messages begin. */
 struct table {
     int64_t rows, columns;    /* values of the tail and of the head */
     int64_t tail, head;       /* first row of each */
     const int64_t *cell;      /* rows * columns elements */
     int64_t to_tail, to_head; /* first message to each */
 };
-
-static int64_t size_of(const struct shard_network *network, int64_t v) {
-    return network->start[v + 1] - network->start[v];
-}
 
 static struct table table_of(const struct shard_network *network, int64_t e) {
     const int64_t tail = network->tail[e], head = network->head[e];
@@ -65,22 +61,22 @@ static void least_of_columns(const struct table *table, const int64_t *sent, int
     }
 }
 
-/* Move to the values of v what the pair e has for each. */
+/* Move to each value of v its minimum in the table of pair e. */
 static void collect(struct pass *pass, int64_t v, int64_t e) {
     const struct table table = table_of(pass->network, e);
     const bool is_tail = pass->network->tail[e] == v;
     int64_t *mine = pass->message + (is_tail ? table.to_tail : table.to_head);
     if (is_tail)
-        least_of_rows(&table, pass->message + table.to_head, pass->of_value);
+        least_of_rows(&table, pass->message + table.to_head, pass->per_value);
     else
-        least_of_columns(&table, pass->message + table.to_tail, pass->of_value);
+        least_of_columns(&table, pass->message + table.to_tail, pass->per_value);
     int64_t *cost = pass->cost + pass->network->start[v];
     for (int64_t i = 0; i < size_of(pass->network, v); i++) {
-        if (cost[i] == NEVER)
+        if (cost[i] == FORBIDDEN)
             continue;
-        const int64_t gain = pass->of_value[i] - mine[i];
-        if (gain >= TOO_MUCH || cost[i] + gain >= TOO_MUCH) {
-            cost[i] = NEVER;
+        const int64_t gain = pass->per_value[i] - mine[i];
+        if (gain >= COST_LIMIT || cost[i] + gain >= COST_LIMIT) {
+            cost[i] = FORBIDDEN;
         } else {
             mine[i] += gain;
             cost[i] += gain;
@@ -88,56 +84,56 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
     }
 }
 
-/* Move the least cost of v's values to the constant; NEVER if no value is allowed. */
-static int64_t set_aside(struct pass *pass, int64_t v) {
+/* Move the minimum cost of v to the bound and return it; FORBIDDEN if no value is allowed. */
+static int64_t normalise(struct pass *pass, int64_t v) {
     int64_t *cost = pass->cost + pass->network->start[v];
-    int64_t least = NEVER;
+    int64_t least = FORBIDDEN;
     for (int64_t i = 0; i < size_of(pass->network, v); i++)
         least = cost[i] < least ? cost[i] : least;
     for (int64_t i = 0; i < size_of(pass->network, v); i++)
-        cost[i] = cost[i] == NEVER ? NEVER : cost[i] - least;
-    pass->bound += least == NEVER ? 0 : least;
+        cost[i] = cost[i] == FORBIDDEN ? FORBIDDEN : cost[i] - least;
+    pass->bound += least == FORBIDDEN ? 0 : least;
     return least;
 }
 
-/* Rule out the values of v that cost too much; all other variables and pairs cost at least 0. */
+/* Forbid the values of v that reach the top; all other variables and pairs cost at least 0. */
 static void rule_out(struct pass *pass, int64_t v) {
     int64_t *cost = pass->cost + pass->network->start[v];
     for (int64_t i = 0; i < size_of(pass->network, v); i++)
-        cost[i] = cost[i] != NEVER && pass->bound + cost[i] >= pass->top ? NEVER : cost[i];
+        cost[i] = cost[i] != FORBIDDEN && pass->bound + cost[i] >= pass->top ? FORBIDDEN : cost[i];
 }
 
-/* Move to the pair e what `of_value` says of the cost of each value of v. */
+/* Move the share `per_value` of each value's cost from v to pair e. */
 static void share(struct pass *pass, int64_t v, int64_t e) {
     const struct table table = table_of(pass->network, e);
     int64_t *mine = pass->message + (pass->network->tail[e] == v ? table.to_tail : table.to_head);
     int64_t *cost = pass->cost + pass->network->start[v];
     for (int64_t i = 0; i < size_of(pass->network, v); i++) {
-        if (cost[i] == NEVER) {
-            mine[i] = -NEVER;
-        } else if (mine[i] - pass->of_value[i] > -TOO_MUCH) {
-            mine[i] -= pass->of_value[i];
-            cost[i] -= pass->of_value[i];
+        if (cost[i] == FORBIDDEN) {
+            mine[i] = -FORBIDDEN;
+        } else if (mine[i] - pass->per_value[i] > -COST_LIMIT) {
+            mine[i] -= pass->per_value[i];
+            cost[i] -= pass->per_value[i];
         }
     }
 }
 
-/* Whether an assignment may still be of interest after a visit to v, coming from below or from above. */
-static bool visit(struct pass *pass, int64_t v, bool from_below) {
+/* Visit v on the way up or down; false if no assignment below the top is left. */
+static bool visit(struct pass *pass, int64_t v, bool up) {
     const struct shard_network *network = pass->network;
     const int64_t first = network->arc_start[v], end = network->arc_start[v + 1];
     int64_t middle = first;
     while (middle < end && network->head[network->arc[middle]] == v)
         middle++;
-    for (int64_t a = from_below ? first : middle; a < (from_below ? middle : end); a++)
+    for (int64_t a = up ? first : middle; a < (up ? middle : end); a++)
         collect(pass, v, network->arc[a]);
-    if (set_aside(pass, v) == NEVER || pass->bound >= pass->top)
+    if (normalise(pass, v) == FORBIDDEN || pass->bound >= pass->top)
         return false;
     rule_out(pass, v);
     const int64_t parts = middle - first > end - middle ? middle - first : end - middle;
     for (int64_t i = 0; parts && i < size_of(network, v); i++)
-        pass->of_value[i] = pass->cost[network->start[v] + i] / parts;
-    for (int64_t a = from_below ? middle : first; a < (from_below ? end : middle); a++)
+        pass->per_value[i] = pass->cost[network->start[v] + i] / parts;
+    for (int64_t a = up ? middle : first; a < (up ? end : middle); a++)
         share(pass, v, network->arc[a]);
     return true;
 }
@@ -149,16 +145,16 @@ static int64_t largest_size(const struct shard_network *network) {
     return largest;
 }
 
-int shard_messages(const struct shard_network *network, int64_t top, int64_t sweeps, int64_t *cost,
-                   int64_t *message, int64_t *bound) {
+int shard_trws(const struct shard_network *network, int64_t top, int64_t sweeps, int64_t *cost,
+               int64_t *message, int64_t *bound) {
     struct pass pass = {network, top, cost, message, *bound, NULL};
-    pass.of_value = malloc((size_t)largest_size(network) * sizeof *pass.of_value);
-    if (!pass.of_value)
+    pass.per_value = malloc((size_t)largest_size(network) * sizeof *pass.per_value);
+    if (!pass.per_value)
         return SHARD_NO_MEMORY;
     bool open = true;
     for (int64_t v = 0; v < network->variables && open; v++)
-        open = set_aside(&pass, v) != NEVER;
-    if (pass.bound < -TOO_MUCH / 2) /* what costs TOO_MUCH might still be below the top */
+        open = normalise(&pass, v) != FORBIDDEN;
+    if (pass.bound < -COST_LIMIT / 2) /* a cost of COST_LIMIT might still be below the top */
         sweeps = 0;
     for (int64_t sweep = 0; sweep < sweeps && open; sweep++) {
         for (int64_t v = 0; v < network->variables && open; v++)
@@ -167,25 +163,25 @@ int shard_messages(const struct shard_network *network, int64_t top, int64_t swe
             open = visit(&pass, v, false);
     }
     *bound = open && pass.bound < top ? pass.bound : top;
-    free(pass.of_value);
+    free(pass.per_value);
     return SHARD_OK;
 }
 
-/* What a cell and the two values beside it cost. */
+/* Reparametrised cost of a cell plus its two values. */
 static int64_t cost_of_cell(const struct table *table, int64_t i, int64_t j, const int64_t *cost,
                             const int64_t *message) {
     const int64_t tail = cost[table->tail + i], head = cost[table->head + j];
-    if (tail == NEVER || head == NEVER)
-        return NEVER;
+    if (tail == FORBIDDEN || head == FORBIDDEN)
+        return FORBIDDEN;
     return table->cell[i * table->columns + j] - message[table->to_tail + i] - message[table->to_head + j] +
            tail + head;
 }
 
-/* Add to the total of each value what the pair and its other end cost at least, up to `top`. */
+/* Add to the total of each value the minimum over the pair and its other end, up to `top`. */
 static void add_best(const struct table *table, int64_t top, const int64_t *cost, const int64_t *message,
                      int64_t *best, int64_t *total) {
     for (int64_t k = 0; k < table->rows + table->columns; k++)
-        best[k] = NEVER;
+        best[k] = FORBIDDEN;
     for (int64_t i = 0; i < table->rows; i++) {
         for (int64_t j = 0; j < table->columns; j++) {
             const int64_t all = cost_of_cell(table, i, j, cost, message);
@@ -196,13 +192,13 @@ static void add_best(const struct table *table, int64_t top, const int64_t *cost
     for (int64_t k = 0; k < table->rows + table->columns; k++) {
         const int64_t row = k < table->rows ? table->tail + k : table->head + k - table->rows;
         const int64_t sum =
-            total[row] + (best[k] >= top ? top : best[k] - (cost[row] == NEVER ? 0 : cost[row]));
+            total[row] + (best[k] >= top ? top : best[k] - (cost[row] == FORBIDDEN ? 0 : cost[row]));
         total[row] = sum < top ? sum : top;
     }
 }
 
-int shard_prune(const struct shard_network *network, int64_t top, const int64_t *cost, const int64_t *message,
-                int64_t bound, int8_t *value, int8_t *open) {
+int shard_trws_prune(const struct shard_network *network, int64_t top, const int64_t *cost,
+                     const int64_t *message, int64_t bound, int8_t *value_allowed, int8_t *cell_allowed) {
     const int64_t rows = network->start[network->variables];
     int64_t *total = malloc((size_t)(rows + 2 * largest_size(network)) * sizeof *total);
     if (!total)
@@ -214,15 +210,61 @@ int shard_prune(const struct shard_network *network, int64_t top, const int64_t 
         add_best(&table, top, cost, message, total + rows, total);
     }
     for (int64_t r = 0; r < rows; r++)
-        value[r] = bound + total[r] < top;
+        value_allowed[r] = bound + total[r] < top;
     for (int64_t e = 0; e < network->pairs; e++) {
         const struct table table = table_of(network, e);
-        int8_t *cell = open + network->cell_start[e];
+        int8_t *cell = cell_allowed + network->cell_start[e];
         for (int64_t i = 0; i < table.rows; i++)
             for (int64_t j = 0; j < table.columns; j++, cell++)
-                *cell = value[table.tail + i] && value[table.head + j] &&
+                *cell = value_allowed[table.tail + i] && value_allowed[table.head + j] &&
                         bound + cost_of_cell(&table, i, j, cost, message) < top;
     }
     free(total);
+    return SHARD_OK;
+}
+
+/* Apply messages to the values of one end, clamped so that costs stay within half the limit. */
+static void apply_messages(int64_t size, int64_t *cost, int64_t *message) {
+    const int64_t limit = COST_LIMIT / 2;
+    for (int64_t i = 0; i < size; i++) {
+        if (cost[i] == FORBIDDEN) {
+            message[i] = -FORBIDDEN;
+            continue;
+        }
+        const int64_t low = -limit - cost[i], high = limit - cost[i];
+        message[i] = message[i] < low ? low : message[i] > high ? high : message[i];
+        cost[i] += message[i];
+    }
+}
+
+/* Minimum over the allowed cells of the table less its messages; FORBIDDEN if no cell is allowed. */
+static int64_t least_reduced(const struct table *table, const int64_t *to_tail, const int64_t *to_head) {
+    const int64_t *cell = table->cell;
+    int64_t least = FORBIDDEN;
+    for (int64_t i = 0; i < table->rows; i++)
+        for (int64_t j = 0; j < table->columns; j++, cell++) {
+            const int64_t left = *cell - to_tail[i] - to_head[j];
+            const bool allowed = *cell != FORBIDDEN && to_tail[i] != -FORBIDDEN && to_head[j] != -FORBIDDEN;
+            least = allowed && left < least ? left : least;
+        }
+    return least;
+}
+
+int shard_trws_reparametrise(const struct shard_network *network, int64_t top, int64_t *cost,
+                             int64_t *message, int64_t *bound) {
+    for (int64_t e = 0; e < network->pairs; e++) {
+        const struct table table = table_of(network, e);
+        int64_t *to_tail = message + table.to_tail, *to_head = message + table.to_head;
+        apply_messages(table.rows, cost + table.tail, to_tail);
+        apply_messages(table.columns, cost + table.head, to_head);
+        const int64_t least = least_reduced(&table, to_tail, to_head);
+        if (least == FORBIDDEN || *bound < -FORBIDDEN) {
+            *bound = least == FORBIDDEN ? top : INT64_MIN;
+            return SHARD_OK;
+        }
+        for (int64_t i = 0; i < table.rows; i++)
+            to_tail[i] += to_tail[i] == -FORBIDDEN ? 0 : least;
+        *bound += least;
+    }
     return SHARD_OK;
 }

@@ -1,12 +1,13 @@
 /* Lower bounds of a network of cost functions by message passing, exact in 64-bit integers.
  *
- * Costs move between the tables of pairs and the values of variables such that what an assignment costs in
- * all stays the same, and what every assignment has in common goes to a constant: sequential tree-reweighted
- * message passing (Kolmogorov, PAMI 2006) in the form that moves costs (Kolmogorov, PAMI 2015). Shares are
- * rounded; sums never are, so the constant is a bound at any time.
+ * Messages move costs between the tables of pairs and the values of variables. The total cost of every
+ * assignment stays the same, and the part common to all assignments accumulates in a constant, the lower
+ * bound: sequential tree-reweighted message passing (TRW-S; Kolmogorov, PAMI 2006) on reparametrised costs
+ * (Kolmogorov, PAMI 2015). Only the split of a cost among pairs is rounded, never a sum, so the bound holds
+ * after every step.
  */
-#ifndef SHARD_MESSAGES_H
-#define SHARD_MESSAGES_H
+#ifndef SHARD_TRWS_H
+#define SHARD_TRWS_H
 
 #include <stdint.h>
 
@@ -14,18 +15,19 @@
 
 /* cffi: begin */
 
-/* Variables with a cost for each value, and pairs of distinct variables with a table each.
+/* Variables with a cost per value, and pairs of distinct variables with a cost table each.
  *
  *   start          variables + 1 elements: the values of variable v are the rows start[v] .. start[v + 1] - 1
- *   tail, head     pairs elements, tail[e] < head[e], no two variables joined twice
- *   cell_start     pairs + 1 elements: the table of e, row-major, the head's value running fastest
- *   cell           cell_start[pairs] elements, each 0 to 2^56 or 2^60, which says that it is not allowed
+ *   tail, head     pairs elements, tail[e] < head[e], at most one pair per two variables
+ *   cell_start     pairs + 1 elements: the table of pair e begins at cell[cell_start[e]]
+ *   cell           cell_start[pairs] elements: tables row-major, the head's value running fastest; each cost
+ *                  is 0 to 2^56, or 2^60 if the cell is forbidden
  *   message_start  pairs + 1 elements: the messages of e to its tail's values, then to its head's
  *   arc_start      variables + 1 elements: the pairs of v are arc[arc_start[v] .. arc_start[v + 1] - 1],
  *                  those with a lower variable first
  *   arc            2 * pairs elements
  *
- * All arrays are read only. */
+ * The caller owns all arrays; the core only reads them. */
 struct shard_network {
     int64_t variables;
     int64_t pairs;
@@ -39,34 +41,51 @@ struct shard_network {
     const int64_t *arc;
 };
 
-/* Raise the bound.
+/* Raise the lower bound by sweeps over all variables, up and down.
  *
  *   network  in
- *   top      in,  at most 2^56: only assignments that cost less are of interest
- *   sweeps   in,  passes over all variables, there and back
- *   cost     in and out, start[variables] elements: what each value costs, messages included, above -2^58
- *            and below 2^58; 2^60 for values that no assignment of interest takes
- *   message  in and out, message_start[pairs] elements: what cost was given of the tables; 0 at first
- *   bound    in and out, 1 element: the constant; `top` if no assignment is of interest
+ *   top      in,     at most 2^56: only assignments that cost less matter
+ *   sweeps   in,     number of sweeps
+ *   cost     in/out, start[variables] elements: reparametrised cost of each value, above -2^58 and below
+ *                    2^58; 2^60 for values that no assignment below `top` takes
+ *   message  in/out, message_start[pairs] elements: cost moved from the tables to the values; 0 at first
+ *   bound    in/out, 1 element: the constant; `top` if no assignment costs less
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_messages(const struct shard_network *network, int64_t top, int64_t sweeps, int64_t *cost,
-                   int64_t *message, int64_t *bound);
+int shard_trws(const struct shard_network *network, int64_t top, int64_t sweeps, int64_t *cost,
+               int64_t *message, int64_t *bound);
 
-/* Rule out values and cells: what costs `top` or more with the best of everything beside it.
+/* Rule out the values and cells whose cheapest completion costs `top` or more.
  *
- *   cost, message, bound  in, as shard_messages left them
- *   value                 out, start[variables] elements: 1 where an assignment of interest may take it, or 0
- *   open                  out, cell_start[pairs] elements: the same of cells
+ *   cost, message, bound  in,  as left by shard_trws
+ *   value_allowed         out, start[variables] elements: 1 if an assignment below `top` may take it, else 0
+ *   cell_allowed          out, cell_start[pairs] elements: the same for cells
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_prune(const struct shard_network *network, int64_t top, const int64_t *cost, const int64_t *message,
-                int64_t bound, int8_t *value, int8_t *open);
+int shard_trws_prune(const struct shard_network *network, int64_t top, const int64_t *cost,
+                     const int64_t *message, int64_t bound, int8_t *value_allowed, int8_t *cell_allowed);
+
+/* Reparametrise exactly by given messages, clamped to keep costs in range, and move the minimum of every
+ * pair to the constant. The result is a state for shard_trws.
+ *
+ *   top      in,     as for shard_trws
+ *   cost     in/out, start[variables] elements: without messages, then with them; 2^60 for forbidden values
+ *   message  in/out, message_start[pairs] elements: requested messages, then those applied
+ *   bound    in/out, 1 element: the constant; `top` if some pair allows nothing, INT64_MIN if the messages
+ *                    are too large to be of use
+ *
+ * Returns SHARD_OK. */
+int shard_trws_reparametrise(const struct shard_network *network, int64_t top, int64_t *cost,
+                             int64_t *message, int64_t *bound);
 /* cffi: end */
 
-/* The cost of what is not allowed; no sum of others comes near it. */
-#define NEVER ((int64_t)1 << 60)
-/* What is allowed, messages too, stays below this in absolute value. */
-#define TOO_MUCH ((int64_t)1 << 58)
+/* Cost of a forbidden value or cell; no sum of allowed costs comes near it. */
+#define FORBIDDEN ((int64_t)1 << 60)
+/* Allowed costs and messages stay below this in absolute value. */
+#define COST_LIMIT ((int64_t)1 << 58)
+
+static inline int64_t size_of(const struct shard_network *network, int64_t v) {
+    return network->start[v + 1] - network->start[v];
+}
 
 #endif

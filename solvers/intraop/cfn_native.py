@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from instances.intraop import Instance
-from solvers.intraop.cfn.portfolio import Native
+from solvers.intraop.cfn.portfolio import Portfolio
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.search.attempt import Claims, attempt_or_decline, first_record, reserve
+from solvers.intraop.search.attempt import BestBound, attempt_or_decline, first_incumbent, reserve
 from solvers.registry import Run, solver
 
 
@@ -24,11 +24,11 @@ def cfn_native(instance: Instance, run: Run) -> None:
     """
     end = run.deadline - reserve(run, least=0.35)
     timeline = Timeline.of(instance)
-    record = first_record(instance, run, timeline)
-    claims = Claims(run, instance.cheapest_parts())
+    incumbent = first_incumbent(instance, run, timeline)
+    best_bound = BestBound(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
         problem = Problem.of(instance, timeline, tolerant=tolerant, until=end)
-        return problem is not None and Native(run, record, problem, claims=claims, end=end).solve()
+        return problem is not None and Portfolio(run, incumbent, problem, best_bound=best_bound, end=end).solve()
 
-    attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=True)
+    attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=True)

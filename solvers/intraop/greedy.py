@@ -8,7 +8,7 @@ from solvers.intraop.network.reduction import prepare
 from solvers.intraop.search.attempt import reserve
 from solvers.intraop.search.construction import cheapest
 from solvers.intraop.search.greedy import assignments
-from solvers.intraop.search.incumbent import Record
+from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Run, solver
 
 
@@ -17,9 +17,9 @@ def greedy(instance: Instance, run: Run) -> None:
     """Decide node after node, largest regret first, then improve single nodes; best of several prices of memory."""
     end = run.deadline - reserve(run)
     timeline = Timeline.of(instance)
-    record = Record(instance, run, timeline)
-    record.offer(cheapest(instance.usage, instance.strategy_start))
+    incumbent = Incumbent(instance, run, timeline)
+    incumbent.offer(cheapest(instance.usage, instance.strategy_start))
     model = prepare(instance, timeline, until=end) or prepare(instance, timeline, tolerant=True, until=end)
     assert model is not None, "a tolerant model forbids no table entry"
     for value in assignments(Footprint(instance, timeline, model), end):
-        record.offer(model.lift(instance, value))
+        incumbent.offer(model.lift(instance, value))

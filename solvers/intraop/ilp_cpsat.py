@@ -11,7 +11,7 @@ from instances.intraop import Instance
 from solvers._cpsat import add_hint, answer, core, set_up
 from solvers.intraop.programs.baseline import Task, integer_below, solve
 from solvers.intraop.programs.cpsat import columns, costs, equations, memory
-from solvers.intraop.programs.model import Program
+from solvers.intraop.programs.integer_program import IntegerProgram
 from solvers.registry import Run, solver
 
 #: Bytes that CP-SAT takes for an entry of the program, presolve included (measured: 960).
@@ -62,7 +62,7 @@ def _engine(task: Task) -> bool:
 class _Writer:
     """Writes a program for CP-SAT, its costs in a ``unit``."""
 
-    def __init__(self, model: Any, program: Program, task: Task) -> None:
+    def __init__(self, model: Any, program: IntegerProgram, task: Task) -> None:
         self.model, self._program, self._task, self.unit = model, program, task, 1
 
     def unscaled(self, bound: int) -> int:

@@ -11,7 +11,7 @@ from instances.intraop import Instance
 from solvers.intraop.network.memory import Footprint, Timeline
 from solvers.intraop.network.reduction import prepare
 from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import first_record, reserve
+from solvers.intraop.search.attempt import first_incumbent, reserve
 from solvers.intraop.search.construction import construct
 from solvers.registry import Run, solver
 
@@ -29,7 +29,7 @@ def local_search(instance: Instance, run: Run, *, iterations: int = 1_000_000, k
     Raises Declined where memory cannot suffice.
     """
     timeline, end = Timeline.of(instance), run.deadline - reserve(run)
-    record = first_record(instance, run, timeline)
+    incumbent = first_incumbent(instance, run, timeline)
     model = prepare(instance, timeline, until=end) or prepare(instance, timeline, tolerant=True, until=end)
     assert model is not None, "a tolerant model forbids no table entry"
     if time.monotonic() >= end:
@@ -37,7 +37,7 @@ def local_search(instance: Instance, run: Run, *, iterations: int = 1_000_000, k
     search = construct(Footprint(instance, timeline, model), np.zeros(len(model.unary)), end)
     _descend(search, end)
     best, worth = search.value.copy(), _worth(search)
-    record.offer(model.lift(instance, best))
+    incumbent.offer(model.lift(instance, best))
     choosers = np.flatnonzero(model.sizes > 1)
     for _ in range(iterations if len(choosers) else 0):
         if time.monotonic() > end:
@@ -46,7 +46,7 @@ def local_search(instance: Instance, run: Run, *, iterations: int = 1_000_000, k
         _descend(search, end)
         if (found := _worth(search)) <= worth:
             if found < worth:
-                record.offer(model.lift(instance, search.value))
+                incumbent.offer(model.lift(instance, search.value))
             best, worth = search.value.copy(), found
         for variable in np.flatnonzero(search.value != best).tolist():
             search.move(variable, int(best[variable]))

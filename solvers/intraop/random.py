@@ -7,7 +7,7 @@ import time
 from instances.intraop import Instance
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.search.attempt import reserve
-from solvers.intraop.search.incumbent import Record
+from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Run, solver
 
 
@@ -15,7 +15,7 @@ from solvers.registry import Run, solver
 def random(instance: Instance, run: Run) -> None:
     """Sample strategies until time is up; before anything fits, report what exceeds the limit least."""
     end = run.deadline - reserve(run, share=0.05, least=0.1)
-    record = Record(instance, run, Timeline.of(instance))
-    record.offer(run.rng.integers(instance.strategies))
+    incumbent = Incumbent(instance, run, Timeline.of(instance))
+    incumbent.offer(run.rng.integers(instance.strategies))
     while time.monotonic() < end and (instance.strategies > 1).any():
-        record.offer(run.rng.integers(instance.strategies))
+        incumbent.offer(run.rng.integers(instance.strategies))

@@ -15,7 +15,7 @@ from solvers.intraop.network.ragged import offsets
 from solvers.intraop.network.reduced_problem import worst_steps
 from solvers.intraop.programs.baseline import Task, solve
 from solvers.intraop.programs.child_processes import GRACE
-from solvers.intraop.programs.memory_rows import Rows, memory_of_steps
+from solvers.intraop.programs.memory_rows import MemoryRows, memory_of_steps
 from solvers.intraop.programs.toulbar2 import minimum
 from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
 from solvers.registry import Run, solver
@@ -63,7 +63,7 @@ def _engine(task: Task) -> bool:
     return True
 
 
-def _minimise(task: Task, rows: Rows) -> Minimum | None:
+def _minimise(task: Task, rows: MemoryRows) -> Minimum | None:
     """Minimise with knapsack constraints in a child, until the end; None if it does not answer."""
     model, until = task.problem.model, task.until - GRACE
     nothing = np.zeros(len(model.unary), dtype=np.int64)
@@ -84,7 +84,7 @@ def _minimise(task: Task, rows: Rows) -> Minimum | None:
 class _Knapsacks(Network):
     """A network in which rows of memory must hold."""
 
-    def __init__(self, model: Model, rows: Rows) -> None:
+    def __init__(self, model: Model, rows: MemoryRows) -> None:
         super().__init__(_joining(model, rows))
         start, column, use = model.start, rows.column, rows.use
         variable = np.searchsorted(start, column, side="right") - 1
@@ -105,7 +105,7 @@ class _Knapsacks(Network):
         self._solver.wcsp.postKnapsackConstraint(self._index[scope].tolist(), " ".join(words), kp=True)
 
 
-def _joining(model: Model, rows: Rows) -> Model:
+def _joining(model: Model, rows: MemoryRows) -> Model:
     """The model with tables of zeros, by which every variable of a row shares one: others toulbar2 does not know."""
     alone = np.zeros(model.variables, dtype=bool)
     alone[np.searchsorted(model.start, rows.column, side="right") - 1] = True

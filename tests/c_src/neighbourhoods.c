@@ -20,7 +20,7 @@
 #define ROUNDS 1000
 
 struct sample {
-    struct shard_field field;
+    struct shard_memory_network network;
     int64_t start[MOST_VARIABLES + 1], scope_start[MOST_TABLES + 1], scope[MOST_TABLES * MOST_ARITY];
     int64_t cell_start[MOST_TABLES + 1], arc_start[MOST_VARIABLES + 1], arc[MOST_TABLES * MOST_ARITY];
     int64_t node_start[MOST_VARIABLES + 1], begin[MOST_VARIABLES * MOST_NODES],
@@ -59,9 +59,9 @@ static void draw_scope(int64_t *scope, int64_t arity, int64_t variables) {
 }
 
 static void make_tables(struct sample *sample) {
-    const int64_t variables = sample->field.variables;
-    sample->field.tables = variables ? draw(MOST_TABLES + 1) : 0;
-    for (int64_t f = 0; f < sample->field.tables; f++) {
+    const int64_t variables = sample->network.variables;
+    sample->network.tables = variables ? draw(MOST_TABLES + 1) : 0;
+    for (int64_t f = 0; f < sample->network.tables; f++) {
         const int64_t first = sample->scope_start[f],
                       arity = 1 + draw((int32_t)(variables < 3 ? variables : 3));
         int64_t cells = 1;
@@ -75,7 +75,7 @@ static void make_tables(struct sample *sample) {
     }
     int64_t arcs = 0;
     for (int64_t v = 0; v < variables; v++) {
-        for (int64_t k = 0; k < sample->scope_start[sample->field.tables]; k++) {
+        for (int64_t k = 0; k < sample->scope_start[sample->network.tables]; k++) {
             int64_t f = 0;
             while (sample->scope_start[f + 1] <= k)
                 f++;
@@ -88,8 +88,8 @@ static void make_tables(struct sample *sample) {
 
 /* Nodes in memory for some steps, or for none. */
 static void make_nodes(struct sample *sample) {
-    const int32_t steps = (int32_t)sample->field.steps;
-    for (int64_t v = 0; v < sample->field.variables; v++) {
+    const int32_t steps = (int32_t)sample->network.steps;
+    for (int64_t v = 0; v < sample->network.variables; v++) {
         const int64_t nodes = draw(MOST_NODES + 1);
         sample->node_start[v + 1] = sample->node_start[v] + nodes;
         sample->usage_start[v + 1] = sample->usage_start[v] + nodes * values_of(sample, v);
@@ -105,23 +105,23 @@ static void make_nodes(struct sample *sample) {
 /* Costs are whole numbers, so that sums of them are exact. */
 static void make_sample(struct sample *sample, int64_t variables) {
     memset(sample, 0, sizeof *sample);
-    sample->field = (struct shard_field){variables,
-                                         0,
-                                         draw(MOST_STEPS + 1),
-                                         sample->start,
-                                         sample->cost,
-                                         sample->scope_start,
-                                         sample->scope,
-                                         sample->cell_start,
-                                         sample->cell,
-                                         sample->arc_start,
-                                         sample->arc,
-                                         sample->node_start,
-                                         sample->begin,
-                                         sample->end,
-                                         sample->usage_start,
-                                         sample->usage,
-                                         sample->room};
+    sample->network = (struct shard_memory_network){variables,
+                                                    0,
+                                                    draw(MOST_STEPS + 1),
+                                                    sample->start,
+                                                    sample->cost,
+                                                    sample->scope_start,
+                                                    sample->scope,
+                                                    sample->cell_start,
+                                                    sample->cell,
+                                                    sample->arc_start,
+                                                    sample->arc,
+                                                    sample->node_start,
+                                                    sample->begin,
+                                                    sample->end,
+                                                    sample->usage_start,
+                                                    sample->usage,
+                                                    sample->room};
     for (int64_t v = 0; v < variables; v++)
         sample->start[v + 1] = sample->start[v] + 1 + draw(MOST_VALUES);
     for (int64_t r = 0; r < sample->start[variables]; r++) {
@@ -135,9 +135,9 @@ static void make_sample(struct sample *sample, int64_t variables) {
 /* What an assignment costs, its memory too. */
 static double cost_of(const struct sample *sample, const int64_t *value) {
     double sum = 0;
-    for (int64_t v = 0; v < sample->field.variables; v++)
+    for (int64_t v = 0; v < sample->network.variables; v++)
         sum += sample->cost[sample->start[v] + value[v]] + sample->price[sample->start[v] + value[v]];
-    for (int64_t f = 0; f < sample->field.tables; f++) {
+    for (int64_t f = 0; f < sample->network.tables; f++) {
         int64_t cell = 0;
         for (int64_t k = sample->scope_start[f]; k < sample->scope_start[f + 1]; k++)
             cell = cell * values_of(sample, sample->scope[k]) + value[sample->scope[k]];
@@ -148,7 +148,7 @@ static double cost_of(const struct sample *sample, const int64_t *value) {
 
 static void load_of(const struct sample *sample, const int64_t *value, int64_t *load) {
     memset(load, 0, MOST_STEPS * sizeof *load);
-    for (int64_t v = 0; v < sample->field.variables; v++) {
+    for (int64_t v = 0; v < sample->network.variables; v++) {
         const int64_t nodes = sample->node_start[v + 1] - sample->node_start[v];
         for (int64_t j = 0; j < nodes; j++)
             for (int64_t t = sample->begin[sample->node_start[v] + j];
@@ -161,13 +161,13 @@ static void load_of(const struct sample *sample, const int64_t *value, int64_t *
 static double least_of(const struct sample *sample, const int64_t *value, const bool *is_free) {
     int64_t other[MOST_VARIABLES] = {0}, v = 0;
     double least = cost_of(sample, value);
-    while (v < sample->field.variables) {
+    while (v < sample->network.variables) {
         bool differs = false;
-        for (v = 0; v < sample->field.variables; v++)
+        for (v = 0; v < sample->network.variables; v++)
             differs = differs || (!is_free[v] && other[v] != value[v]);
         if (!differs && cost_of(sample, other) < least)
             least = cost_of(sample, other);
-        for (v = 0; v < sample->field.variables && ++other[v] == values_of(sample, v); v++)
+        for (v = 0; v < sample->network.variables && ++other[v] == values_of(sample, v); v++)
             other[v] = 0;
     }
     return least;
@@ -175,15 +175,16 @@ static double least_of(const struct sample *sample, const int64_t *value, const 
 
 static struct point somewhere_in(const struct sample *sample) {
     struct point point = {.random = (uint64_t)draw(1000000)};
-    for (int64_t v = 0; v < sample->field.variables; v++)
+    for (int64_t v = 0; v < sample->network.variables; v++)
         point.value[v] = draw((int32_t)values_of(sample, v));
     load_of(sample, point.value, point.load);
     return point;
 }
 
 static int improve(const struct sample *sample, const struct extent *extent, struct point *point) {
-    return shard_blocks(&sample->field, sample->price, extent->size, extent->width, extent->cells,
-                        extent->work, &point->random, point->value, point->load, &point->gain);
+    return shard_large_neighbourhood(&sample->network, sample->price, extent->size, extent->width,
+                                     extent->cells, extent->work, &point->random, point->value, point->load,
+                                     &point->gain);
 }
 
 /* Valid, as much better as is said, no step above its room that was not, and the same if done again. */
@@ -194,12 +195,12 @@ static void check_point(const struct sample *sample, const struct extent *extent
     CHECK(improve(sample, extent, &after) == SHARD_OK);
     CHECK(improve(sample, extent, &again) == SHARD_OK);
     CHECK(memcmp(&after, &again, sizeof after) == 0);
-    CHECK((after.random == before->random) == (sample->field.variables == 0));
-    for (int64_t v = 0; v < sample->field.variables; v++)
+    CHECK((after.random == before->random) == (sample->network.variables == 0));
+    for (int64_t v = 0; v < sample->network.variables; v++)
         CHECK(after.value[v] >= 0 && after.value[v] < values_of(sample, v));
     CHECK(after.gain >= 0 && cost_of(sample, before->value) - cost_of(sample, after.value) == after.gain);
     load_of(sample, after.value, load);
-    for (int64_t t = 0; t < sample->field.steps; t++) {
+    for (int64_t t = 0; t < sample->network.steps; t++) {
         CHECK(after.load[t] == load[t]);
         CHECK(load[t] <= sample->room[t] || load[t] <= before->load[t]);
     }
@@ -211,7 +212,7 @@ static void check_search(void) {
     const struct point before = somewhere_in(&sample);
     const struct extent extent = {1 + draw(8), 1 + draw(100), 1 + draw(300), 1 + draw(10000)};
     const bool boundless = draw(4) == 0;
-    for (int64_t t = 0; t < sample.field.steps; t++)
+    for (int64_t t = 0; t < sample.network.steps; t++)
         sample.room[t] = boundless ? BOUNDLESS : before.load[t] + draw(7) - 3;
     check_point(&sample, &extent, &before);
 }
@@ -224,7 +225,7 @@ static void check_optimum(void) {
     const double before = cost_of(&sample, point.value);
     const struct extent all = {MOST_VARIABLES, 1e3, 1e5, 5e4};
     const bool is_free[MOST_VARIABLES] = {true, true, true, true, true, true};
-    for (int64_t t = 0; t < sample.field.steps; t++)
+    for (int64_t t = 0; t < sample.network.steps; t++)
         sample.room[t] = BOUNDLESS;
     const double least = least_of(&sample, point.value, is_free);
     CHECK(improve(&sample, &all, &point) == SHARD_OK);
@@ -237,7 +238,7 @@ static void check_plan(const struct search *s, double planned) {
     for (int64_t p = 0; p < s->eliminated; p++) {
         double cells = (double)size_of(s, s->member[s->order[p]]);
         for (int64_t a = 0; a < s->clique_size[p]; a++)
-            cells *= (double)size_of(s, s->member[s->clique[p * MOST + a]]);
+            cells *= (double)size_of(s, s->member[s->clique[p * MAX_CLIQUE + a]]);
         CHECK(cells <= s->width);
         total += cells;
     }
@@ -246,12 +247,12 @@ static void check_plan(const struct search *s, double planned) {
 
 /* A block, up to its choice. */
 static void choose_in_block(struct search *s) {
-    for (int64_t v = 0; v < s->field->variables; v++)
+    for (int64_t v = 0; v < s->network->variables; v++)
         s->place[v] = -1;
-    grow(s);
+    grow_block(s);
     link_members(s);
-    check_plan(s, plan(s));
-    choose_all(s);
+    check_plan(s, plan_elimination(s));
+    solve_block(s);
 }
 
 /* Members of a block, each once, that hang together. */
@@ -262,7 +263,7 @@ static void check_members(const struct search *s, const struct sample *sample) {
     if (s->count)
         reached[s->member[0]] = true;
     for (int64_t round = 0; round < MOST_VARIABLES; round++)
-        for (int64_t k = 0; k < sample->field.tables; k++) {
+        for (int64_t k = 0; k < sample->network.tables; k++) {
             bool any = false;
             for (int64_t i = sample->scope_start[k]; i < sample->scope_start[k + 1]; i++)
                 any = any || reached[sample->scope[i]];
@@ -277,19 +278,19 @@ static void check_members(const struct search *s, const struct sample *sample) {
 static void check_choice(const struct search *s, const struct sample *sample) {
     bool is_free[MOST_VARIABLES] = {false};
     int64_t chosen[MOST_VARIABLES];
-    memcpy(chosen, s->value, (size_t)sample->field.variables * sizeof *chosen);
+    memcpy(chosen, s->value, (size_t)sample->network.variables * sizeof *chosen);
     for (int64_t p = 0; p < s->eliminated; p++)
         is_free[s->member[s->order[p]]] = true;
     for (int64_t i = 0; i < s->count; i++) {
         const int64_t v = s->member[i];
-        CHECK((s->fate[i] == FREE) == is_free[v]);
+        CHECK((s->role[i] == FREE) == is_free[v]);
         CHECK(is_free[v] || s->choice[i] == s->value[v]);
         chosen[v] = s->choice[i];
     }
     const double least = least_of(sample, s->value, is_free);
     CHECK(cost_of(sample, chosen) == least);
     if (cost_of(sample, s->value) == least)
-        CHECK(memcmp(chosen, s->value, (size_t)sample->field.variables * sizeof *chosen) == 0);
+        CHECK(memcmp(chosen, s->value, (size_t)sample->network.variables * sizeof *chosen) == 0);
 }
 
 /* One block after the other about one assignment. */
@@ -297,12 +298,12 @@ static void check_blocks(void) {
     struct sample sample;
     make_sample(&sample, 1 + draw(MOST_VARIABLES));
     struct point point = somewhere_in(&sample);
-    struct search s = {.field = &sample.field,
+    struct search s = {.network = &sample.network,
                        .price = sample.price,
                        .random = {point.random},
                        .value = point.value,
                        .load = point.load,
-                       .size = 1 + draw((int32_t)sample.field.variables),
+                       .size = 1 + draw((int32_t)sample.network.variables),
                        .width = 1 + draw(40),
                        .cells = 1 + draw(draw(2) ? 40 : 400)};
     CHECK(allocate(&s));
@@ -348,10 +349,11 @@ static void check_long_chain(void) {
         cost[2 * f + 1] = draw(100);
         before += cost[2 * f] + (f < CHAIN - 1 ? cell[4 * f] : 0);
     }
-    const struct shard_field field = {CHAIN, CHAIN - 1,  0,    start,     cost, scope_start,
-                                      scope, cell_start, cell, arc_start, arc,  zero,
-                                      zero,  zero,       zero, zero,      zero};
-    CHECK(shard_blocks(&field, price, CHAIN, 4, 1e4, 1, &random, value, zero, &gain) == SHARD_OK);
+    const struct shard_memory_network network = {CHAIN, CHAIN - 1,  0,    start,     cost, scope_start,
+                                                 scope, cell_start, cell, arc_start, arc,  zero,
+                                                 zero,  zero,       zero, zero,      zero};
+    CHECK(shard_large_neighbourhood(&network, price, CHAIN, 4, 1e4, 1, &random, value, zero, &gain) ==
+          SHARD_OK);
     CHECK(gain == before - least_of_chain(cost, cell));
 }
 
@@ -363,15 +365,16 @@ static void check_by_hand(bool wrong) {
     const double cost[] = {5, 0, 0, 4}, cell[] = {0, 9, 9, 0};
     for (int64_t room = 1; room <= 2; room++)
         for (int64_t price = 0; price <= 1; price++) {
-            const struct shard_field field = {2,     1,          1,           start,     cost, scope_start,
-                                              scope, cell_start, cell,        arc_start, arc,  node_start,
-                                              begin, end,        usage_start, usage,     &room};
+            const struct shard_memory_network network = {
+                2,         1,   1,          start, cost, scope_start, scope, cell_start, cell,
+                arc_start, arc, node_start, begin, end,  usage_start, usage, &room};
             const double of_row[] = {0, (double)price, 0, 0};
             const bool better = room == 2 && price == 0;
             int64_t value[] = {0, 0}, load[] = {0};
             double gain;
             uint64_t random = 1;
-            CHECK(shard_blocks(&field, of_row, 2, 4, 100, 50, &random, value, load, &gain) == SHARD_OK);
+            CHECK(shard_large_neighbourhood(&network, of_row, 2, 4, 100, 50, &random, value, load, &gain) ==
+                  SHARD_OK);
             CHECK(gain == (better || wrong));
             if (wrong)
                 return;
@@ -389,13 +392,14 @@ static void check_competition(void) {
     const double cost[] = {3, 0, 0, 5, 0}, cell[4] = {0}, price[5] = {0};
     for (int64_t most = 0; most < 6; most++) {
         const int64_t room[] = {most, 1};
-        const struct shard_field field = {3,     2,          2,           start,     cost, scope_start,
-                                          scope, cell_start, cell,        arc_start, arc,  node_start,
-                                          begin, end,        usage_start, usage,     room};
+        const struct shard_memory_network network = {
+            3,         2,   2,          start, cost, scope_start, scope, cell_start, cell,
+            arc_start, arc, node_start, begin, end,  usage_start, usage, room};
         int64_t value[] = {0, 0, 0}, load[] = {0, 9};
         double gain;
         uint64_t random = 1;
-        CHECK(shard_blocks(&field, price, 3, 4, 100, 1, &random, value, load, &gain) == SHARD_OK);
+        CHECK(shard_large_neighbourhood(&network, price, 3, 4, 100, 1, &random, value, load, &gain) ==
+              SHARD_OK);
         CHECK(value[0] == (most >= 4) && value[1] == 0 && value[2] == (most >= 2));
         CHECK(load[0] == 2 * (value[0] + value[2]) && load[1] == 9 - value[0]);
         CHECK(gain == (double)(3 * value[0] + 5 * value[2]));

@@ -31,21 +31,21 @@ struct net {
     int64_t cell_start[MOST_PAIRS + 1], message_start[MOST_PAIRS + 1];
     int64_t cell[MOST_CELLS], cost[MOST_ROWS];
     int64_t usage_start[MOST_VARIABLES + 1], usage[MOST_ROWS * MOST_SPANS];
-    int8_t keep[MOST_VARIABLES];
+    int8_t skip[MOST_VARIABLES];
 };
 
-static int64_t size_of(const struct net *net, int64_t v) {
+static int64_t values_of(const struct net *net, int64_t v) {
     return net->start[v + 1] - net->start[v];
 }
 
 static void join(struct net *net, int64_t tail, int64_t head, int32_t forbidden, int32_t most) {
-    const int64_t e = net->network.pairs++, cells = size_of(net, tail) * size_of(net, head);
+    const int64_t e = net->network.pairs++, cells = values_of(net, tail) * values_of(net, head);
     net->tail[e] = tail;
     net->head[e] = head;
     net->cell_start[e + 1] = net->cell_start[e] + cells;
-    net->message_start[e + 1] = net->message_start[e] + size_of(net, tail) + size_of(net, head);
+    net->message_start[e + 1] = net->message_start[e] + values_of(net, tail) + values_of(net, head);
     for (int64_t c = net->cell_start[e]; c < net->cell_start[e + 1]; c++)
-        net->cell[c] = draw(100) < forbidden ? NEVER : draw(most);
+        net->cell[c] = draw(100) < forbidden ? FORBIDDEN : draw(most);
 }
 
 /* The pairs of every variable, those with a lower one first. */
@@ -74,7 +74,7 @@ static void make(struct net *net, int64_t variables, int kind) {
         const int64_t values = 1 + draw(MOST_VALUES), spans = draw(MOST_SPANS + 1);
         net->start[v + 1] = net->start[v] + values;
         net->usage_start[v + 1] = net->usage_start[v] + values * spans;
-        net->keep[v] = draw(5) == 0;
+        net->skip[v] = draw(5) == 0;
     }
     const int32_t below = draw(2) ? most / 2 : 0;
     for (int64_t r = 0; r < net->start[variables]; r++)
@@ -100,31 +100,31 @@ static bool next(int64_t variables, const int64_t *size, int64_t *choice) {
 
 static void sizes_of(const struct net *net, int64_t *size) {
     for (int64_t v = 0; v < net->network.variables; v++)
-        size[v] = size_of(net, v);
+        size[v] = values_of(net, v);
 }
 
 /* The cell of a pair that an assignment is charged. */
 static int64_t cell_of(const struct net *net, int64_t e, const int64_t *choice) {
     const int64_t tail = net->tail[e], head = net->head[e];
-    return net->cell_start[e] + choice[tail] * size_of(net, head) + choice[head];
+    return net->cell_start[e] + choice[tail] * values_of(net, head) + choice[head];
 }
 
-/* What an assignment costs in all; NEVER where it is not allowed. */
+/* What an assignment costs in all; FORBIDDEN where it is not allowed. */
 static int64_t cost_of(const struct net *net, const int64_t *choice) {
     int64_t sum = 0;
     for (int64_t v = 0; v < net->network.variables; v++)
         sum += net->cost[net->start[v] + choice[v]];
     for (int64_t e = 0; e < net->network.pairs; e++) {
         const int64_t cell = net->cell[cell_of(net, e, choice)];
-        if (cell == NEVER)
-            return NEVER;
+        if (cell == FORBIDDEN)
+            return FORBIDDEN;
         sum += cell;
     }
     return sum;
 }
 
 static int64_t least_cost(const struct net *net) {
-    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0}, least = NEVER;
+    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0}, least = FORBIDDEN;
     sizes_of(net, size);
     do {
         const int64_t cost = cost_of(net, choice);
@@ -146,13 +146,13 @@ static struct sent unsent(const struct net *net, int64_t top) {
 }
 
 static int send(const struct net *net, struct sent *sent, int64_t sweeps) {
-    return shard_messages(&net->network, sent->top, sweeps, sent->cost, sent->message, &sent->bound);
+    return shard_trws(&net->network, sent->top, sweeps, sent->cost, sent->message, &sent->bound);
 }
 
 /* What is left of the cell of a pair after the messages. */
 static int64_t rest_of(const struct net *net, const struct sent *sent, int64_t e, const int64_t *choice) {
     const int64_t *to_tail = sent->message + net->message_start[e],
-                  *to_head = to_tail + size_of(net, net->tail[e]);
+                  *to_head = to_tail + values_of(net, net->tail[e]);
     return net->cell[cell_of(net, e, choice)] - to_tail[choice[net->tail[e]]] - to_head[choice[net->head[e]]];
 }
 
@@ -162,7 +162,7 @@ static void check_same_cost(const struct net *net, const struct sent *sent, cons
     int64_t sum = sent->bound;
     for (int64_t v = 0; v < net->network.variables; v++) {
         const int64_t part = sent->cost[net->start[v] + choice[v]];
-        CHECK(part >= 0 && part < NEVER);
+        CHECK(part >= 0 && part < FORBIDDEN);
         sum += part;
     }
     for (int64_t e = 0; e < net->network.pairs; e++) {
@@ -189,7 +189,7 @@ static void check_moves(const struct net *net, const struct sent *sent, int64_t 
 static void check_pruning(const struct net *net, const struct sent *sent, bool exact) {
     int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
     int8_t value[MOST_ROWS] = {0}, open[MOST_CELLS] = {0}, of_use[MOST_ROWS] = {0}, used[MOST_CELLS] = {0};
-    CHECK(shard_prune(&net->network, sent->top, sent->cost, sent->message, sent->bound, value, open) ==
+    CHECK(shard_trws_prune(&net->network, sent->top, sent->cost, sent->message, sent->bound, value, open) ==
           SHARD_OK);
     sizes_of(net, size);
     do {
@@ -210,11 +210,11 @@ static void check_pruning(const struct net *net, const struct sent *sent, bool e
 static void check_messages(int kind) {
     struct net net;
     make(&net, kind == CHAIN ? 2 + draw(MOST_VARIABLES - 1) : draw(MOST_VARIABLES + 1), kind);
-    const int64_t least = least_cost(&net), near = least < NEVER ? least : 10;
+    const int64_t least = least_cost(&net), near = least < FORBIDDEN ? least : 10;
     const int64_t tops[] = {(int64_t)1 << 56, near + 1 + draw(10), near, near - draw(20)};
     for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) {
         struct sent sent = unsent(&net, tops[i]);
-        int64_t before = -TOO_MUCH;
+        int64_t before = -COST_LIMIT;
         for (int64_t sweeps = 0; sweeps < 4; sweeps++) {
             CHECK(send(&net, &sent, sweeps) == SHARD_OK);
             CHECK(sent.bound >= before);
@@ -235,14 +235,14 @@ static void check_messages_by_hand(bool wrong) {
     struct net net;
     do
         make(&net, 2, CHAIN);
-    while (size_of(&net, 0) != 2 || size_of(&net, 1) != 2);
+    while (values_of(&net, 0) != 2 || values_of(&net, 1) != 2);
     memcpy(net.cost, (int64_t[]){1, 0, 2, 0}, sizeof(int64_t[4]));
-    memcpy(net.cell, (int64_t[]){4, 1, 3, NEVER}, sizeof(int64_t[4]));
+    memcpy(net.cell, (int64_t[]){4, 1, 3, FORBIDDEN}, sizeof(int64_t[4]));
     struct sent sent = unsent(&net, 5);
     int8_t value[4], open[4];
     CHECK(send(&net, &sent, 1) == SHARD_OK);
     CHECK(sent.bound == 2 + wrong);
-    CHECK(shard_prune(&net.network, 5, sent.cost, sent.message, sent.bound, value, open) == SHARD_OK);
+    CHECK(shard_trws_prune(&net.network, 5, sent.cost, sent.message, sent.bound, value, open) == SHARD_OK);
     CHECK(memcmp(value, (int8_t[]){1, 0, 0, 1}, 4) == 0);
     CHECK(memcmp(open, (int8_t[]){0, 1, 0, 0}, 4) == 0);
 }
@@ -276,11 +276,11 @@ struct soft {
 /* Whether some value of the other end of a pair is allowed beside value k of v. */
 static bool has_partner(const struct net *net, const double *cost, int64_t v, int64_t e, int64_t k) {
     const int64_t u = net->tail[e] == v ? net->head[e] : net->tail[e];
-    for (int64_t b = 0; b < size_of(net, u); b++) {
+    for (int64_t b = 0; b < values_of(net, u); b++) {
         int64_t choice[MOST_VARIABLES] = {0};
         choice[u] = b;
         choice[v] = k;
-        if (net->cell[cell_of(net, e, choice)] < NEVER && cost[net->start[u] + b] < (double)NEVER)
+        if (net->cell[cell_of(net, e, choice)] < FORBIDDEN && cost[net->start[u] + b] < (double)FORBIDDEN)
             return true;
     }
     return false;
@@ -292,9 +292,9 @@ static void rule_out_lonely(const struct net *net, double *cost) {
         for (int64_t e = 0; e < net->network.pairs; e++)
             for (int64_t side = 0; side < 2; side++) {
                 const int64_t v = side ? net->head[e] : net->tail[e];
-                for (int64_t k = 0; k < size_of(net, v); k++)
+                for (int64_t k = 0; k < values_of(net, v); k++)
                     if (!has_partner(net, cost, v, e, k))
-                        cost[net->start[v] + k] = (double)NEVER;
+                        cost[net->start[v] + k] = (double)FORBIDDEN;
             }
 }
 
@@ -304,13 +304,13 @@ static void make_soft(const struct net *net, double softness, struct soft *soft)
     soft->softness = softness;
     for (int64_t e = 0; e < net->network.pairs; e++)
         soft->place[e + 1] =
-            soft->place[e] + LANES * (size_of(net, net->tail[e]) + size_of(net, net->head[e]));
+            soft->place[e] + LANES * (values_of(net, net->tail[e]) + values_of(net, net->head[e]));
     for (int64_t r = 0; r < net->start[net->network.variables]; r++)
         soft->cost[r] = (double)net->cost[r];
     rule_out_lonely(net, soft->cost);
-    CHECK(shard_soft_tables(&net->network, soft->place, soft->table) == SHARD_OK);
+    CHECK(shard_soft_trws_tables(&net->network, soft->place, soft->table) == SHARD_OK);
     for (int64_t e = 0; e < net->network.pairs; e++) {
-        const int64_t rows = size_of(net, net->tail[e]), columns = size_of(net, net->head[e]);
+        const int64_t rows = values_of(net, net->tail[e]), columns = values_of(net, net->head[e]);
         const float *to_head = soft->table + soft->place[e], *to_tail = to_head + rows * LANES;
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j++) {
@@ -329,7 +329,7 @@ static double soft_cost(const struct net *net, const struct soft *soft, const in
     for (int64_t e = 0; e < net->network.pairs; e++) {
         const double *to_tail = soft->message + net->message_start[e];
         sum += (double)net->cell[cell_of(net, e, choice)] - to_tail[choice[net->tail[e]]] -
-               to_tail[size_of(net, net->tail[e]) + choice[net->head[e]]];
+               to_tail[values_of(net, net->tail[e]) + choice[net->head[e]]];
     }
     return sum;
 }
@@ -340,7 +340,7 @@ static void check_soft_cost(const struct net *net, const struct soft *soft) {
     sizes_of(net, size);
     do {
         const int64_t cost = cost_of(net, choice);
-        CHECK(cost == NEVER || fabs(soft_cost(net, soft, choice) - (double)cost) < 1e-3);
+        CHECK(cost == FORBIDDEN || fabs(soft_cost(net, soft, choice) - (double)cost) < 1e-3);
     } while (next(net->network.variables, size, choice));
 }
 
@@ -351,7 +351,7 @@ static void check_weights(const struct net *net, const struct soft *soft, int64_
     sizes_of(net, size);
     do {
         const int64_t cost = cost_of(net, choice);
-        const double of_all = cost == NEVER ? 0 : exp((double)(least - cost) / soft->softness);
+        const double of_all = cost == FORBIDDEN ? 0 : exp((double)(least - cost) / soft->softness);
         total += of_all;
         for (int64_t v = 0; v < net->network.variables; v++)
             weight[net->start[v] + choice[v]] += of_all;
@@ -370,19 +370,19 @@ static void check_softened(int kind) {
     struct net net;
     struct soft soft;
     make(&net, kind == CHAIN ? 2 + draw(MOST_VARIABLES - 1) : draw(MOST_VARIABLES + 1), kind);
-    const bool allowed = least_cost(&net) < NEVER;
+    const bool allowed = least_cost(&net) < FORBIDDEN;
     const double softness[] = {20, 3, 0.05};
     for (size_t i = 0; i < sizeof softness / sizeof *softness; i++) {
         int64_t value[MOST_VARIABLES];
         make_soft(&net, softness[i], &soft);
-        CHECK(shard_soften(&net.network, soft.place, soft.table, 1 + draw(3), softness[i], soft.cost,
-                           soft.message, soft.belief) == SHARD_OK);
+        CHECK(shard_soft_trws(&net.network, soft.place, soft.table, 1 + draw(3), softness[i], soft.cost,
+                              soft.message, soft.belief) == SHARD_OK);
         check_soft_cost(&net, &soft);
         if (kind == CHAIN && allowed)
             check_weights(&net, &soft, least_cost(&net));
-        CHECK(shard_round(&net.network, soft.cost, soft.message, value) == SHARD_OK);
+        CHECK(shard_soft_trws_round(&net.network, soft.cost, soft.message, value) == SHARD_OK);
         for (int64_t v = 0; v < net.network.variables; v++)
-            CHECK(value[v] >= 0 && value[v] < size_of(&net, v));
+            CHECK(value[v] >= 0 && value[v] < values_of(&net, v));
         if (kind == CHAIN && allowed && softness[i] < 0.1)
             CHECK(cost_of(&net, value) == least_cost(&net));
     }
@@ -398,17 +398,17 @@ static void check_adopted(void) {
     int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0}, given = 0;
     sent.bound = constant;
     for (int64_t r = 0; r < net.start[net.network.variables]; r++)
-        sent.cost[r] = draw(15) ? net.cost[r] : NEVER;
+        sent.cost[r] = draw(15) ? net.cost[r] : FORBIDDEN;
     for (int64_t m = 0; m < net.message_start[net.network.pairs]; m++)
         sent.message[m] = large ? (draw(1000) - 500) * ((int64_t)1 << 49) : draw(40) - 20;
     const struct sent before = sent;
-    CHECK(shard_adopt(&net.network, top, sent.cost, sent.message, &sent.bound) == SHARD_OK);
+    CHECK(shard_trws_reparametrise(&net.network, top, sent.cost, sent.message, &sent.bound) == SHARD_OK);
     sizes_of(&net, size);
     do {
-        bool allowed = cost_of(&net, choice) < NEVER;
+        bool allowed = cost_of(&net, choice) < FORBIDDEN;
         int64_t rest = -constant;
         for (int64_t v = 0; v < net.network.variables; v++) {
-            allowed = allowed && before.cost[net.start[v] + choice[v]] < NEVER;
+            allowed = allowed && before.cost[net.start[v] + choice[v]] < FORBIDDEN;
             rest += sent.cost[net.start[v] + choice[v]];
         }
         if (!allowed || sent.bound == INT64_MIN)
@@ -430,11 +430,11 @@ static void check_softened_by_hand(void) {
     struct soft soft;
     do
         make(&net, 2, CHAIN);
-    while (size_of(&net, 0) != 2 || size_of(&net, 1) != 1);
+    while (values_of(&net, 0) != 2 || values_of(&net, 1) != 1);
     memcpy(net.cost, (int64_t[]){0, 1, 2}, sizeof(int64_t[3]));
     memcpy(net.cell, (int64_t[]){0, 0}, sizeof(int64_t[2]));
     make_soft(&net, 1, &soft);
-    CHECK(shard_soften(&net.network, soft.place, soft.table, 1, 1, soft.cost, soft.message, soft.belief) ==
+    CHECK(shard_soft_trws(&net.network, soft.place, soft.table, 1, 1, soft.cost, soft.message, soft.belief) ==
           SHARD_OK);
     const double least = 2 - log(1 + exp(-1.0)); /* of all assignments, softened */
     CHECK(fabs(soft.belief[0]) < 1e-4 && fabs(soft.belief[1] - 1) < 1e-4 && fabs(soft.belief[2]) < 1e-4);
@@ -446,7 +446,7 @@ static void check_softened_by_hand(void) {
 
 /* Whether value k of v never uses more memory than value old. */
 static bool uses_no_more(const struct net *net, int64_t v, int64_t k, int64_t old) {
-    const int64_t first = net->usage_start[v], spans = (net->usage_start[v + 1] - first) / size_of(net, v);
+    const int64_t first = net->usage_start[v], spans = (net->usage_start[v + 1] - first) / values_of(net, v);
     for (int64_t s = 0; s < spans; s++)
         if (net->usage[first + k * spans + s] > net->usage[first + old * spans + s])
             return false;
@@ -466,15 +466,15 @@ static int64_t other_end(const struct net *net, int64_t v, int64_t e) {
 }
 
 /* How much value k of v saves in a pair over value old at least, whatever is left beside it that old is
- * allowed beside; NEVER if that is nothing, -NEVER if k is not allowed beside some of it. */
+ * allowed beside; FORBIDDEN if that is nothing, -FORBIDDEN if k is not allowed beside some of it. */
 static int64_t saving(const struct net *net, int64_t v, int64_t e, int64_t k, int64_t old,
                       const int8_t *value) {
     const int64_t u = other_end(net, v, e);
-    int64_t least = NEVER;
-    for (int64_t b = 0; b < size_of(net, u); b++) {
+    int64_t least = FORBIDDEN;
+    for (int64_t b = 0; b < values_of(net, u); b++) {
         const int64_t now = beside(net, v, e, old, b), then = beside(net, v, e, k, b);
-        if (value[net->start[u] + b] && now < NEVER)
-            least = then == NEVER ? -NEVER : now - then < least ? now - then : least;
+        if (value[net->start[u] + b] && now < FORBIDDEN)
+            least = then == FORBIDDEN ? -FORBIDDEN : now - then < least ? now - then : least;
     }
     return least;
 }
@@ -487,8 +487,8 @@ static bool replaced(const struct net *net, int64_t v, int64_t k, int64_t old, c
         if (net->tail[e] != v && net->head[e] != v)
             continue;
         const int64_t least = saving(net, v, e, k, old, value);
-        allowed = allowed && least != NEVER;
-        fits = fits && least != -NEVER;
+        allowed = allowed && least != FORBIDDEN;
+        fits = fits && least != -FORBIDDEN;
         gain += fits && allowed ? least : 0;
     }
     return !allowed || (fits && k != old && value[net->start[v] + k] && gain >= 0);
@@ -497,8 +497,8 @@ static bool replaced(const struct net *net, int64_t v, int64_t k, int64_t old, c
 static void rule_out(const struct net *net, int8_t *value) {
     for (int64_t v = 0; v < net->network.variables; v++) {
         int8_t *mine = value + net->start[v];
-        for (int64_t old = 0; old < size_of(net, v) && !net->keep[v]; old++)
-            for (int64_t k = 0; k < size_of(net, v) && mine[old]; k++)
+        for (int64_t old = 0; old < values_of(net, v) && !net->skip[v]; old++)
+            for (int64_t k = 0; k < values_of(net, v) && mine[old]; k++)
                 mine[old] = !replaced(net, v, k, old, value);
     }
 }
@@ -533,12 +533,13 @@ static void check_dominance(void) {
         before[r] = draw(8) > 0;
     memcpy(value, before, sizeof value);
     memcpy(expected, before, sizeof expected);
-    CHECK(shard_dominate(&net.network, net.cost, net.usage_start, net.usage, net.keep, value) == SHARD_OK);
+    CHECK(shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip, value) ==
+          SHARD_OK);
     rule_out(&net, expected);
     CHECK(memcmp(value, expected, sizeof value) == 0);
     sizes_of(&net, size);
     do {
-        if (is_left(&net, before, choice) && cost_of(&net, choice) < NEVER)
+        if (is_left(&net, before, choice) && cost_of(&net, choice) < FORBIDDEN)
             CHECK(is_left(&net, value, choice) || has_substitute(&net, value, choice));
     } while (next(net.network.variables, size, choice));
 }
@@ -546,16 +547,16 @@ static void check_dominance(void) {
 /* Whether value k of v is allowed beside value b in its pair and best there, by cost and by memory. */
 static bool is_best(const struct net *net, int64_t v, int64_t e, int64_t k, int64_t b) {
     const int64_t *cost = net->cost + net->start[v], mine = beside(net, v, e, k, b);
-    for (int64_t other = 0; other < size_of(net, v); other++) {
+    for (int64_t other = 0; other < values_of(net, v); other++) {
         const int64_t theirs = beside(net, v, e, other, b);
-        if (theirs < NEVER && (cost[k] + mine > cost[other] + theirs || !uses_no_more(net, v, k, other)))
+        if (theirs < FORBIDDEN && (cost[k] + mine > cost[other] + theirs || !uses_no_more(net, v, k, other)))
             return false;
     }
-    return mine < NEVER;
+    return mine < FORBIDDEN;
 }
 
 static bool has_best(const struct net *net, int64_t v, int64_t e, int64_t b) {
-    for (int64_t k = 0; k < size_of(net, v); k++)
+    for (int64_t k = 0; k < values_of(net, v); k++)
         if (is_best(net, v, e, k, b))
             return true;
     return false;
@@ -565,14 +566,14 @@ static int64_t degree(const struct net *net, int64_t v) {
     return net->arc_start[v + 1] - net->arc_start[v];
 }
 
-/* Whom v follows by the definition; of two that could follow each other the greater one does. */
+/* Whom v follows by the definition; of two that could parent each other the greater one does. */
 static int64_t whom(const struct net *net, int64_t v) {
-    if (net->keep[v] || degree(net, v) != 1)
+    if (net->skip[v] || degree(net, v) != 1)
         return -1;
     const int64_t e = net->arc[net->arc_start[v]], u = other_end(net, v, e);
-    if (v < u && degree(net, u) == 1 && !net->keep[u])
+    if (v < u && degree(net, u) == 1 && !net->skip[u])
         return -1;
-    for (int64_t b = 0; b < size_of(net, u); b++)
+    for (int64_t b = 0; b < values_of(net, u); b++)
         if (!has_best(net, v, e, b))
             return -1;
     return u;
@@ -580,19 +581,19 @@ static int64_t whom(const struct net *net, int64_t v) {
 
 static void check_following(void) {
     struct net net;
-    int64_t follow[MOST_VARIABLES], choice[MOST_PAIRS * 2 * MOST_VALUES] = {0};
+    int64_t parent[MOST_VARIABLES], choice[MOST_PAIRS * 2 * MOST_VALUES] = {0};
     make(&net, draw(MOST_VARIABLES + 1), ANY);
-    CHECK(shard_follow(&net.network, net.cost, net.usage_start, net.usage, net.keep, follow, choice) ==
-          SHARD_OK);
+    CHECK(shard_leaf_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip, parent,
+                                 choice) == SHARD_OK);
     for (int64_t v = 0; v < net.network.variables; v++) {
-        CHECK(follow[v] == whom(&net, v));
-        if (follow[v] < 0)
+        CHECK(parent[v] == whom(&net, v));
+        if (parent[v] < 0)
             continue;
-        CHECK(follow[follow[v]] < 0);
+        CHECK(parent[parent[v]] < 0);
         const int64_t e = net.arc[net.arc_start[v]];
-        const int64_t *taken = choice + net.message_start[e] + (net.tail[e] == v ? size_of(&net, v) : 0);
-        for (int64_t b = 0; b < size_of(&net, follow[v]); b++)
-            CHECK(taken[b] >= 0 && taken[b] < size_of(&net, v) && is_best(&net, v, e, taken[b], b));
+        const int64_t *taken = choice + net.message_start[e] + (net.tail[e] == v ? values_of(&net, v) : 0);
+        for (int64_t b = 0; b < values_of(&net, parent[v]); b++)
+            CHECK(taken[b] >= 0 && taken[b] < values_of(&net, v) && is_best(&net, v, e, taken[b], b));
     }
 }
 
@@ -602,28 +603,28 @@ static void check_dominance_by_hand(void) {
     struct net net;
     do
         make(&net, 2, CHAIN);
-    while (size_of(&net, 0) != 2 || size_of(&net, 1) != 2);
+    while (values_of(&net, 0) != 2 || values_of(&net, 1) != 2);
     memcpy(net.cost, (int64_t[]){0, 9, 0, 0}, sizeof(int64_t[4]));
     memcpy(net.cell, (int64_t[]){1, 2, 1, 1}, sizeof(int64_t[4]));
     memcpy(net.usage_start, (int64_t[]){0, 0, 2}, sizeof(int64_t[3]));
-    memcpy(net.keep, (int8_t[]){1, 0}, 2);
+    memcpy(net.skip, (int8_t[]){1, 0}, 2);
     for (int64_t memory = 0; memory < 2; memory++) {
         int8_t value[4] = {1, 1, 1, 1};
-        int64_t follow[2], choice[4] = {9, 9, 9, 9};
+        int64_t parent[2], choice[4] = {9, 9, 9, 9};
         net.usage[0] = memory;
         net.usage[1] = 0;
-        CHECK(shard_dominate(&net.network, net.cost, net.usage_start, net.usage, net.keep, value) ==
-              SHARD_OK);
+        CHECK(shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip,
+                                         value) == SHARD_OK);
         CHECK(value[0] && value[1] && value[2] && value[3] == memory);
-        shard_follow(&net.network, net.cost, net.usage_start, net.usage, net.keep, follow, choice);
-        CHECK(follow[0] == -1 && follow[1] == (memory ? -1 : 0));
+        shard_leaf_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip, parent, choice);
+        CHECK(parent[0] == -1 && parent[1] == (memory ? -1 : 0));
         CHECK(memory || choice[0] == 0);
     }
 }
 
 /* ---------------------------------------------------------------- contraction */
 
-#define FORBIDDEN 1000
+#define LARGEST_COST 1000
 
 /* Old variables, what each becomes, and the tables before and after. */
 struct merger {
@@ -638,7 +639,7 @@ struct merger {
 };
 
 static int64_t some_cost(void) {
-    return draw(12) ? draw(20) - 5 : FORBIDDEN + draw(100) / 50 * 7;
+    return draw(12) ? draw(20) - 5 : LARGEST_COST + draw(100) / 50 * 7;
 }
 
 static void make_variables(struct merger *merger) {
@@ -690,7 +691,7 @@ static void make_pairs(struct merger *merger) {
 }
 
 static int64_t sum_of(int64_t sum, int64_t cost) {
-    return sum >= FORBIDDEN || cost >= FORBIDDEN ? FORBIDDEN : sum + cost;
+    return sum >= LARGEST_COST || cost >= LARGEST_COST ? LARGEST_COST : sum + cost;
 }
 
 /* What an assignment of the roots costs in the new tables and rows. */
@@ -706,7 +707,7 @@ static int64_t new_cost(const struct merger *merger, const int64_t *choice) {
     return sum;
 }
 
-/* What the old variables that follow it cost in the old tables. */
+/* What the old variables that parent it cost in the old tables. */
 static int64_t old_cost(const struct merger *merger, const int64_t *choice) {
     int64_t sum = 0;
     for (int64_t e = 0; e < merger->pairs; e++) {
@@ -721,7 +722,7 @@ static int64_t old_cost(const struct merger *merger, const int64_t *choice) {
 static int contract(struct merger *merger, int64_t *new_cell, int64_t *row) {
     return shard_contract(merger->pairs, merger->tail, merger->head, merger->cell_start, merger->cell,
                           merger->size, merger->root, merger->value_start, merger->value, merger->new_size,
-                          merger->new_start, merger->target, FORBIDDEN, new_cell, row);
+                          merger->new_start, merger->target, LARGEST_COST, new_cell, row);
 }
 
 /* Every assignment of the roots costs what it did, and what its old variables cost. */
@@ -756,16 +757,17 @@ static void check_no_memory(void) {
             const struct soft soft_before = soft;
             granted = allocations;
             if (call == 3)
-                status = shard_soften(&net.network, soft.place, soft.table, 1, 1, soft.cost, soft.message,
-                                      soft.belief);
+                status = shard_soft_trws(&net.network, soft.place, soft.table, 1, 1, soft.cost, soft.message,
+                                         soft.belief);
             if (call == 4)
-                status = shard_round(&net.network, soft.cost, soft.message, choice);
+                status = shard_soft_trws_round(&net.network, soft.cost, soft.message, choice);
             if (call == 0)
                 status = send(&net, &sent, 1);
             if (call == 1)
-                status = shard_prune(&net.network, sent.top, sent.cost, sent.message, 0, value, open);
+                status = shard_trws_prune(&net.network, sent.top, sent.cost, sent.message, 0, value, open);
             if (call == 2)
-                status = shard_dominate(&net.network, net.cost, net.usage_start, net.usage, net.keep, value);
+                status = shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage,
+                                                    net.skip, value);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(memcmp(&sent, &before, sizeof sent) == 0 && memcmp(value, all, sizeof value) == 0 &&

@@ -10,7 +10,7 @@ from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import Claims, attempt_or_decline, decline_without_memory, reserve
+from solvers.intraop.search.attempt import BestBound, attempt_or_decline, decline_without_memory, reserve
 from solvers.registry import Run, bound
 
 #: Pruning is repeated while it leaves less than this fraction of the values.
@@ -32,20 +32,20 @@ def lagrange(instance: Instance, run: Run) -> None:
     end = run.deadline - reserve(run)
     decline_without_memory(instance)
     timeline = Timeline.of(instance)
-    claims = Claims(run, instance.cheapest_parts())
+    best_bound = BestBound(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
         problem = Problem.of(instance, timeline, tolerant=tolerant, until=end)
-        return problem is not None and (time.monotonic() >= end or _Climb(claims, end).on(problem))
+        return problem is not None and (time.monotonic() >= end or _Climb(best_bound, end).on(problem))
 
-    attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=False)
+    attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=False)
 
 
 class _Climb:
     """Raises the bound of one problem after the other until a time."""
 
-    def __init__(self, claims: Claims, end: float) -> None:
-        self._claims, self._end = claims, end
+    def __init__(self, best_bound: BestBound, end: float) -> None:
+        self._best_bound, self._end = best_bound, end
 
     def on(self, problem: Problem) -> bool:
         """Bound one problem as well as time allows; False if no assignment fits that has no forbidden entry."""
@@ -59,7 +59,7 @@ class _Climb:
             dual = self._dual(left, top, dual.multipliers)
             left = dual.prune()
         if left is None and top < problem.model.forbidden:
-            self._claims.offer(top << problem.model.shift)  # nothing costs less than the assignment found
+            self._best_bound.offer(top << problem.model.shift)  # nothing costs less than the assignment found
         return left is not None or top < problem.model.forbidden
 
     def _dual(self, problem: Problem, top: int, multipliers: dict[int, float]) -> Dual:
@@ -71,7 +71,7 @@ class _Climb:
 
     def _note(self, dual: Dual) -> None:
         if dual.bound < dual.problem.model.forbidden:  # that nothing is left is no bound
-            self._claims.offer(dual.bound << dual.problem.model.shift)
+            self._best_bound.offer(dual.bound << dual.problem.model.shift)
 
     def _incumbent(self, dual: Dual) -> int:
         """Cost of an assignment that fits, rounded from the messages; the forbidden cost if none is found."""

@@ -13,8 +13,8 @@ from solvers.intraop.network.reduced_problem import Problem, worst_steps
 from solvers.intraop.programs.baseline import Task, prove
 from solvers.intraop.programs.dual_bound import polished, proved
 from solvers.intraop.programs.floating_point import FloatProgram
-from solvers.intraop.programs.mathopt import Answer, minimise
-from solvers.intraop.programs.model import Program
+from solvers.intraop.programs.integer_program import IntegerProgram
+from solvers.intraop.programs.mathopt import SolveResult, minimise
 from solvers.registry import Run, bound
 
 #: Entries up to which HiGHS solves the program, by the simplex method; PDLP, by gradients, beyond.
@@ -42,7 +42,7 @@ def lp(instance: Instance, run: Run) -> None:
 def _engine(task: Task) -> bool:
     steps = [] if task.start is None else _tight(task.problem, task.start)
     while task.remaining():
-        program = Program.of(task.problem, steps)
+        program = IntegerProgram.of(task.problem, steps)
         if not np.diff(program.tables.start).all():
             return False
         floats = FloatProgram(program, task.top)
@@ -58,7 +58,7 @@ def _engine(task: Task) -> bool:
     return True
 
 
-def _prove(task: Task, floats: FloatProgram, answer: Answer | None) -> None:
+def _prove(task: Task, floats: FloatProgram, answer: SolveResult | None) -> None:
     """Report what dual values prove; without any, message passing begins with none."""
     some = answer is not None and len(answer.dual) > 0
     dual = answer.dual if answer is not None and some else np.zeros(len(floats.rows[0]) - 1)
@@ -82,7 +82,7 @@ def _overloaded(task: Task, column: Any) -> list[int]:
     return worst_steps(excess - OVERLOAD * problem.timeline.limit, MORE_ROWS)
 
 
-def _parameters(task: Task, program: Program) -> dict[str, Any]:
+def _parameters(task: Task, program: IntegerProgram) -> dict[str, Any]:
     if program.entries > LARGEST:
         return {"threads": task.run.cores, "pdlp": {"termination_check_frequency": CHECKS}}
     return {"highs": {"string_options": {"parallel": "off"}}}

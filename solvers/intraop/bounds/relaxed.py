@@ -10,7 +10,7 @@ from solvers.intraop.network.model import Model
 from solvers.intraop.network.reduction import prepare
 from solvers.intraop.programs.toulbar2 import bounded
 from solvers.intraop.programs.toulbar2_network import Network, Status
-from solvers.intraop.search.attempt import Claims
+from solvers.intraop.search.attempt import BestBound
 from solvers.registry import Run, bound
 
 #: Seconds kept back at the end for the child to answer.
@@ -28,14 +28,14 @@ def cfn_relaxed(instance: Instance, run: Run) -> None:
 
     A minimum that keeps the limit is reported as a solution.
     """
-    claims, timeline = Claims(run, instance.cheapest_parts()), Timeline.of(instance)
+    best_bound, timeline = BestBound(run, instance.cheapest_parts()), Timeline.of(instance)
     for tolerant in (False, True):
         model = prepare(instance, timeline, tolerant=tolerant)
-        if model is not None and _bound(instance, run, timeline, model, claims):
+        if model is not None and _bound(instance, run, timeline, model, best_bound):
             return
 
 
-def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model, claims: Claims) -> bool:
+def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model, best_bound: BestBound) -> bool:
     """Report better and better bounds; False if the model has no assignment at all.
 
     What a model forbids costs more than any assignment without it, so the bound holds for all solutions.
@@ -44,7 +44,7 @@ def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model, claim
     for found in bounded(network, nothing, lambda: run.remaining() - RESERVE, RESERVE / 2):
         if found.status == Status.IMPOSSIBLE:
             return False
-        claims.offer(-(-found.bound // network.scale) << model.shift)  # whole costs: round up
+        best_bound.offer(-(-found.bound // network.scale) << model.shift)  # whole costs: round up
         if found.status == Status.OPTIMAL and found.value is not None:
             strategy = model.lift(instance, found.value)
             usage = timeline.usage[instance.strategy_start[:-1] + strategy]

@@ -27,8 +27,8 @@ from solvers.intraop.network.reduction import reduce
 from solvers.intraop.programs.child_processes import Workers
 from solvers.intraop.programs.toulbar2_network import BUDGET, Network, Status
 from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import first_record, reserve
-from solvers.intraop.search.incumbent import Record
+from solvers.intraop.search.attempt import first_incumbent, reserve
+from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Declined, Run
 
 #: CPU seconds that toulbar2 has for each network at first.
@@ -60,12 +60,12 @@ def solve(instance: Instance, run: Run, weights: Maker, *, slice_s: float, polis
     if not slice_s > 0:
         raise Declined(f"slice_s: expected a number above 0, found {slice_s:g}")
     timeline = Timeline.of(instance)
-    record = first_record(instance, run, timeline)
+    incumbent = first_incumbent(instance, run, timeline)
     every = build(instance, np.zeros(len(instance.usage), dtype=bool))
     model = reduce(every)
     if model is not None:
         relaxation = _Relaxation(instance, timeline, model, every if polish else None)
-        possible = _Adaptation(run, record, relaxation, weights, slice_s).run()
+        possible = _Adaptation(run, incumbent, relaxation, weights, slice_s).run()
     if model is None or not possible:
         raise Declined(contradiction(instance, timeline, time.monotonic() + REASON * run.remaining()))
 
@@ -123,8 +123,8 @@ class _NoAssignment(Exception):
 class _Adaptation:
     """The rounds of Algorithm 1, each of several networks in children, as many at once as there are cores."""
 
-    def __init__(self, run: Run, record: Record, relaxation: _Relaxation, weights: Maker, slice_s: float) -> None:
-        self._run, self._record, self._relaxation = run, record, relaxation
+    def __init__(self, run: Run, incumbent: Incumbent, relaxation: _Relaxation, weights: Maker, slice_s: float) -> None:
+        self._run, self._incumbent, self._relaxation = run, incumbent, relaxation
         kept = reserve(run)
         self._end, self._last_call = run.deadline - kept, run.deadline - kept / 2
         self._slice, self._longest = slice_s, MOST_SLICES * slice_s
@@ -145,9 +145,9 @@ class _Adaptation:
         try:
             with self._workers:
                 while stale < PATIENCE and not self._proved and time.monotonic() < self._end:
-                    before = self._record.excess, self._record.cost
+                    before = self._incumbent.excess, self._incumbent.cost
                     self._adapt(self._round())
-                    improved = (self._record.excess, self._record.cost) < before
+                    improved = (self._incumbent.excess, self._incumbent.cost) < before
                     stale = 0 if improved or self._unsolved else stale + 1
         except _NoAssignment:
             return False
@@ -183,7 +183,7 @@ class _Adaptation:
                 yield level, None
                 continue
             strategy = answer[1:]
-            self._record.offer(strategy)
+            self._incumbent.offer(strategy)
             outcome = Outcome(exact_cost(self._relaxation.instance, strategy), self._relaxation.over(strategy))
             unweighted = not self._weights.level[level].any()
             self._proved |= unweighted and outcome.feasible and status == Status.OPTIMAL

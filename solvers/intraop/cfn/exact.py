@@ -12,8 +12,8 @@ import numpy as np
 from instances.files.columns import Ints
 from solvers._cpsat import answer, core, set_up
 from solvers.intraop.network.reduced_problem import Problem, worst_steps
-from solvers.intraop.programs import model
 from solvers.intraop.programs.cpsat import columns, costs, equations, memory, write
+from solvers.intraop.programs.integer_program import IntegerProgram
 from solvers.intraop.programs.memory_rows import memory_of_steps
 
 #: Memory rows added at once.
@@ -21,7 +21,7 @@ MORE_ROWS = 3
 
 
 @dataclass(frozen=True)
-class Answer:
+class ExactResult:
     """Result of an exact search, in costs of the model.
 
     ``bound``  no assignment that fits costs less; None if there is none at all
@@ -34,7 +34,7 @@ class Answer:
     done: bool
 
 
-class Program:
+class MemoryRowSearch:
     """One-hot values, a flag for each allowed cell of a table, and the memory of some steps.
 
     CP-SAT's rows and cuts are integers. Its values of the objective are doubles, so costs are in a unit that keeps them
@@ -44,7 +44,7 @@ class Program:
     def __init__(self, problem: Problem, steps: Iterable[int]) -> None:
         self._cp, self.problem, self._steps = core(), problem, list(steps)
         self._model = self._cp.CpModelProto()
-        program = model.Program.of(problem, self._steps)
+        program = IntegerProgram.of(problem, self._steps)
         write(columns(self._model, program), equations(self._model, program), memory(self._model, program.memory))
         self._cost, self._unit = program.cost, 1
 
@@ -52,7 +52,7 @@ class Program:
         self._steps += steps
         write(memory(self._model, memory_of_steps(self.problem, steps)))
 
-    def solve(self, top: int, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> Answer:
+    def solve(self, top: int, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> ExactResult:
         """Search until a time, or until nothing can cost less than ``top``.
 
         ``found`` gets every better assignment, whether it fits or not.
@@ -62,17 +62,17 @@ class Program:
         while True:
             response = self._search(top, until - time.monotonic(), cores, seed, found)
             if response.status == self._cp.INFEASIBLE:
-                return Answer(None, None, True)
+                return ExactResult(None, None, True)
             bound = max(bound, self._unit * response.inner_objective_lower_bound)
             if response.status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
-                return Answer(bound, None, False)
+                return ExactResult(bound, None, False)
             value = self._values(np.array(response.solution))
             over = self.problem.overload(value)
             if (over <= 0).all():
-                return Answer(bound, value, response.status == self._cp.OPTIMAL)
+                return ExactResult(bound, value, response.status == self._cp.OPTIMAL)
             steps = [step for step in worst_steps(over, MORE_ROWS) if step not in self._steps]
             if not steps or time.monotonic() > until or bound >= top:
-                return Answer(bound, None, False)
+                return ExactResult(bound, None, False)
             self._add_rows(steps)
 
     def _search(self, top: int, seconds: float, cores: int, seed: int, found: Callable[[Ints], None]) -> Any:

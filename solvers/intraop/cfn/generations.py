@@ -14,23 +14,23 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import Effort
-from solvers.intraop.cfn.neighbourhoods import Blocks
+from solvers.intraop._kernels import BlockLimits
+from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
 from solvers.intraop.network.reduced_problem import Problem, worst_steps
 from solvers.intraop.network.reduction import reduce
-from solvers.intraop.search.assignment import Search, beside
+from solvers.intraop.search.assignment import Search, conditional_costs
 
 #: Neighbourhoods, one of which is drawn for each round, and the work of a round, in cells: some hundredths of a second.
 EFFORTS = (
-    Effort(300, 1e4, 4e6),
-    Effort(1000, 1e4, 1e7),
-    Effort(1000, 1e5, 3e7),
-    Effort(3000, 1e5, 3e7),
-    Effort(6000, 1e5, 5e7),
+    BlockLimits(300, 1e4, 4e6),
+    BlockLimits(1000, 1e4, 1e7),
+    BlockLimits(1000, 1e5, 3e7),
+    BlockLimits(3000, 1e5, 3e7),
+    BlockLimits(6000, 1e5, 5e7),
 )
 WORK = 3e7
 #: Neighbourhood and rounds in which variants are put together: of few values a variable, it takes in many variables.
-WHOLE, PUTTING = Effort(6000, 1e6, 5e7), 4
+WHOLE, PUTTING = BlockLimits(6000, 1e6, 5e7), 4
 #: Variants in a generation; rounds under costs with noise, and without, at most.
 VARIANTS, NOISY, CLEAN = 4, 4, 12
 #: Range of the noise, as fractions of what it takes to change a variable; that counts for at least and at most so many
@@ -57,14 +57,14 @@ STALE, PROGRESS, SPREAD, AROUND = 8, 1e-4, (0.9, 1.1), (0.3, 1.5)
 REPAIR = 5.0
 
 
-class Walks:
+class GenerationalSearch:
     """Searches one problem on all cores; as long as time is not over, deterministic for a seed and a number of cores.
 
     ``offer``  is given every assignment that may be the best, and says whether it is better than all before
     ``best``   the best one that fits, None if none is known
     """
 
-    def __init__(self, blocks: Blocks, *, seed: int, cores: int, offer: Callable[[Ints], bool]) -> None:
+    def __init__(self, blocks: LargeNeighbourhood, *, seed: int, cores: int, offer: Callable[[Ints], bool]) -> None:
         self.blocks, self.problem, self.offer, self.cores = blocks, blocks.problem, offer, cores
         self.best: Ints | None = None
         self._seeds = np.random.SeedSequence(seed)
@@ -81,7 +81,7 @@ class Walks:
         self._value, self._price, self._first_price = value, price, price
         self._whole = self.problem.model.cost(value) / max(1, self.problem.timeline.limit)
 
-    def go_on(self, until: float, enough: Callable[[], bool]) -> None:
+    def run(self, until: float, enough: Callable[[], bool]) -> None:
         """Search until a time, or until it is enough."""
         self._until = until
         with ThreadPoolExecutor(self.cores) as pool:
@@ -91,18 +91,22 @@ class Walks:
     def _generation(self, pool: ThreadPoolExecutor) -> None:
         """Vary, put together, adjust prices, make fit, put together what fits."""
         of_row = self.blocks.price(self._price)
-        stakes = self._stakes(self._value, of_row)
-        variants = pool.map(lambda random: self._vary(of_row, stakes, random), [self._fresh() for _ in range(VARIANTS)])
+        regrets = self._regrets(self._value, of_row)
+        variants = pool.map(
+            lambda random: self._mutate(of_row, regrets, random), [self._fresh() for _ in range(VARIANTS)]
+        )
         fit = [] if self.best is None else [self.best]
-        self._value = self._put_together([self._value, *variants, *fit], self._price, fits=False)
+        self._value = self._recombine([self._value, *variants, *fit], self._price, fits=False)
         load = self.blocks.load(self._value)
         starts = [(self._value, self._fresh()), *((value, self._fresh()) for value in FITTING * fit)]
-        fitting = [value for value in pool.map(lambda start: self._make_fit(*start), starts) if value is not None]
+        fitting = [
+            value for value in pool.map(lambda start: self._repair_and_improve(*start), starts) if value is not None
+        ]
         for value in fitting:
             self._note(value)
         if self.best is not None and len(fitting) > 1:
-            self._note(self._put_together([self.best, *fitting], self._price, fits=True))
-        self._price = self._follow(self._price, load)
+            self._note(self._recombine([self.best, *fitting], self._price, fits=True))
+        self._price = self._adjust_prices(self._price, load)
         self._generations += 1
         if self.best is not None:
             self._go_back_if_stale(self.best)
@@ -118,26 +122,33 @@ class Walks:
             self._value, self._stale = best, 0
             self._price = self._first_price * self._random.uniform(*SPREAD)
 
-    def _vary(self, of_row: Floats, stakes: Floats, random: np.random.Generator) -> Ints:
+    def _mutate(self, of_row: Floats, regrets: Floats, random: np.random.Generator) -> Ints:
         """Improve the assignment under costs with noise, and then without."""
         if not self._generations:
             return self._improve(self.blocks, self._value, of_row, FIRST, random, fits=False)
-        noise = _noise(stakes, random)
+        noise = _noise(regrets, random)
         value = self._improve(self.blocks, self._value, of_row + noise, NOISY, random, fits=False)
         return self._improve(self.blocks, value, of_row, CLEAN, random, fits=False)
 
-    def _stakes(self, value: Ints, of_row: Floats) -> Floats:
+    def _regrets(self, value: Ints, of_row: Floats) -> Floats:
         """Regret of each value's variable: extra cost of its next best value, all others fixed; shape (rows,)."""
         model = self.problem.model
         present, start = model.start[:-1] + value, model.start[:-1]
-        cost = beside(self.problem.footprint.tame, value) + of_row
+        cost = conditional_costs(self.problem.footprint.clipped, value) + of_row
         now = cost[present]
         cost[present] = np.inf
         least, most = np.array(STAKES) * max(1, model.cost(value)) / max(1, model.variables)
         return np.repeat(least + np.clip(np.minimum.reduceat(cost, start) - now, 0, most), model.sizes)
 
     def _improve(
-        self, blocks: Blocks, value: Ints, of_row: Floats, rounds: int, random: np.random.Generator, *, fits: bool
+        self,
+        blocks: LargeNeighbourhood,
+        value: Ints,
+        of_row: Floats,
+        rounds: int,
+        random: np.random.Generator,
+        *,
+        fits: bool,
     ) -> Ints:
         """So many rounds of blocks at most; less when they gain little, or when time is over."""
         before = np.inf
@@ -151,7 +162,7 @@ class Walks:
             before = gain
         return value
 
-    def _put_together(self, values: list[Ints], price: Floats, *, fits: bool) -> Ints:
+    def _recombine(self, values: list[Ints], price: Floats, *, fits: bool) -> Ints:
         """The best assignment, nearly, of those in which every variable has its value in one of some assignments."""
         model = self.problem.model
         of_row = self.blocks.price(price)
@@ -162,10 +173,10 @@ class Walks:
         if few is None or time.monotonic() > self._until:
             return least
         part = Problem(self.problem.instance, self.problem.timeline, few)
-        blocks, value = Blocks(part), few.sink(part.instance, model.lift(part.instance, least))
+        blocks, value = LargeNeighbourhood(part), few.project(part.instance, model.lift(part.instance, least))
         if value is None:  # it has forbidden entries
             value = part.first_values(few.unary)
-        of_few = blocks.price(blocks.of_spans(self.blocks.of_steps(price)))
+        of_few = blocks.price(blocks.span_prices(self.blocks.step_prices(price)))
         best = value
         for multiple in LADDER if fits else (1.0,):
             for _ in range(PUTTING):
@@ -173,13 +184,13 @@ class Walks:
                 if not gain or time.monotonic() > self._until:
                     break
             best = min(best, value, key=few.cost) if fits else value
-        together = model.sink(part.instance, few.lift(part.instance, best))
+        together = model.project(part.instance, few.lift(part.instance, best))
         return least if together is None else together
 
     def _priced(self, value: Ints, of_row: Floats) -> float:
         return self.problem.model.cost(value) + float(of_row[self.problem.model.start[:-1] + value].sum())
 
-    def _make_fit(self, value: Ints, random: np.random.Generator) -> Ints | None:
+    def _repair_and_improve(self, value: Ints, random: np.random.Generator) -> Ints | None:
         """Make an assignment fit and improve it under lower and lower prices; None if that fails."""
         search = Search(self.problem.footprint, value)
         if not search.repair(min(self._until, time.monotonic() + REPAIR)):
@@ -187,7 +198,7 @@ class Walks:
         best, price = search.value, self._price * random.uniform(*AROUND)
         if value is self.best:
             of_row = self.blocks.price(price)
-            noise = _noise(self._stakes(value, of_row), random)
+            noise = _noise(self._regrets(value, of_row), random)
             value = self._improve(self.blocks, value, of_row + noise, NOISY, random, fits=True)
         else:
             value = search.value
@@ -200,7 +211,7 @@ class Walks:
         if self.offer(value):
             self.best = value
 
-    def _follow(self, price: Floats, load: Ints) -> Floats:
+    def _adjust_prices(self, price: Floats, load: Ints) -> Floats:
         """Prices after a generation: higher where there was too little room, lower where there was some left."""
         above = (load - self.blocks.room) / max(1, self.problem.timeline.limit)
         change = np.clip(above / BAND, -1.0, 1.0)
@@ -211,6 +222,6 @@ class Walks:
         return price
 
 
-def _noise(stakes: Floats, random: np.random.Generator) -> Floats:
-    """Costs of values at random, shape (rows,), by a share of the stakes that is drawn as well."""
-    return random.exponential(np.exp(random.uniform(*np.log(NOISE))) * stakes)
+def _noise(regrets: Floats, random: np.random.Generator) -> Floats:
+    """Costs of values at random, shape (rows,), by a share of the regrets that is drawn as well."""
+    return random.exponential(np.exp(random.uniform(*np.log(NOISE))) * regrets)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import NEVER, Messages, Softened
-from solvers.intraop.cfn.multipliers import Prices, Row
+from solvers.intraop._kernels import FORBIDDEN, SoftTrws, Trws
+from solvers.intraop.cfn.multipliers import Multipliers, StepMultiplier
 from solvers.intraop.network.model import Mask
 from solvers.intraop.network.reduced_problem import Problem
 
@@ -49,12 +49,12 @@ class Dual:
         self.grain = max(0, limit.bit_length() - UNITS.bit_length())
         end = max(0, ((top - 1) >> self.drop) + 1)
         cell, unary = (np.minimum(costs >> self.drop, end) << self.bits for costs in (model.cell, model.unary))
-        self.messages = Messages(model.start, model.tail, model.head, cell, unary, end << self.bits)
+        self.messages = Trws(model.start, model.tail, model.head, cell, unary, end << self.bits)
         self._cost = self.messages.cost.copy()
-        self._proved: list[tuple[Row, int]] = []
-        self._soft: Softened | None = None
+        self._proved: list[tuple[StepMultiplier, int]] = []
+        self._soft: SoftTrws | None = None
         chains = [np.bincount(ends, minlength=model.variables) for ends in (model.tail, model.head)]
-        self._prices = Prices(problem, self.grain, np.maximum(1, np.maximum(*chains)))
+        self._prices = Multipliers(problem, self.grain, np.maximum(1, np.maximum(*chains)))
         for step, multiplier in (multipliers or {}).items():
             self._note_room(self._prices.add(step, multiplier / self._per_byte))
 
@@ -69,7 +69,7 @@ class Dual:
         return {row.step: multiplier * self._per_byte for row, multiplier in self._proved if multiplier}
 
     @property
-    def priced(self) -> list[tuple[Row, int]]:
+    def priced(self) -> list[tuple[StepMultiplier, int]]:
         """The rows of memory that the bound rests on, and what a unit of each costs."""
         return list(self._proved)
 
@@ -118,7 +118,7 @@ class Dual:
         began = time.monotonic()
         self.messages.sweep(PROOF)
         until -= time.monotonic() - began  # what stages come to takes as long to prove
-        self._cost = np.where(self.messages.cost < NEVER, self._cost, NEVER)  # what cannot be is out of the way
+        self._cost = np.where(self.messages.cost < FORBIDDEN, self._cost, FORBIDDEN)  # what cannot be is out of the way
         soft = self._soft = self._softened()
         fraction = WARM if self._prices.rows else SOFT
         while fraction > hard and not self.closed and time.monotonic() < until:
@@ -126,19 +126,19 @@ class Dual:
             if self._adopt(soft):
                 note()
             fraction *= NEXT
-        before = -NEVER
+        before = -FORBIDDEN
         while not self.closed and time.monotonic() < until and self.messages.bound - before > GAIN * abs(before):
             before = self.messages.bound
             self.messages.sweep(POLISH)
         note()
 
-    def _softened(self) -> Softened:
-        soft = Softened(self.messages, self._cost.astype(np.float64))
+    def _softened(self) -> SoftTrws:
+        soft = SoftTrws(self.messages, self._cost.astype(np.float64))
         for row in self._prices.rows.values():
             soft.cost[row.at] += row.multiplier * row.usage
         return soft
 
-    def _stage(self, soft: Softened, fraction: float, until: float) -> None:
+    def _stage(self, soft: SoftTrws, fraction: float, until: float) -> None:
         """Pass messages at one softness until expected memory about fits, or for so many moves of multipliers."""
         softness = max(1.0, fraction * abs(self.messages.bound) / max(1, self.problem.model.variables))
         for moves in range(MOVES.stop):
@@ -152,27 +152,27 @@ class Dual:
             if self._prices.move(weight, softness, soft.cost) < SETTLED and moves + 1 >= MOVES.start:
                 return
 
-    def _note_room(self, row: Row) -> None:
+    def _note_room(self, row: StepMultiplier) -> None:
         if row.room < 0:
             self.messages.bound = self.messages.top  # nothing fits into this step
 
-    def _weights(self, soft: Softened, softness: float) -> Floats:
+    def _weights(self, soft: SoftTrws, softness: float) -> Floats:
         weight = np.exp(soft.belief / -softness)
         sums = np.add.reduceat(weight, self.problem.model.start[:-1])
         result: Floats = weight / sums[self.problem.variable]
         return result
 
-    def _adopt(self, soft: Softened) -> bool:
+    def _adopt(self, soft: SoftTrws) -> bool:
         """Take over multipliers and messages if they prove more than those at hand; whether they do."""
         if self.closed:
             return True
         before, proved = self.messages.state, self._proved
         self._proved = [(row, _whole(row)) for row in self._prices.rows.values()]
-        cost = np.where(self._cost < NEVER, np.minimum(self._cost + self._priced(), 2 * FINE), NEVER)
+        cost = np.where(self._cost < FORBIDDEN, np.minimum(self._cost + self._priced(), 2 * FINE), FORBIDDEN)
         constant = -sum(multiplier * row.room for row, multiplier in self._proved)
         message = np.rint(np.clip(soft.message, -4 * FINE, 4 * FINE)).astype(np.int64)
-        self.messages.adopt(cost, constant, message)
-        if self.messages.bound > -NEVER:
+        self.messages.reparametrise(cost, constant, message)
+        if self.messages.bound > -FORBIDDEN:
             self.messages.sweep(PROOF)
         if self.messages.bound > before[-1]:
             return True
@@ -180,6 +180,6 @@ class Dual:
         return False
 
 
-def _whole(row: Row) -> int:
+def _whole(row: StepMultiplier) -> int:
     """The row's multiplier as an integer, such that no product with it passes `FINE`."""
     return min(int(row.multiplier), FINE // max(1, row.room, int(row.usage.max(initial=0))))

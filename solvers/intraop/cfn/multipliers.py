@@ -22,7 +22,7 @@ ROUNDS, DONE = 100, 1e-4
 
 
 @dataclass(eq=False)
-class Row:
+class StepMultiplier:
     """One step's memory: the values that use some, in units above the variable's least, and its multiplier."""
 
     step: int
@@ -33,7 +33,7 @@ class Row:
     idle: int = 0
 
 
-class Prices:
+class Multipliers:
     """Prices of memory at some time steps.
 
     ``rows``   the steps, by number
@@ -42,11 +42,11 @@ class Prices:
 
     def __init__(self, problem: Problem, grain: int, chains: Ints) -> None:
         self.problem, self.grain = problem, grain
-        self.rows: dict[int, Row] = {}
+        self.rows: dict[int, StepMultiplier] = {}
         self._chains = chains.astype(np.float64)
         self._table: _Table | None = None  # made when it is needed
 
-    def add(self, step: int, multiplier: float = 0.0) -> Row:
+    def add(self, step: int, multiplier: float = 0.0) -> StepMultiplier:
         """Give a step a multiplier, in costs a unit."""
         problem, model = self.problem, self.problem.model
         memory = problem.memory(step)
@@ -55,11 +55,11 @@ class Prices:
         varies = np.maximum.reduceat(above, model.start[:-1]) > 0
         at = np.flatnonzero(varies[problem.variable])
         room = (int(problem.room[step]) - int(least.sum())) >> self.grain
-        row = self.rows[step] = Row(step, at, above[at], room, multiplier)
+        row = self.rows[step] = StepMultiplier(step, at, above[at], room, multiplier)
         self._table = None
         return row
 
-    def look(self, weight: Floats) -> list[Row]:
+    def look(self, weight: Floats) -> list[StepMultiplier]:
         """Add steps that are overloaded where each value has a weight, shape (rows,)."""
         over = self.problem.expected(weight) - self.problem.room - OVERLOAD * self.problem.timeline.limit
         fresh = [step for step in worst_steps(over, MORE_STEPS) if step not in self.rows]
@@ -105,7 +105,7 @@ class _Table:
     room: Floats
 
     @classmethod
-    def of(cls, rows: list[Row], variable: Ints) -> _Table:
+    def of(cls, rows: list[StepMultiplier], variable: Ints) -> _Table:
         at = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(row.at for row in rows)]))
         usage = np.zeros((len(rows), len(at)))
         for line, row in zip(usage, rows, strict=True):

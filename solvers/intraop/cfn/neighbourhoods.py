@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import Effort, Field
+from solvers.intraop._kernels import BlockLimits, MemoryNetwork
 from solvers.intraop.network.ragged import offsets
 from solvers.intraop.network.reduced_problem import Problem
 
@@ -13,7 +13,7 @@ from solvers.intraop.network.reduced_problem import Problem
 BOUNDLESS = 2**62
 
 
-class Blocks:
+class LargeNeighbourhood:
     """The blocks of one problem; an assignment is a value for every variable, shape (v,).
 
     Time is counted in spans in which the same nodes are live; a span has the room of its tightest step.
@@ -34,7 +34,9 @@ class Blocks:
         tables = offsets(arity), np.concatenate(scopes), np.concatenate(cells).astype(np.float64)
         memory = foot.start, self._begin, self._end, foot.usage_start, foot.usage
         cost, boundless = model.unary.astype(np.float64), np.full(len(self.room), BOUNDLESS)
-        self._tight, self._wide = (Field(model.start, cost, tables, memory, room) for room in (self.room, boundless))
+        self._tight, self._wide = (
+            MemoryNetwork(model.start, cost, tables, memory, room) for room in (self.room, boundless)
+        )
 
     def load(self, value: Ints) -> Ints:
         """Memory in use in every span, of the nodes whose memory depends on values."""
@@ -54,26 +56,26 @@ class Blocks:
         weight = usage * np.repeat(of_node, np.diff(start))
         return np.bincount(row, weight, minlength=len(self.problem.variable)).astype(np.float64)
 
-    def of_spans(self, multipliers: dict[int, float]) -> Floats:
+    def span_prices(self, multipliers: dict[int, float]) -> Floats:
         """Prices of a byte in every span, for those of some steps."""
         result = np.zeros(len(self.room))
         for step, multiplier in multipliers.items():
             result[np.searchsorted(self._cuts, step, side="right") - 1] += multiplier
         return result
 
-    def of_steps(self, price: Floats) -> dict[int, float]:
+    def step_prices(self, price: Floats) -> dict[int, float]:
         """Prices of a byte in the first step of every span, where they are not zero."""
         return {int(self._cuts[span]): float(price[span]) for span in np.flatnonzero(price)}
 
     def improve(
-        self, value: Ints, price: Floats, effort: Effort, work: float, random: np.random.Generator, *, fits: bool
+        self, value: Ints, price: Floats, effort: BlockLimits, work: float, random: np.random.Generator, *, fits: bool
     ) -> tuple[Ints, Ints, float]:
-        """``(value, load, gain)`` after blocks of about so much work; see `Field.improve_by_blocks`.
+        """``(value, load, gain)`` after blocks of about so much work; see `MemoryNetwork.improve`.
 
         If it ``fits``, no span is loaded beyond its room, or more than before; else memory has only its price.
         """
         field = self._tight if fits else self._wide
         value, load = value.copy(), self.load(value)
         state = random.integers(0, 2**63, size=1).astype(np.uint64)
-        gain = field.improve_by_blocks(price, value, load, effort, work, state)
+        gain = field.improve(price, value, load, effort, work, state)
         return value, load, gain

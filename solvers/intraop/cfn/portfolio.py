@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from instances.files.columns import Ints
-from solvers.intraop.cfn.exact import Answer, Program
-from solvers.intraop.cfn.generations import Walks
+from solvers.intraop.cfn.exact import ExactResult, MemoryRowSearch
+from solvers.intraop.cfn.generations import GenerationalSearch
 from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.cfn.neighbourhoods import Blocks
-from solvers.intraop.cfn.relaxation import solve as solve_left
+from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
+from solvers.intraop.cfn.relaxation import solve as solve_reduced_costs
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import Claims
+from solvers.intraop.search.attempt import BestBound
 from solvers.intraop.search.construction import construct
-from solvers.intraop.search.incumbent import Record
+from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Run
 
 #: Allowed cells and values with which an integer program is tried at first, at most; half of those of one that was not
@@ -63,23 +63,23 @@ class State:
     multipliers: dict[int, float] = field(default_factory=dict)
 
 
-class Native:
-    """Solves the problem of an instance; solutions go to the record, and bounds to the claims."""
+class Portfolio:
+    """Solves the problem of an instance; solutions go to the incumbent, and bounds to the best bound."""
 
     def __init__(
         self,
         run: Run,
-        record: Record,
+        incumbent: Incumbent,
         problem: Problem,
         *,
-        claims: Claims,
+        best_bound: BestBound,
         end: float,
     ) -> None:
-        self.run, self.record, self.problem, self.end = run, record, problem, end
+        self.run, self.incumbent, self.problem, self.end = run, incumbent, problem, end
         self.instance, self.timeline = problem.instance, problem.timeline
-        self.state, self.claims = State(problem.model.forbidden), claims
+        self.state, self.best_bound = State(problem.model.forbidden), best_bound
         self.largest_program, self.rest = LARGEST_PROGRAM, 0.0
-        self.walks: Walks | None = None
+        self.search: GenerationalSearch | None = None
         self.best: Ints | None = None
 
     @property
@@ -177,12 +177,12 @@ class Native:
 
     def _search(self, dual: Dual, share: float) -> None:
         """Walk about the limit of memory from where the bound has led to, for a share of the remaining time."""
-        if self.walks is None:
-            blocks = Blocks(self.problem)
-            self.walks = Walks(blocks, seed=self.run.seed, cores=self.run.cores, offer=self._found)
-            self.walks.begin(dual.values(), blocks.of_spans(dual.multipliers))
-        self.walks.best = self.best
-        self.walks.go_on(self._after(share), lambda: not self.open)
+        if self.search is None:
+            blocks = LargeNeighbourhood(self.problem)
+            self.search = GenerationalSearch(blocks, seed=self.run.seed, cores=self.run.cores, offer=self._found)
+            self.search.begin(dual.values(), blocks.span_prices(dual.multipliers))
+        self.search.best = self.best
+        self.search.run(self._after(share), lambda: not self.open)
 
     def _finish(self, problem: Problem, top: int) -> None:
         """Solve the integer program of what is left below ``top``."""
@@ -195,16 +195,18 @@ class Native:
 
         until, seed, multipliers = self._after(PROGRAM_SHARE), self.run.seed, self.state.multipliers
         if _allowed(problem) <= LARGEST_SEARCH:
-            answer = Program(problem, multipliers).solve(top, until, cores=self.run.cores, seed=seed, found=found)
+            answer = MemoryRowSearch(problem, multipliers).solve(
+                top, until, cores=self.run.cores, seed=seed, found=found
+            )
         else:
-            answer = solve_left(problem, top, multipliers, until, seed=seed, found=nearly)
+            answer = solve_reduced_costs(problem, top, multipliers, until, seed=seed, found=nearly)
         if not answer.done and answer.bound is not None and answer.bound < top:
             self.largest_program = _allowed(problem) // 2
         if answer.value is not None:
             self._offer(problem, answer.value)
         self._conclude(answer, top)
 
-    def _conclude(self, answer: Answer, top: int) -> None:
+    def _conclude(self, answer: ExactResult, top: int) -> None:
         """Use a bound on what is left below ``top``: all else costs at least ``top``."""
         if self.timeline.exact:
             self._prove(top if answer.bound is None else min(top, answer.bound))
@@ -213,18 +215,18 @@ class Native:
         """Take note of a bound, in costs of the model, and report it; that nothing is left is no bound."""
         self.state.bound = max(self.state.bound, bound)
         if bound < self.problem.model.forbidden:
-            self.claims.offer(bound << self.problem.model.shift)
+            self.best_bound.offer(bound << self.problem.model.shift)
 
     def _offer(self, problem: Problem, value: Ints) -> bool:
         """Take note of an assignment of the problem, and report it if it is the best; whether it is and fits."""
         cost, fits = problem.model.cost(value), bool((problem.overload(value) <= 0).all())
         better = fits and cost < self.state.top
-        if better or self.record.excess:
+        if better or self.incumbent.excess:
             strategy = problem.model.lift(self.instance, value)
-            self.record.offer(strategy)
+            self.incumbent.offer(strategy)
             if better:
                 self.state.top = cost
-                self.best = value if problem is self.problem else self.problem.model.sink(self.instance, strategy)
+                self.best = value if problem is self.problem else self.problem.model.project(self.instance, strategy)
         return better
 
     def _found(self, value: Ints) -> bool:

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from instances.files.columns import Ints
-from solvers.intraop.cfn.exact import Answer
+from solvers.intraop.cfn.exact import ExactResult
 from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.cfn.multipliers import Row
+from solvers.intraop.cfn.multipliers import StepMultiplier
 from solvers.intraop.network.model import Mask, Model, Wide
 from solvers.intraop.network.ragged import offsets, within
 from solvers.intraop.network.reduced_problem import Problem, worst_steps
 from solvers.intraop.programs.floating_point import FloatProgram
+from solvers.intraop.programs.integer_program import IntegerProgram, Tables
 from solvers.intraop.programs.mathopt import minimise
-from solvers.intraop.programs.memory_rows import Rows, memory_of_steps
-from solvers.intraop.programs.model import Program, Tables
+from solvers.intraop.programs.memory_rows import MemoryRows, memory_of_steps
 
 #: Of the time, what the bound may take, and its softness at last: nearly where the linear relaxation is.
 BOUND, HARD = 0.2, 1e-5
@@ -42,7 +42,7 @@ def solve(
     *,
     seed: int,
     found: Callable[[Ints], None],
-) -> Answer:
+) -> ExactResult:
     """Search for the best assignment below ``top`` until a time, on one core; ``found`` gets what is found.
 
     HiGHS reports at its end only. Rows of memory are added where solutions violate them.
@@ -56,22 +56,22 @@ def solve(
         values, cells = dual.messages.prune()
         if not np.logical_or.reduceat(values, problem.model.start[:-1]).all():
             break
-        left = _Left(dual, _rest(dual, values, cells), steps)
+        left = _ReducedCostProgram(dual, _reduced_cost_model(dual, values, cells), steps)
         answer = minimise(left, until, integer=True, **_parameters(left, seed))
         if answer is None or answer.infeasible:
-            return Answer(bound, None, False) if answer is None else Answer(None, None, True)
+            return ExactResult(bound, None, False) if answer is None else ExactResult(None, None, True)
         bound = max(bound, left.proved(answer.bound))
         if not len(answer.column):
-            return Answer(bound, None, False)
+            return ExactResult(bound, None, False)
         value = left.program.values(answer.column)
         found(value)
         if (problem.overload(value) <= 0).all():
-            return Answer(bound, value, answer.optimal)
+            return ExactResult(bound, value, answer.optimal)
         more = _violated(problem, value, steps)
         if not more or time.monotonic() > until:
-            return Answer(bound, None, False)
+            return ExactResult(bound, None, False)
         steps += more
-    return Answer(None, None, True)
+    return ExactResult(None, None, True)
 
 
 def _violated(problem: Problem, value: Ints, steps: list[int]) -> list[int]:
@@ -79,7 +79,7 @@ def _violated(problem: Problem, value: Ints, steps: list[int]) -> list[int]:
     return [step for step in worst_steps(problem.overload(value), MORE_ROWS) if step not in steps]
 
 
-def _parameters(left: _Left, seed: int) -> dict[str, Any]:
+def _parameters(left: _ReducedCostProgram, seed: int) -> dict[str, Any]:
     """One thread, no gap that is small enough, and an end to what is of interest."""
     cutoff = left.top * left.scale * (1 + BEYOND) + BEYOND
     doubles = {"mip_rel_gap": 0.0, "mip_abs_gap": BEYOND, "objective_bound": cutoff}
@@ -89,7 +89,7 @@ def _parameters(left: _Left, seed: int) -> dict[str, Any]:
     }
 
 
-def _rest(dual: Dual, values: Mask, cells: Mask) -> Model:
+def _reduced_cost_model(dual: Dual, values: Mask, cells: Mask) -> Model:
     """The model whose costs are what the messages leave: of the values and cells only that may be below the top."""
     model, (cost, sent, bound) = dual.problem.model, dual.messages.state
     top = dual.messages.top - bound
@@ -113,7 +113,7 @@ def _scaled(dual: Dual, costs: Ints) -> Ints:
     return result
 
 
-class _Left(FloatProgram):
+class _ReducedCostProgram(FloatProgram):
     """The program of what is left, with a column for the price of the memory that is not used in each step.
 
     ``top``  what is left of the end of interest
@@ -128,7 +128,7 @@ class _Left(FloatProgram):
         room = np.array([row.room for row, _ in priced], dtype=np.int64)
         most = np.maximum(1, np.minimum(room, rest.forbidden // np.maximum(price, 1) + 1))
         memory = _with_unused(memory_of_steps(dual.problem, steps), [row for row, _ in priced], most, first)
-        super().__init__(Program(rest, tables, memory), rest.forbidden)
+        super().__init__(IntegerProgram(rest, tables, memory), rest.forbidden)
         self.cost[first:] = price * most.astype(np.float64) * self.scale
 
     def proved(self, bound: float) -> int:
@@ -137,14 +137,14 @@ class _Left(FloatProgram):
         return min(self.dual.top, -(-total >> self.dual.bits) << self.dual.drop)
 
 
-def _with_unused(rows: Rows, priced: list[Row], most: Ints, first: int) -> Rows:
+def _with_unused(rows: MemoryRows, priced: list[StepMultiplier], most: Ints, first: int) -> MemoryRows:
     """The rows, and one for each of the priced: what is used there and the column for what is not fill the room."""
     count = np.array([len(row.at) + 1 for row in priced], dtype=np.int64)
     entries = [np.repeat(np.arange(len(rows.room)), np.diff(rows.start)), len(rows.room) + _numbers(count)]
     columns = [rows.column, *(np.append(row.at, first + k) for k, row in enumerate(priced))]
     uses = [rows.use, *(-np.append(row.usage, 1) for row in priced)]
     room = np.concatenate([rows.room, -np.array([row.room for row in priced], dtype=np.int64)])
-    return Rows.of(np.concatenate(entries), np.concatenate(columns), np.concatenate(uses), room, most, rows.unit)
+    return MemoryRows.of(np.concatenate(entries), np.concatenate(columns), np.concatenate(uses), room, most, rows.unit)
 
 
 def _numbers(count: Ints) -> Ints:

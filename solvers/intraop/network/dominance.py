@@ -13,7 +13,7 @@ import numpy as np
 
 from instances.files.columns import Ints
 from instances.intraop import Instance
-from solvers.intraop._kernels import NEVER, CostNetwork
+from solvers.intraop._kernels import FORBIDDEN, CostNetwork
 from solvers.intraop.network.memory import Footprint, Timeline
 from solvers.intraop.network.model import Contraction, Mask, Model, contract
 from solvers.intraop.network.ragged import offsets, spread, within
@@ -32,27 +32,27 @@ def simplify(instance: Instance, timeline: Timeline, model: Model, until: float 
     before = math.inf
     while len(model.unary) < WORTHWHILE * before and time.monotonic() < until:
         before = len(model.unary)
-        facts = _Facts(instance, timeline, model)
-        values = facts.network.undominated(*facts.columns)
+        given = _DominanceInput(instance, timeline, model)
+        values = given.network.undominated(*given.columns)
         fewer = reduce(dataclasses.replace(model, unary=np.where(values, model.unary, model.forbidden)), until)
         if fewer is None:
             return None
-        facts = _Facts(instance, timeline, fewer)
-        model = contract(fewer, _plan(fewer, facts))
+        given = _DominanceInput(instance, timeline, fewer)
+        model = contract(fewer, _plan(fewer, given))
     return model
 
 
-class _Facts:
+class _DominanceInput:
     """A model's network and the memory of its values, as the core reads them."""
 
     def __init__(self, instance: Instance, timeline: Timeline, model: Model) -> None:
         allowed = model.cell < model.forbidden
-        self.network = CostNetwork(model.start, model.tail, model.head, np.where(allowed, model.cell, NEVER))
+        self.network = CostNetwork(model.start, model.tail, model.head, np.where(allowed, model.cell, FORBIDDEN))
         keep = np.zeros(model.variables, dtype=bool)
         for scope, _ in model.wide:
             keep[list(scope)] = True
         footprint = Footprint(instance, timeline, model)
-        self.columns = (model.unary, *spans(footprint, may_bind(footprint)), keep)
+        self.columns = (model.unary, *memory_by_span(footprint, may_bind(footprint)), keep)
 
 
 def may_bind(footprint: Footprint) -> Mask:
@@ -64,7 +64,7 @@ def may_bind(footprint: Footprint) -> Mask:
     return timeline.profile(most) > timeline.limit
 
 
-def spans(footprint: Footprint, matters: Mask) -> tuple[Ints, Ints]:
+def memory_by_span(footprint: Footprint, matters: Mask) -> tuple[Ints, Ints]:
     """``(start, usage)``: the memory of every value in the spans between two changes of its variable's set of nodes.
 
     Variable i has as many spans as its nodes have ends and beginnings; value k uses, in the j-th of w,
@@ -101,9 +101,9 @@ def _matters(keys: Ints, steps: int, some: Ints, sizes: Ints, width: Ints) -> Ma
     return of_span[np.repeat(offsets(width)[:-1], count) + within(count) % np.maximum(np.repeat(width, count), 1)]
 
 
-def _plan(model: Model, facts: _Facts) -> Contraction:
+def _plan(model: Model, given: _DominanceInput) -> Contraction:
     """Merge the variables that follow another into it."""
-    follow, choice = facts.network.followers(*facts.columns)
+    follow, choice = given.network.functional_leaves(*given.columns)
     child = np.flatnonzero(follow >= 0)
     root = np.arange(model.variables)
     root[child] = follow[child]
@@ -111,7 +111,7 @@ def _plan(model: Model, facts: _Facts) -> Contraction:
     count = model.sizes[root]
     start, value = offsets(count), within(count)
     pair = _only_pair(model)[child]
-    first = facts.network.message[pair] + np.where(model.head[pair] == root[child], model.sizes[model.tail[pair]], 0)
+    first = given.network.message[pair] + np.where(model.head[pair] == root[child], model.sizes[model.tail[pair]], 0)
     value[spread(start[child], count[child])] = choice[spread(first, count[child])]
     return Contraction(model.sizes[kept], new, start, value)
 

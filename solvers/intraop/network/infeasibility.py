@@ -65,7 +65,7 @@ def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
 
 def _possible(instance: Instance, timeline: Timeline) -> bool:
     """Return whether propagation leaves every node a strategy."""
-    return reduce(build(instance, timeline.hopeless())) is not None
+    return reduce(build(instance, timeline.never_fits())) is not None
 
 
 def _with_edges(instance: Instance, count: int) -> Instance:

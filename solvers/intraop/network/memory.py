@@ -84,7 +84,7 @@ class Timeline:
         np.maximum.at(largest, self.owner, self.usage)
         return largest
 
-    def hopeless(self) -> Mask:
+    def never_fits(self) -> Mask:
         """Strategies that overload some step even beside the least of all other nodes, shape (strategies,).
 
         None where the least of all nodes is an overload itself, or where scaled numbers say too little to rule out.
@@ -136,13 +136,13 @@ class Footprint:
 
     @cached_property
     def adjacency(self) -> Adjacency:
-        """The pairs and wide tables at every variable of the tame model."""
-        return Adjacency(self.tame)
+        """The pairs and wide tables at every variable of the clipped model."""
+        return Adjacency(self.clipped)
 
     @cached_property
-    def tame(self) -> Model:
-        """The model for searches, see `Model.tame`."""
-        return self.model.tame()
+    def clipped(self) -> Model:
+        """The model for searches, see `Model.clipped`."""
+        return self.model.clipped()
 
     def of(self, variable: int, value: int) -> Ints:
         """Memory of the variable's nodes under a value, shape (nodes[variable],)."""

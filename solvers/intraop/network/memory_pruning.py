@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from instances.files.columns import Ints
-from solvers.intraop.network.dominance import spans
+from solvers.intraop.network.dominance import memory_by_span
 from solvers.intraop.network.memory import Footprint, peaks
 from solvers.intraop.network.model import Mask
 from solvers.intraop.network.ragged import offsets, within
 
 
-def fitting(footprint: Footprint, room: Ints) -> Mask | None:
+def values_that_fit(footprint: Footprint, room: Ints) -> Mask | None:
     """Which values, shape (rows,), fit in every step beside the least of every other variable; None if none do.
 
     ``room``, shape (steps,), is the memory that there is for the nodes of the footprint. A merged variable may use
     the least for one of its nodes only where it does not for another: its least is that of the whole variable.
     """
     variable, begin, end = _spans(footprint)
-    usage = spans(footprint, np.ones(len(room), dtype=bool))[1]
+    usage = memory_by_span(footprint, np.ones(len(room), dtype=bool))[1]
     width = np.bincount(variable, minlength=footprint.model.variables)
     of_row = np.repeat(width, footprint.model.sizes)
     span = np.repeat(np.repeat(offsets(width)[:-1], footprint.model.sizes), of_row) + within(of_row)
@@ -34,7 +34,7 @@ def fitting(footprint: Footprint, room: Ints) -> Mask | None:
 
 
 def _spans(footprint: Footprint) -> tuple[Ints, Ints, Ints]:
-    """``(variable, begin, end)`` of the spans of `spans`; the last one of every variable is over at once."""
+    """``(variable, begin, end)`` of the spans of `memory_by_span`; the last one of every variable is over at once."""
     node = np.flatnonzero(footprint.end > footprint.begin)
     steps, variable = footprint.timeline.steps + 1, footprint.variable[node]
     keys = np.unique(np.concatenate([variable * steps + footprint.begin[node], variable * steps + footprint.end[node]]))

@@ -86,7 +86,7 @@ class Model:
         strategy[node] = chosen - instance.strategy_start[node]
         return strategy
 
-    def sink(self, instance: Instance, strategy: Ints) -> Ints | None:
+    def project(self, instance: Instance, strategy: Ints) -> Ints | None:
         """The opposite of `lift`; None where the model does not hold these strategies."""
         chosen = np.zeros(len(instance.node_cost), dtype=bool)
         chosen[instance.strategy_start[:-1] + strategy] = True
@@ -94,7 +94,7 @@ class Model:
         held = np.diff(np.searchsorted(row, self.start)) == 1
         return row - self.start[:-1] if held.all() else None
 
-    def tame(self) -> Model:
+    def clipped(self) -> Model:
         """The model, its entries cut down where those that one value meets could add up to 2^62 and more.
 
         For searches, which keep such sums: what they find is judged by the model itself.

@@ -14,7 +14,7 @@ from instances.files.columns import Floats, Ints
 from instances.intraop import Instance
 from solvers.intraop.network.dominance import simplify
 from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.memory_pruning import fitting
+from solvers.intraop.network.memory_pruning import values_that_fit
 from solvers.intraop.network.model import Mask, Model
 from solvers.intraop.network.ragged import offsets, spread, within
 from solvers.intraop.network.reduction import prepare, reduce
@@ -52,10 +52,10 @@ class Problem:
         At the time ``until`` it is taken as it is then.
         """
         model = prepare(instance, timeline, tolerant=tolerant, until=until)
-        return None if model is None else cls._settled(instance, timeline, model, until)
+        return None if model is None else cls._reduced(instance, timeline, model, until)
 
     @classmethod
-    def _settled(cls, instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Problem | None:
+    def _reduced(cls, instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Problem | None:
         """The problem without what dominance and memory rule out; None if nothing is left.
 
         That ends at the time ``until``, or when memory rules out few values at once. Rounded memory rules out none.
@@ -66,7 +66,7 @@ class Problem:
             if simple is None:
                 return None
             problem = cls(instance, timeline, simple)
-            values = fitting(problem.footprint, problem.room)
+            values = values_that_fit(problem.footprint, problem.room)
             if values is None or values.all():
                 return None if values is None else problem
             fewer = problem._fewer(values, np.ones(len(simple.cell), dtype=bool))
@@ -124,7 +124,7 @@ class Problem:
         Of the assignments that are left and fit, one of least cost is in it.
         """
         fewer = self._fewer(values, cells)
-        return None if fewer is None else self._settled(self.instance, self.timeline, fewer)
+        return None if fewer is None else self._reduced(self.instance, self.timeline, fewer)
 
     def _fewer(self, values: Mask, cells: Mask) -> Model | None:
         """The model with some values and cells only, reduced."""

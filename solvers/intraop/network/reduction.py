@@ -25,8 +25,8 @@ def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, u
     Where costs have to be shifted, for a few that no good solution has, a greedy assignment shows which those are. At
     the time ``until`` the model is taken as it is then.
     """
-    hopeless = timeline.hopeless()
-    model = reduce(build(instance, hopeless, tolerant=tolerant), until)
+    never_fits = timeline.never_fits()
+    model = reduce(build(instance, never_fits, tolerant=tolerant), until)
     if model is None or not model.shift:
         return model
     search = construct(Footprint(instance, timeline, model), np.zeros(len(model.unary)), until)
@@ -34,7 +34,7 @@ def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, u
         return model
     search.descend(until)
     known = exact_cost(instance, model.lift(instance, search.value))
-    return reduce(build(instance, hopeless, tolerant=tolerant, known=known), until)
+    return reduce(build(instance, never_fits, tolerant=tolerant, known=known), until)
 
 
 def reduce(model: Model, until: float = math.inf) -> Model | None:

@@ -16,11 +16,17 @@ from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.model import build
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.network.reduction import prepare
-from solvers.intraop.programs.model import Program
+from solvers.intraop.programs.integer_program import IntegerProgram
 from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import Claims, attempt_or_decline, decline_without_memory, first_record, reserve
+from solvers.intraop.search.attempt import (
+    BestBound,
+    attempt_or_decline,
+    decline_without_memory,
+    first_incumbent,
+    reserve,
+)
 from solvers.intraop.search.greedy import assignments
-from solvers.intraop.search.incumbent import Record
+from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Run
 
 #: What is kept back at the end, see `reserve`.
@@ -48,11 +54,17 @@ class Task:
     """
 
     def __init__(
-        self, run: Run, record: Record | None, claims: Claims, problem: Problem, start: Ints | None, until: float
+        self,
+        run: Run,
+        incumbent: Incumbent | None,
+        best_bound: BestBound,
+        problem: Problem,
+        start: Ints | None,
+        until: float,
     ) -> None:
         self.run, self.problem, self.start, self.until = run, problem, start, until
         self.top = problem.model.forbidden if start is None else problem.model.cost(start)
-        self._record, self._claims, self._lock, self.ended = record, claims, Lock(), ""
+        self._incumbent, self._best_bound, self._lock, self.ended = incumbent, best_bound, Lock(), ""
         self._seconds = self.remaining()
         self._written_by = time.monotonic() + WRITING * self._seconds
 
@@ -66,9 +78,9 @@ class Task:
             search = Search(self.problem.footprint, value)
             search.repair(self.until)
             value = search.value
-        assert self._record is not None, "a bound has no solutions"
+        assert self._incumbent is not None, "a bound has no solutions"
         with self._lock:
-            self._record.offer(self.problem.model.lift(self.problem.instance, value))
+            self._incumbent.offer(self.problem.model.lift(self.problem.instance, value))
 
     def prove(self, bound: int) -> None:
         """Report a bound on what fits and costs less than ``top``, in costs of the model.
@@ -78,13 +90,13 @@ class Task:
         model, bound = self.problem.model, min(bound, self.top)
         if self.problem.timeline.exact and bound < model.forbidden:
             with self._lock:
-                self._claims.offer(bound << model.shift)
+                self._best_bound.offer(bound << model.shift)
 
-    def program(self, bytes_an_entry: int) -> Program | None:
+    def program(self, bytes_an_entry: int) -> IntegerProgram | None:
         """The program, None with a line on stderr if an engine could not hold it, or there is no time to write it."""
         if self.late():
             return None
-        program = Program.of(self.problem)
+        program = IntegerProgram.of(self.problem)
         if program.entries * bytes_an_entry <= self.run.memory * 2**20:
             return program
         print(f"a program of {program.entries} entries does not fit into {self.run.memory:.0f} MiB", file=sys.stderr)
@@ -92,7 +104,7 @@ class Task:
 
     def explain(self) -> None:
         """Say on stderr how an engine ended that has proved no optimum, though time is left."""
-        open_ = self._record is not None and self._claims.best < self._record.cost
+        open_ = self._incumbent is not None and self._best_bound.best < self._incumbent.cost
         if self.ended and open_ and self.remaining() > EARLY * self._seconds:
             early = f"ended {self.remaining():.1f} s early without a proof"
             print(f"{early}, the engine's word for it: {self.ended}", file=sys.stderr)
@@ -117,28 +129,28 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
     """
     until = run.deadline - reserve(run, **RESERVE)
     timeline = Timeline.of(instance)
-    record = first_record(instance, run, timeline)
-    claims = Claims(run, instance.cheapest_parts())
+    incumbent = first_incumbent(instance, run, timeline)
+    best_bound = BestBound(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
         small = prepare(instance, timeline, tolerant=tolerant, until=until)
         if small is None:
             return False
         problem = Problem(instance, timeline, small)
-        start = _first(problem, until, lambda value: record.offer(small.lift(instance, value)))
+        start = _first(problem, until, lambda value: incumbent.offer(small.lift(instance, value)))
         if time.monotonic() >= until:
             return True
         if not reduced:
             start = small.lift(instance, start)
-            known = None if record.excess else record.cost
+            known = None if incumbent.excess else incumbent.cost
             whole = build(instance, np.zeros(len(timeline.usage), dtype=bool), tolerant=tolerant, known=known)
             problem = Problem(instance, timeline, whole)
-        task = Task(run, record, claims, problem, start if _fits(problem, start) else None, until)
+        task = Task(run, incumbent, best_bound, problem, start if _fits(problem, start) else None, until)
         possible = engine(task)
         task.explain()
         return possible
 
-    attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=True)
+    attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=True)
 
 
 def prove(instance: Instance, run: Run, engine: Engine) -> None:
@@ -149,7 +161,7 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
     until = run.deadline - reserve(run, **RESERVE)
     timeline = Timeline.of(instance)
     decline_without_memory(instance)
-    claims = Claims(run, instance.cheapest_parts())
+    best_bound = BestBound(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
         problem = Problem.of(instance, timeline, tolerant=tolerant, until=until)
@@ -158,9 +170,9 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
         start = _first(problem, until)
         if time.monotonic() >= until:
             return True
-        return engine(Task(run, None, claims, problem, start if _fits(problem, start) else None, until))
+        return engine(Task(run, None, best_bound, problem, start if _fits(problem, start) else None, until))
 
-    attempt_or_decline(instance, run, timeline, claims, attempt, least_bad=False)
+    attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=False)
 
 
 def _fits(problem: Problem, value: Ints) -> bool:

@@ -11,15 +11,15 @@ import numpy as np
 
 from instances.files.columns import Ints
 from solvers._cpsat import LOWEST, add_row
-from solvers.intraop.programs.memory_rows import Rows
-from solvers.intraop.programs.model import Program
+from solvers.intraop.programs.integer_program import IntegerProgram
+from solvers.intraop.programs.memory_rows import MemoryRows
 
 #: CP-SAT adds up coefficients in 64 bits, but compares and reports values of the objective as doubles, after some
 #: operations on them: all coefficients together, and the values that matter, stay below.
 LARGEST_SUM, LARGEST_VALUE = 2**60, 2**50
 
 
-def columns(model: Any, program: Program) -> Iterator[None]:
+def columns(model: Any, program: IntegerProgram) -> Iterator[None]:
     """Add the columns of a program to a proto, one a turn."""
     variables = model.variables
     for upper in program.upper.tolist():
@@ -27,7 +27,7 @@ def columns(model: Any, program: Program) -> Iterator[None]:
         yield
 
 
-def equations(model: Any, program: Program) -> Iterator[None]:
+def equations(model: Any, program: IntegerProgram) -> Iterator[None]:
     """Add one value of every variable, and cells of every margin that add up to its value; one a turn."""
     constraints = model.constraints
     for begin, end in pairwise(program.model.start.tolist()):
@@ -38,7 +38,7 @@ def equations(model: Any, program: Program) -> Iterator[None]:
         yield
 
 
-def memory(model: Any, rows: Rows) -> Iterator[None]:
+def memory(model: Any, rows: MemoryRows) -> Iterator[None]:
     """Add rows of memory, one a turn."""
     for column, use, room in zip(
         _rows(rows.start, rows.column), _rows(rows.start, rows.use), rows.room.tolist(), strict=True

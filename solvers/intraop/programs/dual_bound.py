@@ -7,11 +7,11 @@ import time
 import numpy as np
 
 from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import NEVER, Messages
+from solvers.intraop._kernels import FORBIDDEN, Trws
 from solvers.intraop.network.ragged import spread
 from solvers.intraop.programs.floating_point import FloatProgram
-from solvers.intraop.programs.memory_rows import Rows
-from solvers.intraop.programs.model import Program, costly_pairs
+from solvers.intraop.programs.integer_program import IntegerProgram, costly_pairs
+from solvers.intraop.programs.memory_rows import MemoryRows
 
 #: Costs below ``top`` come to this much, scaled: room for fractions of dual values.
 FINE = 2**46
@@ -56,14 +56,14 @@ def polished(floats: FloatProgram, dual: Floats, until: float) -> int:
     if abs(worth) > LARGEST or floats.top > LARGEST_TOP:
         return 0
     unary, cell = (np.minimum(costs, floats.top) << bits for costs in (model.unary, model.cell))
-    network = Messages(model.start, model.tail, model.head, cell, unary, floats.top << bits)
+    network = Trws(model.start, model.tail, model.head, cell, unary, floats.top << bits)
     first = np.zeros(int(network.message[-1]), dtype=np.int64)
     pair = costly_pairs(model)
     first[spread(network.message[pair], np.diff(network.message)[pair])] = message
-    network.adopt(np.where(network.cost < NEVER, network.cost + priced, NEVER), -worth, first)
+    network.reparametrise(np.where(network.cost < FORBIDDEN, network.cost + priced, FORBIDDEN), -worth, first)
     if network.bound < -LARGEST:
         return 0
-    before = -NEVER
+    before = -FORBIDDEN
     while time.monotonic() < until and network.bound < network.top and _gains(before, network.bound):
         before = network.bound
         network.sweep(SWEEPS)
@@ -87,7 +87,7 @@ def _whole(floats: FloatProgram, dual: Floats) -> tuple[int, Ints, tuple[Ints, i
     return bits, whole, price(program.memory, np.maximum(0.0, -row) * floats.row_scale * scale, values)
 
 
-def _messages(program: Program, message: Ints) -> tuple[Ints, Ints]:
+def _messages(program: IntegerProgram, message: Ints) -> tuple[Ints, Ints]:
     """Messages as received by the values and as sent by the cells: shapes (values,) and (cells,)."""
     tables = program.tables
     value, cell = np.zeros(len(program.model.unary), dtype=np.int64), np.zeros(len(tables.cost), dtype=np.int64)
@@ -96,7 +96,7 @@ def _messages(program: Program, message: Ints) -> tuple[Ints, Ints]:
     return value, cell
 
 
-def price(memory: Rows, multiplier: Floats, values: int) -> tuple[Ints, int]:
+def price(memory: MemoryRows, multiplier: Floats, values: int) -> tuple[Ints, int]:
     """``(of_value, worth)``: in every assignment that fits the values chosen come to ``worth`` at most.
 
     ``multiplier``, shape (rows,), is what a unit of memory costs in each row; it is rounded, and the products are not.

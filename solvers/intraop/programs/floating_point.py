@@ -9,7 +9,7 @@ import numpy as np
 
 from instances.files.columns import Floats, Ints
 from solvers.intraop.network.ragged import offsets
-from solvers.intraop.programs.model import Program
+from solvers.intraop.programs.integer_program import IntegerProgram
 
 #: The best cost known becomes about this, and the largest coefficient of a row of memory: far from the absolute
 #: tolerances of 1e-9 to 1e-6, small enough for the arithmetic.
@@ -28,7 +28,7 @@ class FloatProgram:
     [``low``, ``high``]: of each variable of the model, of each margin, of each row of memory.
     """
 
-    def __init__(self, program: Program, top: int) -> None:
+    def __init__(self, program: IntegerProgram, top: int) -> None:
         self.program, self.top = program, top
         self.scale = min(1.0, COST_SCALE / 2.0 ** top.bit_length())
         self.cost: Floats = np.minimum(program.cost, top) * self.scale

@@ -23,7 +23,7 @@ GRACE, LARGEST_GRACE = 0.5, 0.05
 
 
 @dataclass(frozen=True)
-class Answer:
+class SolveResult:
     """Result of an engine; ``bound`` is minus infinity if it has none.
 
     ``ended``   why the engine ended, in MathOpt's word
@@ -49,7 +49,7 @@ class Answer:
 
 def minimise(
     program: FloatProgram, until: float, *, integer: bool, hint: Floats | None = None, **options: Any
-) -> Answer | None:
+) -> SolveResult | None:
     """Minimise in a child until a time; None if it did not answer.
 
     ``integer``  whether columns of values must be whole numbers
@@ -121,11 +121,11 @@ def _packed(found: Any) -> Ints:
     return np.concatenate([head, np.array(column), np.array(dual)]).view(np.int64)
 
 
-def _unpacked(bits: Ints) -> Answer:
+def _unpacked(bits: Ints) -> SolveResult:
     from ortools.math_opt import result_pb2
 
     numbers = bits.view(np.float64)
     reason, bound, columns = numbers[:3].tolist()
     column, dual = np.split(numbers[3:], [int(columns)])
     ended = result_pb2.TerminationReasonProto.Name(int(reason)).removeprefix("TERMINATION_REASON_")
-    return Answer(ended, bound, column, dual)
+    return SolveResult(ended, bound, column, dual)

@@ -17,7 +17,7 @@ LARGEST_USE = 2**60
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class MemoryRows:
     """Sums over columns that must not exceed a number each; all arrays int64.
 
     ``start, column, use``  row i adds up ``use[j]`` times column ``column[j]`` for j from ``start[i]`` on, each column
@@ -34,7 +34,7 @@ class Rows:
     unit: int
 
     @classmethod
-    def of(cls, row: Ints, column: Ints, use: Ints, room: Ints, most: Ints, unit: int) -> Rows:
+    def of(cls, row: Ints, column: Ints, use: Ints, room: Ints, most: Ints, unit: int) -> MemoryRows:
         """The rows with entries ``use[j]`` in row ``row[j]`` and column ``column[j]``, equal places added up."""
         order = np.lexsort((column, row))
         row, column = row[order], column[order]
@@ -77,17 +77,17 @@ class _Uses:
         return cls(node[some], row[some], amount[some] // unit, room, (most - least) // unit, unit)
 
 
-def memory_of_steps(problem: Problem, steps: Iterable[int]) -> Rows:
+def memory_of_steps(problem: Problem, steps: Iterable[int]) -> MemoryRows:
     """One row for each of the steps, over the values."""
     chosen, foot, uses = list(steps), problem.footprint, _Uses.of(problem)
     begin, end = foot.begin[uses.node], foot.end[uses.node]
     live = [np.flatnonzero((begin <= step) & (step < end)) for step in chosen]
     row = np.repeat(np.arange(len(chosen)), [len(part) for part in live])
     use = np.concatenate([row[:0], *live])
-    return Rows.of(row, uses.row[use], uses.amount[use], uses.room[chosen], row[:0], uses.unit)
+    return MemoryRows.of(row, uses.row[use], uses.amount[use], uses.room[chosen], row[:0], uses.unit)
 
 
-def memory_of_all_steps(problem: Problem, first_sum: int) -> Rows:
+def memory_of_all_steps(problem: Problem, first_sum: int) -> MemoryRows:
     """The rows of all steps in which memory can exceed the limit; columns from ``first_sum`` on are sums.
 
     A row for every step over all that is live in it has entries by the hundred million on the contest's instances. So
@@ -101,7 +101,7 @@ def memory_of_all_steps(problem: Problem, first_sum: int) -> Rows:
     place, node = tree.cut(some[problem.footprint.begin], some[problem.footprint.end])
     row, column, amount, most = tree.rows(place, node, uses, first_sum)
     room = np.concatenate([np.zeros(len(most), dtype=np.int64), uses.room[matters]])
-    return Rows.of(row, column, amount, room, most, uses.unit)
+    return MemoryRows.of(row, column, amount, room, most, uses.unit)
 
 
 class _Tree:

@@ -24,7 +24,7 @@ class Search:
     """
 
     def __init__(self, footprint: Footprint, value: Ints) -> None:
-        self.footprint, self.model, self.limit = footprint, footprint.tame, footprint.timeline.limit
+        self.footprint, self.model, self.limit = footprint, footprint.clipped, footprint.timeline.limit
         self.adjacency = footprint.adjacency
         self._first = self.model.start.tolist()
         self.reset(value)
@@ -33,7 +33,7 @@ class Search:
         """Take another assignment, shape (v,)."""
         self.value = value.astype(np.int64)
         self.profile = self.footprint.profile(self.value)
-        self.local = beside(self.model, self.value)
+        self.local = conditional_costs(self.model, self.value)
 
     def _add_wide(self, index: int, variable: int, sign: int) -> None:
         rows = self.rows(variable)
@@ -180,7 +180,7 @@ class Search:
         return row, freed[row]
 
 
-def beside(model: Model, value: Ints) -> Ints:
+def conditional_costs(model: Model, value: Ints) -> Ints:
     """Cost of each value of every variable if all other variables keep an assignment's values; shape (rows,)."""
     result = model.unary.copy()
     rows, columns = model.sizes[model.tail], model.sizes[model.head]

@@ -10,7 +10,7 @@ from solvers.intraop.network.infeasibility import contradiction, lack_of_memory
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.model import IMPOSSIBLE
 from solvers.intraop.search.construction import cheapest
-from solvers.intraop.search.incumbent import Record
+from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Declined, Run
 
 #: Fraction of the time for finding the edge by which nothing is left.
@@ -22,7 +22,7 @@ def reserve(run: Run, *, share: float = 0.02, least: float = 0.2, most: float = 
     return min(max(share * run.remaining(), least), most)
 
 
-class Claims:
+class BestBound:
     """Reports lower bounds, in costs of the instance, as they grow; ``best`` is the greatest so far."""
 
     def __init__(self, run: Run, least: int) -> None:
@@ -36,13 +36,13 @@ class Claims:
             self._run.bound(bound)
 
 
-def first_record(instance: Instance, run: Run, timeline: Timeline) -> Record:
+def first_incumbent(instance: Instance, run: Run, timeline: Timeline) -> Incumbent:
     """The record of a run, the strategies of least memory reported; Declined where even they use too much."""
-    record = Record(instance, run, timeline)
-    record.offer(cheapest(instance.usage, instance.strategy_start))
-    if record.excess:
+    incumbent = Incumbent(instance, run, timeline)
+    incumbent.offer(cheapest(instance.usage, instance.strategy_start))
+    if incumbent.excess:
         decline_without_memory(instance)
-    return record
+    return incumbent
 
 
 def decline_without_memory(instance: Instance) -> None:
@@ -61,7 +61,7 @@ class Attempt(Protocol):
 
 
 def attempt_or_decline(
-    instance: Instance, run: Run, timeline: Timeline, claims: Claims, attempt: Attempt, *, least_bad: bool
+    instance: Instance, run: Run, timeline: Timeline, best_bound: BestBound, attempt: Attempt, *, least_bad: bool
 ) -> None:
     """Attempt an instance, and where entries of 10^17 and more cannot be avoided, once more and tolerant of them.
 
@@ -74,7 +74,7 @@ def attempt_or_decline(
     if not timeline.exact:
         attempt(tolerant=True)
         return
-    claims.offer(IMPOSSIBLE)
+    best_bound.offer(IMPOSSIBLE)
     reason = contradiction(instance, timeline, time.monotonic() + REASON * run.remaining())
     if least_bad:
         attempt(tolerant=True)

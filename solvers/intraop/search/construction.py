@@ -34,27 +34,27 @@ def construct(footprint: Footprint, price: Floats, until: float) -> Search:
     the costs of values in all these choices. At the time ``until`` all that are left stay at their least memory.
     """
     search = Search(footprint, least_memory(footprint))
-    promise = _Promise(search, price)
-    heap = [(-promise.regret(variable), variable) for variable in range(footprint.model.variables)]
+    optimistic = _OptimisticCosts(search, price)
+    heap = [(-optimistic.regret(variable), variable) for variable in range(footprint.model.variables)]
     heapq.heapify(heap)
     open_ = [True] * len(heap)
     while heap and time.monotonic() < until:
         regret, variable = heapq.heappop(heap)
-        if not open_[variable] or -regret != promise.regret(variable):
+        if not open_[variable] or -regret != optimistic.regret(variable):
             continue  # decided, or in the heap again with what it has become
         open_[variable] = False
-        for value in np.argsort(promise.of(variable), kind="stable").tolist():
+        for value in np.argsort(optimistic.of(variable), kind="stable").tolist():
             if value == search.value[variable] or search.fits(variable, value):
                 break
         if value != search.value[variable]:
             search.move(variable, value)
-        for other in promise.decide(variable, value):
+        for other in optimistic.decide(variable, value):
             if open_[other]:
-                heapq.heappush(heap, (-promise.regret(other), other))
+                heapq.heappush(heap, (-optimistic.regret(other), other))
     return search
 
 
-class _Promise:
+class _OptimisticCosts:
     """Cost of every value beside the decided variables, with the least entry for pairs with undecided ones."""
 
     def __init__(self, search: Search, price: Floats) -> None:

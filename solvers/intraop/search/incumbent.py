@@ -11,7 +11,7 @@ from solvers.intraop.network.model import exact_cost
 from solvers.registry import Run
 
 
-class Record:
+class Incumbent:
     """The best solution of a run: ``excess``, its memory above the limit at the worst time, and ``cost``, exact."""
 
     def __init__(self, instance: Instance, run: Run, timeline: Timeline) -> None:

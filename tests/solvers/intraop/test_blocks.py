@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop._kernels import Effort
-from solvers.intraop.cfn.neighbourhoods import Blocks
+from solvers.intraop._kernels import BlockLimits
+from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.network.reduction import prepare
 
-EFFORT = Effort(50, 1e4, 1e5)
+EFFORT = BlockLimits(50, 1e4, 1e5)
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=40)
 
@@ -42,7 +42,7 @@ def span_of_steps(blocks):
 @given(rng=seeds)
 def test_load_against_room_is_the_profile_against_the_limit_at_its_tightest_step(tiny, rng):
     problem = problem_of(tiny.draw(rng, nodes=7))
-    blocks, value = Blocks(problem), rng.integers(problem.model.sizes)
+    blocks, value = LargeNeighbourhood(problem), rng.integers(problem.model.sizes)
     overload, span = problem.overload(value), span_of_steps(blocks)
     above = blocks.load(value) - blocks.room
     assert above.tolist() == [overload[span == number].max() for number in range(len(blocks.room))]
@@ -50,7 +50,7 @@ def test_load_against_room_is_the_profile_against_the_limit_at_its_tightest_step
 
 def test_a_span_has_the_room_of_its_tightest_step(tiny):
     fixed = [(0, 2, [0], [1]), (2, 4, [0], [5]), (4, 6, [0], [2])]
-    blocks = Blocks(problem_of(tiny.make([(0, 6, [0, 1], [3, 2]), *fixed], limit=20)))
+    blocks = LargeNeighbourhood(problem_of(tiny.make([(0, 6, [0, 1], [3, 2]), *fixed], limit=20)))
     assert blocks.room.tolist() == [15]
 
 
@@ -58,10 +58,10 @@ def test_a_span_has_the_room_of_its_tightest_step(tiny):
 @given(rng=seeds)
 def test_the_price_of_a_value_is_that_of_its_memory_in_every_step(tiny, rng):
     problem = problem_of(tiny.draw(rng, nodes=7))
-    blocks = Blocks(problem)
+    blocks = LargeNeighbourhood(problem)
     steps = rng.integers(0, problem.timeline.steps, 4) if problem.timeline.steps else []
     multipliers = {int(step): float(rng.integers(1, 9)) for step in steps}
-    of_row = blocks.price(blocks.of_spans(multipliers))
+    of_row = blocks.price(blocks.span_prices(multipliers))
     expected = sum((times * problem.memory(step) for step, times in multipliers.items()), np.zeros(len(of_row)))
     assert of_row.tolist() == expected.tolist()
 
@@ -70,7 +70,7 @@ def test_the_price_of_a_value_is_that_of_its_memory_in_every_step(tiny, rng):
 @given(rng=seeds)
 def test_blocks_of_everything_find_the_optimum_where_memory_only_has_a_price(tiny, rng):
     problem = problem_of(tiny.draw(rng, nodes=6, impossible=0.0))
-    blocks, value = Blocks(problem), rng.integers(problem.model.sizes)
+    blocks, value = LargeNeighbourhood(problem), rng.integers(problem.model.sizes)
     price = blocks.price(rng.integers(0, 3, len(blocks.room)).astype(np.float64))
     before = value.copy()
     after, load, gain = blocks.improve(value, price, EFFORT, 1e5, rng, fits=False)
@@ -86,7 +86,7 @@ def test_blocks_of_everything_find_the_optimum_where_memory_only_has_a_price(tin
 @given(rng=seeds)
 def test_what_fits_still_fits_and_what_does_not_becomes_no_worse(tiny, rng):
     problem = problem_of(tiny.larger(rng))
-    blocks, value = Blocks(problem), rng.integers(problem.model.sizes)
+    blocks, value = LargeNeighbourhood(problem), rng.integers(problem.model.sizes)
     price = blocks.price(rng.random(len(blocks.room)))
     before = problem.overload(value)
     after, load, gain = blocks.improve(value, price, EFFORT, 1e4, rng, fits=True)
@@ -102,7 +102,7 @@ def test_wide_tables_count(tiny):
     problem = problem_of(instance)
     assert len(problem.model.wide) == 1
     start, price, random = np.zeros(3, dtype=np.int64), np.zeros(9), np.random.default_rng(0)
-    value, _, gain = Blocks(problem).improve(start, price, EFFORT, 1e4, random, fits=True)
+    value, _, gain = LargeNeighbourhood(problem).improve(start, price, EFFORT, 1e4, random, fits=True)
     assert (value.tolist(), gain) == ([2, 1, 2], 9.0)
 
 
@@ -110,7 +110,7 @@ def test_only_what_has_to_fit_is_held_to_the_limit(tiny):
     problem = problem_of(tiny.make([(0, 1, [5, 0], [0, 9])] * 3, limit=10))
     value, price = np.zeros(3, dtype=np.int64), np.zeros(6)
     for fits, expected in ((True, 5.0), (False, 15.0)):
-        gain = Blocks(problem).improve(value, price, EFFORT, 1e4, np.random.default_rng(0), fits=fits)[2]
+        gain = LargeNeighbourhood(problem).improve(value, price, EFFORT, 1e4, np.random.default_rng(0), fits=fits)[2]
         assert gain == expected
 
 
@@ -128,8 +128,8 @@ def test_only_what_has_to_fit_is_held_to_the_limit(tiny):
 )
 def test_whatever_there_is_none_of(tiny, nodes, edges):
     problem = problem_of(tiny.make(nodes, edges))
-    blocks = Blocks(problem)
-    price = blocks.price(blocks.of_spans({}))
+    blocks = LargeNeighbourhood(problem)
+    price = blocks.price(blocks.span_prices({}))
     value = np.zeros(problem.model.variables, dtype=np.int64)
     for fits in (True, False):
         after, load, _ = blocks.improve(value, price, EFFORT, 1e4, np.random.default_rng(0), fits=fits)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop.network.dominance import may_bind, simplify, spans
+from solvers.intraop.network.dominance import may_bind, memory_by_span, simplify
 from solvers.intraop.network.memory import Footprint, Timeline
 from solvers.intraop.network.reduction import prepare
 
@@ -78,7 +78,7 @@ def test_memory_that_cannot_bind_is_no_reason_to_keep_a_value(tiny):
     model = prepare(instance, timeline)
     footprint = Footprint(instance, timeline, model)
     assert may_bind(footprint).tolist() == [True, False]
-    start, usage = spans(footprint, may_bind(footprint))
+    start, usage = memory_by_span(footprint, may_bind(footprint))
     assert [usage[a:b].max(initial=0) for a, b in pairwise(start.tolist())] == [5, 5, 0]
     assert simplify(instance, timeline, model).sizes.tolist() == [3, 3, 1]
 

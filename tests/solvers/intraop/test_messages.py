@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop._kernels import NEVER, Messages
+from solvers.intraop._kernels import FORBIDDEN, Trws
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=150)
@@ -38,7 +38,7 @@ def draw(rng, largest=100, never=0.2):
 @given(rng=seeds)
 def test_the_bound_rises_and_holds(rng):
     columns, _, costs = draw(rng)
-    messages = Messages(*columns, top=2**20)
+    messages = Trws(*columns, top=2**20)
     bounds = [0]
     for _ in range(10):
         messages.sweep(1)
@@ -60,7 +60,7 @@ def test_trees_are_solved(rng):
         if i == j:
             return
         parent[i] = j
-    messages = Messages(*columns, top=2**40)
+    messages = Trws(*columns, top=2**40)
     messages.sweep(40)
     best = min(costs.values())
     assert messages.bound == (best if best < 2**40 else 2**40)
@@ -71,7 +71,7 @@ def test_trees_are_solved(rng):
 def test_what_costs_less_than_the_top_stays(rng, above):
     columns, joined, costs = draw(rng)
     top = min(2**30, min(costs.values()) + above)
-    messages = Messages(*columns, top=top)
+    messages = Trws(*columns, top=top)
     messages.sweep(3)
     of_interest = [value for value, cost in costs.items() if cost < top]
     if messages.bound == top:
@@ -84,7 +84,7 @@ def test_what_costs_less_than_the_top_stays(rng, above):
     for value in of_interest:
         assert messages.bound <= costs[value]
         assert values[start[:-1] + value].all()
-        assert (messages.cost[start[:-1] + value] < NEVER).all()
+        assert (messages.cost[start[:-1] + value] < FORBIDDEN).all()
         for e, (i, j) in enumerate(joined):
             assert cells[first[e] + value[i] * sizes[j] + value[j]]
 
@@ -93,7 +93,7 @@ def test_pruning_rules_out_most():
     kept = []
     for seed in range(30):
         columns, _, costs = draw(np.random.default_rng(seed), never=0.0)
-        messages = Messages(*columns, top=min(costs.values()) + 1)
+        messages = Trws(*columns, top=min(costs.values()) + 1)
         messages.sweep(20)
         kept.append([mask.mean() if len(mask) else 0.0 for mask in messages.prune()])
     values, cells = np.mean(kept, axis=0)
@@ -105,7 +105,7 @@ def test_numbers_as_large_as_they_may_be():
     half = 2**55
     start, tail, head = np.array([0, 2, 4]), np.array([0]), np.array([1])
     cell = np.array([half, half, half, half - 1])
-    messages = Messages(start, tail, head, cell, np.array([half - 1, 5, half - 1, 7]), 2**56)
+    messages = Trws(start, tail, head, cell, np.array([half - 1, 5, half - 1, 7]), 2**56)
     messages.sweep(50)
     assert messages.bound == half - 1 + 12
 
@@ -114,12 +114,12 @@ def test_numbers_as_large_as_they_may_be():
 def test_a_top_out_of_range(top):
     nothing = np.zeros(0, dtype=np.int64)
     with pytest.raises(ValueError, match="top: expected 0 to 2"):
-        Messages(np.zeros(1, dtype=np.int64), nothing, nothing, nothing, nothing, top)
+        Trws(np.zeros(1, dtype=np.int64), nothing, nothing, nothing, nothing, top)
 
 
 def test_a_network_of_nothing():
     nothing = np.zeros(0, dtype=np.int64)
-    messages = Messages(np.zeros(1, dtype=np.int64), nothing, nothing, nothing, nothing, 10)
+    messages = Trws(np.zeros(1, dtype=np.int64), nothing, nothing, nothing, nothing, 10)
     messages.sweep(2)
     assert messages.bound == 0
     assert [len(mask) for mask in messages.prune()] == [0, 0]
@@ -127,7 +127,7 @@ def test_a_network_of_nothing():
 
 def test_a_bound_far_below_zero_rules_nothing_out():
     nothing = np.zeros(0, dtype=np.int64)
-    messages = Messages(np.array([0, 2]), nothing, nothing, nothing, np.array([0, 5]), 100)
+    messages = Trws(np.array([0, 2]), nothing, nothing, nothing, np.array([0, 5]), 100)
     messages.cost += np.array([0, 2**57])
     messages.bound = -(2**58)
     messages.sweep(3)

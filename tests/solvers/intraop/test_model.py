@@ -58,11 +58,11 @@ def test_cost_of_every_assignment_before_reduction(tiny, rng):
 def test_reduction_keeps_exactly_the_possible_assignments(tiny, rng):
     instance = tiny.draw(rng, nodes=4, impossible=0.5)
     timeline = Timeline.of(instance)
-    hopeless, first = timeline.hopeless(), instance.strategy_start[:-1]
+    never_fits, first = timeline.never_fits(), instance.strategy_start[:-1]
     possible = {
         strategy: cost
         for strategy in tiny.assignments(instance)
-        if (cost := tiny.value(instance, strategy)[1]) < IMPOSSIBLE and not hopeless[first + strategy].any()
+        if (cost := tiny.value(instance, strategy)[1]) < IMPOSSIBLE and not never_fits[first + strategy].any()
     }
     model = prepare(instance, timeline)
     if model is None:
@@ -82,7 +82,7 @@ def test_values_are_found_again_from_strategies(tiny, rng):
     instance = tiny.draw(rng, nodes=6, impossible=0.4)
     model = prepare(instance, Timeline.of(instance), tolerant=True)
     value = rng.integers(model.sizes)
-    again = model.sink(instance, model.lift(instance, value))
+    again = model.project(instance, model.lift(instance, value))
     assert again.tolist() == value.tolist()
 
 
@@ -90,7 +90,7 @@ def test_strategies_that_a_model_does_not_hold_have_no_values(tiny):
     rows = [(0, 1, [0, 1], [0, 0]), (0, 1, [0, 0, 5], [0, 0, 0])]
     instance = tiny.make(rows, [((0, 1), [0, 1, 2] + [10**18] * 3)])
     model = prepare(instance, Timeline.of(instance))
-    held = [model.sink(instance, np.array(strategy)) is not None for strategy in product(range(2), range(3))]
+    held = [model.project(instance, np.array(strategy)) is not None for strategy in product(range(2), range(3))]
     assert held == [True] * 3 + [False] * 3
 
 
@@ -98,17 +98,17 @@ def test_an_instance_without_nodes_has_values_and_strategies_of_none(tiny):
     instance = tiny.make([])
     model = prepare(instance, Timeline.of(instance))
     strategy = model.lift(instance, np.zeros(0, dtype=np.int64))
-    assert strategy.tolist() == model.sink(instance, strategy).tolist() == []
+    assert strategy.tolist() == model.project(instance, strategy).tolist() == []
 
 
 @many
 @given(rng=seeds)
 def test_what_does_not_fit_beside_the_least_of_others_fits_nowhere(tiny, rng):
     instance = tiny.draw(rng, nodes=4)
-    hopeless = Timeline.of(instance).hopeless()
+    never_fits = Timeline.of(instance).never_fits()
     fitting = [s for s in tiny.assignments(instance) if tiny.value(instance, s)[0] == 0]
     for strategy in fitting:
-        assert not hopeless[instance.strategy_start[:-1] + strategy].any()
+        assert not never_fits[instance.strategy_start[:-1] + strategy].any()
 
 
 @many

@@ -10,7 +10,7 @@ import pytest
 from solvers.intraop.bounds import lp as lp_module
 from solvers.intraop.bounds.lp import lp
 from solvers.intraop.bounds.toulbar2 import toulbar2
-from solvers.intraop.cfn.exact import Program as Exact
+from solvers.intraop.cfn.exact import MemoryRowSearch
 from solvers.intraop.greedy import greedy
 from solvers.intraop.ilp_cpsat import ilp_cpsat
 from solvers.intraop.ilp_highs import ilp_highs
@@ -21,8 +21,8 @@ from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.programs.baseline import solve
 from solvers.intraop.programs.dual_bound import polished, price, proved
 from solvers.intraop.programs.floating_point import FloatProgram
+from solvers.intraop.programs.integer_program import IntegerProgram
 from solvers.intraop.programs.memory_rows import memory_of_all_steps, memory_of_steps
-from solvers.intraop.programs.model import Program
 from solvers.intraop.toulbar2_exact import toulbar2_exact
 from solvers.registry import LocalRun
 
@@ -54,7 +54,7 @@ def row_sums(start, column, value, columns):
 @pytest.mark.parametrize("seed", range(6))
 def test_sums_of_memory_say_what_every_step_says(tiny, seed):
     problem = whole(crowded(tiny, seed))
-    program, rng = Program.of(problem), np.random.default_rng(seed)
+    program, rng = IntegerProgram.of(problem), np.random.default_rng(seed)
     assert len(program.memory.most)
     assert program.memory.unit % 8 == 0
     outcomes = set()
@@ -79,7 +79,7 @@ def test_sums_make_rows_shorter(tiny):
 def test_columns_of_assignments_keep_the_rows_and_cost_the_same(tiny, seed):
     rng = np.random.default_rng(seed)
     problem = whole(tiny.draw(rng, nodes=6, arity=4, impossible=0.02))
-    model, program = problem.model, Program.of(problem)
+    model, program = problem.model, IntegerProgram.of(problem)
     floats = FloatProgram(program, model.forbidden)
     start, column, entry, low, high = floats.rows
     seen = 0
@@ -104,7 +104,7 @@ def test_any_dual_values_prove_a_bound(tiny, arity, size):
         rng = np.random.default_rng(seed)
         instance = tiny.draw(rng, arity=arity, impossible=0.1)
         problem, best = whole(instance), tiny.best(instance)
-        program = Program.of(problem, range(problem.timeline.steps))
+        program = IntegerProgram.of(problem, range(problem.timeline.steps))
         floats = FloatProgram(program, problem.model.forbidden)
         dual = rng.normal(size=len(floats.rows[3])) * size
         if best[0] or not np.diff(program.tables.start).all():
@@ -118,7 +118,7 @@ def test_any_dual_values_prove_a_bound(tiny, arity, size):
 
 def test_messages_of_huge_costs_prove_nothing(tiny):
     problem = whole(tiny.make([(0, 1, [9 * 10**16, 9 * 10**16 + 1], [0, 0])]))
-    floats = FloatProgram(Program.of(problem, []), problem.model.forbidden)
+    floats = FloatProgram(IntegerProgram.of(problem, []), problem.model.forbidden)
     assert polished(floats, np.zeros(len(floats.rows[3])), time.monotonic() + 10) == 0
 
 
@@ -126,7 +126,7 @@ def test_messages_passed_on_prove_more(tiny):
     gains = 0
     for seed in range(30):
         instance = tiny.draw(np.random.default_rng(seed), arity=2, impossible=0.0)
-        floats = FloatProgram(Program.of(whole(instance), []), 10**3)
+        floats = FloatProgram(IntegerProgram.of(whole(instance), []), 10**3)
         nothing = np.zeros(len(floats.rows[3]))
         before, after = proved(floats, nothing), polished(floats, nothing, time.monotonic() + 10)
         assert before <= after
@@ -136,7 +136,7 @@ def test_messages_passed_on_prove_more(tiny):
 
 def test_dual_values_of_nothing_prove_the_cheapest_parts(tiny):
     instance = tiny.make([(0, 1, [3, 5], [0, 0]), (0, 1, [7, 4], [0, 0])], [((0, 1), [9, 2, 6, 8])])
-    floats = FloatProgram(Program.of(whole(instance), []), 100)
+    floats = FloatProgram(IntegerProgram.of(whole(instance), []), 100)
     assert proved(floats, np.zeros(len(floats.rows[3]))) == instance.cheapest_parts()
 
 
@@ -166,7 +166,8 @@ def test_bounds_of_cp_sat_are_proved_where_doubles_are_not_exact(tiny, seed):
     trial, problem = LocalRun(seconds=30.0), whole(instance)
     ilp_cpsat(instance, trial)
     assert best - 2**12 < trial.bounds[-1] <= best
-    found = Exact(problem, []).solve(problem.model.forbidden, time.monotonic() + 30, cores=1, seed=0, found=len)
+    search, until = MemoryRowSearch(problem, []), time.monotonic() + 30
+    found = search.solve(problem.model.forbidden, until, cores=1, seed=0, found=len)
     assert not excess
     assert best - 2**12 < found.bound << problem.model.shift <= best
 

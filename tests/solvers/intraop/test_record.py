@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.intraop.network.memory import Timeline
-from solvers.intraop.search.incumbent import Record
+from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import LocalRun
 
 
@@ -14,8 +14,8 @@ def test_excess_is_exact_where_the_timeline_rounds(tiny):
     instance = tiny.make([(0, 1, [0, 9], [half - 98, half - 99])] * 2, limit=2 * half - 198)
     run, timeline = LocalRun(seconds=1.0), Timeline.of(instance)
     assert not timeline.exact
-    record = Record(instance, run, timeline)
+    incumbent = Incumbent(instance, run, timeline)
     offers = [[0, 0], [1, 0], [0, 1], [1, 1]]
-    assert [record.offer(np.array(offer)) for offer in offers] == [True, True, False, True]
-    assert (record.excess, record.cost) == tiny.best(instance) == (0, 18)
+    assert [incumbent.offer(np.array(offer)) for offer in offers] == [True, True, False, True]
+    assert (incumbent.excess, incumbent.cost) == tiny.best(instance) == (0, 18)
     assert run.solutions == [[0, 0], [1, 0], [1, 1]]

@@ -6,7 +6,7 @@ import numpy as np
 
 from solvers.intraop.network.dominance import simplify
 from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.memory_pruning import fitting
+from solvers.intraop.network.memory_pruning import values_that_fit
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.network.reduction import prepare
 
@@ -33,7 +33,7 @@ def test_values_that_never_fit_are_those_that_exceed_the_room_of_a_step(tiny):
         if model is None or (model := simplify(instance, timeline, model)) is None or not model.variables:
             continue
         problem = Problem(instance, timeline, model)
-        expected, found = by_steps(problem), fitting(problem.footprint, problem.room)
+        expected, found = by_steps(problem), values_that_fit(problem.footprint, problem.room)
         if expected is None:
             assert found is None
         else:

@@ -7,13 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from solvers.intraop._kernels import NEVER, Messages, Softened
+from solvers.intraop._kernels import FORBIDDEN, SoftTrws, Trws
 
 TOP = 2**40
 
 
 def draw(rng, *, largest=2**30, never=0.2, tree=False):
-    """Columns of a network of up to six variables, and the costs of all its assignments; `NEVER` where forbidden."""
+    """Columns of a network of up to six variables, and the costs of all its assignments; `FORBIDDEN` if forbidden."""
     sizes = rng.integers(1, 11, int(rng.integers(2, 6)))
     start = np.concatenate([[0], np.cumsum(sizes)])
     joined = [(i, j) for j in range(1, len(sizes)) for i in range(j) if tree or rng.random() < 0.6]
@@ -21,7 +21,7 @@ def draw(rng, *, largest=2**30, never=0.2, tree=False):
         joined = [(int(rng.integers(0, j)), j) for j in range(1, len(sizes))]
     tables = [rng.integers(0, largest, (sizes[i], sizes[j])) for i, j in joined]
     for table in tables:
-        table[rng.random(table.shape) < never] = NEVER
+        table[rng.random(table.shape) < never] = FORBIDDEN
     cost = rng.integers(0, largest, int(start[-1]))
     tail, head = np.array(joined, dtype=np.int64).reshape(-1, 2).T
     cell = np.concatenate([np.zeros(0, dtype=np.int64), *(table.ravel() for table in tables)])
@@ -29,20 +29,20 @@ def draw(rng, *, largest=2**30, never=0.2, tree=False):
     for value in product(*map(range, sizes.tolist())):
         parts = [int(t[value[i], value[j]]) for (i, j), t in zip(joined, tables, strict=True)]
         total = sum(parts) + sum(int(cost[start[v] + k]) for v, k in enumerate(value))
-        costs[value] = NEVER if NEVER in parts else total
+        costs[value] = FORBIDDEN if FORBIDDEN in parts else total
     return (start, tail, head, cell, cost), costs
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_tree_is_solved_as_softness_falls(seed):
     columns, costs = draw(np.random.default_rng(seed), never=0.0, tree=True)
-    network = Messages(*columns, top=TOP)
-    soft = Softened(network, columns[-1].astype(np.float64))
+    network = Trws(*columns, top=TOP)
+    soft = SoftTrws(network, columns[-1].astype(np.float64))
     for softness in 2.0 ** np.arange(28, 8, -2):
         soft.sweep(3, softness)
     best = min(costs.values())
     assert costs[tuple(soft.round().tolist())] <= best * (1 + 1e-3)
-    network.adopt(columns[-1], 0, np.rint(soft.message).astype(np.int64))
+    network.reparametrise(columns[-1], 0, np.rint(soft.message).astype(np.int64))
     network.sweep(0)
     assert best * (1 - 1e-3) - 2**12 <= network.bound <= best
 
@@ -54,9 +54,9 @@ def test_any_messages_give_a_bound_and_lose_nothing(seed, size):
     columns, costs = draw(rng)
     best = min(costs.values())
     top = min(TOP, best + 2**20)
-    network = Messages(*columns, top=top)
-    network.adopt(columns[-1], 0, rng.integers(-size, size + 1, int(network.message[-1])))
-    if network.bound < -NEVER:
+    network = Trws(*columns, top=top)
+    network.reparametrise(columns[-1], 0, rng.integers(-size, size + 1, int(network.message[-1])))
+    if network.bound < -FORBIDDEN:
         return  # said to be of no use
     network.sweep(2)
     assert network.bound <= min(top, best)
@@ -70,8 +70,8 @@ def test_weights_are_those_of_the_assignments():
     # on one pair, softened messages compute the marginals exactly
     rng = np.random.default_rng(1)
     start, cell, cost = np.array([0, 9, 12]), rng.integers(0, 100, 27), rng.integers(0, 100, 12)
-    network = Messages(start, np.array([0]), np.array([1]), cell, cost, top=TOP)
-    soft = Softened(network, cost.astype(np.float64))
+    network = Trws(start, np.array([0]), np.array([1]), cell, cost, top=TOP)
+    soft = SoftTrws(network, cost.astype(np.float64))
     soft.sweep(2, 30.0)
     joint = np.exp(-(cell.reshape(9, 3) + cost[:9, None] + cost[None, 9:]) / 30.0)
     weight = np.exp(-soft.belief / 30.0)
@@ -91,9 +91,9 @@ def test_what_is_forbidden_says_nothing(seed):
     open_ = np.concatenate([np.zeros(0, dtype=bool), *(part.ravel() for part in both)])
     left = np.concatenate([[0], np.cumsum(keep)])[start]
     some_pairs = np.repeat(rng.random(len(tail)) < 0.5, sizes[tail] * sizes[head])  # the others say nothing of it
-    whole = Messages(start, tail, head, np.where(open_ | some_pairs, cell, NEVER), np.where(keep, cost, NEVER), TOP)
-    fewer = Messages(left, tail, head, cell[open_], cost[keep], TOP)
-    some, all_ = (Softened(one, one.cost.astype(np.float64)) for one in (fewer, whole))
+    whole = Trws(start, tail, head, np.where(open_ | some_pairs, cell, FORBIDDEN), np.where(keep, cost, FORBIDDEN), TOP)
+    fewer = Trws(left, tail, head, cell[open_], cost[keep], TOP)
+    some, all_ = (SoftTrws(one, one.cost.astype(np.float64)) for one in (fewer, whole))
     for soft in (some, all_):
         soft.sweep(4, 2.0**26)
     assert all_.belief[keep] == pytest.approx(some.belief, rel=1e-4, abs=2.0**12)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from solvers.intraop.cfn import generations as generations_module
-from solvers.intraop.cfn.generations import Walks
-from solvers.intraop.cfn.neighbourhoods import Blocks
+from solvers.intraop.cfn.generations import GenerationalSearch
+from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.network.reduction import prepare
@@ -39,15 +39,15 @@ def winding(tiny):
     return problem_of(tiny.make(rows, pairs, limit=270))
 
 
-class Hike:
+class TracedSearch:
     """Walks of some generations from one start, and what they offered; ``pause`` seconds pass between two."""
 
     def __init__(self, problem, generations, *, seed=0, cores=1, pause=0.0):
         self.problem, self.left, self.pause, self.offered, self.best = problem, generations, pause, [], None
-        blocks, random = Blocks(problem), np.random.default_rng(0)
-        self.walks = Walks(blocks, seed=seed, cores=cores, offer=self.offer)
-        self.walks.begin(random.integers(problem.model.sizes), 5 * random.random(len(blocks.room)))
-        self.walks.go_on(time.monotonic() + 60, self.enough)
+        blocks, random = LargeNeighbourhood(problem), np.random.default_rng(0)
+        self.search = GenerationalSearch(blocks, seed=seed, cores=cores, offer=self.offer)
+        self.search.begin(random.integers(problem.model.sizes), 5 * random.random(len(blocks.room)))
+        self.search.run(time.monotonic() + 60, self.enough)
 
     def enough(self):
         time.sleep(self.pause)
@@ -66,10 +66,10 @@ class Hike:
 @pytest.mark.parametrize("cores", [1, 2])
 def test_the_same_again_however_fast_the_machine(tiny, cores):
     problem = winding(tiny)
-    one, other = (Hike(problem, 3, seed=3, cores=cores, pause=pause) for pause in (0.0, 0.02))
+    one, other = (TracedSearch(problem, 3, seed=3, cores=cores, pause=pause) for pause in (0.0, 0.02))
     assert len(one.offered) > 3
     assert one.offered == other.offered
-    assert one.offered != Hike(problem, 3, seed=5, cores=cores).offered
+    assert one.offered != TracedSearch(problem, 3, seed=5, cores=cores).offered
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -81,20 +81,20 @@ def test_what_has_forbidden_entries_is_put_together_as_well(tiny, seed):
         table = np.where(rng.random(9) < 0.35, IMPOSSIBLE, rng.integers(0, 9, 9))
         pairs += [(pair, table.tolist())] if rng.random() < 0.4 else []
     problem = problem_of(tiny.make(rows, pairs))
-    walks = Walks(Blocks(problem), seed=1, cores=1, offer=lambda value: False)
+    search = GenerationalSearch(LargeNeighbourhood(problem), seed=1, cores=1, offer=lambda value: False)
     values = [rng.integers(0, problem.model.sizes) for _ in range(4)]
-    walks.begin(values[0], np.zeros(len(walks.blocks.room)))
-    walks.go_on(0.0, lambda: True)
-    walks._until = np.inf
-    together = walks._put_together(values, walks._price, fits=False)
+    search.begin(values[0], np.zeros(len(search.blocks.room)))
+    search.run(0.0, lambda: True)
+    search._until = np.inf
+    together = search._recombine(values, search._price, fits=False)
     assert ((together >= 0) & (together < problem.model.sizes)).all()
     assert problem.model.cost(together) <= min(map(problem.model.cost, values))
 
 
 def test_a_walk_goes_on_where_it_was(tiny):
-    whole, parts = (Hike(winding(tiny), generations) for generations in (4, 2))
+    whole, parts = (TracedSearch(winding(tiny), generations) for generations in (4, 2))
     parts.left = 2
-    parts.walks.go_on(time.monotonic() + 60, parts.enough)
+    parts.search.run(time.monotonic() + 60, parts.enough)
     assert parts.offered == whole.offered
 
 
@@ -105,23 +105,23 @@ def test_the_optimum_of_small_instances_with_a_limit(tiny):
         excess, cost = tiny.fast_best(instance)
         if excess or cost >= IMPOSSIBLE or instance.usage_limit is None:
             continue
-        hike, found = Hike(problem_of(instance), 5), found + 1
-        assert hike.best == cost
-        assert hike.problem.model.cost(hike.walks.best) == cost
+        traced, found = TracedSearch(problem_of(instance), 5), found + 1
+        assert traced.best == cost
+        assert traced.problem.model.cost(traced.search.best) == cost
 
 
 def test_where_nothing_fits_nothing_is_offered(tiny):
-    hike = Hike(problem_of(tiny.make([(0, 2, [1, 2], [5, 4])] * 3, limit=11)), 2)
-    assert hike.offered == []
-    assert hike.walks.best is None
+    traced = TracedSearch(problem_of(tiny.make([(0, 2, [1, 2], [5, 4])] * 3, limit=11)), 2)
+    assert traced.offered == []
+    assert traced.search.best is None
 
 
 def test_without_time_nothing_happens(tiny):
-    hike = Hike(winding(tiny), 0)
-    assert hike.offered == []
-    hike.left = 10
-    hike.walks.go_on(time.monotonic() - 1, hike.enough)
-    assert hike.left == 10
+    traced = TracedSearch(winding(tiny), 0)
+    assert traced.offered == []
+    traced.left = 10
+    traced.search.run(time.monotonic() - 1, traced.enough)
+    assert traced.left == 10
 
 
 @pytest.mark.parametrize(
@@ -134,15 +134,15 @@ def test_without_time_nothing_happens(tiny):
     ],
 )
 def test_whatever_there_is_none_of(tiny, nodes):
-    hike = Hike(problem_of(tiny.make(nodes)), 2)
-    assert hike.best == tiny.best(tiny.make(nodes))[1]
+    traced = TracedSearch(problem_of(tiny.make(nodes)), 2)
+    assert traced.best == tiny.best(tiny.make(nodes))[1]
 
 
 def test_prices_rise_where_the_limit_is_passed_and_fall_elsewhere(tiny):
     problem = problem_of(tiny.make([(0, 1, [1, 2], [9, 0]), (2, 4, [1, 2], [3, 0]), (6, 7, [1, 2], [9, 0])], limit=8))
-    walks = Walks(Blocks(problem), seed=0, cores=1, offer=lambda _: False)
+    search = GenerationalSearch(LargeNeighbourhood(problem), seed=0, cores=1, offer=lambda _: False)
     load = np.array([9, 3, 7])
-    price = walks._follow(np.array([1.0, 1.0, 0.0]), load)
+    price = search._adjust_prices(np.array([1.0, 1.0, 0.0]), load)
     assert price[0] > 1.0 > price[1]
     assert price[2] == 0.0
-    assert walks._follow(np.array([0.0, 1.0, 0.0]), load)[0] > 0.0
+    assert search._adjust_prices(np.array([0.0, 1.0, 0.0]), load)[0] > 0.0

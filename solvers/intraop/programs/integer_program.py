@@ -16,7 +16,7 @@ from instances.files.columns import Ints
 from solvers.intraop.network.model import Model
 from solvers.intraop.network.ragged import offsets, spread, within
 from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.programs.memory_rows import Rows, memory_of_all_steps, memory_of_steps
+from solvers.intraop.programs.memory_rows import MemoryRows, memory_of_all_steps, memory_of_steps
 from solvers.intraop.search.construction import cheapest
 
 #: Seconds that an engine may take to notice that its time is up, for each entry of its program, and the fraction of its
@@ -97,7 +97,7 @@ def _wide(model: Model) -> Iterator[_Part]:
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class IntegerProgram:
     """Minimise the costs of integer columns that are 0 or more: first the model's values, then cells, then sums.
 
     ``tables``  the cells; forbidden ones have no column
@@ -106,10 +106,10 @@ class Program:
 
     model: Model
     tables: Tables
-    memory: Rows
+    memory: MemoryRows
 
     @classmethod
-    def of(cls, problem: Problem, steps: Iterable[int] | None = None) -> Program:
+    def of(cls, problem: Problem, steps: Iterable[int] | None = None) -> IntegerProgram:
         """The program of a problem with the memory of the given steps, of all that matter if none are given."""
         tables = Tables.of(problem.model)
         if steps is None:
