@@ -6,27 +6,27 @@
 #define WORDS (SHARD_BLOCK / 8)
 #define PRIME ((UINT64_C(1) << 61) - 1)
 
-__extension__ typedef unsigned __int128 wide;
+__extension__ typedef unsigned __int128 uint128;
 
-static wide block(const uint64_t *key, const uint8_t *bytes) {
-    wide sum[2] = {0, 0}; /* two, so that the additions of one do not wait for those of the other */
+static uint128 block(const uint64_t *key, const uint8_t *bytes) {
+    uint128 sum[2] = {0, 0}; /* two, so that the additions of one do not wait for those of the other */
     for (int i = 0; i < WORDS; i += 4) {
         uint64_t word[4];
         memcpy(word, bytes + 8 * i, sizeof word);
-        sum[0] += (wide)(word[0] + key[i]) * (word[1] + key[i + 1]);
-        sum[1] += (wide)(word[2] + key[i + 2]) * (word[3] + key[i + 3]);
+        sum[0] += (uint128)(word[0] + key[i]) * (word[1] + key[i + 1]);
+        sum[1] += (uint128)(word[2] + key[i + 2]) * (word[3] + key[i + 3]);
     }
     return sum[0] + sum[1];
 }
 
 /* value * point + more modulo the prime, all three below 2^61. */
 static uint64_t horner(uint64_t value, uint64_t point, uint64_t more) {
-    const wide product = (wide)value * point + more;
+    const uint128 product = (uint128)value * point + more;
     const uint64_t folded = (uint64_t)(product & PRIME) + (uint64_t)(product >> 61);
     return folded >= PRIME ? folded - PRIME : folded;
 }
 
-static void absorb(const uint64_t *key, wide sum, uint64_t *state) {
+static void absorb(const uint64_t *key, uint128 sum, uint64_t *state) {
     for (int part = 0; part < 128; part += 32)
         for (int i = 0; i < 2; i++)
             state[i] = horner(state[i], key[WORDS + i] & PRIME, (uint32_t)(sum >> part));

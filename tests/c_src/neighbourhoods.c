@@ -306,13 +306,14 @@ static void check_blocks(void) {
                        .size = 1 + draw((int32_t)sample.network.variables),
                        .width = 1 + draw(40),
                        .cells = 1 + draw(draw(2) ? 40 : 400)};
-    CHECK(allocate(&s));
+    struct arena arena = {0};
+    CHECK(allocate(&arena, &s) == SHARD_OK);
     for (int block = 0; block < 10; block++) {
         choose_in_block(&s);
         check_members(&s, &sample);
         check_choice(&s, &sample);
     }
-    release(&s);
+    arena_free(&arena);
 }
 
 /* What the best values of a chain cost, by dynamic programming. */
