@@ -27,14 +27,17 @@ static void join(struct split *split, int32_t v, struct step *step) {
 /* Add up anew what the set pays. */
 static void renew(struct split *split, struct step *last) {
     const struct shard_devices *devices = split->devices;
+    struct total paid = {0.0, 0.0};
     split->renewals++;
-    last->paid = last->drift = 0.0;
     for (const struct step *step = split->steps + 1; step <= last; step++) {
         for (int64_t i = devices->net_start[step->node]; i < devices->net_start[step->node + 1]; i++) {
             const int32_t number = devices->net[i];
-            last->paid += is_paid_anew(split, number) ? split->nets[number].transfer : 0.0;
+            if (is_paid_anew(split, number))
+                add_to(&paid, split->nets[number].transfer);
         }
     }
+    last->paid = paid.sum;
+    last->drift = TOTAL_DRIFT * paid.sum;
 }
 
 static void leave(struct split *split, int32_t v) {

@@ -153,19 +153,22 @@ static void join(struct stages *stages, int32_t v, struct apart *apart) {
 static void renew(struct stages *stages, const struct step *last, struct apart *apart) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
+    struct total in = {0.0, 0.0}, out = {0.0, 0.0};
     split->renewals++;
-    apart->in = apart->out = apart->drift = 0.0;
     for (const struct step *step = split->steps + 1; step <= last; step++) {
         for (int64_t i = devices->net_start[step->node]; i < devices->net_start[step->node + 1]; i++) {
             const int32_t number = devices->net[i];
             if (!is_paid_anew(split, number))
                 continue;
             if (split->place[stages->sharing->maker[number]] == JOINED)
-                apart->out += stages->leaving[number];
+                add_to(&out, stages->leaving[number]);
             else
-                apart->in += stages->arriving[number];
+                add_to(&in, stages->arriving[number]);
         }
     }
+    apart->in = in.sum;
+    apart->out = out.sum;
+    apart->drift = TOTAL_DRIFT * (in.sum + out.sum);
 }
 
 static void leave(struct stages *stages, int32_t v) {

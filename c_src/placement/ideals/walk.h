@@ -43,7 +43,7 @@ struct step {
     double size;  /* on it */
     double paid;  /* for nets */
     double stuck; /* the part of it for nets with nodes in the ideal begun with */
-    double drift; /* 2^53 times what `paid` may be off by since it was last added up: the sum of its values */
+    double drift; /* 2^53 times what `paid` may be off by because of rounding, at most */
 };
 
 /* Where a node is. */
@@ -304,6 +304,21 @@ static inline void arrive(struct split *split, const struct step *step, struct s
     split->pairs++;
     next->ideal = split->up_ideal[step->link];
     next->link = split->up_start[next->ideal + 1];
+}
+
+/* A sum and what its last addition lost to rounding, which the next one makes up for (Kahan): however many
+ * terms >= 0 it has, it is off by little more than 2^-52 of itself. */
+struct total {
+    double sum, lost;
+};
+
+/* 2^53 times what a total may be off by, as a multiple of it, with some to spare. */
+#define TOTAL_DRIFT 4.0
+
+static inline void add_to(struct total *total, double term) {
+    const double made_up = term - total->lost, sum = total->sum + made_up;
+    total->lost = (sum - total->sum) - made_up;
+    total->sum = sum;
 }
 
 /* Whether a set has nodes of a net, and others are elsewhere, and this is the first time that the net is met

@@ -8,6 +8,7 @@ import itertools
 import math
 import os
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,27 @@ def test_no_bound_is_above_a_placement_that_fits_the_memory_to_the_last_bit() ->
             assert run.bounds[-1] <= verdict.cost
             fitting += 1
     assert 100 < fitting < 300
+
+
+@pytest.mark.parametrize("overlap", ["none", "half", "full"])
+def test_a_sum_added_up_anew_keeps_nothing_of_what_is_then_taken_off(overlap: str) -> None:
+    """Of a line of nodes the last one stands alone: it reads of all but the first, whose transfer is the longest."""
+    nodes, short, long = 688, 0.9150178466371635, 172937.8
+    cost = [long, *[short] * (nodes - 2)]
+    pairs = [*itertools.pairwise(range(nodes)), (0, nodes - 2), *((v, nodes - 1) for v in range(1, nodes - 2))]
+    document = {
+        "maxSizePerFPGA": nodes - 1,
+        "maxFPGAs": 2,
+        "maxCPUs": 0,
+        "nodes": [
+            {"id": v, "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 0, "isBackwardNode": 0, "size": 1}
+            for v in range(nodes)
+        ],
+        "edges": [{"sourceId": u, "destId": v, "cost": cost[u]} for u, v in pairs],
+    }
+    run = LocalRun(seconds=60)
+    dp(parse(document, "line", contiguity="acyclic", overlap=overlap), run)
+    assert Fraction(max(run.bounds)) <= (nodes - 2) * Fraction(short)
 
 
 @pytest.mark.parametrize(("contiguity", "kind"), [("acyclic", ""), ("contiguous", " acyclic")])
