@@ -8,29 +8,29 @@
 #include "pipeline/partition.h"
 
 /* One step in so many moves a run. */
-#define RUN_EVERY 8
+#define RUN_INTERVAL 8
 
 /* Moves between two recounts. */
-#define RECOUNT (INT64_C(1) << 22)
+#define RECOUNT_INTERVAL (INT64_C(1) << 22)
 
 struct annealer {
     struct partition partition;
     struct random random;
     const struct shard_annealing *options;
     double temperature;
-    double best;    /* least greatest cost of a block so far */
-    double target;  /* excess begins here */
-    double limit;   /* a block that costs this is no better than the best */
-    int32_t above;  /* blocks that cost `limit` or more */
-    bool kept;      /* whether the best partition is in `order` and `cut` */
-    int32_t *begun; /* nodes elements: the order begun with */
+    double best;          /* least greatest cost of a block so far */
+    double target;        /* excess begins here */
+    double limit;         /* a block that costs this is no better than the best */
+    int32_t above;        /* blocks that cost `limit` or more */
+    bool kept;            /* whether the best partition is in `order` and `cut` */
+    int32_t *first_order; /* nodes elements: the order first_order with */
     int32_t *order, *cut;
 };
 
 /* A partition that is better than all before may be followed by others at once: only the last is kept. */
 static void keep(struct annealer *annealer) {
     if (!annealer->kept)
-        partition_slicing(&annealer->partition, annealer->begun, annealer->order, annealer->cut);
+        partition_slicing(&annealer->partition, annealer->first_order, annealer->order, annealer->cut);
     annealer->kept = true;
 }
 
@@ -67,7 +67,7 @@ static inline double energy(const struct annealer *annealer, double cost) {
 }
 
 /* How much energy the next move may add. */
-static inline double draw_patience(struct annealer *annealer) {
+static inline double draw_allowance(struct annealer *annealer) {
     return anneal_allowance(&annealer->random, annealer->temperature);
 }
 
@@ -106,7 +106,7 @@ static void step(struct annealer *annealer) {
     const int32_t to = partition->at[rank];
     partition_preview(partition, v, to, &leaves, &joins);
     const double added = added_energy(annealer, from, &leaves, to, &joins);
-    if (added > 0.0 && added > draw_patience(annealer))
+    if (added > 0.0 && added > draw_allowance(annealer))
         return;
     if (fmax(leaves.cost, joins.cost) >= annealer->limit)
         keep(annealer);
@@ -118,15 +118,16 @@ static void step(struct annealer *annealer) {
 
 /* Whether two blocks, whose lists are as they would be, add no more energy than that; if so their costs are
  * complete. A walk along a list is spared where the other peak alone is too much. */
-static bool bearable(struct annealer *annealer, int32_t from, struct block *leaves, int32_t to,
-                     struct block *joins, double patience) {
+static bool is_accepted(struct annealer *annealer, int32_t from, struct block *leaves, int32_t to,
+                        struct block *joins, double allowance) {
     struct partition *partition = &annealer->partition;
-    if (partition->limited && added_energy(annealer, from, leaves, to, joins) <= patience) {
-        joins->cost = partition_cost(partition, joins, partition_peak(partition, to, joins->inward));
-        if (added_energy(annealer, from, leaves, to, joins) <= patience)
-            leaves->cost = partition_cost(partition, leaves, partition_peak(partition, from, leaves->inward));
+    if (partition->limited && added_energy(annealer, from, leaves, to, joins) <= allowance) {
+        joins->cost = partition_cost(partition, joins, partition_peak(partition, to, joins->incoming));
+        if (added_energy(annealer, from, leaves, to, joins) <= allowance)
+            leaves->cost =
+                partition_cost(partition, leaves, partition_peak(partition, from, leaves->incoming));
     }
-    return added_energy(annealer, from, leaves, to, joins) <= patience;
+    return added_energy(annealer, from, leaves, to, joins) <= allowance;
 }
 
 /* Run a node of a block at another place. */
@@ -138,8 +139,9 @@ static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     partition_link(partition, v, b, partition_place(partition, v, b, &annealer->random));
     if (partition->prior[v] == prior)
         return;
-    then.cost = partition_cost(partition, &then, partition_peak(partition, b, then.inward));
-    if (energy(annealer, then.cost) - energy(annealer, partition->block[b].cost) <= draw_patience(annealer)) {
+    then.cost = partition_cost(partition, &then, partition_peak(partition, b, then.incoming));
+    if (energy(annealer, then.cost) - energy(annealer, partition->block[b].cost) <=
+        draw_allowance(annealer)) {
         settle(annealer, b, &then);
         notice_improvement(annealer);
         return;
@@ -152,16 +154,16 @@ static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
  * back. */
 static void step_across(struct annealer *annealer, int32_t v, int32_t from, int32_t to) {
     struct partition *partition = &annealer->partition;
-    const double patience = draw_patience(annealer);
+    const double allowance = draw_allowance(annealer);
     const int32_t prior = partition->prior[v];
     struct block leaves, joins;
     partition_preview(partition, v, to, &leaves, &joins);
-    if (added_energy(annealer, from, &leaves, to, &joins) > patience)
+    if (added_energy(annealer, from, &leaves, to, &joins) > allowance)
         return;
     partition_unlink(partition, v, from);
     partition_link(partition, v, to, partition_place(partition, v, to, &annealer->random));
     partition_move(partition, v, to);
-    if (bearable(annealer, from, &leaves, to, &joins, patience)) {
+    if (is_accepted(annealer, from, &leaves, to, &joins, allowance)) {
         settle(annealer, from, &leaves);
         settle(annealer, to, &joins);
         notice_improvement(annealer);
@@ -185,7 +187,7 @@ static void step_limited(struct annealer *annealer) {
         step_across(annealer, v, from, to);
 }
 
-/* The best partition is gone once the run has moved, so if it is not kept the run moves there twice. */
+/* The best partition is gone once the run has crossing, so if it is not kept the run moves there twice. */
 static void leave_best(struct annealer *annealer, int32_t count, bool forwards, int32_t from, int32_t to) {
     struct block leaves, joins;
     partition_return_run(&annealer->partition, count, from);
@@ -199,7 +201,7 @@ static void step_run(struct annealer *annealer) {
     struct partition *partition = &annealer->partition;
     const int32_t v = random_below(&annealer->random, partition->problem->nodes);
     const bool forwards = random_bits(&annealer->random) >> 63;
-    const double patience = draw_patience(annealer);
+    const double allowance = draw_allowance(annealer);
     const int32_t from = partition->home[v];
     int32_t to;
     struct block leaves, joins;
@@ -207,7 +209,7 @@ static void step_run(struct annealer *annealer) {
     if (count == 0)
         return;
     partition_move_run(partition, count, forwards, to, &leaves, &joins);
-    if (!bearable(annealer, from, &leaves, to, &joins, patience)) {
+    if (!is_accepted(annealer, from, &leaves, to, &joins, allowance)) {
         partition_return_run(partition, count, from);
         return;
     }
@@ -226,7 +228,7 @@ static void anneal(struct annealer *annealer, const int32_t *stop) {
     const double cooling = anneal_cooling(options->hot, options->cold, COOLING_INTERVAL, options->moves);
     annealer->temperature = options->hot * annealer->best;
     for (int64_t i = 1; i <= options->moves && annealer->best > options->enough; i++) {
-        if (i % RUN_EVERY == 0)
+        if (i % RUN_INTERVAL == 0)
             step_run(annealer);
         else if (partition->limited)
             step_limited(annealer);
@@ -234,7 +236,7 @@ static void anneal(struct annealer *annealer, const int32_t *stop) {
             step(annealer);
         if (i % rerank == 0)
             partition_rerank(partition, &annealer->random);
-        if (i % RECOUNT == 0) {
+        if (i % RECOUNT_INTERVAL == 0) {
             keep(annealer);
             partition_recount(partition);
             annealer->above = count_above(annealer);
@@ -253,14 +255,14 @@ static void anneal(struct annealer *annealer, const int32_t *stop) {
 static bool well_formed(const struct shard_pipeline *problem, const int32_t *order, const int32_t *cut,
                         int32_t *position) {
     for (int32_t v = 0; v < problem->nodes; v++)
-        position[v] = NOBODY;
+        position[v] = NO_NODE;
     for (int32_t p = 0; p < problem->nodes; p++) {
         const int32_t v = order[p];
-        if (v < 0 || v >= problem->nodes || position[v] != NOBODY)
+        if (v < 0 || v >= problem->nodes || position[v] != NO_NODE)
             return false;
         position[v] = p;
         for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
-            if (position[problem->in_tail[e]] == NOBODY)
+            if (position[problem->in_tail[e]] == NO_NODE)
                 return false;
         }
     }
@@ -271,19 +273,19 @@ static bool well_formed(const struct shard_pipeline *problem, const int32_t *ord
     return cut[0] == 0 && cut[problem->stages] == problem->nodes;
 }
 
-int shard_anneal(const struct shard_pipeline *problem, const struct shard_annealing *annealing,
-                 const int32_t *stop, int32_t *order, int32_t *cut, double *cost) {
+int shard_anneal_partition(const struct shard_pipeline *problem, const struct shard_annealing *annealing,
+                           const int32_t *stop, int32_t *order, int32_t *cut, double *cost) {
     const size_t n = (size_t)problem->nodes;
     struct arena arena = {0};
     struct annealer annealer = {
         .random = {annealing->seed}, .options = annealing, .kept = true, .order = order, .cut = cut};
-    ARENA_ARRAY(&arena, annealer.begun, n);
+    ARENA_ARRAY(&arena, annealer.first_order, n);
     partition_allocate(&annealer.partition, &arena, problem);
     int status = arena_status(&arena);
-    if (status == SHARD_OK && !well_formed(problem, order, cut, annealer.begun))
+    if (status == SHARD_OK && !well_formed(problem, order, cut, annealer.first_order))
         status = SHARD_BAD_ORDER;
     if (status == SHARD_OK) {
-        memcpy(annealer.begun, order, n * sizeof *order);
+        memcpy(annealer.first_order, order, n * sizeof *order);
         partition_start(&annealer.partition, order, cut);
         measure(&annealer);
         if (annealer.best > 0.0)

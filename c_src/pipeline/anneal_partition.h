@@ -32,8 +32,8 @@ struct shard_annealing {
  *
  * A block runs in the order given. Needs 4 bytes a node and stage. All memory is the caller's. Returns
  * SHARD_OK, SHARD_BAD_ORDER (also where a cut is not in its place) or SHARD_NO_MEMORY. */
-int shard_anneal(const struct shard_pipeline *problem, const struct shard_annealing *annealing,
-                 const int32_t *stop, int32_t *order, int32_t *cut, double *cost);
+int shard_anneal_partition(const struct shard_pipeline *problem, const struct shard_annealing *annealing,
+                           const int32_t *stop, int32_t *order, int32_t *cut, double *cost);
 /* cffi: end */
 
 #endif

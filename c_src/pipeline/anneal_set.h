@@ -1,8 +1,8 @@
 /* Hunting for heavy convex sets of nodes by simulated annealing: fast where there are such sets, no proof
  * where not.
  */
-#ifndef SHARD_HUNT_H
-#define SHARD_HUNT_H
+#ifndef SHARD_ANNEAL_SET_H
+#define SHARD_ANNEAL_SET_H
 
 #include <stdint.h>
 
@@ -23,8 +23,8 @@
  *   cost     out, 1 element: what that costs, `limit` if it weighs too little
  *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_hunt(const struct shard_blocks *problem, const int64_t *weight, int64_t need, int64_t limit,
-               int64_t moves, double hot, uint64_t seed, int8_t *member, int64_t *cost);
+int shard_anneal_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
+                     int64_t limit, int64_t moves, double hot, uint64_t seed, int8_t *member, int64_t *cost);
 /* cffi: end */
 
 #endif

@@ -8,8 +8,8 @@
 #include "common/stop.h"
 
 #define FIXED_EXCESS FLOW_INFINITE
-#define ROUNDS 4      /* prices tried for a node of the tree */
-#define CANDIDATES 16 /* nodes of the graph whose children are tried before one is branched on */
+#define PRICES_TRIED 4 /* prices tried for a node of the tree */
+#define CANDIDATES 16  /* nodes of the graph whose children are tried before one is branched on */
 
 #define MOST_PRICED 0x1p52 /* what all weights together may be worth */
 
@@ -41,7 +41,7 @@ struct set {
 
 struct tree {
     struct arena arena;
-    const struct shard_blocks *problem;
+    const struct shard_set_costs *problem;
     const int64_t *weight;
     int64_t need;
     int64_t total; /* of all weights, at least `need` where prices are set */
@@ -65,8 +65,8 @@ struct tree {
     struct set light;     /* costs little and weighs too little */
     struct set heavy;     /* weighs enough */
     struct set trial;
-    int64_t bound;   /* of the current node of the tree */
-    int32_t between; /* a node that a set found lacks to be convex, -1 for none */
+    int64_t bound;        /* of the current node of the tree */
+    int32_t missing_node; /* a node that a set found lacks to be convex, -1 for none */
 };
 
 enum bits { IN, OUT, BELOW, ABOVE, FORCED, BARRED, BITS };
@@ -85,7 +85,7 @@ static void unite(uint64_t *into, const uint64_t *from, int32_t words) {
 }
 
 /* Whether no further minimum cut may be computed. */
-static bool spent(const struct tree *tree) {
+static bool is_exhausted(const struct tree *tree) {
     return tree->cuts >= tree->budget || is_stopped(tree->stop) || monotonic_seconds() >= tree->deadline;
 }
 
@@ -96,7 +96,7 @@ static const uint64_t *relatives(const struct tree *tree, const uint64_t *of, in
 /* Build the network: a tensor of several consumers has two vertices of its own, on the source's side if all,
  * and if any, of its nodes are. */
 static void join_tensor(struct tree *tree, int32_t u, int32_t *vertex) {
-    const struct shard_blocks *p = tree->problem;
+    const struct shard_set_costs *p = tree->problem;
     const int64_t consumers = p->out_start[u + 1] - p->out_start[u];
     const int32_t *head = p->out_head + p->out_start[u];
     if (consumers == 0 || p->size[u] == 0)
@@ -115,7 +115,7 @@ static void join_tensor(struct tree *tree, int32_t u, int32_t *vertex) {
 }
 
 static int allocate(struct tree *tree) {
-    const struct shard_blocks *p = tree->problem;
+    const struct shard_set_costs *p = tree->problem;
     struct arena *arena = &tree->arena;
     const int64_t n = p->nodes;
     int32_t vertex = p->nodes;
@@ -169,7 +169,7 @@ static bool assign_all(struct tree *tree, const uint64_t *set, int8_t value) {
 
 /* What the assignments from `from` on add to the sets of nodes in, out, below and above. */
 static bool note(struct tree *tree, int32_t from) {
-    const struct shard_blocks *p = tree->problem;
+    const struct shard_set_costs *p = tree->problem;
     for (int32_t at = from; at < tree->assigned; at++) {
         const int32_t v = tree->trail[at];
         row(tree, tree->value[v] > 0 ? IN : OUT)[v >> 6] |= (uint64_t)1 << (v & 63);
@@ -187,7 +187,7 @@ static bool note(struct tree *tree, int32_t from) {
 
 /* Nodes that a node left out keeps out: those beyond it as seen from a node of the set. */
 static void bar(struct tree *tree, int32_t v) {
-    const struct shard_blocks *p = tree->problem;
+    const struct shard_set_costs *p = tree->problem;
     if (has(row(tree, BELOW), v))
         unite(row(tree, BARRED), relatives(tree, p->below, v), tree->words);
     if (has(row(tree, ABOVE), v))
@@ -215,7 +215,7 @@ static bool propagate(struct tree *tree) {
 
 /* What a set costs and weighs. */
 static void evaluate(const struct tree *tree, struct set *set) {
-    const struct shard_blocks *p = tree->problem;
+    const struct shard_set_costs *p = tree->problem;
     set->cost = set->weight = 0;
     for (int32_t v = 0; v < p->nodes; v++) {
         bool cut = false;
@@ -234,9 +234,9 @@ static void take(const struct tree *tree, int8_t least, struct set *set) {
     evaluate(tree, set);
 }
 
-/* A node on a path between two of the set that is not in it itself; -1 if the set is convex. */
-static int32_t missing(const struct tree *tree, const struct set *set) {
-    const struct shard_blocks *p = tree->problem;
+/* A node on a path missing_node two of the set that is not in it itself; -1 if the set is convex. */
+static int32_t find_missing(const struct tree *tree, const struct set *set) {
+    const struct shard_set_costs *p = tree->problem;
     uint64_t *below = row(tree, FORCED);
     uint64_t *above = row(tree, BARRED);
     memset(below, 0, (size_t)tree->words * sizeof *below);
@@ -285,8 +285,8 @@ static void swap_sides(struct set *a, struct set *b) {
 static bool consider(struct tree *tree) {
     const bool enough = tree->trial.weight >= tree->need;
     if (enough && tree->trial.cost < tree->limit) {
-        tree->between = missing(tree, &tree->trial);
-        if (tree->between < 0)
+        tree->missing_node = find_missing(tree, &tree->trial);
+        if (tree->missing_node < 0)
             return true;
     }
     swap_sides(&tree->trial, enough ? &tree->heavy : &tree->light);
@@ -295,19 +295,19 @@ static bool consider(struct tree *tree) {
 
 /* Bound the current node of the tree by minimum cuts at the prices where the light and the heavy set tie. */
 static enum verdict bound_node(struct tree *tree) {
-    tree->between = -1;
+    tree->missing_node = -1;
     take(tree, 1, &tree->light);
     take(tree, 0, &tree->heavy);
     if (tree->heavy.weight < tree->need)
         return CLOSED;
     if (tree->light.weight >= tree->need) {
         take(tree, 1, &tree->trial);
-        if (tree->trial.cost < tree->limit && missing(tree, &tree->trial) < 0)
+        if (tree->trial.cost < tree->limit && find_missing(tree, &tree->trial) < 0)
             return FOUND;
         set_price(tree, 0.0);
     }
     const bool weighty = tree->light.weight >= tree->need;
-    for (int round = 0; round < (weighty ? 1 : ROUNDS) && !spent(tree); round++) {
+    for (int round = 0; round < (weighty ? 1 : PRICES_TRIED) && !is_exhausted(tree); round++) {
         tree->cuts++;
         flow_run(&tree->flow);
         flow_least_side(&tree->flow, tree->trial.side);
@@ -341,7 +341,7 @@ static enum verdict bound_node(struct tree *tree) {
 static bool closes_gap(const struct tree *tree, int32_t v) {
     const uint64_t *below = relatives(tree, tree->problem->below, v);
     const uint64_t *above = relatives(tree, tree->problem->above, v);
-    const int32_t z = tree->between;
+    const int32_t z = tree->missing_node;
     return v == z || (tree->heavy.side[v] && (has(below, z) || has(above, z)));
 }
 
@@ -354,7 +354,7 @@ static int32_t candidates(const struct tree *tree, int32_t *found, int32_t most)
         if (tree->value[v] != 0)
             continue;
         const bool differ =
-            tree->between >= 0 ? closes_gap(tree, v) : tree->light.side[v] != tree->heavy.side[v];
+            tree->missing_node >= 0 ? closes_gap(tree, v) : tree->light.side[v] != tree->heavy.side[v];
         const int64_t value = tree->weight[v] + (differ ? FLOW_INFINITE : 0);
         int32_t at = count < most ? count++ : most;
         while (at > 0 && score[at - 1] < value) {
@@ -399,14 +399,14 @@ static double gain(struct tree *tree, int32_t v, int8_t value) {
 }
 
 /* The node to branch on: the one whose children's bounds promise the smallest tree. */
-static int32_t choose(struct tree *tree) {
+static int32_t choose_branch_node(struct tree *tree) {
     int32_t found[CANDIDATES];
     const int32_t count = candidates(tree, found, CANDIDATES);
     int32_t best = count > 0 ? found[0] : -1;
     double most = -1.0;
     const double gap = (double)(tree->limit - tree->bound);
     const double least = 1e-6 * (double)tree->limit; /* so that no child without progress hides the other's */
-    for (int32_t i = 0; i < count && count > 1 && !spent(tree); i++) {
+    for (int32_t i = 0; i < count && count > 1 && !is_exhausted(tree); i++) {
         const double in = fmin(gap, gain(tree, found[i], 1));
         const double out = fmin(gap, gain(tree, found[i], -1));
         const double score = (in + least) * (out + least);
@@ -419,7 +419,7 @@ static int32_t choose(struct tree *tree) {
 }
 
 /* Go to a child of a node of the tree; false if it needs no search, or another thread has claimed it. */
-static bool enter(struct tree *tree, const struct decision *from, int8_t value) {
+static bool enter_child(struct tree *tree, const struct decision *from, int8_t value) {
     const bool trunk = from->level < SHARD_TRUNK;
     tree->level = trunk && value < 0 ? from->level + 1 : SHARD_TRUNK;
     if (trunk && value > 0 && __atomic_exchange_n(&tree->shared[2 * from->level + 1], 1, __ATOMIC_RELAXED))
@@ -436,20 +436,20 @@ static bool backtrack(struct tree *tree) {
             continue;
         tree->bound = last.bound;
         set_price(tree, last.price);
-        if (enter(tree, &last, -1))
+        if (enter_child(tree, &last, -1))
             return true;
     }
     return false;
 }
 
 /* The node that the first thread here has chosen to branch on. */
-static int32_t agree(struct tree *tree) {
+static int32_t agreed_branch_node(struct tree *tree) {
     if (tree->level == SHARD_TRUNK)
-        return choose(tree);
+        return choose_branch_node(tree);
     int32_t *agreed = &tree->shared[2 * tree->level]; /* plus 1, 0 for none yet */
     int32_t chosen = __atomic_load_n(agreed, __ATOMIC_RELAXED);
     if (chosen == 0) {
-        const int32_t own = choose(tree) + 1;
+        const int32_t own = choose_branch_node(tree) + 1;
         if (__atomic_compare_exchange_n(agreed, &chosen, own, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             chosen = own;
     }
@@ -457,12 +457,12 @@ static int32_t agree(struct tree *tree) {
 }
 
 static bool branch(struct tree *tree) {
-    const int32_t v = agree(tree);
+    const int32_t v = agreed_branch_node(tree);
     if (v < 0)
         return backtrack(tree);
     const struct decision last = {tree->assigned, tree->level, v, tree->bound, tree->price};
     tree->decisions[tree->depth++] = last;
-    return enter(tree, &last, 1) || backtrack(tree);
+    return enter_child(tree, &last, 1) || backtrack(tree);
 }
 
 /* The least bound of all that is not yet seen. */
@@ -476,7 +476,7 @@ static int64_t open_bound(const struct tree *tree) {
 /* Search the tree, keep the last set found; return what is proved. */
 static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *member) {
     bool more = propagate(tree);
-    while (more && !spent(tree)) {
+    while (more && !is_exhausted(tree)) {
         const enum verdict verdict = bound_node(tree);
         if (verdict == FOUND) {
             *cost = tree->limit = tree->trial.cost;
@@ -492,9 +492,9 @@ static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *membe
     return open < tree->limit ? open : tree->limit;
 }
 
-int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, int64_t need,
-                   const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
-                   int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member) {
+int shard_cheapest_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
+                       const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
+                       int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member) {
     struct tree tree = {.problem = problem, .weight = weight, .need = need, .limit = limit};
     const int status = allocate(&tree);
     tree.shared = shared;

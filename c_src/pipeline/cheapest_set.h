@@ -4,8 +4,8 @@
  * cycles does. Without that, and with the weight as a price instead of a demand, the cheapest set is a
  * minimum cut; branching on single nodes does the rest. All numbers are integers, so what is proved is exact.
  */
-#ifndef SHARD_CHEAPEST_H
-#define SHARD_CHEAPEST_H
+#ifndef SHARD_CHEAPEST_SET_H
+#define SHARD_CHEAPEST_SET_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@
  *   pair       nodes * nodes elements: what a block costs at least that holds both; or NULL
  *
  * All work and sizes together are at most 2^50. All arrays are read only. */
-struct shard_blocks {
+struct shard_set_costs {
     int32_t nodes;
     const int64_t *out_start;
     const int32_t *out_head;
@@ -64,9 +64,9 @@ struct shard_blocks {
  *   member   out, nodes elements: the set, if one was found
  *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_cheapest(const struct shard_blocks *problem, const int64_t *weight, int64_t need,
-                   const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
-                   int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member);
+int shard_cheapest_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
+                       const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
+                       int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member);
 /* cffi: end */
 
 #endif

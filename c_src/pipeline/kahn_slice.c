@@ -28,8 +28,8 @@ static int sort(struct workspace *workspace, const struct shard_pipeline *proble
                      workspace->waiting, workspace->heap, workspace->order);
 }
 
-int shard_decode(const struct shard_pipeline *problem, int32_t count, const double *priority, double upper,
-                 double *cost) {
+int shard_kahn_slice(const struct shard_pipeline *problem, int32_t count, const double *priority,
+                     double upper, double *cost) {
     struct workspace workspace = {0};
     if (isnan(upper))
         return SHARD_NAN;
@@ -63,8 +63,8 @@ static double length(const struct shard_pipeline *problem, const int32_t *order,
     return sum;
 }
 
-int shard_arrange(const struct shard_pipeline *problem, int32_t count, const double *priority,
-                  int32_t weighted, double *cost) {
+int shard_kahn_arrangement(const struct shard_pipeline *problem, int32_t count, const double *priority,
+                           int32_t weighted, double *cost) {
     struct workspace workspace = {0};
     int status = allocate(&workspace, problem);
     if (status == SHARD_OK)

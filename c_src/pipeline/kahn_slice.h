@@ -1,7 +1,7 @@
 /* From node priorities to the cost of the best slicing (Archer et al., ICML 2024, Algorithm 2), many at a
  * time. */
-#ifndef SHARD_DECODE_H
-#define SHARD_DECODE_H
+#ifndef SHARD_KAHN_SLICE_H
+#define SHARD_KAHN_SLICE_H
 
 #include "common/segment.h"
 
@@ -18,8 +18,8 @@
  *
  * All memory is the caller's. Returns SHARD_OK, SHARD_CYCLE, SHARD_BAD_ORDER (in_* and out_* disagree),
  * SHARD_NAN or SHARD_NO_MEMORY. */
-int shard_decode(const struct shard_pipeline *problem, int32_t count, const double *priority, double upper,
-                 double *cost);
+int shard_kahn_slice(const struct shard_pipeline *problem, int32_t count, const double *priority,
+                     double upper, double *cost);
 
 /* Sort by each row of priorities and measure the order as a linear arrangement (Appendix C.1): the sum over
  * all edges of the distance between their ends, weighted by the time that the tensor takes or not at all.
@@ -29,8 +29,8 @@ int shard_decode(const struct shard_pipeline *problem, int32_t count, const doub
  *   cost      out, count elements
  *
  * All memory is the caller's. Returns SHARD_OK, SHARD_CYCLE, SHARD_NAN or SHARD_NO_MEMORY. */
-int shard_arrange(const struct shard_pipeline *problem, int32_t count, const double *priority,
-                  int32_t weighted, double *cost);
+int shard_kahn_arrangement(const struct shard_pipeline *problem, int32_t count, const double *priority,
+                           int32_t weighted, double *cost);
 /* cffi: end */
 
 #endif

@@ -38,16 +38,16 @@ void partition_start(struct partition *partition, const int32_t *order, const in
     const struct shard_pipeline *problem = partition->problem;
     for (int32_t b = 0; b < problem->stages; b++) {
         partition->rank[b] = partition->at[b] = b;
-        partition->first[b] = NOBODY;
+        partition->first[b] = NO_NODE;
         for (int32_t p = cut[b + 1] - 1; p >= cut[b]; p--) {
             partition->home[order[p]] = b;
-            partition_link(partition, order[p], b, NOBODY);
+            partition_link(partition, order[p], b, NO_NODE);
         }
     }
     memset(partition->readers, 0,
            (size_t)problem->nodes * (size_t)problem->stages * sizeof *partition->readers);
     for (int32_t v = 0; v < problem->nodes; v++) {
-        partition->mark[v] = NOBODY;
+        partition->mark[v] = NO_NODE;
         for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
             readers_of(partition, problem->in_tail[e])[partition->home[v]]++;
     }
@@ -64,16 +64,16 @@ void partition_recount(struct partition *partition) {
         home->param += partition->limited ? problem->param_size[v] : 0.0;
         for (int32_t b = 0; b < problem->stages; b++) {
             if (readers[b] > 0 && b != partition->home[v]) {
-                partition->block[b].inward += problem->output_size[v];
-                partition->block[b].moved += problem->output_size[v];
+                partition->block[b].incoming += problem->output_size[v];
+                partition->block[b].crossing += problem->output_size[v];
             }
         }
         if (readers[partition->home[v]] < out_degree(problem, v))
-            home->moved += problem->output_size[v];
+            home->crossing += problem->output_size[v];
     }
     for (int32_t b = 0; b < problem->stages; b++) {
         struct block *block = &partition->block[b];
-        const double peak = partition->limited ? partition_peak(partition, b, block->inward) : 0.0;
+        const double peak = partition->limited ? partition_peak(partition, b, block->incoming) : 0.0;
         block->cost = partition_cost(partition, block, peak);
     }
 }
@@ -103,7 +103,7 @@ void partition_slicing(struct partition *partition, const int32_t *order, int32_
         const int32_t b = partition->at[rank];
         cut[rank] = placed;
         if (partition->limited) {
-            for (int32_t v = partition->first[b]; v != NOBODY; v = partition->next[v])
+            for (int32_t v = partition->first[b]; v != NO_NODE; v = partition->next[v])
                 sliced[placed++] = v;
         } else {
             for (int32_t i = partition->start[b]; i < partition->start[b + 1]; i++)
@@ -148,7 +148,7 @@ void partition_rerank(struct partition *partition, struct random *random) {
 double partition_cost(const struct partition *partition, const struct block *block, double peak) {
     const struct shard_pipeline *problem = partition->problem;
     const double excess = partition->limited ? block->param + peak - problem->memory : 0.0;
-    return block->work + (block->moved + (excess > 0.0 ? excess : 0.0)) / problem->bandwidth;
+    return block->work + (block->crossing + (excess > 0.0 ? excess : 0.0)) / problem->bandwidth;
 }
 
 /* What the tensors that v consumes do to the two blocks. */
@@ -162,17 +162,17 @@ static void preview_inputs(const struct partition *partition, int32_t v, int32_t
         const double size = problem->output_size[u];
         if (partition->home[u] == from) {
             if (readers[from] == out_degree(problem, u))
-                leaves->moved += size;
+                leaves->crossing += size;
         } else if (readers[from] == 1) {
-            leaves->moved -= size;
-            leaves->inward -= size;
+            leaves->crossing -= size;
+            leaves->incoming -= size;
         }
         if (partition->home[u] == to) {
             if (readers[to] + 1 == out_degree(problem, u))
-                joins->moved -= size;
+                joins->crossing -= size;
         } else if (readers[to] == 0) {
-            joins->moved += size;
-            joins->inward += size;
+            joins->crossing += size;
+            joins->incoming += size;
         }
     }
 }
@@ -188,16 +188,16 @@ void partition_preview(const struct partition *partition, int32_t v, int32_t to,
     *joins = partition->block[to];
     preview_inputs(partition, v, to, leaves, joins);
     const double kept = readers[from] > 0 ? size : 0.0, fetched = readers[to] > 0 ? size : 0.0;
-    leaves->inward += kept;
-    leaves->moved += kept - (readers[from] < consumers ? size : 0.0);
-    joins->inward -= fetched;
-    joins->moved += (readers[to] < consumers ? size : 0.0) - fetched;
+    leaves->incoming += kept;
+    leaves->crossing += kept - (readers[from] < consumers ? size : 0.0);
+    joins->incoming -= fetched;
+    joins->crossing += (readers[to] < consumers ? size : 0.0) - fetched;
     leaves->work -= problem->work[v];
     joins->work += problem->work[v];
     leaves->param -= param;
     joins->param += param;
-    leaves->cost = partition_cost(partition, leaves, leaves->inward);
-    joins->cost = partition_cost(partition, joins, joins->inward);
+    leaves->cost = partition_cost(partition, leaves, leaves->incoming);
+    joins->cost = partition_cost(partition, joins, joins->incoming);
 }
 
 void partition_move(struct partition *partition, int32_t v, int32_t to) {
@@ -212,14 +212,14 @@ void partition_move(struct partition *partition, int32_t v, int32_t to) {
 
 /* A tensor is in memory from the start, or from when it is made, until its last consumer in the block has
  * run; if it was made here and is consumed elsewhere too, until the end. */
-double partition_peak(struct partition *partition, int32_t b, double inward) {
+double partition_peak(struct partition *partition, int32_t b, double incoming) {
     const struct shard_pipeline *problem = partition->problem;
-    double in_use = inward, peak = 0.0;
-    for (int32_t v = partition->first[b]; v != NOBODY; v = partition->next[v]) {
+    double in_use = incoming, peak = 0.0;
+    for (int32_t v = partition->first[b]; v != NO_NODE; v = partition->next[v]) {
         for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
             partition->left[problem->in_tail[e]] = readers_of(partition, problem->in_tail[e])[b];
     }
-    for (int32_t v = partition->first[b]; v != NOBODY; v = partition->next[v]) {
+    for (int32_t v = partition->first[b]; v != NO_NODE; v = partition->next[v]) {
         in_use += problem->output_size[v];
         peak = in_use > peak ? in_use : peak;
         for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
@@ -236,23 +236,23 @@ double partition_peak(struct partition *partition, int32_t b, double inward) {
 
 void partition_unlink(struct partition *partition, int32_t v, int32_t b) {
     const int32_t next = partition->next[v], prior = partition->prior[v];
-    if (prior == NOBODY)
+    if (prior == NO_NODE)
         partition->first[b] = next;
     else
         partition->next[prior] = next;
-    if (next != NOBODY)
+    if (next != NO_NODE)
         partition->prior[next] = prior;
 }
 
 void partition_link(struct partition *partition, int32_t v, int32_t b, int32_t after) {
-    const int32_t next = after == NOBODY ? partition->first[b] : partition->next[after];
+    const int32_t next = after == NO_NODE ? partition->first[b] : partition->next[after];
     partition->next[v] = next;
     partition->prior[v] = after;
-    if (after == NOBODY)
+    if (after == NO_NODE)
         partition->first[b] = v;
     else
         partition->next[after] = v;
-    if (next != NOBODY)
+    if (next != NO_NODE)
         partition->prior[next] = v;
 }
 
@@ -268,15 +268,15 @@ static void mark_neighbours(struct partition *partition, int32_t v) {
 static void unmark_neighbours(struct partition *partition, int32_t v) {
     const struct shard_pipeline *problem = partition->problem;
     for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
-        partition->mark[problem->in_tail[e]] = NOBODY;
+        partition->mark[problem->in_tail[e]] = NO_NODE;
     for (int64_t e = problem->out_start[v]; e < problem->out_start[v + 1]; e++)
-        partition->mark[problem->out_head[e]] = NOBODY;
+        partition->mark[problem->out_head[e]] = NO_NODE;
 }
 
 int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struct random *random) {
-    int32_t after = NOBODY, room = 1;
+    int32_t after = NO_NODE, room = 1;
     mark_neighbours(partition, v);
-    for (int32_t u = partition->first[b]; u != NOBODY; u = partition->next[u]) {
+    for (int32_t u = partition->first[b]; u != NO_NODE; u = partition->next[u]) {
         if (partition->mark[u] == partition->problem->nodes)
             break;
         room = partition->mark[u] == v ? 1 : room + 1;
@@ -284,7 +284,7 @@ int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struc
     }
     unmark_neighbours(partition, v);
     for (int32_t step = random_below(random, room); step > 0; step--)
-        after = after == NOBODY ? partition->first[b] : partition->next[after];
+        after = after == NO_NODE ? partition->first[b] : partition->next[after];
     return after;
 }
 
@@ -298,7 +298,7 @@ static void sort_run(struct partition *partition, int32_t count, int32_t b) {
             partition->run[sorted++] = v;
     }
     for (int32_t i = 0; i < count; i++)
-        partition->mark[partition->run[i]] = NOBODY;
+        partition->mark[partition->run[i]] = NO_NODE;
 }
 
 /* Whether the run that begins with v fits. Breadth first; *nearest is how many ranks further the next
@@ -318,7 +318,7 @@ static bool gather_run(struct partition *partition, int32_t v, bool forwards, in
             const int32_t distance = abs(partition->rank[b] - partition->rank[from]);
             if (b != from) {
                 *nearest = distance < *nearest ? distance : *nearest;
-            } else if (partition->mark[u] == NOBODY) {
+            } else if (partition->mark[u] == NO_NODE) {
                 fits = *count < LONGEST_RUN;
                 if (fits) {
                     partition->mark[u] = v;
@@ -328,7 +328,7 @@ static bool gather_run(struct partition *partition, int32_t v, bool forwards, in
         }
     }
     for (int32_t i = 1; i < *count; i++)
-        partition->mark[partition->run[i]] = NOBODY;
+        partition->mark[partition->run[i]] = NO_NODE;
     return fits;
 }
 
@@ -347,10 +347,10 @@ int32_t partition_run(struct partition *partition, int32_t v, bool forwards, int
     return count;
 }
 
-/* The last node of a list, NOBODY if it is empty. */
+/* The last node of a list, NO_NODE if it is empty. */
 static int32_t last_of(const struct partition *partition, int32_t b) {
-    int32_t last = NOBODY;
-    for (int32_t v = partition->first[b]; v != NOBODY; v = partition->next[v])
+    int32_t last = NO_NODE;
+    for (int32_t v = partition->first[b]; v != NO_NODE; v = partition->next[v])
         last = v;
     return last;
 }
@@ -359,7 +359,7 @@ void partition_move_run(struct partition *partition, int32_t count, bool forward
                         struct block *leaves, struct block *joins) {
     const int32_t from = partition->home[partition->run[0]];
     const struct block had[2] = {partition->block[from], partition->block[to]};
-    int32_t after = partition->limited && !forwards ? last_of(partition, to) : NOBODY;
+    int32_t after = partition->limited && !forwards ? last_of(partition, to) : NO_NODE;
     for (int32_t i = 0; i < count && partition->limited; i++)
         partition->place[i] = partition->prior[partition->run[i]];
     for (int32_t i = 0; i < count; i++) {

@@ -16,7 +16,7 @@
 #include "common/segment.h"
 
 /* No node: the place in front of a list. */
-#define NOBODY (-1)
+#define NO_NODE (-1)
 
 /* A run holds at most this many nodes. */
 #define LONGEST_RUN 64
@@ -24,9 +24,9 @@
 /* What one block holds and costs. */
 struct block {
     double work;
-    double param;  /* summed sizes of parameters; only with a memory limit, else 0 */
-    double inward; /* summed sizes of the tensors that come in */
-    double moved;  /* the same and of those that go out */
+    double param;    /* summed sizes of parameters; only with a memory limit, else 0 */
+    double incoming; /* summed sizes of the tensors that come in */
+    double crossing; /* the same and of those that go out */
     double cost;
 };
 
@@ -112,12 +112,12 @@ void partition_return_run(struct partition *partition, int32_t count, int32_t fr
 double partition_cost(const struct partition *partition, const struct block *block, double peak);
 
 /* Greatest memory in use while one of the nodes of a list runs, from the tensors that come in. */
-double partition_peak(struct partition *partition, int32_t b, double inward);
+double partition_peak(struct partition *partition, int32_t b, double incoming);
 
 /* Take v out of the list of its block b. */
 void partition_unlink(struct partition *partition, int32_t v, int32_t b);
 
-/* Put v into the list of block b after a node of it or, at NOBODY, in front. */
+/* Put v into the list of block b after a node of it or, at NO_NODE, in front. */
 void partition_link(struct partition *partition, int32_t v, int32_t b, int32_t after);
 
 /* A place for v in the list of a block, drawn from all between its producers and its consumers there. */

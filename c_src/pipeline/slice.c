@@ -15,15 +15,15 @@ void slicer_allocate(struct slicer *slicer, struct arena *arena, const struct sh
     *slicer = (struct slicer){.stages = problem->stages, .stop = problem->stop};
     ARENA_ARRAY(arena, slicer->work, rows);
     ARENA_ARRAY(arena, slicer->param, rows);
-    ARENA_ARRAY(arena, slicer->ahead, rows);
-    ARENA_ARRAY(arena, slicer->behind, rows);
+    ARENA_ARRAY(arena, slicer->blocks_before, rows);
+    ARENA_ARRAY(arena, slicer->blocks_after, rows);
     ARENA_ARRAY(arena, slicer->blocks, rows);
-    ARENA_ARRAY(arena, slicer->least, rows);
-    ARENA_ARRAY(arena, slicer->most, rows);
-    ARENA_ARRAY(arena, slicer->from, rows);
-    ARENA_ARRAY(arena, slicer->most_from, rows);
-    ARENA_ARRAY(arena, slicer->paid, rows);
-    ARENA_ARRAY(arena, slicer->most_paid, rows);
+    ARENA_ARRAY(arena, slicer->lower, rows);
+    ARENA_ARRAY(arena, slicer->upper, rows);
+    ARENA_ARRAY(arena, slicer->last_start, rows);
+    ARENA_ARRAY(arena, slicer->upper_start, rows);
+    ARENA_ARRAY(arena, slicer->last_cost, rows);
+    ARENA_ARRAY(arena, slicer->upper_cost, rows);
     segments_allocate(&slicer->segments, arena, problem);
 }
 
@@ -33,8 +33,8 @@ static void start(struct slicer *slicer) {
     slicer->work[0] = 0.0;
     slicer->param[0] = 0.0;
     for (int32_t r = 0; r <= segments->nodes; r++) {
-        slicer->least[r] = 0;
-        slicer->most[r] = r == 0 ? 0 : NEVER;
+        slicer->lower[r] = 0;
+        slicer->upper[r] = r == 0 ? 0 : NEVER;
         if (r == segments->nodes)
             break;
         slicer->work[r + 1] = slicer->work[r] + segments->at[r].work;
@@ -54,36 +54,40 @@ static bool too_heavy(const struct slicer *slicer, int32_t left, int32_t right, 
     return work + (excess > 0.0 ? excess : 0.0) / segments->bandwidth > threshold;
 }
 
-/* Fill ahead and behind: longest segments by work and parameters alone, from the front and from the back. */
+/* Fill blocks_before and blocks_after: longest segments by work and parameters alone, from the front and from
+ * the back. */
 static void bound_by_work(struct slicer *slicer, double threshold) {
     const int32_t n = slicer->segments.nodes;
     int32_t left = 0;
-    slicer->ahead[0] = 0;
+    slicer->blocks_before[0] = 0;
     for (int32_t r = 1; r <= n; r++) {
         while (left < r && too_heavy(slicer, left, r, threshold))
             left++;
-        slicer->ahead[r] = left == r || slicer->ahead[left] == NEVER ? NEVER : slicer->ahead[left] + 1;
+        slicer->blocks_before[r] =
+            left == r || slicer->blocks_before[left] == NEVER ? NEVER : slicer->blocks_before[left] + 1;
     }
     int32_t right = n;
-    slicer->behind[n] = 0;
+    slicer->blocks_after[n] = 0;
     for (int32_t l = n - 1; l >= 0; l--) {
         while (right > l && too_heavy(slicer, l, right, threshold))
             right--;
-        slicer->behind[l] = right == l || slicer->behind[right] == NEVER ? NEVER : slicer->behind[right] + 1;
+        slicer->blocks_after[l] =
+            right == l || slicer->blocks_after[right] == NEVER ? NEVER : slicer->blocks_after[right] + 1;
     }
 }
 
 /* Least number of segments that meet the threshold and end at `right`; NEVER if that leaves too few for the
  * rest. */
-static inline int32_t fewest_at(struct slicer *slicer, int32_t right, double threshold, bool limited) {
+static inline int32_t fewest_blocks(struct slicer *slicer, int32_t right, double threshold, bool limited) {
     struct segments *segments = &slicer->segments;
-    const int32_t allowed = slicer->behind[right] == NEVER ? -1 : slicer->stages - slicer->behind[right];
-    int32_t least = slicer->least[right];
-    if (slicer->ahead[right] > least)
-        least = slicer->ahead[right];
-    int32_t best = slicer->most[right];
-    slicer->from[right] = slicer->most_from[right];
-    slicer->paid[right] = slicer->most_paid[right];
+    const int32_t allowed =
+        slicer->blocks_after[right] == NEVER ? -1 : slicer->stages - slicer->blocks_after[right];
+    int32_t least = slicer->lower[right];
+    if (slicer->blocks_before[right] > least)
+        least = slicer->blocks_before[right];
+    int32_t best = slicer->upper[right];
+    slicer->last_start[right] = slicer->upper_start[right];
+    slicer->last_cost[right] = slicer->upper_cost[right];
     if (least > allowed)
         return NEVER;
     if (best > allowed)
@@ -94,8 +98,8 @@ static inline int32_t fewest_at(struct slicer *slicer, int32_t right, double thr
         const double cost = sweep_cost(segments, &sweep, limited);
         if (blocks < best && cost <= threshold) {
             best = blocks;
-            slicer->from[right] = sweep.left;
-            slicer->paid[right] = cost;
+            slicer->last_start[right] = sweep.left;
+            slicer->last_cost[right] = cost;
         }
         if (sweep_floor(segments, &sweep, limited) > threshold)
             break;
@@ -103,14 +107,14 @@ static inline int32_t fewest_at(struct slicer *slicer, int32_t right, double thr
     return best <= allowed ? best : NEVER;
 }
 
-static inline bool meets_sweeping(struct slicer *slicer, double threshold, bool limited) {
+static inline bool sweep_all(struct slicer *slicer, double threshold, bool limited) {
     const int32_t n = slicer->segments.nodes;
     int32_t reached = 0; /* the last position that can be a cut */
     int32_t r = 1;
     slicer->blocks[0] = 0;
     for (; r <= n && !too_heavy(slicer, reached, r, threshold) && !is_stopped(slicer->stop); r++) {
         segments_advance(&slicer->segments, r);
-        slicer->blocks[r] = fewest_at(slicer, r, threshold, limited);
+        slicer->blocks[r] = fewest_blocks(slicer, r, threshold, limited);
         if (slicer->blocks[r] != NEVER)
             reached = r;
     }
@@ -120,18 +124,18 @@ static inline bool meets_sweeping(struct slicer *slicer, double threshold, bool 
 }
 
 /* Whether the order can be cut within the threshold; what is learnt narrows least and most. */
-static bool meets(struct slicer *slicer, double threshold) {
+static bool is_met(struct slicer *slicer, double threshold) {
     const int32_t n = slicer->segments.nodes;
     bound_by_work(slicer, threshold);
-    const bool met = slicer->segments.limited ? meets_sweeping(slicer, threshold, true)
-                                              : meets_sweeping(slicer, threshold, false);
+    const bool met =
+        slicer->segments.limited ? sweep_all(slicer, threshold, true) : sweep_all(slicer, threshold, false);
     for (int32_t r = 1; r <= n; r++) {
         if (met) {
-            slicer->least[r] = slicer->blocks[r];
+            slicer->lower[r] = slicer->blocks[r];
         } else if (slicer->blocks[r] != NEVER) {
-            slicer->most[r] = slicer->blocks[r];
-            slicer->most_from[r] = slicer->from[r];
-            slicer->most_paid[r] = slicer->paid[r];
+            slicer->upper[r] = slicer->blocks[r];
+            slicer->upper_start[r] = slicer->last_start[r];
+            slicer->upper_cost[r] = slicer->last_cost[r];
         }
     }
     return met;
@@ -145,10 +149,10 @@ static double take_slicing(struct slicer *slicer, int32_t *cut) {
     int32_t block = slicer->blocks[n];
     for (int32_t b = block; cut && b <= slicer->stages; b++)
         cut[b] = n;
-    for (int32_t right = n; right > 0; right = slicer->from[right]) {
-        greatest = fmax(greatest, slicer->paid[right]);
+    for (int32_t right = n; right > 0; right = slicer->last_start[right]) {
+        greatest = fmax(greatest, slicer->last_cost[right]);
         if (cut)
-            cut[--block] = slicer->from[right];
+            cut[--block] = slicer->last_start[right];
     }
     return greatest;
 }
@@ -222,7 +226,7 @@ static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
 static void close_in(struct slicer *slicer, struct bracket bracket, double threshold, double *cost,
                      int32_t *cut) {
     while (bracket.below < bracket.above && !is_stopped(slicer->stop)) {
-        const bool met = meets(slicer, threshold);
+        const bool met = is_met(slicer, threshold);
         if (!met && threshold >= nextafter(bracket.above, -INFINITY))
             break;
         if (met) {

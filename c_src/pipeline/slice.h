@@ -35,17 +35,17 @@ struct slicer {
     struct segments segments;
     int32_t stages;
     const int32_t *stop;
-    double *work;    /* n + 1 elements: summed work of the first r positions */
-    double *param;   /* n + 1 elements: the same of the parameters */
-    int32_t *ahead;  /* n + 1 elements: blocks that the work of the first r positions needs at least */
-    int32_t *behind; /* n + 1 elements: blocks that the work of the others needs at least */
-    int32_t *blocks; /* n + 1 elements: at this threshold */
-    int32_t *least;  /* n + 1 elements: at the least threshold met so far, so at least this many below it */
-    int32_t *most;   /* n + 1 elements: at the greatest threshold not met, so at most this many above it */
-    int32_t *from;   /* n + 1 elements: where the last of `blocks` segments begins */
-    int32_t *most_from; /* n + 1 elements: where the last of `most` segments begins */
-    double *paid;       /* n + 1 elements: what the segment that begins at `from` costs */
-    double *most_paid;  /* n + 1 elements: what the segment that begins at `most_from` costs */
+    double *work;           /* n + 1 elements: summed work of the first r positions */
+    double *param;          /* n + 1 elements: the same of the parameters */
+    int32_t *blocks_before; /* n + 1 elements: blocks that the work of the first r positions needs at least */
+    int32_t *blocks_after;  /* n + 1 elements: blocks that the work of the others needs at least */
+    int32_t *blocks;        /* n + 1 elements: at this threshold */
+    int32_t *lower; /* n + 1 elements: at the least threshold met so far, so at least this many below it */
+    int32_t *upper; /* n + 1 elements: at the greatest threshold not met, so at most this many above it */
+    int32_t *last_start;  /* n + 1 elements: where the last of `blocks` segments begins */
+    int32_t *upper_start; /* n + 1 elements: where the last of `most` segments begins */
+    double *last_cost;    /* n + 1 elements: what the segment that begins at `from` costs */
+    double *upper_cost;   /* n + 1 elements: what the segment that begins at `upper_start` costs */
 };
 
 /* Allocate from an arena, which fails if there is no memory. */

@@ -19,11 +19,11 @@ struct timeline {
 struct heft {
     struct arena arena;
     const struct shard_system *system;
-    const struct shard_groups *groups;
+    const struct shard_units *units;
     int32_t *device;
     double *start;
     struct timeline *timelines;
-    double *used; /* of each device: sizes of all that is read there */
+    double *held; /* of each device: sizes of all that is read there */
 };
 
 /* The first of a device's busy times that ends after `time`. */
@@ -41,7 +41,7 @@ static int32_t first_after(const struct timeline *timeline, double time) {
 }
 
 /* When a vertex can start that must not before `time`; `limit` or more if that is not before `limit`. */
-static double earliest(const struct timeline *timeline, double time, double duration, double limit) {
+static double first_gap(const struct timeline *timeline, double time, double duration, double limit) {
     for (int32_t i = first_after(timeline, time); i < timeline->count && time < limit; i++) {
         if (time + duration <= timeline->busy[i].start)
             return time;
@@ -72,15 +72,14 @@ static bool insert(struct arena *arena, struct timeline *timeline, double start,
 /* When the inputs of a vertex would be on a device: those that have been made. */
 static double arrival_on(const struct heft *heft, int32_t v, int32_t d) {
     const struct shard_system *system = heft->system;
-    const struct shard_groups *groups = heft->groups;
+    const struct shard_units *units = heft->units;
     double last = 0;
-    for (int64_t e = groups->in_start[v]; e < groups->in_start[v + 1]; e++) {
-        const int32_t u = groups->in_tail[e];
+    for (int64_t e = units->in_start[v]; e < units->in_start[v + 1]; e++) {
+        const int32_t u = units->in_tail[e];
         const int32_t from = heft->device[u];
         double time = heft->start[u] + system->complexity[u] / system->speed[from];
-        if (from != d && groups->in_size[e] > 0)
-            time +=
-                groups->in_size[e] / system->bandwidth[(size_t)from * (size_t)system->devices + (size_t)d];
+        if (from != d && units->in_size[e] > 0)
+            time += units->in_size[e] / system->bandwidth[(size_t)from * (size_t)system->devices + (size_t)d];
         if (time > last)
             last = time;
     }
@@ -91,19 +90,19 @@ static double arrival_on(const struct heft *heft, int32_t v, int32_t d) {
  * group, or with a memory that is no number. */
 static int32_t choose(const struct heft *heft, int32_t v, const int32_t *list, int32_t count, double room) {
     const struct shard_system *system = heft->system;
-    const double need = heft->groups->need[heft->groups->unit[v]];
+    const double need = heft->units->need[heft->units->unit[v]];
     double best_end = INFINITY;
     int32_t best = -1;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = list ? list[i] : i;
-        const double spare = heft->groups->memory[d] - heft->used[d];
+        const double spare = heft->units->memory[d] - heft->held[d];
         if (spare <= need && spare < room)
             continue;
         const double duration = system->complexity[v] / system->speed[d];
         const double ready = arrival_on(heft, v, d);
         if (best >= 0 && ready + duration >= best_end)
             continue;
-        const double end = earliest(heft->timelines + d, ready, duration, best_end - duration) + duration;
+        const double end = first_gap(heft->timelines + d, ready, duration, best_end - duration) + duration;
         if (best < 0 || end < best_end) {
             best = d;
             best_end = end;
@@ -113,35 +112,35 @@ static int32_t choose(const struct heft *heft, int32_t v, const int32_t *list, i
 }
 
 static int32_t device_of(const struct heft *heft, int32_t v) {
-    const struct shard_groups *groups = heft->groups;
-    const int32_t number = groups->choice[groups->unit[v]];
-    const int32_t *list = number < 0 ? NULL : groups->choice_device + groups->choice_start[number];
+    const struct shard_units *units = heft->units;
+    const int32_t number = units->choice[units->unit[v]];
+    const int32_t *list = number < 0 ? NULL : units->choice_device + units->choice_start[number];
     const int32_t count = number < 0
                               ? heft->system->devices
-                              : (int32_t)(groups->choice_start[number + 1] - groups->choice_start[number]);
+                              : (int32_t)(units->choice_start[number + 1] - units->choice_start[number]);
     const int32_t device = choose(heft, v, list, count, INFINITY);
     if (device >= 0)
         return device;
     double most = -INFINITY;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = list ? list[i] : i;
-        most = fmax(most, groups->memory[d] - heft->used[d]);
+        most = fmax(most, units->memory[d] - heft->held[d]);
     }
     return choose(heft, v, list, count, most);
 }
 
 /* Put a vertex's group where the vertex goes, unless it has been put there. */
-static void settle(struct heft *heft, int32_t v, const int64_t *member_start, const int32_t *member) {
+static void assign_unit(struct heft *heft, int32_t v, const int64_t *member_start, const int32_t *member) {
     if (heft->device[v] >= 0)
         return;
     const int32_t d = device_of(heft, v);
-    const int32_t unit = heft->groups->unit[v];
+    const int32_t unit = heft->units->unit[v];
     for (int64_t i = member_start[unit]; i < member_start[unit + 1]; i++)
         heft->device[member[i]] = d;
-    heft->used[d] += heft->groups->need[unit];
+    heft->held[d] += heft->units->need[unit];
 }
 
-void units_of(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member) {
+void list_members(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member) {
     for (int32_t v = 0; v < nodes; v++)
         start[unit[v] + 2]++;
     for (int32_t u = 0; u < nodes; u++)
@@ -150,31 +149,31 @@ void units_of(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *membe
         member[start[unit[v] + 1]++] = v;
 }
 
-static void assign_all(struct heft *heft, const int32_t *order, const int64_t *member_start,
-                       const int32_t *member) {
+static void assign_vertices(struct heft *heft, const int32_t *order, const int64_t *member_start,
+                            const int32_t *member) {
     for (int32_t i = 0; i < heft->system->nodes; i++) {
         const int32_t v = order[i];
-        settle(heft, v, member_start, member);
+        assign_unit(heft, v, member_start, member);
         const int32_t d = heft->device[v];
         const double duration = heft->system->complexity[v] / heft->system->speed[d];
-        heft->start[v] = earliest(heft->timelines + d, arrival_on(heft, v, d), duration, INFINITY);
+        heft->start[v] = first_gap(heft->timelines + d, arrival_on(heft, v, d), duration, INFINITY);
         if (!insert(&heft->arena, heft->timelines + d, heft->start[v], heft->start[v] + duration))
             return;
     }
 }
 
-int shard_heft(const struct shard_system *system, const struct shard_groups *groups, const int32_t *order,
+int shard_heft(const struct shard_system *system, const struct shard_units *units, const int32_t *order,
                int32_t *device, double *start) {
-    struct heft heft = {{0}, system, groups, device, start, NULL, NULL};
+    struct heft heft = {{0}, system, units, device, start, NULL, NULL};
     int64_t *member_start;
     int32_t *member;
     ARENA_ZEROS(&heft.arena, member_start, system->nodes + 2);
     ARENA_ARRAY(&heft.arena, member, system->nodes);
     ARENA_ZEROS(&heft.arena, heft.timelines, system->devices);
-    ARENA_ZEROS(&heft.arena, heft.used, system->devices);
+    ARENA_ZEROS(&heft.arena, heft.held, system->devices);
     if (!heft.arena.failed) {
-        units_of(system->nodes, groups->unit, member_start, member);
-        assign_all(&heft, order, member_start, member);
+        list_members(system->nodes, units->unit, member_start, member);
+        assign_vertices(&heft, order, member_start, member);
     }
     const int status = arena_status(&heft.arena);
     arena_free(&heft.arena);

@@ -11,7 +11,7 @@
 /* cffi: begin */
 
 /* What vertices read, and what must share a device. */
-struct shard_groups {
+struct shard_units {
     const int64_t *in_start;     /* nodes + 1 elements: inputs of v are in_start[v] .. in_start[v + 1] - 1 */
     const int32_t *in_tail;      /* their makers */
     const double *in_size;       /* and sizes */
@@ -31,7 +31,7 @@ struct shard_groups {
  *
  * A group goes to a device whose memory is above all that is read there, if any is; else to one with most
  * room. O(edges * devices), and what looking for gaps takes. Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_heft(const struct shard_system *system, const struct shard_groups *groups, const int32_t *order,
+int shard_heft(const struct shard_system *system, const struct shard_units *units, const int32_t *order,
                int32_t *device, double *start);
 /* cffi: end */
 
@@ -39,6 +39,6 @@ int shard_heft(const struct shard_system *system, const struct shard_groups *gro
  *
  *   start   out, nodes + 2 elements, zeros to begin with
  *   member  out, nodes elements */
-void units_of(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member);
+void list_members(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member);
 
 #endif

@@ -1,7 +1,7 @@
 /* Which executable vertex a device starts by the scores of its successors (Mayer et al., DIDL 2017, Equation
  * (13)), without looking at all that is executable. */
-#ifndef SHARD_SUCCESSORS_H
-#define SHARD_SUCCESSORS_H
+#ifndef SHARD_MSR_QUEUE_H
+#define SHARD_MSR_QUEUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,23 +31,23 @@ HEAP(ready_heap, struct ready, runs_before)
  * predecessors have finished (that it never had others would not depend on the time, as idleness does); and
  * delta if moreover its device is another one that is idle now, so that the vertex sets it going. Equal
  * counts are equal scores: nothing is rounded on the way. */
-struct successors;
+struct msr_queue;
 
 /* Allocate from an arena, for a run of a partition: `device` as for `shard_simulate`, `weight` alpha to
  * delta. Nothing is executable yet. Both have to stay alive; NULL, and the arena fails, if there is no
  * memory. */
-struct successors *successors_new(struct arena *arena, const struct shard_system *system,
-                                  const int32_t *device, const double *weight);
+struct msr_queue *msr_queue_new(struct arena *arena, const struct shard_system *system, const int32_t *device,
+                                const double *weight);
 
 /* Vertex v has become executable at time `since`. O(edges of v), and a logarithm for each device they lead
  * to. */
-void successors_add(struct successors *all, int32_t v, double since, int32_t rank);
+void msr_queue_add(struct msr_queue *queue, int32_t v, double since, int32_t rank);
 
 /* Vertex v has finished: its successors wait for one vertex less. */
-void successors_finish(struct successors *all, int32_t v);
+void msr_queue_finish(struct msr_queue *queue, int32_t v);
 
 /* Take the executable vertex of device d with the greatest score, then the longest executable, then of least
  * rank; -1 if there is none. `busy`, devices elements, says which devices are not idle; d is. */
-int32_t successors_take(struct successors *all, int32_t d, const bool *busy);
+int32_t msr_queue_take(struct msr_queue *queue, int32_t d, const bool *busy);
 
 #endif

@@ -87,7 +87,7 @@ struct mover {
 struct search {
     struct arena arena;
     const struct shard_system *system;
-    const struct shard_groups *groups;
+    const struct shard_units *units;
     struct random random;
     int32_t *device; /* -1: taken out */
     double *time;
@@ -323,7 +323,7 @@ static double longest_path(const struct search *s) {
 }
 
 static void add_group(struct search *s, int32_t v) {
-    const int32_t unit = s->groups->unit[v];
+    const int32_t unit = s->units->unit[v];
     for (int64_t i = s->member_start[unit]; i < s->member_start[unit + 1]; i++) {
         s->mover_of[s->member[i]] = s->mover_count;
         s->movers[s->mover_count++].vertex = s->member[i];
@@ -360,12 +360,12 @@ static int32_t pick(struct search *s) {
 /* What moves: groups along a path, as long as they may use the same devices; vertices by their ends. */
 static void choose_movers(struct search *s) {
     int32_t v = pick(s);
-    const int32_t choice = s->groups->choice[s->groups->unit[v]];
+    const int32_t choice = s->units->choice[s->units->unit[v]];
     s->mover_count = 0;
     add_group(s, v);
     while (s->mover_count < MOST_TOGETHER && random_share(&s->random) < ALONG) {
         v = next_on_path(s, v);
-        if (v < 0 || s->groups->choice[s->groups->unit[v]] != choice)
+        if (v < 0 || s->units->choice[s->units->unit[v]] != choice)
             break;
         if (s->mover_of[v] < 0)
             add_group(s, v);
@@ -396,13 +396,13 @@ static void add_devices_of(struct search *s, const struct side *side, int32_t v)
 /* Devices to compare: all that the groups may use, or some of them; the most likely ones first, as others
  * need only be looked at until they prove worse. */
 static void choose_devices(struct search *s) {
-    const struct shard_groups *groups = s->groups;
+    const struct shard_units *units = s->units;
     const int32_t v = s->movers[0].vertex;
-    const int32_t choice = groups->choice[groups->unit[v]];
-    const int32_t *list = choice < 0 ? NULL : groups->choice_device + groups->choice_start[choice];
+    const int32_t choice = units->choice[units->unit[v]];
+    const int32_t *list = choice < 0 ? NULL : units->choice_device + units->choice_start[choice];
     const int32_t count = choice < 0
                               ? s->system->devices
-                              : (int32_t)(groups->choice_start[choice + 1] - groups->choice_start[choice]);
+                              : (int32_t)(units->choice_start[choice + 1] - units->choice_start[choice]);
     s->device_count = 0;
     add_device(s, s->device[v]);
     for (int32_t i = 0; choice < 0 && i < s->mover_count && s->device_count < MOST_DEVICES / 2; i++) {
@@ -689,7 +689,7 @@ static void run(struct search *s, int64_t moves, double temperature) {
 static void pair_edges(struct search *s) {
     const struct shard_system *system = s->system;
     int64_t *next = s->member_start; /* for a while: of each vertex, its next input */
-    memcpy(next, s->groups->in_start, (size_t)system->nodes * sizeof *next);
+    memcpy(next, s->units->in_start, (size_t)system->nodes * sizeof *next);
     for (int64_t e = 0; e < system->out_start[system->nodes]; e++) {
         const int64_t input = next[system->out_head[e]]++;
         s->future.twin[e] = input;
@@ -808,23 +808,23 @@ static void prepare(struct search *s, const int32_t *device, const int32_t *orde
         work += system->complexity[v] / system->speed[device[v]];
     s->unit = work / system->nodes;
     memcpy(s->device, device, (size_t)system->nodes * sizeof *device);
-    s->past.start = s->groups->in_start;
-    s->past.end = s->groups->in_tail;
-    s->past.size = s->groups->in_size;
+    s->past.start = s->units->in_start;
+    s->past.end = s->units->in_tail;
+    s->past.size = s->units->in_size;
     s->future.start = system->out_start;
     s->future.end = system->out_head;
     s->future.size = system->size;
     pair_edges(s);
-    units_of(system->nodes, s->groups->unit, s->member_start, s->member);
+    list_members(system->nodes, s->units->unit, s->member_start, s->member);
     pair_devices(s);
     line_up(s, order);
 }
 
-int shard_reinsert(const struct shard_system *system, const struct shard_groups *groups, int64_t moves,
-                   double temperature, uint64_t *random, int32_t *device, int32_t *order,
-                   int32_t *best_device, int32_t *best_order, double *best_makespan) {
+int shard_path_moves(const struct shard_system *system, const struct shard_units *units, int64_t moves,
+                     double temperature, uint64_t *random, int32_t *device, int32_t *order,
+                     int32_t *best_device, int32_t *best_order, double *best_makespan) {
     const size_t n = (size_t)system->nodes;
-    struct search s = {.system = system, .groups = groups, .random = {*random}, .best = *best_makespan};
+    struct search s = {.system = system, .units = units, .random = {*random}, .best = *best_makespan};
     int status = allocate(&s, device);
     if (status == SHARD_OK && n > 0) {
         prepare(&s, device, order);

@@ -1,6 +1,6 @@
 /* Improving a schedule by taking vertices out of it and putting them back where they do least harm. */
-#ifndef SHARD_REINSERT_H
-#define SHARD_REINSERT_H
+#ifndef SHARD_PATH_MOVES_H
+#define SHARD_PATH_MOVES_H
 
 #include <stdint.h>
 
@@ -27,9 +27,9 @@
  * there is none yet.
  *
  * Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if vertices of the order wait for each other. */
-int shard_reinsert(const struct shard_system *system, const struct shard_groups *groups, int64_t moves,
-                   double temperature, uint64_t *random, int32_t *device, int32_t *order,
-                   int32_t *best_device, int32_t *best_order, double *best_makespan);
+int shard_path_moves(const struct shard_system *system, const struct shard_units *units, int64_t moves,
+                     double temperature, uint64_t *random, int32_t *device, int32_t *order,
+                     int32_t *best_device, int32_t *best_order, double *best_makespan);
 /* cffi: end */
 
 #endif

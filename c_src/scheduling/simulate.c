@@ -46,7 +46,7 @@ struct simulation {
     /* by event */
     struct event_heap events;
     /* by vertex */
-    int32_t *missing; /* inputs that are not there yet */
+    int32_t *pending; /* inputs that are not there yet */
     int32_t *indegree;
     double *latest;           /* the last arrival so far of an input */
     struct ready *executable; /* those of device d from first[d] on */
@@ -54,7 +54,7 @@ struct simulation {
     int32_t *first;             /* one more */
     struct ready_heap *waiting; /* its part of `executable` */
     int32_t *next;              /* by order: the place of its next vertex */
-    int32_t *touched;
+    int32_t *marked;
     bool *busy;
     double *free_at; /* when its last vertex so far finishes */
     bool *listed;    /* whether it is among those touched */
@@ -70,37 +70,37 @@ struct simulation {
 /* A run under way. */
 struct run {
     struct simulation *s;
-    const struct shard_choice *choice;
+    const struct shard_policy *choice;
     const int32_t *device;
-    struct successors *successors; /* null by other rules */
+    struct msr_queue *msr; /* null by other rules */
     double *start;
     double *finish;
     double *arrival;
     int32_t *sequence;
     int32_t started;
-    int32_t touched;
+    int32_t marked;
     double now;   /* when this moment began */
     double until; /* what happens no later is in it */
 };
 
 /* Look at device d at the end of this round. */
-static void touch(struct run *run, int32_t d) {
+static void mark_device(struct run *run, int32_t d) {
     struct simulation *s = run->s;
     if (s->listed[d])
         return;
     s->listed[d] = true;
-    s->touched[run->touched++] = d;
+    s->marked[run->marked++] = d;
 }
 
 static void make_executable(struct run *run, int32_t v) {
     struct simulation *s = run->s;
-    const struct shard_choice *choice = run->choice;
+    const struct shard_policy *choice = run->choice;
     const int32_t d = run->device[v];
-    touch(run, d);
+    mark_device(run, d);
     if (choice->rule == SHARD_BY_PRIORITY)
         ready_heap_push(s->waiting + d, (struct ready){choice->priority[v], run->now, choice->rank[v], v});
     else if (choice->rule == SHARD_BY_SUCCESSORS)
-        successors_add(run->successors, v, run->now, choice->rank[v]);
+        msr_queue_add(run->msr, v, run->now, choice->rank[v]);
     /* in order `missing` says it */
 }
 
@@ -111,7 +111,7 @@ static double next_end(const struct link *link) {
     return link->since + left / (link->bandwidth / (double)link->passing.count);
 }
 
-static void expect(struct run *run, int32_t number) {
+static void schedule_end(struct run *run, int32_t number) {
     struct simulation *s = run->s;
     const struct link *link = s->links + number;
     event_heap_push(&s->events, (struct event){next_end(link), -1 - (int64_t)number, link->change});
@@ -127,7 +127,7 @@ static void join_link(struct run *run, int64_t e, double time) {
     link->since = time;
     passing_heap_push(&link->passing, (struct passing){link->served + s->system.size[e], e});
     link->change++;
-    expect(run, s->link_of[e]);
+    schedule_end(run, s->link_of[e]);
 }
 
 /* The tensor of edge e arrives at a time, now or later. */
@@ -138,7 +138,7 @@ static inline void arrives(struct run *run, int64_t e, double time) {
         run->arrival[e] = time;
     if (time > s->latest[v])
         s->latest[v] = time;
-    if (--s->missing[v] > 0)
+    if (--s->pending[v] > 0)
         return;
     if (s->latest[v] > run->until)
         event_heap_push(&s->events, (struct event){s->latest[v], (int64_t)s->system.nodes + v, 0});
@@ -157,7 +157,7 @@ static void leave_link(struct run *run, int32_t number, double time) {
     while (passing->count > 0 && passing->item[0].through <= link->served)
         arrives(run, passing_heap_pop(passing).edge, time);
     if (passing->count > 0)
-        expect(run, number);
+        schedule_end(run, number);
 }
 
 /* The tensor of edge e departs from device `from`. Unless it shares a link, its arrival is certain. */
@@ -195,20 +195,20 @@ static int32_t take(struct run *run, int32_t d) {
         if (s->next[d] == s->first[d + 1])
             return -1;
         const int32_t v = run->choice->order[s->next[d]];
-        if (s->missing[v] > 0 || s->latest[v] > run->until)
+        if (s->pending[v] > 0 || s->latest[v] > run->until)
             return -1;
         s->next[d]++;
         return v;
     }
     if (run->choice->rule == SHARD_BY_SUCCESSORS)
-        return successors_take(run->successors, d, s->busy);
+        return msr_queue_take(run->msr, d, s->busy);
     return s->waiting[d].count == 0 ? -1 : ready_heap_pop(s->waiting + d).number;
 }
 
 static void start_idle(struct run *run) {
     struct simulation *s = run->s;
-    for (int32_t i = 0; i < run->touched; i++) {
-        const int32_t d = s->touched[i];
+    for (int32_t i = 0; i < run->marked; i++) {
+        const int32_t d = s->marked[i];
         s->listed[d] = false;
         const int32_t v = s->busy[d] ? -1 : take(run, d);
         if (v < 0)
@@ -219,16 +219,16 @@ static void start_idle(struct run *run) {
         run->sequence[run->started++] = v;
         event_heap_push(&s->events, (struct event){run->finish[v], v, 0});
     }
-    run->touched = 0;
+    run->marked = 0;
 }
 
 static void end_vertex(struct run *run, int32_t v) {
     struct simulation *s = run->s;
     const int32_t d = run->device[v];
     s->busy[d] = false;
-    touch(run, d);
-    if (run->successors)
-        successors_finish(run->successors, v);
+    mark_device(run, d);
+    if (run->msr)
+        msr_queue_finish(run->msr, v);
     for (int64_t e = s->system.out_start[v]; e < s->system.out_start[v + 1]; e++)
         send(run, e, d, run->finish[v]);
 }
@@ -294,7 +294,7 @@ static void begin(struct run *run) {
     struct simulation *s = run->s;
     const size_t n = (size_t)s->system.nodes;
     const int32_t k = s->system.devices;
-    memcpy(s->missing, s->indegree, n * sizeof *s->missing);
+    memcpy(s->pending, s->indegree, n * sizeof *s->pending);
     memset(s->busy, 0, (size_t)k * sizeof *s->busy);
     memset(s->free_at, 0, (size_t)k * sizeof *s->free_at);
     memset(s->listed, 0, (size_t)k * sizeof *s->listed);
@@ -313,7 +313,7 @@ static void begin(struct run *run) {
     if (s->system.links != SHARD_INDEPENDENT)
         number_links(s, run->device);
     for (int32_t v = 0; v < s->system.nodes; v++)
-        if (s->missing[v] == 0)
+        if (s->pending[v] == 0)
             make_executable(run, v);
     start_idle(run);
 }
@@ -326,12 +326,12 @@ static void forget_unsent(const struct run *run) {
             run->arrival[e] = INFINITY;
 }
 
-int simulation_run(struct simulation *simulation, const struct shard_choice *choice, const int32_t *device,
+int simulation_run(struct simulation *simulation, const struct shard_policy *choice, const int32_t *device,
                    double *start, double *finish, double *arrival, int32_t *sequence, int32_t *ran) {
     struct arena arena = {0};
     struct run run = {simulation, choice, device, NULL, start, finish, arrival, sequence, 0, 0, 0.0, 0.0};
     if (choice->rule == SHARD_BY_SUCCESSORS)
-        run.successors = successors_new(&arena, &simulation->system, device, choice->weight);
+        run.msr = msr_queue_new(&arena, &simulation->system, device, choice->weight);
     const int status = arena_status(&arena);
     if (status == SHARD_OK) {
         begin(&run);
@@ -355,14 +355,14 @@ struct simulation *simulation_new(struct arena *arena, const struct shard_system
         return NULL;
     s->system = *system;
     ARENA_ARRAY(arena, s->events.item, 2 * n + linked * 2 * m);
-    ARENA_ARRAY(arena, s->missing, n);
+    ARENA_ARRAY(arena, s->pending, n);
     ARENA_ZEROS(arena, s->indegree, n);
     ARENA_ARRAY(arena, s->latest, n);
     ARENA_ARRAY(arena, s->executable, n);
     ARENA_ARRAY(arena, s->first, k + 1);
     ARENA_ARRAY(arena, s->waiting, k);
     ARENA_ARRAY(arena, s->next, k);
-    ARENA_ARRAY(arena, s->touched, k);
+    ARENA_ARRAY(arena, s->marked, k);
     ARENA_ARRAY(arena, s->busy, k);
     ARENA_ARRAY(arena, s->free_at, k);
     ARENA_ARRAY(arena, s->listed, k);
@@ -375,7 +375,7 @@ struct simulation *simulation_new(struct arena *arena, const struct shard_system
     return s;
 }
 
-int shard_simulate(const struct shard_system *system, const struct shard_choice *choice,
+int shard_simulate(const struct shard_system *system, const struct shard_policy *choice,
                    const int32_t *device, double *start, double *finish, double *arrival, int32_t *sequence,
                    int32_t *ran) {
     struct arena arena = {0};

@@ -41,7 +41,7 @@ struct shard_system {
  *   rank      nodes elements, for the others: what decides between equals
  *   weight    alpha, beta, gamma, delta, for SHARD_BY_SUCCESSORS
  */
-struct shard_choice {
+struct shard_policy {
     int32_t rule;
     const int32_t *order;
     const double *priority;
@@ -64,7 +64,7 @@ struct shard_choice {
  *   ran       out, 1 element: how many of them ran; the makespan is the greatest `finish` if all did
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_simulate(const struct shard_system *system, const struct shard_choice *choice,
+int shard_simulate(const struct shard_system *system, const struct shard_policy *choice,
                    const int32_t *device, double *start, double *finish, double *arrival, int32_t *sequence,
                    int32_t *ran);
 /* cffi: end */
@@ -76,7 +76,7 @@ struct simulation;
 struct simulation *simulation_new(struct arena *arena, const struct shard_system *system);
 
 /* `shard_simulate` without allocation, unless by successors. */
-int simulation_run(struct simulation *simulation, const struct shard_choice *choice, const int32_t *device,
+int simulation_run(struct simulation *simulation, const struct shard_policy *choice, const int32_t *device,
                    double *start, double *finish, double *arrival, int32_t *sequence, int32_t *ran);
 
 #endif

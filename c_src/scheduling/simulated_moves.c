@@ -9,7 +9,7 @@
 #include "common/anneal.h"
 
 /* How often a move begins at what is too much where memory is overfull. */
-static const double RELIEVING = 0.5;
+static const double RELIEF_SHARE = 0.5;
 
 /* A device holds more, or less, from a time on. */
 struct event {
@@ -22,7 +22,7 @@ struct event {
 struct search {
     struct arena arena;
     const struct shard_system *system;
-    const struct shard_groups *groups;
+    const struct shard_units *units;
     struct simulation *simulation;
     struct random random;
     int32_t *device;
@@ -39,16 +39,17 @@ struct search {
     int32_t *before;   /* what the device of a vertex ran just before it, or -1 */
     int32_t *last;     /* of each device: the vertex looked at last */
     int32_t *critical; /* vertices that would end the whole later if they ended later */
-    int32_t *delayer;  /* of each of these: what its device ran just before, if it waited for that; or -1 */
+    int32_t
+        *predecessor_on; /* of each of these: what its device ran just before, if it waited for that; or -1 */
     int32_t critical_count;
     int64_t *edge_at; /* of each input, in the order of `in_tail`: its place in the order by tail */
     int64_t *member_start;
     int32_t *member;
     struct event *events;
-    int64_t *crowded; /* inputs that came to devices and made them overfull */
-    int64_t *coming;  /* the same in the last simulation */
-    int32_t crowded_count;
-    int32_t coming_count;
+    int64_t *overfull_inputs; /* inputs that came to devices and made them overfull */
+    int64_t *next_overfull;   /* the same in the last simulation */
+    int32_t overfull_count;
+    int32_t next_overfull_count;
 };
 
 /* What a move changed. */
@@ -70,19 +71,18 @@ static int by_device_and_time(const void *a, const void *b) {
 /* When tensors begin and end to be held by devices whose memory has a limit: until just before they are
  * released, so that what comes then is not held with them, whatever the rounding. */
 static size_t list_events(struct search *s) {
-    const struct shard_groups *groups = s->groups;
+    const struct shard_units *units = s->units;
     size_t count = 0;
     for (int32_t v = 0; v < s->system->nodes; v++) {
         const int32_t d = s->device[v];
-        for (int64_t i = groups->in_start[v]; i < groups->in_start[v + 1] && isfinite(groups->memory[d]);
-             i++) {
-            const double begin = s->reserved ? s->finish[groups->in_tail[i]] : s->arrival[s->edge_at[i]];
+        for (int64_t i = units->in_start[v]; i < units->in_start[v + 1] && isfinite(units->memory[d]); i++) {
+            const double begin = s->reserved ? s->finish[units->in_tail[i]] : s->arrival[s->edge_at[i]];
             const double released = s->reserved ? s->finish[v] : s->start[v];
             const double end = released * (1 - s->system->tolerance);
-            if (groups->in_size[i] <= 0 || begin >= end)
+            if (units->in_size[i] <= 0 || begin >= end)
                 continue;
-            s->events[count++] = (struct event){begin, groups->in_size[i], d, i};
-            s->events[count++] = (struct event){end, -groups->in_size[i], d, i};
+            s->events[count++] = (struct event){begin, units->in_size[i], d, i};
+            s->events[count++] = (struct event){end, -units->in_size[i], d, i};
         }
     }
     qsort(s->events, count, sizeof *s->events, by_device_and_time);
@@ -98,14 +98,14 @@ static double time_overfull(struct search *s) {
     double held = 0;
     int64_t tensors = 0;
     size_t begun = 0; /* the first event of this moment */
-    s->coming_count = 0;
+    s->next_overfull_count = 0;
     for (size_t i = 0; i < count; i++) {
         const struct event *event = s->events + i;
         tensors += event->change > 0 ? 1 : -1;
         held = tensors ? held + event->change : 0;
         if (i + 1 == count || event[1].device != event->device || event[1].time <= event->time)
             continue; /* of a device all is freed in the end */
-        const double memory = s->groups->memory[event->device];
+        const double memory = s->units->memory[event->device];
         while (s->events[begun].device != event->device || s->events[begun].time < event->time)
             begun++;
         if (!tensors || held < memory)
@@ -113,14 +113,14 @@ static double time_overfull(struct search *s) {
         overfull += (event[1].time - event->time) * (held > memory ? 2 - memory / held : 1);
         for (size_t j = begun; j <= i; j++)
             if (s->events[j].change > 0)
-                s->coming[s->coming_count++] = s->events[j].input;
+                s->next_overfull[s->next_overfull_count++] = s->events[j].input;
     }
     return overfull;
 }
 
 /* Run what there is; whether all of it runs. */
 static bool simulate(struct search *s) {
-    const struct shard_choice choice = {SHARD_BY_PRIORITY, s->rank, s->priority, s->rank, {0}};
+    const struct shard_policy choice = {SHARD_BY_PRIORITY, s->rank, s->priority, s->rank, {0}};
     int32_t ran = 0;
     simulation_run(s->simulation, &choice, s->device, s->start, s->finish, s->arrival, s->sequence, &ran);
     if (ran < s->system->nodes)
@@ -135,9 +135,9 @@ static bool simulate(struct search *s) {
 
 /* The input that a vertex has waited for to its very start, or -1. */
 static int32_t awaited(const struct search *s, int32_t v) {
-    for (int64_t i = s->groups->in_start[v]; i < s->groups->in_start[v + 1]; i++)
+    for (int64_t i = s->units->in_start[v]; i < s->units->in_start[v + 1]; i++)
         if (s->arrival[s->edge_at[i]] >= s->start[v])
-            return s->groups->in_tail[i];
+            return s->units->in_tail[i];
     return -1;
 }
 
@@ -156,7 +156,7 @@ static void find_critical(struct search *s) {
     s->critical_count = 0;
     while (v >= 0 && s->critical_count < n) {
         const int32_t input = awaited(s, v);
-        s->delayer[s->critical_count] = input >= 0 ? -1 : s->before[v];
+        s->predecessor_on[s->critical_count] = input >= 0 ? -1 : s->before[v];
         s->critical[s->critical_count++] = v;
         v = input >= 0 ? input : s->before[v];
     }
@@ -164,12 +164,12 @@ static void find_critical(struct search *s) {
 
 /* A device other than `from` that a unit may use, or -1 if a few tries find none. */
 static int32_t other_device(struct search *s, int32_t unit, int32_t from) {
-    const struct shard_groups *groups = s->groups;
-    const int32_t number = groups->choice[unit];
-    const int32_t *list = number < 0 ? NULL : groups->choice_device + groups->choice_start[number];
+    const struct shard_units *units = s->units;
+    const int32_t number = units->choice[unit];
+    const int32_t *list = number < 0 ? NULL : units->choice_device + units->choice_start[number];
     const int32_t count = number < 0
                               ? s->system->devices
-                              : (int32_t)(groups->choice_start[number + 1] - groups->choice_start[number]);
+                              : (int32_t)(units->choice_start[number + 1] - units->choice_start[number]);
     for (int tries = 0; tries < 4; tries++) {
         const int32_t at = random_below(&s->random, count);
         const int32_t d = list ? list[at] : at;
@@ -181,87 +181,88 @@ static int32_t other_device(struct search *s, int32_t unit, int32_t from) {
 
 /* The device of a neighbour of a vertex, if its group may go anywhere, else any. */
 static int32_t near_device(struct search *s, int32_t v, int32_t unit, int32_t from) {
-    const struct shard_groups *groups = s->groups;
-    const int64_t inputs = groups->in_start[v + 1] - groups->in_start[v];
+    const struct shard_units *units = s->units;
+    const int64_t inputs = units->in_start[v + 1] - units->in_start[v];
     const int64_t outputs = s->system->out_start[v + 1] - s->system->out_start[v];
-    if (groups->choice[unit] >= 0 || inputs + outputs == 0)
+    if (units->choice[unit] >= 0 || inputs + outputs == 0)
         return other_device(s, unit, from);
     const int64_t at = random_below(&s->random, (int32_t)(inputs + outputs));
-    const int32_t w = at < inputs ? groups->in_tail[groups->in_start[v] + at]
+    const int32_t w = at < inputs ? units->in_tail[units->in_start[v] + at]
                                   : s->system->out_head[s->system->out_start[v] + at - inputs];
     return s->device[w] != from ? s->device[w] : other_device(s, unit, from);
 }
 
-static void put(struct search *s, int32_t unit, int32_t d) {
+static void place_unit(struct search *s, int32_t unit, int32_t d) {
     for (int64_t i = s->member_start[unit]; i < s->member_start[unit + 1]; i++)
         s->device[s->member[i]] = d;
 }
 
-static void exchange(struct search *s, int32_t a, int32_t b) {
+static void swap_priorities(struct search *s, int32_t a, int32_t b) {
     const double priority = s->priority[a];
     s->priority[a] = s->priority[b];
     s->priority[b] = priority;
 }
 
 /* A vertex's group goes elsewhere; whether there is anywhere. */
-static bool leave(struct search *s, int32_t v, struct change *change) {
-    const int32_t unit = s->groups->unit[v];
+static bool move_unit(struct search *s, int32_t v, struct change *change) {
+    const int32_t unit = s->units->unit[v];
     const int32_t from = s->device[v];
     const int32_t d =
         random_share(&s->random) < 0.5 ? near_device(s, v, unit, from) : other_device(s, unit, from);
     if (d < 0)
         return false;
     *change = (struct change){unit, from, -1, -1};
-    put(s, unit, d);
+    place_unit(s, unit, d);
     return true;
 }
 
 /* What holds a device's memory is made, or read, elsewhere, earlier or later. */
-static bool relieve(struct search *s, struct change *change) {
-    const int64_t input = s->crowded[random_below(&s->random, s->crowded_count)];
+static bool relieve_memory(struct search *s, struct change *change) {
+    const int64_t input = s->overfull_inputs[random_below(&s->random, s->overfull_count)];
     const int32_t v =
-        random_share(&s->random) < 0.5 ? s->groups->in_tail[input] : s->system->out_head[s->edge_at[input]];
+        random_share(&s->random) < 0.5 ? s->units->in_tail[input] : s->system->out_head[s->edge_at[input]];
     if (random_share(&s->random) < 0.5)
-        return leave(s, v, change);
+        return move_unit(s, v, change);
     for (int tries = 0; tries < 8; tries++) {
         const int32_t w = random_below(&s->random, s->system->nodes);
         if (w == v || s->device[w] != s->device[v])
             continue;
         *change = (struct change){-1, -1, v, w};
-        exchange(s, v, w);
+        swap_priorities(s, v, w);
         return true;
     }
     return false;
 }
 
 /* Make a move; whether there was one. */
-static bool move(struct search *s, struct change *change) {
-    if (s->crowded_count > 0 && random_share(&s->random) < RELIEVING)
-        return relieve(s, change);
+static bool try_move(struct search *s, struct change *change) {
+    if (s->overfull_count > 0 && random_share(&s->random) < RELIEF_SHARE)
+        return relieve_memory(s, change);
     if (s->critical_count == 0) /* nothing has run to its end yet */
-        return leave(s, random_below(&s->random, s->system->nodes), change);
+        return move_unit(s, random_below(&s->random, s->system->nodes), change);
     const int32_t at = random_below(&s->random, s->critical_count);
     const int32_t v = s->critical[at];
-    const int32_t before = s->delayer[at];
+    const int32_t before = s->predecessor_on[at];
     if (before < 0 || random_share(&s->random) >= 0.5)
-        return leave(s, v, change);
+        return move_unit(s, v, change);
     *change = (struct change){-1, -1, v, before};
-    exchange(s, v, before);
+    swap_priorities(s, v, before);
     return true;
 }
 
-static void take_back(struct search *s, const struct change *change) {
+static void undo(struct search *s, const struct change *change) {
     if (change->unit < 0)
-        exchange(s, change->a, change->b);
+        swap_priorities(s, change->a, change->b);
     else
-        put(s, change->unit, change->from);
+        place_unit(s, change->unit, change->from);
 }
 
 /* What a schedule that has just been simulated says for the moves that follow; and whether it is the best. */
-static void learn(struct search *s, int32_t *best_device, double *best_priority, double *best_makespan) {
+static void keep_critical(struct search *s, int32_t *best_device, double *best_priority,
+                          double *best_makespan) {
     find_critical(s);
-    s->crowded_count = s->coming_count;
-    memcpy(s->crowded, s->coming, (size_t)s->coming_count * sizeof *s->crowded);
+    s->overfull_count = s->next_overfull_count;
+    memcpy(s->overfull_inputs, s->next_overfull, (size_t)s->next_overfull_count * sizeof *s->overfull_inputs);
     if (s->overfull > 0 || !(s->makespan < *best_makespan))
         return;
     *best_makespan = s->makespan;
@@ -272,14 +273,14 @@ static void learn(struct search *s, int32_t *best_device, double *best_priority,
 static void prepare(struct search *s) {
     const int32_t n = s->system->nodes;
     int64_t *next = s->member_start; /* for a while: of each vertex, the place of its next input */
-    memcpy(next, s->groups->in_start, (size_t)n * sizeof *next);
+    memcpy(next, s->units->in_start, (size_t)n * sizeof *next);
     for (int32_t v = 0; v < n; v++) {
         s->rank[v] = v;
         for (int64_t e = s->system->out_start[v]; e < s->system->out_start[v + 1]; e++)
             s->edge_at[next[s->system->out_head[e]]++] = e;
     }
     memset(s->member_start, 0, ((size_t)n + 2) * sizeof *s->member_start);
-    units_of(n, s->groups->unit, s->member_start, s->member);
+    list_members(n, s->units->unit, s->member_start, s->member);
 }
 
 static double cost(struct search *s) {
@@ -292,20 +293,20 @@ static double run(struct search *s, int64_t moves, double temperature, int32_t *
     double now = cost(s);
     double overfull = s->overfull;
     if (isfinite(now))
-        learn(s, best_device, best_priority, best_makespan);
+        keep_critical(s, best_device, best_priority, best_makespan);
     struct change change;
     for (int64_t i = 0; i < moves; i++) {
-        if (!move(s, &change))
+        if (!try_move(s, &change))
             continue;
         const double next = cost(s);
         if (!anneal_accepts(&s->random, temperature, now, next)) {
-            take_back(s, &change);
+            undo(s, &change);
             continue;
         }
         now = next;
         overfull = s->overfull;
         if (isfinite(now))
-            learn(s, best_device, best_priority, best_makespan);
+            keep_critical(s, best_device, best_priority, best_makespan);
     }
     return overfull;
 }
@@ -322,21 +323,21 @@ static int allocate(struct search *s) {
     ARENA_ARRAY(arena, s->before, n);
     ARENA_ARRAY(arena, s->last, s->system->devices);
     ARENA_ARRAY(arena, s->critical, n);
-    ARENA_ARRAY(arena, s->delayer, n);
+    ARENA_ARRAY(arena, s->predecessor_on, n);
     ARENA_ARRAY(arena, s->edge_at, m);
     ARENA_ARRAY(arena, s->member_start, n + 2);
     ARENA_ARRAY(arena, s->member, n);
     ARENA_ARRAY(arena, s->events, 2 * m);
-    ARENA_ARRAY(arena, s->crowded, m);
-    ARENA_ARRAY(arena, s->coming, m);
+    ARENA_ARRAY(arena, s->overfull_inputs, m);
+    ARENA_ARRAY(arena, s->next_overfull, m);
     return arena_status(arena);
 }
 
-int shard_rearrange(const struct shard_system *system, const struct shard_groups *groups, int32_t reserved,
-                    int64_t moves, double temperature, double penalty, uint64_t *random, int32_t *device,
-                    double *priority, double *overfull, int32_t *best_device, double *best_priority,
-                    double *best_makespan) {
-    struct search s = {.system = system, .groups = groups, .random = {*random}, .device = device};
+int shard_simulated_moves(const struct shard_system *system, const struct shard_units *units,
+                          int32_t reserved, int64_t moves, double temperature, double penalty,
+                          uint64_t *random, int32_t *device, double *priority, double *overfull,
+                          int32_t *best_device, double *best_priority, double *best_makespan) {
+    struct search s = {.system = system, .units = units, .random = {*random}, .device = device};
     s.priority = priority;
     s.reserved = reserved;
     s.penalty = penalty;

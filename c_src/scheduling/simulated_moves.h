@@ -1,6 +1,6 @@
 /* Improving a partition and its priorities by what the simulation says is critical. */
-#ifndef SHARD_REARRANGE_H
-#define SHARD_REARRANGE_H
+#ifndef SHARD_SIMULATED_MOVES_H
+#define SHARD_SIMULATED_MOVES_H
 
 #include <stdint.h>
 
@@ -30,10 +30,10 @@
  * overfull; infinite if there is none yet.
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_rearrange(const struct shard_system *system, const struct shard_groups *groups, int32_t reserved,
-                    int64_t moves, double temperature, double penalty, uint64_t *random, int32_t *device,
-                    double *priority, double *overfull, int32_t *best_device, double *best_priority,
-                    double *best_makespan);
+int shard_simulated_moves(const struct shard_system *system, const struct shard_units *units,
+                          int32_t reserved, int64_t moves, double temperature, double penalty,
+                          uint64_t *random, int32_t *device, double *priority, double *overfull,
+                          int32_t *best_device, double *best_priority, double *best_makespan);
 /* cffi: end */
 
 #endif

@@ -97,7 +97,7 @@ class PipelineCore:
         rows = np.shape(priorities)[0]
         keys = floats(priorities, (rows, self.instance.nodes))
         costs = np.empty(rows)
-        check(lib.shard_decode(self._problem, rows, array_in(keys), upper, array_out(costs)))
+        check(lib.shard_kahn_slice(self._problem, rows, array_in(keys), upper, array_out(costs)))
         return costs
 
     def arrange(self, priorities: ArrayLike, *, weighted: bool) -> Floats:
@@ -109,7 +109,7 @@ class PipelineCore:
         rows = np.shape(priorities)[0]
         keys = floats(priorities, (rows, self.instance.nodes))
         lengths = np.empty(rows)
-        check(lib.shard_arrange(self._problem, rows, array_in(keys), weighted, array_out(lengths)))
+        check(lib.shard_kahn_arrangement(self._problem, rows, array_in(keys), weighted, array_out(lengths)))
         return lengths
 
     def anneal(self, order: ArrayLike, cut: ArrayLike, annealing: Annealing, stop: Index) -> tuple[Index, Slicing]:
@@ -122,9 +122,8 @@ class PipelineCore:
         shaped(cuts, (self.blocks + 1,))
         cost = np.empty(1)
         options = ffi.new("struct shard_annealing *", dataclasses.astuple(annealing))
-        check(
-            lib.shard_anneal(self._problem, options, array_in(stop), array_out(nodes), array_out(cuts), array_out(cost))
-        )
+        found = (array_out(column) for column in (nodes, cuts, cost))
+        check(lib.shard_anneal_partition(self._problem, options, array_in(stop), *found))
         return nodes, Slicing(float(cost[0]), cuts)
 
     def segment_costs(self, order: ArrayLike, right: int) -> Floats:
@@ -140,8 +139,8 @@ class PipelineCore:
 
 
 @dataclass(frozen=True)
-class Cheapest:
-    """What a search for the cheapest convex set found out, in the units of its `BlockCosts`.
+class CheapestSet:
+    """What a search for the cheapest convex set found out, in the units of its `SetCosts`.
 
     ``cost``    of the set found; the limit if none was found
     ``proved``  no set that was asked for costs less than this or the limit
@@ -155,7 +154,7 @@ class Cheapest:
     cuts: int
 
 
-class BlockCosts:
+class SetCosts:
     """What convex sets of nodes cost, as integers that are never more than `scale` times Equation (3).
 
     ``work``, ``size``  shape (n,), int64: of each node and of sending its tensor, together at most 2^50
@@ -180,9 +179,9 @@ class BlockCosts:
         columns += [shaped(below, words), shaped(above, words)]
         self._columns = [array_in(column) for column in columns]
         self._columns += [ffi.NULL if pair is None else array_in(shaped(pair, (self.nodes, self.nodes)))]
-        self._blocks = ffi.new("struct shard_blocks *", (self.nodes, *self._columns))
+        self._blocks = ffi.new("struct shard_set_costs *", (self.nodes, *self._columns))
 
-    def cheapest(
+    def cheapest_set(
         self,
         weight: Longs,
         need: int,
@@ -194,7 +193,7 @@ class BlockCosts:
         seconds: float = math.inf,
         shared: Index | None = None,
         stop: Index | None = None,
-    ) -> Cheapest:
+    ) -> CheapestSet:
         """The cheapest convex set of weight ``need`` or more, or any such set, that costs less than ``limit``.
 
         ``weight`` has shape (n,), int64, none negative, at most 2^50 in all; ``fixed`` has shape (n,): 1 for nodes of
@@ -209,20 +208,20 @@ class BlockCosts:
         stop = np.zeros(1, dtype=np.int32) if stop is None else shaped(stop, (1,))
         common = ffi.NULL if shared is None else array_out(shaped(shared, (SHARED,)))
         given = (*self._demand(weight, need), array_in(fixed), limit, any_set, seconds, common, array_out(stop))
-        check(lib.shard_cheapest(self._blocks, *given, spent, cost, proved, array_out(member)))
-        return Cheapest(cost[0], proved[0], member.astype(bool), spent[0])
+        check(lib.shard_cheapest_set(self._blocks, *given, spent, cost, proved, array_out(member)))
+        return CheapestSet(cost[0], proved[0], member.astype(bool), spent[0])
 
-    def hunt(
+    def anneal_set(
         self, weight: Longs, need: int, limit: int, begin: NDArray[np.bool_], *, moves: int, hot: float, seed: int
-    ) -> Cheapest:
+    ) -> CheapestSet:
         """Some convex set of weight ``need`` or more that costs less than ``limit``, by annealing; proves nothing.
 
-        ``begin``, shape (n,), is a convex set to begin with, which may cost or weigh anything; see `cheapest`.
+        ``begin``, shape (n,), is a convex set to begin with, which may cost or weigh anything; see `cheapest_set`.
         """
         member, cost = begin.astype(np.int8), ffi.new("int64_t *")
         given = (*self._demand(weight, need), limit, moves, hot, seed)
-        check(lib.shard_hunt(self._blocks, *given, array_out(shaped(member, (self.nodes,))), cost))
-        return Cheapest(cost[0], 0, member.astype(bool), 0)
+        check(lib.shard_anneal_set(self._blocks, *given, array_out(shaped(member, (self.nodes,))), cost))
+        return CheapestSet(cost[0], 0, member.astype(bool), 0)
 
     def _demand(self, weight: Longs, need: int) -> tuple[Any, int]:
         if weight.min(initial=0) < 0 or int(weight.sum()) > 2**50 or need < 1:

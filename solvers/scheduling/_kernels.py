@@ -69,23 +69,23 @@ class Simulator:
         """The device of each vertex, shape (n,), in a topological order each where it finishes earliest: ``heft.h``."""
         n = len(self._numbers)
         device = np.full(n, -1, dtype=np.int32)
-        groups, _columns = self._groups()
+        units, _columns = self._units()
         check(
             lib.shard_heft(
-                self._system, groups, array_in(self._column(order, n)), array_out(device), array_out(np.empty(n))
+                self._system, units, array_in(self._column(order, n)), array_out(device), array_out(np.empty(n))
             )
         )
         return device
 
-    def earliest(self, order: Index, back: Index, window: int, reach: int, start: Floats, behind: Floats) -> None:
-        """Raise times before each vertex starts on each device, and from its end to that of all: ``earliest.h``."""
+    def heads_tails(self, order: Index, back: Index, window: int, reach: int, start: Floats, behind: Floats) -> None:
+        """Raise times before each vertex starts on each device, and from its end to that of all: ``heads_tails.h``."""
         n = len(self._numbers)
-        groups, _columns = self._groups()
+        units, _columns = self._units()
         orders = [array_in(self._column(column, n)) for column in (order, back)]
         ends = [array_out(shaped(column, (n, self.instance.devices))) for column in (start, behind)]
-        check(lib.shard_earliest(self._system, groups, *orders, window, reach, *ends))
+        check(lib.shard_heads_tails(self._system, units, *orders, window, reach, *ends))
 
-    def _groups(self) -> tuple[Any, list[Any]]:
+    def _units(self) -> tuple[Any, list[Any]]:
         """What vertices read and what must share a device, as the core sees it, and what has to stay alive as long."""
         instance, choices = self.instance, self.instance.unit_choices
         graph, units = instance.graph, len(instance.unit_choice)
@@ -104,7 +104,7 @@ class Simulator:
             instance.capacity,
         ]
         pointers = [array_in(column) for column in columns]
-        return ffi.new("struct shard_groups *", pointers), pointers
+        return ffi.new("struct shard_units *", pointers), pointers
 
     def _run(
         self,
@@ -121,7 +121,7 @@ class Simulator:
         order = self._numbers if order is None else self._column(order, n)
         rank = self._numbers if rank is None else self._column(rank, None)
         keys = array_in(order), array_in(floats(np.zeros(n) if priority is None else priority, (n,))), array_in(rank)
-        choice = ffi.new("struct shard_choice *", (rule, *keys, floats(weights, (4,)).tolist()))
+        choice = ffi.new("struct shard_policy *", (rule, *keys, floats(weights, (4,)).tolist()))
         start, finish, arrival, sequence = np.empty(n), np.empty(n), np.empty(m), np.empty(n, np.int32)
         ran = ffi.new("int32_t *")
         columns = (array_out(column) for column in (start, finish, arrival, sequence))
@@ -139,8 +139,10 @@ class Simulator:
         return column
 
 
-class Rearranging:
-    """A partition and priorities that a search improves; every call releases the interpreter lock: ``rearrange.h``.
+class SimulatedMoves:
+    """A partition and priorities that a search improves by simulated moves: ``simulated_moves.h``.
+
+    Every call releases the interpreter lock.
 
     ``device, priority``            shape (n,), int32 and float64
     ``best_device, best_priority``  the same: the best so far whose tensors fit the memory, and ``best`` its makespan
@@ -153,7 +155,7 @@ class Rearranging:
         self.priority = floats(np.array(priority), (n,))
         self.best_device, self.best_priority, self.best = self.device.copy(), self.priority.copy(), math.inf
         self.penalty = 1.0
-        self._simulator, (self._groups, self._columns) = simulator, simulator._groups()
+        self._simulator, (self._units, self._columns) = simulator, simulator._units()
         self._reserved = simulator.instance.holding == "reserved"
         self._random = np.array([seed], dtype=np.uint64)
 
@@ -163,7 +165,7 @@ class Rearranging:
         limits = self._reserved, moves, temperature, self.penalty
         now = (array_out(column) for column in (self._random, self.device, self.priority))
         found = array_out(self.best_device), array_out(self.best_priority), best
-        check(lib.shard_rearrange(self._simulator._system, self._groups, *limits, *now, overfull, *found))
+        check(lib.shard_simulated_moves(self._simulator._system, self._units, *limits, *now, overfull, *found))
         self.best = best[0]
         self.penalty = min(2 * self.penalty, 1e9) if overfull[0] > 0 else max(self.penalty / 2, 1.0)
 
@@ -171,13 +173,13 @@ class Rearranging:
         """The best devices, and how they run."""
         return self.best_device.astype(np.int64), self._simulator.by_priority(self.best_device, self.best_priority)
 
-    def follow(self, other: Rearranging) -> None:
+    def follow(self, other: SimulatedMoves) -> None:
         """Go on from the best that another has found."""
         self.device[:], self.priority[:] = other.best_device, other.best_priority
 
 
-class Reinserting:
-    """A schedule that a search improves as if links were independent and memory had no limit: ``reinsert.h``.
+class PathMoves:
+    """A schedule that a search improves as if links were independent and memory had no limit: ``path_moves.h``.
 
     Every call releases the interpreter lock.
 
@@ -189,7 +191,7 @@ class Reinserting:
         n = simulator.instance.nodes
         self.device, self.order = (shaped(np.array(column, dtype=np.int32), (n,)) for column in (device, order))
         self.best_device, self.best_order, self.best = self.device.copy(), self.order.copy(), math.inf
-        self._simulator, (self._groups, self._columns) = simulator, simulator._groups()
+        self._simulator, (self._units, self._columns) = simulator, simulator._units()
         self._random = np.array([seed], dtype=np.uint64)
 
     def search(self, moves: int, temperature: float) -> None:
@@ -197,13 +199,13 @@ class Reinserting:
         best = ffi.new("double *", self.best)
         now = (array_out(column) for column in (self._random, self.device, self.order))
         found = (array_out(column) for column in (self.best_device, self.best_order))
-        check(lib.shard_reinsert(self._simulator._system, self._groups, moves, temperature, *now, *found, best))
+        check(lib.shard_path_moves(self._simulator._system, self._units, moves, temperature, *now, *found, best))
         self.best = best[0]
 
     def run(self) -> tuple[Ints, Execution]:
         """The best devices, and how they run."""
         return self.best_device.astype(np.int64), self._simulator.in_order(self.best_device, self.best_order)
 
-    def follow(self, other: Reinserting) -> None:
+    def follow(self, other: PathMoves) -> None:
         """Go on from the best that another has found."""
         self.device[:], self.order[:] = other.best_device, other.best_order

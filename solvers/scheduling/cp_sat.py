@@ -14,8 +14,8 @@ from solvers.scheduling.exact.model import Model, clock
 from solvers.scheduling.exact.rules import add_rules, small
 from solvers.scheduling.exact.window import in_sequence
 from solvers.scheduling.schedules.annealing import Best, begin, improve
-from solvers.scheduling.schedules.earliest import Windows, proved, windows
 from solvers.scheduling.schedules.ending import Ending
+from solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, proved
 
 #: Terms for pairs of devices that tensors pass between, and vertices on devices, that fit into a model.
 MOST = 100_000
@@ -58,13 +58,13 @@ def cp_sat(instance: Instance, run: Run) -> None:
     best = begin(Simulator(instance), run)
     if not small(instance):
         improve(best, ending.remaining() * FIRST)
-    both = windows(instance, run.remaining() * SHARE)
-    run.bound(proved(both.longest(), instance))
+    ends = heads_and_tails(instance, run.remaining() * SHARE)
+    run.bound(proved(ends.longest(), instance))
     if not best.done:
-        _solve(best, both, ending)
+        _solve(best, ends, ending)
 
 
-def _solve(best: Best, both: Windows, ending: Ending) -> None:
+def _solve(best: Best, ends: HeadsTails, ending: Ending) -> None:
     """Search until the time is over, hand in schedules and bounds; Declined if no schedule is found that fits.
 
     Solutions of the model that turn out not to fit are excluded until one does or none is left: links are not shared in
@@ -72,7 +72,7 @@ def _solve(best: Best, both: Windows, ending: Ending) -> None:
     """
     instance, run, begun = best.simulator.instance, best.run, time.monotonic()
     longest = best.makespan if best.fits else instance.horizon() * (1 + 1e-9) or 1.0
-    model, found = Model(instance, both, clock(instance, longest)), list[tuple[Ints, Ints]]()
+    model, found = Model(instance, ends, clock(instance, longest)), list[tuple[Ints, Ints]]()
     if small(instance) or not best.fits:
         add_rules(model)  # they make more schedules of large graphs possible to find, and bounds slower
     if best.fits:

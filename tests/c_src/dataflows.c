@@ -20,7 +20,7 @@
 /* All numbers are whole, speeds and bandwidths powers of 2: sums are exact unless links are shared. */
 struct problem {
     struct shard_system system;
-    struct shard_groups groups;
+    struct shard_units units;
     int64_t out_start[MOST_NODES + 1], in_start[MOST_NODES + 1], choice_start[3];
     int32_t out_head[MOST_EDGES], out_tail[MOST_EDGES], in_tail[MOST_EDGES];
     double size[MOST_EDGES], in_size[MOST_EDGES];
@@ -99,7 +99,7 @@ static void make(struct problem *p, bool linked) {
                                       p->bandwidth,
                                       draw(3),
                                       1e-9};
-    p->groups = (struct shard_groups){p->in_start,     p->in_tail,       p->in_size, p->unit,  p->choice,
+    p->units = (struct shard_units){p->in_start,     p->in_tail,       p->in_size, p->unit,  p->choice,
                                       p->choice_start, p->choice_device, p->need,    p->memory};
     int32_t units = 0;
     make_devices(p, linked);
@@ -199,7 +199,7 @@ static void check_vertex(const struct problem *p, const struct outcome *o, int32
 }
 
 /* The makespan; infinite if some vertex never runs. */
-static double run_by(const struct problem *p, const struct shard_choice *choice, const int32_t *device,
+static double run_by(const struct problem *p, const struct shard_policy *choice, const int32_t *device,
                      struct outcome *o) {
     CHECK(shard_simulate(&p->system, choice, device, o->start, o->finish, o->arrival, o->sequence, &o->ran) ==
           SHARD_OK);
@@ -216,7 +216,7 @@ static double run(const struct problem *p, int32_t rule, const int32_t *device, 
         for (int32_t v = 0; v < p->system.nodes; v++)
             if (device[v] == d)
                 order[count++] = v;
-    const struct shard_choice choice = {rule, order, priority, rank, {1, 1, 1, 5}};
+    const struct shard_policy choice = {rule, order, priority, rank, {1, 1, 1, 5}};
     return run_by(p, &choice, device, o);
 }
 
@@ -294,7 +294,7 @@ static void check_heft(const struct problem *p, int32_t *device) {
         order[v] = v;
         device[v] = -1;
     }
-    CHECK(shard_heft(&p->system, &p->groups, order, device, start) == SHARD_OK);
+    CHECK(shard_heft(&p->system, &p->units, order, device, start) == SHARD_OK);
     for (int32_t v = 0; v < p->system.nodes; v++) {
         bool first = true;
         for (int32_t u = 0; u < v; u++) {
@@ -352,7 +352,7 @@ static void check_search(const struct problem *p, const int32_t *begin, bool res
     for (int twin = 0; twin < 2; twin++) {
         memcpy(device[twin], begin, sizeof device[twin]);
         memcpy(priority[twin], p->priority, sizeof priority[twin]);
-        CHECK(shard_rearrange(&p->system, &p->groups, reserved, 60, 1.0, 8.0, random + twin, device[twin],
+        CHECK(shard_simulated_moves(&p->system, &p->units, reserved, 60, 1.0, 8.0, random + twin, device[twin],
                               priority[twin], overfull + twin, best_device[twin], best_priority[twin],
                               best + twin) == SHARD_OK);
     }
@@ -381,7 +381,7 @@ static void check_descent(const struct problem *p, const int32_t *begin, bool re
     memcpy(device, begin, sizeof device);
     memcpy(priority, p->priority, sizeof priority);
     for (int when = 0; when < 2; when++) {
-        CHECK(shard_rearrange(&p->system, &p->groups, reserved, when ? 60 : 0, 0, penalty, &random, device,
+        CHECK(shard_simulated_moves(&p->system, &p->units, reserved, when ? 60 : 0, 0, penalty, &random, device,
                               priority, &overfull, best_device, best_priority, &best) == SHARD_OK);
         cost[when] = run(p, SHARD_BY_PRIORITY, device, priority, rank, &o) + penalty * overfull;
     }
@@ -390,7 +390,7 @@ static void check_descent(const struct problem *p, const int32_t *begin, bool re
 
 static double run_listed(const struct problem *p, const int32_t *device, const int32_t *order,
                          struct outcome *o) {
-    const struct shard_choice choice = {SHARD_IN_ORDER, order, p->priority, p->rank, {0}};
+    const struct shard_policy choice = {SHARD_IN_ORDER, order, p->priority, p->rank, {0}};
     return run_by(p, &choice, device, o);
 }
 
@@ -416,7 +416,7 @@ static void check_insertion(struct problem *p, const int32_t *begin, double temp
     for (int twin = 0; twin < 2; twin++) {
         memcpy(device[twin], begin, sizeof device[twin]);
         list_by_device(p, &o, begin, order[twin]);
-        CHECK(shard_reinsert(&p->system, &p->groups, 300, temperature, random + twin, device[twin],
+        CHECK(shard_path_moves(&p->system, &p->units, 300, temperature, random + twin, device[twin],
                              order[twin], best_device[twin], best_order[twin], best + twin) == SHARD_OK);
     }
     CHECK(best[0] <= begun && best[0] == run_listed(p, best_device[0], best_order[0], &o));
@@ -428,7 +428,7 @@ static void check_insertion(struct problem *p, const int32_t *begin, double temp
     CHECK(!memcmp(order[0], order[1], (size_t)p->system.nodes * sizeof(int32_t)));
     /* No moves: what is given is measured. */
     const double again = best[0];
-    CHECK(shard_reinsert(&p->system, &p->groups, 0, 0, random, best_device[0], best_order[0], device[0],
+    CHECK(shard_path_moves(&p->system, &p->units, 0, 0, random, best_device[0], best_order[0], device[0],
                          order[0], best) == SHARD_OK);
     CHECK(best[0] == again);
 }
@@ -448,7 +448,7 @@ static void check_cycle(void) {
         if (w != v)
             order[count++] = w;
     CHECK(u != v);
-    CHECK(shard_reinsert(&p.system, &p.groups, 5, 0, &random, device, order, out, out, &best) == SHARD_CYCLE);
+    CHECK(shard_path_moves(&p.system, &p.units, 5, 0, &random, device, order, out, out, &best) == SHARD_CYCLE);
     CHECK(isinf(best) && random == 1 && order[0] == v);
 }
 
@@ -466,7 +466,7 @@ static void check_no_memory(void) {
             double priority[MOST_NODES], best_priority[MOST_NODES], overfull = -1, best = INFINITY;
             uint64_t random = 1;
             struct outcome o = {.ran = -1};
-            const struct shard_choice choice = {SHARD_BY_SUCCESSORS, order, p.priority, p.rank, {1, 1, 1, 5}};
+            const struct shard_policy choice = {SHARD_BY_SUCCESSORS, order, p.priority, p.rank, {1, 1, 1, 5}};
             memcpy(device, p.device, sizeof device);
             memcpy(priority, p.priority, sizeof priority);
             for (int32_t v = 0; v < p.system.nodes; v++) {
@@ -482,12 +482,12 @@ static void check_no_memory(void) {
                 status = shard_simulate(&p.system, &choice, device, o.start, o.finish, o.arrival, o.sequence,
                                         &o.ran);
             if (call == 1)
-                status = shard_heft(&p.system, &p.groups, order, device, o.start);
+                status = shard_heft(&p.system, &p.units, order, device, o.start);
             if (call == 2)
-                status = shard_rearrange(&p.system, &p.groups, 0, 5, 1.0, 1.0, &random, device, priority,
+                status = shard_simulated_moves(&p.system, &p.units, 0, 5, 1.0, 1.0, &random, device, priority,
                                          &overfull, best_device, best_priority, &best);
             if (call == 3)
-                status = shard_reinsert(&p.system, &p.groups, 5, 1.0, &random, device, by_device, best_device,
+                status = shard_path_moves(&p.system, &p.units, 5, 1.0, &random, device, by_device, best_device,
                                         best_order, &best);
             granted = -1;
             if (status == SHARD_NO_MEMORY)

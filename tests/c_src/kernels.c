@@ -182,7 +182,7 @@ static void check_slicing(const struct graph *graph, const int32_t *order) {
     CHECK(shard_slice(&graph->problem, order, cost, &again, NULL) == SHARD_OK && isinf(again));
     CHECK(shard_slice(&graph->problem, order, nextafter(cost, INFINITY), &again, NULL) == SHARD_OK &&
           same(again, cost));
-    CHECK(shard_decode(&graph->problem, 1, graph->priority, INFINITY, &again) == SHARD_OK &&
+    CHECK(shard_kahn_slice(&graph->problem, 1, graph->priority, INFINITY, &again) == SHARD_OK &&
           same(again, cost));
 }
 
@@ -205,10 +205,10 @@ static void check_batch(struct graph *graph) {
     double rows[ROWS * MOST_NODES] = {0}, costs[ROWS], cost = -1.0;
     for (int32_t i = 0; i < ROWS * n; i++)
         rows[i] = draw(100) / 100.0;
-    CHECK(shard_decode(&graph->problem, ROWS, rows, INFINITY, costs) == SHARD_OK);
+    CHECK(shard_kahn_slice(&graph->problem, ROWS, rows, INFINITY, costs) == SHARD_OK);
     double lengths[2][ROWS];
     for (int32_t weighted = 0; weighted < 2; weighted++)
-        CHECK(shard_arrange(&graph->problem, ROWS, rows, weighted, lengths[weighted]) == SHARD_OK);
+        CHECK(shard_kahn_arrangement(&graph->problem, ROWS, rows, weighted, lengths[weighted]) == SHARD_OK);
     for (int32_t i = 0; i < ROWS; i++) {
         int32_t order[MOST_NODES];
         memcpy(graph->priority, rows + i * n, sizeof(double) * (size_t)n);
@@ -238,8 +238,8 @@ static void check_annealing(const struct graph *graph, const int32_t *begun) {
     CHECK(shard_slice(&graph->problem, order, INFINITY, &first, cut) == SHARD_OK);
     memcpy(again, order, (size_t)n * sizeof *order);
     memcpy(cut_again, cut, ((size_t)stages + 1) * sizeof *cut);
-    CHECK(shard_anneal(&graph->problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
-    CHECK(shard_anneal(&graph->problem, &annealing, &stop, again, cut_again, &cost_again) == SHARD_OK);
+    CHECK(shard_anneal_partition(&graph->problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
+    CHECK(shard_anneal_partition(&graph->problem, &annealing, &stop, again, cut_again, &cost_again) == SHARD_OK);
     CHECK(cost <= first * (1.0 + 1e-9) && memcmp(&cost, &cost_again, sizeof cost) == 0);
     CHECK(memcmp(order, again, (size_t)n * sizeof *order) == 0);
     CHECK(cut[0] == 0 && cut[stages] == n);
@@ -304,21 +304,21 @@ static void check_refusals(void) {
     for (size_t i = 0; i < 4; i++) {
         memcpy(order, bad[i], sizeof bad[i]);
         memcpy(cut, (int32_t[]){0, 1, 3}, sizeof(int32_t[3]));
-        CHECK(shard_anneal(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_BAD_ORDER);
+        CHECK(shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_BAD_ORDER);
         memcpy(order, (int32_t[]){0, 1, 2}, sizeof(int32_t[3]));
         memcpy(cut, bad_cuts[i], sizeof bad_cuts[i]);
-        CHECK(shard_anneal(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_BAD_ORDER);
+        CHECK(shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_BAD_ORDER);
     }
     CHECK(shard_slice(&graph.problem, (int32_t[]){0, 1, 2}, NAN, &cost, cut) == SHARD_NAN);
-    CHECK(shard_decode(&graph.problem, 1, graph.priority, NAN, &cost) == SHARD_NAN);
+    CHECK(shard_kahn_slice(&graph.problem, 1, graph.priority, NAN, &cost) == SHARD_NAN);
     graph.priority[2] = NAN;
     CHECK(sort(&graph, order) == SHARD_NAN);
-    CHECK(shard_decode(&graph.problem, 1, graph.priority, INFINITY, &cost) == SHARD_NAN);
+    CHECK(shard_kahn_slice(&graph.problem, 1, graph.priority, INFINITY, &cost) == SHARD_NAN);
     graph.priority[2] = 0.5;
     graph.readers[2] = 1;
     connect(&graph);
     CHECK(sort(&graph, order) == SHARD_CYCLE);
-    CHECK(shard_decode(&graph.problem, 1, graph.priority, INFINITY, &cost) == SHARD_CYCLE);
+    CHECK(shard_kahn_slice(&graph.problem, 1, graph.priority, INFINITY, &cost) == SHARD_CYCLE);
 }
 
 /* Every allocation fails once, with all that come after it; what was allocated before must be freed. */
@@ -343,11 +343,11 @@ static void check_no_memory(void) {
             if (call == 2)
                 status = shard_slice(&graph.problem, order, INFINITY, cost, cut);
             if (call == 3)
-                status = shard_decode(&graph.problem, 1, graph.priority, INFINITY, cost);
+                status = shard_kahn_slice(&graph.problem, 1, graph.priority, INFINITY, cost);
             if (call == 5)
-                status = shard_arrange(&graph.problem, 1, graph.priority, 1, cost);
+                status = shard_kahn_arrangement(&graph.problem, 1, graph.priority, 1, cost);
             if (call == 4)
-                status = shard_anneal(&graph.problem, &annealing, &stop, order, cut, cost);
+                status = shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, cost);
         }
         granted = -1;
         CHECK(status == SHARD_OK);
@@ -376,11 +376,11 @@ static void check_untangling(void) {
         graph.problem.bandwidth = 1.0;
         graph.problem.memory = limited ? 9.0 : INFINITY;
         connect(&graph);
-        CHECK(shard_anneal(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
+        CHECK(shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
         CHECK(same(cost, limited ? 9.0 : 8.0));
         annealing.moves = INT64_MAX; /* would take centuries */
         stop = 1;
-        CHECK(shard_anneal(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
+        CHECK(shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
     }
 }
 
@@ -433,7 +433,7 @@ static void check_cheapest(void) {
     const int64_t in_start[5] = {0, 0, 1, 2, 3};
     const int32_t tail[3] = {0, 1, 2};
     const int8_t fixed[4] = {0};
-    const struct shard_blocks blocks = {4, start, head, in_start, tail, work, size, below, above, NULL};
+    const struct shard_set_costs blocks = {4, start, head, in_start, tail, work, size, below, above, NULL};
     for (int i = 0; i < 3; i++) {
         int status = SHARD_NO_MEMORY;
         for (int allocations = 0; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
@@ -441,7 +441,7 @@ static void check_cheapest(void) {
             int32_t stop = 0;
             int8_t member[4];
             granted = allocations;
-            status = shard_cheapest(&blocks, weight[i], need[i], fixed, 100, 0, INFINITY, NULL, &stop, &cuts,
+            status = shard_cheapest_set(&blocks, weight[i], need[i], fixed, 100, 0, INFINITY, NULL, &stop, &cuts,
                                     &cost, &proved, member);
             granted = -1;
             if (status == SHARD_OK)
@@ -453,7 +453,7 @@ static void check_cheapest(void) {
 
 /* A graph as the search for cheap sets has it, in whole numbers. */
 struct whole {
-    struct shard_blocks problem;
+    struct shard_set_costs problem;
     int64_t work[MOST_NODES], size[MOST_NODES], weight[MOST_NODES];
     uint64_t below[MOST_NODES], above[MOST_NODES];
 };
@@ -475,7 +475,7 @@ static void make_whole(const struct graph *graph, struct whole *whole) {
         for (int32_t u = 0; u < n; u++)
             whole->above[u] |= (whole->below[v] >> u & 1) << v;
     whole->problem =
-        (struct shard_blocks){n,           graph->out_start, graph->out_head, graph->in_start, graph->in_tail,
+        (struct shard_set_costs){n,           graph->out_start, graph->out_head, graph->in_start, graph->in_tail,
                               whole->work, whole->size,      whole->below,    whole->above,    NULL};
 }
 
@@ -526,8 +526,8 @@ static bool check_hunt(void) {
     int64_t cost = -1, cost_again = -1;
     if (first < n)
         member[first] = again[first] = 1;
-    CHECK(shard_hunt(&whole.problem, whole.weight, need, limit, 3000, 0.5, seed, member, &cost) == SHARD_OK);
-    CHECK(shard_hunt(&whole.problem, whole.weight, need, limit, 3000, 0.5, seed, again, &cost_again) ==
+    CHECK(shard_anneal_set(&whole.problem, whole.weight, need, limit, 3000, 0.5, seed, member, &cost) == SHARD_OK);
+    CHECK(shard_anneal_set(&whole.problem, whole.weight, need, limit, 3000, 0.5, seed, again, &cost_again) ==
           SHARD_OK);
     CHECK(memcmp(member, again, sizeof member) == 0 && cost == cost_again);
     uint64_t set = 0;

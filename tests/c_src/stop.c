@@ -31,7 +31,7 @@ int main(void) {
     for (int32_t i = 0; !status && isfinite(decoded); i++) { /* until no order is begun any more */
         status = shard_slice(&problem, order, INFINITY, &cost, cut);
         if (!status)
-            status = shard_decode(&problem, 1, column, INFINITY, &decoded);
+            status = shard_kahn_slice(&problem, 1, column, INFINITY, &decoded);
         __atomic_store_n(&begun, i > 100, __ATOMIC_RELAXED);
     }
     pthread_join(thread, NULL);
@@ -40,7 +40,7 @@ int main(void) {
     if (!status)
         status = pthread_create(&thread, NULL, set, &begun);
     if (!status)
-        status = shard_anneal(&problem, &centuries, &stop, order, cut, &cost);
+        status = shard_anneal_partition(&problem, &centuries, &stop, order, cut, &cost);
     pthread_join(thread, NULL);
     return status;
 }

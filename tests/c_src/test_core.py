@@ -115,9 +115,9 @@ def test_every_declared_function_is_in_the_compiled_core(build: ModuleType) -> N
         "shard_kahn",
         "shard_segment_costs",
         "shard_slice",
-        "shard_decode",
-        "shard_arrange",
-        "shard_anneal",
+        "shard_kahn_slice",
+        "shard_kahn_arrangement",
+        "shard_anneal_partition",
     }
 
 

@@ -21,7 +21,7 @@
  */
 struct problem {
     struct shard_system system;
-    struct shard_groups groups;
+    struct shard_units units;
     int64_t out_start[MOST_NODES + 1], in_start[MOST_NODES + 1], choice_start[2];
     int32_t out_head[MOST_EDGES], in_tail[MOST_EDGES];
     double size[MOST_EDGES], in_size[MOST_EDGES];
@@ -57,7 +57,7 @@ static void begin(struct problem *p, int32_t nodes, int32_t devices) {
     memset(p, 0, sizeof *p);
     p->system = (struct shard_system){nodes,         devices,  p->out_start, p->out_head,       p->size,
                                       p->complexity, p->speed, p->bandwidth, SHARD_INDEPENDENT, 1e-9};
-    p->groups = (struct shard_groups){.in_start = p->in_start,
+    p->units = (struct shard_units){.in_start = p->in_start,
                                       .in_tail = p->in_tail,
                                       .in_size = p->in_size,
                                       .unit = p->unit,
@@ -105,7 +105,7 @@ static struct bounds solve(const struct problem *p, int32_t reach, const struct 
     struct bounds found = {{0}, {0}};
     if (known)
         found = *known;
-    CHECK(shard_earliest(&p->system, &p->groups, p->order, p->back, WINDOW, reach, found.start,
+    CHECK(shard_heads_tails(&p->system, &p->units, p->order, p->back, WINDOW, reach, found.start,
                          found.behind) == SHARD_OK);
     return found;
 }
@@ -245,9 +245,9 @@ static void check_wide(void) {
     }
     const struct shard_system system = {WIDE + 2,   1,      out_start,  out_head,          size,
                                         complexity, &speed, &bandwidth, SHARD_INDEPENDENT, 1e-9};
-    const struct shard_groups groups = {
+    const struct shard_units units = {
         .in_start = in_start, .in_tail = in_tail, .in_size = size, .unit = unit, .choice = choice};
-    CHECK(shard_earliest(&system, &groups, order[0], order[1], 4, WIDE, ends[0], ends[1]) == SHARD_OK);
+    CHECK(shard_heads_tails(&system, &units, order[0], order[1], 4, WIDE, ends[0], ends[1]) == SHARD_OK);
     CHECK(ends[0][WIDE] == 1 && ends[1][WIDE] == 1);
     CHECK(ends[0][WIDE + 1] >= 2 && ends[0][WIDE + 1] <= WIDE + 1 && ends[1][0] >= 2 &&
           ends[1][0] <= WIDE + 1);
@@ -261,7 +261,7 @@ static void check_no_memory(void) {
     for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
         struct bounds found = {{0}, {0}};
         granted = allocations;
-        status = shard_earliest(&p.system, &p.groups, p.order, p.back, WINDOW, 5, found.start, found.behind);
+        status = shard_heads_tails(&p.system, &p.units, p.order, p.back, WINDOW, 5, found.start, found.behind);
         granted = -1;
     }
     CHECK(status == SHARD_OK && allocations > 20);

@@ -1,6 +1,6 @@
 /* Bounds on the start of one vertex after another, each from those before it. */
-#ifndef SHARD_STARTS_H
-#define SHARD_STARTS_H
+#ifndef SHARD_HEAD_BOUNDS_H
+#define SHARD_HEAD_BOUNDS_H
 
 #include <stdint.h>
 
@@ -19,7 +19,7 @@ static inline double greater(double a, double b) {
 }
 
 /* Memory for the vertices of one system. */
-struct starts;
+struct head_bounds;
 
 /* Allocate from an arena; NULL, and the arena fails, if there is no memory.
  *
@@ -27,14 +27,14 @@ struct starts;
  *   most_inputs  of any vertex
  *   start        nodes * devices elements, kept by the caller: bounds that are known, 0 at least; each vertex
  *                gets its own in its turn */
-struct starts *starts_new(struct arena *arena, const struct shard_system *system,
-                          const struct shard_groups *groups, int32_t window, int64_t most_inputs,
-                          double *start);
+struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_system *system,
+                                    const struct shard_units *units, int32_t window, int64_t most_inputs,
+                                    double *start);
 
 /* The order in which vertices are gone through, topological, those that start early first. */
-void starts_order(struct starts *starts, const int32_t *order, int32_t count);
+void head_bounds_set_order(struct head_bounds *heads, const int32_t *order, int32_t count);
 
 /* Raise the bounds of a vertex on all devices; those of all before it in the graph are known. */
-void starts_vertex(struct starts *starts, int32_t v);
+void head_bounds_raise(struct head_bounds *heads, int32_t v);
 
 #endif

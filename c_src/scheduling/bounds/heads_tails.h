@@ -1,7 +1,7 @@
 /* How early a vertex can start on a device, whatever the schedule (Papadimitriou and Yannakakis, SIAM J.
  * Comput. 19, 1990; here with devices of several speeds, and links). */
-#ifndef SHARD_EARLIEST_H
-#define SHARD_EARLIEST_H
+#ifndef SHARD_HEADS_TAILS_H
+#define SHARD_HEADS_TAILS_H
 
 #include <stdint.h>
 
@@ -26,8 +26,9 @@
  *
  * O((window * edges * devices^2 + nodes * devices * window^2) * (1 + devices * reach)) at most, and memory of
  * 16 bytes for nodes * reach * devices^2. Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_earliest(const struct shard_system *system, const struct shard_groups *groups, const int32_t *order,
-                   const int32_t *back, int32_t window, int32_t reach, double *start, double *behind);
+int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
+                      const int32_t *order, const int32_t *back, int32_t window, int32_t reach, double *start,
+                      double *behind);
 /* cffi: end */
 
 #endif

@@ -1,6 +1,6 @@
 /* What follows from where one vertex runs: bounds on those behind it, for each of its devices apart. */
-#ifndef SHARD_SINCE_H
-#define SHARD_SINCE_H
+#ifndef SHARD_PAIR_LAGS_H
+#define SHARD_PAIR_LAGS_H
 
 #include <stdint.h>
 
@@ -14,18 +14,18 @@
  *   lag     first[nodes] * devices * devices elements: by the device of v, then that of the other one
  *
  * A lag is infinite where the two devices exclude each other. */
-struct since {
+struct pair_lags {
     int64_t *first;
-    int32_t *behind;
+    int32_t *follower;
     double *lag;
 };
 
 /* Fill it, from an arena that fails if there is no memory.
  *
  *   order   nodes elements: topological, those that start early first
- *   window  as of `starts_new`
+ *   window  as of `head_bounds_new`
  *   reach   vertices that are looked at together, v included, > 0 */
-void since_fill(struct since *since, struct arena *arena, const struct shard_system *system,
-                const struct shard_groups *groups, const int32_t *order, int32_t window, int32_t reach);
+void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct shard_system *system,
+                    const struct shard_units *units, const int32_t *order, int32_t window, int32_t reach);
 
 #endif

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from instances.pipeline import Instance
 from solvers.native import Longs
-from solvers.pipeline._kernels import Cheapest
+from solvers.pipeline._kernels import CheapestSet
 from solvers.pipeline.programs.anchor import anchor
 from solvers.pipeline.programs.blocks import Blocks, fit
 from solvers.pipeline.programs.mip import Bounds, capped, search_first
@@ -114,7 +114,7 @@ def _prove(ascent: Ascent, target: int) -> bool:
     return False
 
 
-def _sets(blocks: Blocks, weight: Longs, share: int, target: int, patience: float) -> tuple[list[Cheapest], bool]:
+def _sets(blocks: Blocks, weight: Longs, share: int, target: int, patience: float) -> tuple[list[CheapestSet], bool]:
     """Sets that cost less than a target and weigh a share, and whether it is sure that there are none."""
     for seconds in (min(GLANCE, patience), patience):
         search = blocks.any_set(weight, share, target, seconds)
@@ -122,7 +122,7 @@ def _sets(blocks: Blocks, weight: Longs, share: int, target: int, patience: floa
             return blocks.around(search, weight, share, target), False
         if search.proved >= target:
             return [], True
-        found = blocks.hunt(weight, share, target) if seconds < patience else []
+        found = blocks.annealed_sets(weight, share, target) if seconds < patience else []
         if found:
             return found, False
     return [], False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.pipeline._kernels import Cheapest
+from solvers.pipeline._kernels import CheapestSet
 from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.programs.mip import Bounds
 
@@ -18,7 +18,7 @@ def anchor(blocks: Blocks, limit: int, bounds: Bounds, rounds: int = 9) -> int:
     open_ones = np.ones(blocks.nodes, dtype=bool)
     for cuts in (CUTS * 10**power for power in range(rounds)):
 
-        def hold(v: int, cuts: int = cuts) -> Cheapest | None:
+        def hold(v: int, cuts: int = cuts) -> CheapestSet | None:
             return None if blocks.over() or proved.max() >= limit else blocks.holding(v, limit, cuts)
 
         nodes = np.flatnonzero(open_ones).tolist()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from instances.graph import Graph
 from instances.pipeline import Instance
 from solvers.native import Longs, Words
-from solvers.pipeline._kernels import SHARED, BlockCosts, Cheapest
+from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts
 from solvers.registry import Run
 
 #: All work and communication become less than 2 to this power, as integers.
@@ -36,7 +36,7 @@ RESERVE = 0.1
 MOST_CUTS = 2**62
 
 #: Sets hunted for at a time, and the moves for each: a tenth of a second.
-HUNTS, MOVES = 16, 100_000
+ANNEALED_SETS, MOVES = 16, 100_000
 
 #: Temperatures to begin a hunt with, from nothing and from a set that is found already.
 HOT, WARM = 0.07, 0.03
@@ -60,7 +60,7 @@ class Blocks:
         self._graph = instance.graph
         self._columns = (_whole(instance.work, self.scale), _whole(sent, self.scale))
         self._reach = (descendants(self._graph, forwards=True), descendants(self._graph, forwards=False))
-        self._costs = BlockCosts(self._graph, *self._columns, *self._reach)
+        self._costs = SetCosts(self._graph, *self._columns, *self._reach)
         self.pool = ThreadPoolExecutor(run.cores)
 
     def left(self) -> float:
@@ -81,17 +81,17 @@ class Blocks:
 
     def cheapest(
         self, weight: Longs, need: int, limit: int, *, cuts: int = MOST_CUTS, fixed: NDArray[np.int8] | None = None
-    ) -> Cheapest:
-        """`BlockCosts.cheapest` within the time that is left."""
-        return self._costs.cheapest(weight, need, limit, cuts=cuts, fixed=fixed, seconds=self.left())
+    ) -> CheapestSet:
+        """`SetCosts.cheapest_set` within the time that is left."""
+        return self._costs.cheapest_set(weight, need, limit, cuts=cuts, fixed=fixed, seconds=self.left())
 
-    def holding(self, v: int, limit: int, cuts: int) -> Cheapest:
+    def holding(self, v: int, limit: int, cuts: int) -> CheapestSet:
         """The cheapest convex set that holds node ``v``."""
         weight = np.zeros(self.nodes, dtype=np.int64)
         weight[v] = 1
         return self.cheapest(weight, 1, limit, cuts=cuts)
 
-    def any_set(self, weight: Longs, need: int, limit: int, seconds: float) -> Cheapest:
+    def any_set(self, weight: Longs, need: int, limit: int, seconds: float) -> CheapestSet:
         """Some convex set of weight ``need`` or more that costs less than ``limit``, searched for by all cores."""
         how: dict[str, Any] = {
             "any_set": True,
@@ -100,26 +100,29 @@ class Blocks:
             "stop": np.zeros(1, dtype=np.int32),
         }
         parts = [
-            self.pool.submit(self._costs.cheapest, weight, need, limit, cuts=MOST_CUTS, **how)
+            self.pool.submit(self._costs.cheapest_set, weight, need, limit, cuts=MOST_CUTS, **how)
             for _ in range(self._run.cores)
         ]
         found = [part.result() for part in parts]
         return replace(min(found, key=lambda part: part.cost), proved=min(part.proved for part in found))
 
-    def hunt(self, weight: Longs, need: int, limit: int) -> list[Cheapest]:
+    def annealed_sets(self, weight: Longs, need: int, limit: int) -> list[CheapestSet]:
         """Some convex sets of weight ``need`` or more that cost less than ``limit``; none proves nothing."""
-        begin = [np.arange(self.nodes) == v for v in self._run.rng.integers(self.nodes, size=HUNTS)]
-        return self._hunt(weight, need, limit, begin, moves=MOVES, hot=HOT)
+        begin = [np.arange(self.nodes) == v for v in self._run.rng.integers(self.nodes, size=ANNEALED_SETS)]
+        return self._anneal_sets(weight, need, limit, begin, moves=MOVES, hot=HOT)
 
-    def around(self, found: Cheapest, weight: Longs, need: int, limit: int) -> list[Cheapest]:
+    def around(self, found: CheapestSet, weight: Longs, need: int, limit: int) -> list[CheapestSet]:
         """Such sets like one of them, itself first."""
-        return [found, *self._hunt(weight, need, limit, [found.member] * HUNTS, moves=MOVES // 10, hot=WARM)]
+        return [
+            found,
+            *self._anneal_sets(weight, need, limit, [found.member] * ANNEALED_SETS, moves=MOVES // 10, hot=WARM),
+        ]
 
-    def _hunt(
+    def _anneal_sets(
         self, weight: Longs, need: int, limit: int, begin: list[NDArray[np.bool_]], *, moves: int, hot: float
-    ) -> list[Cheapest]:
-        def one(seed: int, member: NDArray[np.bool_]) -> Cheapest:
-            return self._costs.hunt(weight, need, limit, member, moves=moves, hot=hot, seed=seed)
+    ) -> list[CheapestSet]:
+        def one(seed: int, member: NDArray[np.bool_]) -> CheapestSet:
+            return self._costs.anneal_set(weight, need, limit, member, moves=moves, hot=hot, seed=seed)
 
         seeds = self._run.rng.integers(2**63, size=len(begin)).tolist()
         found = {one.member.tobytes(): one for one in self.pool.map(one, seeds, begin) if one.cost < limit}
@@ -140,7 +143,7 @@ class Blocks:
                 pair[u, v] = pair[v, u] = self.cheapest(both, 2, limit, cuts=1, fixed=both.astype(np.int8)).proved
 
         list(self.pool.map(tie, range(self.nodes)))
-        self._costs = BlockCosts(self._graph, *self._columns, *self._reach, pair)
+        self._costs = SetCosts(self._graph, *self._columns, *self._reach, pair)
 
 
 def fit(instance: Instance, run: Run) -> bool:

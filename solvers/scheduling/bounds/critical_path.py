@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
-from solvers.scheduling.schedules.earliest import near_windows, proved, windows
+from solvers.scheduling.schedules.heads_tails import heads_and_tails, paired_heads_and_tails, proved
 
 #: Share of the time left that each way of bounding may take, as it is foreseen.
 SHARE = 0.3
@@ -16,9 +16,9 @@ SHARE = 0.3
 def critical_path(instance: Instance, run: Run) -> None:
     """Follow paths at the fastest speeds; vertices whose tensors come too late from elsewhere run in turn.
 
-    A vertex has one device, so ways that part there and meet again begin on the same one; see `near_windows`.
+    A vertex has one device, so ways that part there and meet again begin on the same one; see `paired_heads_and_tails`.
     """
     run.bound(instance.simple_bound())
-    known = windows(instance, run.remaining() * SHARE)
+    known = heads_and_tails(instance, run.remaining() * SHARE)
     run.bound(proved(known.longest(), instance))
-    run.bound(proved(near_windows(instance, known, run.remaining() * SHARE).longest(), instance))
+    run.bound(proved(paired_heads_and_tails(instance, known, run.remaining() * SHARE).longest(), instance))

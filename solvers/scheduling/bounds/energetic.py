@@ -10,7 +10,7 @@ from instances.files.columns import Floats, Ints
 from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
-from solvers.scheduling.schedules.earliest import Windows, near_windows, proved, windows
+from solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, paired_heads_and_tails, proved
 
 #: Share of the time left that each way to heads and tails may take, as it is foreseen.
 SHARE = 0.3
@@ -26,15 +26,15 @@ EDGES, SETS = 512, 32
 def energetic(instance: Instance, run: Run) -> None:
     """Let the work that falls between heads and tails run on all devices at once, that of a group on one."""
     run.bound(instance.simple_bound())
-    known = windows(instance, run.remaining() * SHARE)
+    known = heads_and_tails(instance, run.remaining() * SHARE)
     run.bound(proved(known.longest(), instance))
-    both = near_windows(instance, known, run.remaining() * SHARE)
-    head, tail, time = both.head, both.tail, instance.complexity / instance.fastest()
+    ends = paired_heads_and_tails(instance, known, run.remaining() * SHARE)
+    head, tail, time = ends.head, ends.tail, instance.complexity / instance.fastest()
     if instance.nodes**2 <= PACE * run.remaining() * SHARE:
         graph = instance.graph
         head = after_work(instance, graph, head, time)
         tail = after_work(instance, Graph(graph.nodes, graph.head, graph.tail), tail, time)
-    found = max(both.longest(), *(in_turn(both, group) for group in _groups(instance)), 0.0)
+    found = max(ends.longest(), *(in_turn(ends, group) for group in _groups(instance)), 0.0)
     found = max(found, float((head + time + tail).max(initial=0.0)))
     for vertices, speed in _shares(instance):
         found = max(found, squeezed(head[vertices], tail[vertices], instance.complexity[vertices], speed))
@@ -108,11 +108,11 @@ def _groups(instance: Instance) -> Iterator[Ints]:
             yield group
 
 
-def in_turn(both: Windows, group: Ints) -> float:
+def in_turn(ends: HeadsTails, group: Ints) -> float:
     """The least makespan, over devices, of vertices that run there one after another between heads and tails."""
-    ends, time = (both.start[group], both.behind[group]), both.time[group]
-    found = np.zeros(len(both.instance.speed))
-    for near, far in (ends, ends[::-1]):
+    head, tail, time = ends.start[group], ends.behind[group], ends.time[group]
+    found = np.zeros(len(ends.instance.speed))
+    for near, far in ((head, tail), (tail, head)):
         order = np.argsort(-near, axis=0)
         near, far, after = (np.take_along_axis(column, order, axis=0) for column in (near, far, time))
         length = near + after.cumsum(axis=0) + np.minimum.accumulate(far, axis=0)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from instances.files.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
-from solvers.scheduling.schedules.earliest import proved
+from solvers.scheduling.schedules.heads_tails import proved
 
 #: Capacities are rounded to integers for the flow; what counts of it is a set of restrictions, summed up anew.
 FINE = 2**40

@@ -15,7 +15,7 @@ from instances.files.columns import Floats, Ints
 from instances.scheduling import TOLERANCE, Instance
 from solvers._cpsat import add_hint
 from solvers.scheduling.exact.writer import Writer
-from solvers.scheduling.schedules.earliest import Windows, proved
+from solvers.scheduling.schedules.heads_tails import HeadsTails, proved
 
 #: Units of time that a schedule may take; and what rounding all times down takes off a makespan, at most, as a share.
 FINEST, EXACT = 2**36, 1e-10
@@ -73,7 +73,7 @@ def _quotient(amount: float, rate: float) -> Fraction:
 class Model:
     """A literal for each unit and device, an integer start for each vertex; the least makespan is sought."""
 
-    def __init__(self, instance: Instance, both: Windows, clock: Clock) -> None:
+    def __init__(self, instance: Instance, ends: HeadsTails, clock: Clock) -> None:
         self.instance, self.writer = instance, Writer()
         self.clock, self.most, self.slack = clock, clock.most, 0 if clock.whole else SLACK
         self.time = clock.units(instance.complexity, instance.speed).tolist()
@@ -89,7 +89,7 @@ class Model:
         self.start, self.end = ([self.writer.variable(self.most) for _ in self.time] for _ in range(2))
         self._run()
         self._send()
-        self._bound(both)
+        self._bound(ends)
 
     def _literals(self, number: int) -> dict[int, int]:
         every = range(self.instance.devices)
@@ -154,12 +154,12 @@ class Model:
         """What a tensor takes from one device to another; nothing within one."""
         return int(self._sizes[e, self._rate[a, b]])
 
-    def _bound(self, both: Windows) -> None:
+    def _bound(self, ends: HeadsTails) -> None:
         """Heads and tails, on each device if they are known there; none longer than a makespan that is known."""
-        start, behind = both.start, both.behind
-        if both.instance.devices < self.instance.devices:
+        start, behind = ends.start, ends.behind
+        if ends.instance.devices < self.instance.devices:
             every = (1, self.instance.devices)
-            start, behind = np.tile(both.head[:, None], every), np.tile(both.tail[:, None], every)
+            start, behind = np.tile(ends.head[:, None], every), np.tile(ends.tail[:, None], every)
         heads, tails = (self._floor(ends) for ends in (start, behind))
         for v, (head, tail) in enumerate(zip(heads, tails, strict=True)):
             near, far = (min(ends[d] for d in self.of(v)) for ends in (head, tail))

@@ -1,4 +1,4 @@
-"""Windows of a schedule: vertices that start one after another and are arranged anew, while the rest stays."""
+"""HeadsTails of a schedule: vertices that start one after another and are arranged anew, while the rest stays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from instances.files.columns import Floats, Ints
 from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.scheduling._kernels import Execution, Simulator
-from solvers.scheduling.schedules.earliest import Windows
+from solvers.scheduling.schedules.heads_tails import HeadsTails
 
 #: The least share of a makespan that a better one saves.
 WORTH = 1e-7
@@ -82,7 +82,7 @@ class Window:
 
     vertices: Ints
     devices: Ints
-    ends: Windows
+    ends: HeadsTails
     around: float
     makespan: float
 
@@ -130,7 +130,7 @@ class Cutter:
         except InputError:  # no two of the devices that are left to the ends of some edge are linked
             return None
         several = np.zeros(len(devices), dtype=np.bool_)
-        ends = Windows(part, start[:, devices], time[:, devices], behind[:, devices], several)
+        ends = HeadsTails(part, start[:, devices], time[:, devices], behind[:, devices], several)
         return Window(vertices, devices, ends, around, schedule.makespan)
 
     def _moving(self, schedule: Schedule, vertices: Ints, free: int) -> Ints:

@@ -14,7 +14,7 @@ import numpy as np
 
 from instances.files.columns import Floats, Ints
 from solvers.registry import Run
-from solvers.scheduling._kernels import Execution, Rearranging, Reinserting, Simulator
+from solvers.scheduling._kernels import Execution, PathMoves, SimulatedMoves, Simulator
 from solvers.scheduling.heuristics.heft import earliest_finish
 from solvers.scheduling.heuristics.local import orders, path_computation_time
 from solvers.scheduling.heuristics.path import around_the_path
@@ -25,7 +25,7 @@ from solvers.scheduling.schedules.memory import fits
 HOT, FOR, COLDEST, FALL = 0.5, 250, 0.25, 0.07
 
 #: The limit above: for what is simulated it is low, as the start is near the best there.
-HOTTEST: Mapping[type, float] = {Reinserting: 2.5, Rearranging: 0.5}
+HOTTEST: Mapping[type, float] = {PathMoves: 2.5, SimulatedMoves: 0.5}
 
 #: Seconds between two looks at the time, and more for each vertex; but at most a share of all; moves before the
 #: first, and most moves between two.
@@ -127,14 +127,14 @@ def improve(best: Best, seconds: float) -> None:
     with ThreadPoolExecutor(run.cores) as pool:
         if math.isfinite(best.makespan):
             seconds = (end - time.monotonic()) * (1.0 if simple else SIMPLER)
-            _anneal(pool, [Reinserting(simulator, best.device, best.order, seed) for seed in seeds], best, seconds)
+            _anneal(pool, [PathMoves(simulator, best.device, best.order, seed) for seed in seeds], best, seconds)
             if simple:
                 return
         seconds = end - time.monotonic()
-        _anneal(pool, [Rearranging(simulator, best.device, best.priority, seed) for seed in seeds], best, seconds)
+        _anneal(pool, [SimulatedMoves(simulator, best.device, best.priority, seed) for seed in seeds], best, seconds)
 
 
-Searching = TypeVar("Searching", Rearranging, Reinserting)
+Searching = TypeVar("Searching", SimulatedMoves, PathMoves)
 
 
 def _anneal(pool: ThreadPoolExecutor, searches: list[Searching], best: Best, seconds: float) -> None:

@@ -12,7 +12,7 @@ import pytest
 from harness.verify import verify
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.pipeline._kernels import SHARED, BlockCosts, Cheapest
+from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts
 from solvers.pipeline.bounds.anchored import anchored
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.blocks import Blocks, descendants
@@ -80,7 +80,9 @@ def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, cores:
     assert len(outcomes) == 4
 
 
-def check(oracle: SimpleNamespace, instance: Instance, blocks: Blocks, found: Cheapest, weight: Any, need: int) -> None:
+def check(
+    oracle: SimpleNamespace, instance: Instance, blocks: Blocks, found: CheapestSet, weight: Any, need: int
+) -> None:
     """A set is convex, weighs enough, and costs what was said."""
     members = np.flatnonzero(found.member).tolist()
     assert found.cost / blocks.scale == pytest.approx(oracle.block_cost(instance, members), rel=SAFETY)
@@ -94,9 +96,9 @@ def test_threads_prove_together_what_one_proves(oracle: SimpleNamespace) -> None
     weight, need = np.ones(40, dtype=np.int64), 12
     least = blocks_of(instance).cheapest(weight, need, 2**50)
     costs, shared = blocks_of(instance)._costs, np.zeros(SHARED, dtype=np.int32)
-    alone = costs.cheapest(weight, need, least.cost, cuts=10**6, any_set=True)
+    alone = costs.cheapest_set(weight, need, least.cost, cuts=10**6, any_set=True)
     first, second = (
-        costs.cheapest(weight, need, least.cost, cuts=cuts, any_set=True, shared=shared) for cuts in (50, 10**6)
+        costs.cheapest_set(weight, need, least.cost, cuts=cuts, any_set=True, shared=shared) for cuts in (50, 10**6)
     )
     assert alone.proved == second.proved == least.cost
     assert first.proved < least.cost  # what it began with is its own to prove
@@ -120,7 +122,7 @@ def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int) -> None
         need = max(1, int(weight.sum()) // 2)
         optimum = cheapest(oracle, instance, weight, need, np.zeros(instance.nodes))
         limit = blocks.units(min(optimum, 999.0) * float(rng.choice([1 - 1e-6, 1.1])) + 1e-3)
-        found = blocks.hunt(weight, need, limit)
+        found = blocks.annealed_sets(weight, need, limit)
         for one in found:
             assert one.cost < limit
             check(oracle, instance, blocks, one, weight, need)
@@ -177,17 +179,17 @@ def test_bad_arguments_are_refused(oracle: SimpleNamespace) -> None:
     rows = [descendants(instance.graph, forwards=forwards) for forwards in (True, False)]
     whole, large = np.ones(2, dtype=np.int64), np.full(2, 2**50)
     with pytest.raises(ValueError, match=r"work and sizes of at most 2\^50"):
-        BlockCosts(instance.graph, large, whole, *rows)
+        SetCosts(instance.graph, large, whole, *rows)
     with pytest.raises(ValueError, match=r"work and sizes of at most 2\^50"):
-        BlockCosts(instance.graph, whole, -whole, *rows)
-    costs = BlockCosts(instance.graph, whole, whole, *rows)
+        SetCosts(instance.graph, whole, -whole, *rows)
+    costs = SetCosts(instance.graph, whole, whole, *rows)
     for weight, need in ((large, 1), (-whole, 1), (whole, 0)):
         with pytest.raises(ValueError, match=r"weights of at most 2\^50"):
-            costs.cheapest(weight, need, 9, cuts=1)
+            costs.cheapest_set(weight, need, 9, cuts=1)
         with pytest.raises(ValueError, match=r"weights of at most 2\^50"):
-            costs.hunt(weight, need, 9, np.zeros(2, dtype=bool), moves=1, hot=0.1, seed=0)
+            costs.anneal_set(weight, need, 9, np.zeros(2, dtype=bool), moves=1, hot=0.1, seed=0)
     with pytest.raises(ValueError, match=r"shape \(2,\), found \(3,\)"):
-        costs.cheapest(np.ones(3, dtype=np.int64), 1, 9, cuts=1)
+        costs.cheapest_set(np.ones(3, dtype=np.int64), 1, 9, cuts=1)
 
 
 def test_the_anchored_bound_is_the_cheapest_block_around_some_node(oracle: SimpleNamespace) -> None:
@@ -276,6 +278,6 @@ def test_rounded_prices_prove_no_more_than_the_cheapest_set(heavy: int, dear: in
     graph = Graph(2, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32))
     reach = [descendants(graph, forwards=forwards) for forwards in (True, False)]
     for cheap, above, cuts in product(range(5), (1, 2), (3, 5)):
-        costs = BlockCosts(graph, np.array([cheap, dear]), np.zeros(2, dtype=np.int64), *reach)
-        found = costs.cheapest(np.array([heavy, 1]), heavy + 1, cheap + dear + above, cuts=cuts)
+        costs = SetCosts(graph, np.array([cheap, dear]), np.zeros(2, dtype=np.int64), *reach)
+        found = costs.cheapest_set(np.array([heavy, 1]), heavy + 1, cheap + dear + above, cuts=cuts)
         assert found.proved <= cheap + dear

@@ -24,8 +24,8 @@ from solvers.scheduling.bounds.energetic import after_work, energetic, squeezed
 from solvers.scheduling.bounds.energetic import in_turn as in_turn_on_one
 from solvers.scheduling.bounds.load import in_turn, load, restricted
 from solvers.scheduling.heuristics.ranks import longest_before
-from solvers.scheduling.schedules import earliest
-from solvers.scheduling.schedules.earliest import merged, near_windows, windows
+from solvers.scheduling.schedules import heads_tails
+from solvers.scheduling.schedules.heads_tails import heads_and_tails, merged, paired_heads_and_tails
 
 BOUNDS = (critical_path, energetic, load)
 
@@ -117,7 +117,7 @@ def test_devices_that_stand_for_several_leave_the_bound_valid(most: int):
     for seed in range(100):
         instance = sparse(seed)
         if instance is not None:
-            few = windows(merged(instance, most), 10.0)
+            few = heads_and_tails(merged(instance, most), 10.0)
             assert few.longest() <= optimum(instance) * (1 + 1e-12)
             closer += few.longest() > instance.simple_bound() * (1 + 1e-9)
     assert closer
@@ -150,12 +150,12 @@ def test_what_passes_between_vertices_makes_bounds_better_and_leaves_them_valid(
     reach: int, few: int, monkeypatch: pytest.MonkeyPatch
 ):
     for name, value in (("NEAR", reach), ("REACH", reach), ("FEW", few), ("ENOUGH", few)):
-        monkeypatch.setattr(earliest, name, value)
+        monkeypatch.setattr(heads_tails, name, value)
     better = 0
     for instance in filter(None, (ladder(random.Random(seed)) for seed in range(50))):
-        known = windows(instance, 1.0)
+        known = heads_and_tails(instance, 1.0)
         work = instance.edges * reach**2 * few**3
-        near = near_windows(instance, known, 1.1 * work / earliest.PACE_BEHIND)
+        near = paired_heads_and_tails(instance, known, 1.1 * work / heads_tails.PACE_BEHIND)
         assert near.instance.devices <= few
         assert near.longest() <= optimum(instance) * (1 + 1e-12)
         assert few < 3 or ((near.start >= known.start).all() and (near.behind >= known.behind).all())
@@ -164,9 +164,9 @@ def test_what_passes_between_vertices_makes_bounds_better_and_leaves_them_valid(
 
 
 def test_two_ways_that_part_and_meet_begin_on_one_device():
-    """Without that, the first one would be on both devices, for each of the two that read from it on theirs."""
+    """Without that, the first one would be on ends devices, for each of the two that read from it on theirs."""
     instance = devices_alike([8, 9, 4, 6, 4], [[0, 1, 4], [0, 2, 2], [1, 3, 4], [2, 3, 5], [3, 4, 2]], 2)
-    assert windows(instance, 1.0).longest() == pytest.approx(8 + 4 + 5 + 6 + 4)
+    assert heads_and_tails(instance, 1.0).longest() == pytest.approx(8 + 4 + 5 + 6 + 4)
     assert bound_by(critical_path, instance) == pytest.approx(8 + 2 + 4 + 5 + 6 + 4) == optimum(instance)
 
 
@@ -244,7 +244,7 @@ def neck(width: int) -> list[list[float]]:
 
 def test_a_group_runs_in_turn_on_one_device():
     instance = devices_alike([2, 3, 3, 1], [[0, 1, 0], [0, 2, 0], [2, 3, 0]], 3, colocation=[None, 0, 0, None])
-    assert in_turn_on_one(windows(instance, 1.0), np.array([1, 2])) == pytest.approx(2 + 3 + 3)
+    assert in_turn_on_one(heads_and_tails(instance, 1.0), np.array([1, 2])) == pytest.approx(2 + 3 + 3)
     assert in_turn(instance) == pytest.approx(6)
 
 
@@ -284,7 +284,7 @@ def test_devices_without_links_among_them_stand_for_one_where_all_may_stay():
         speed=np.array([9.0, 9.0, 1.0, 1.0]),
         bandwidth=np.array([[np.inf, 1, 1, 1], [1, np.inf, 1, 1], [1, 1, np.inf, 0], [1, 1, 0, np.inf]]),
     )
-    few = windows(merged(instance, 3), 1.0)
+    few = heads_and_tails(merged(instance, 3), 1.0)
     assert few.several.tolist() == [False, False, True]
     assert few.longest() == pytest.approx(4)
     assert bound_by(critical_path, instance) == pytest.approx(4) == optimum(instance)

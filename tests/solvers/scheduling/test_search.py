@@ -18,7 +18,7 @@ from instances.files.columns import Ints
 from instances.generate import families
 from instances.scheduling import Instance, parse
 from solvers.registry import LocalRun
-from solvers.scheduling._kernels import Rearranging, Reinserting, Simulator
+from solvers.scheduling._kernels import PathMoves, SimulatedMoves, Simulator
 from solvers.scheduling.heuristics.heft import earliest_finish
 from solvers.scheduling.heuristics.local import path_computation_time, schedule
 from solvers.scheduling.heuristics.path import around_the_path
@@ -139,7 +139,7 @@ def test_little_memory_is_kept_to_beside_tensors_of_any_size() -> None:
 
 def moved(instance: Instance, device: Ints) -> float:
     """The least makespan that moves find that fits."""
-    moves = Rearranging(Simulator(instance), device, np.zeros(instance.nodes), 0)
+    moves = SimulatedMoves(Simulator(instance), device, np.zeros(instance.nodes), 0)
     moves.search(100, 1.0)
     return moves.best
 
@@ -154,7 +154,7 @@ def test_moves_of_any_temperature_leave_a_schedule_behind() -> None:
     instance = parse(document, "slow devices")
     simulator, device = Simulator(instance), earliest_finish(instance)
     run = simulator.by_priority(device, path_computation_time(instance, device))
-    moves = Reinserting(simulator, device, run.sequence[np.argsort(device[run.sequence], kind="stable")], 0)
+    moves = PathMoves(simulator, device, run.sequence[np.argsort(device[run.sequence], kind="stable")], 0)
     for _ in range(20):
         moves.search(200, 1e30)
         assert sorted(moves.order.tolist()) == list(range(30))

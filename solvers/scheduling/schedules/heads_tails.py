@@ -35,7 +35,7 @@ ROOM = 2**24
 
 
 @dataclass(frozen=True)
-class Windows:
+class HeadsTails:
     """When vertices can run on the devices of an instance.
 
     ``instance``  the devices; few may stand for many, each as fast, and linked as well, as the best of those
@@ -66,36 +66,36 @@ class Windows:
         return float((self.start + self.time + self.behind).min(axis=1).max(initial=0.0))
 
 
-def windows(instance: Instance, seconds: float) -> Windows:
+def heads_and_tails(instance: Instance, seconds: float) -> HeadsTails:
     """Both ends of every vertex, with as many different devices as so many seconds suffice for."""
     most = math.isqrt(int(1 + PACE * seconds / max(1, instance.edges)))
     few = merged(instance, max(2, most))
     nothing = np.zeros((few.nodes, few.devices))
-    return _windows(few, 0, nothing, nothing.copy())
+    return _solve(few, 0, nothing, nothing.copy())
 
 
-def near_windows(instance: Instance, known: Windows, seconds: float) -> Windows:
+def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float) -> HeadsTails:
     """Better ones than are known, on fewer devices, by what passes between vertices near to each other.
 
     Let x come before v, and L(d, e) bound the time from the end of x on device d to the start of v on e. Then v starts
     on e no earlier than the least sum, over d, of the end of x there and L(d, e). For L all that is between the two
     counts, and x has but one device: where ways part at x and meet at v, they cannot each begin on a device of their
-    own without a transfer, and on one device they take their times in turn (``since.c``).
+    own without a transfer, and on one device they take their times in turn (``pair_lags.c``).
     """
     work = PACE_BEHIND * seconds / max(1, instance.edges)
     most = max(FEW, min(ENOUGH, int((work / NEAR**2) ** (1 / 3))), int((work / REACH**2) ** (1 / 3)))
     few = merged(instance, most)
     start, behind = (_least(end, instance, few.devices) for end in (known.start, known.behind))
     room = ROOM // max(1, few.nodes * few.devices**2)
-    return _windows(few, min(REACH, math.isqrt(int(work / few.devices**3)), room), start, behind)
+    return _solve(few, min(REACH, math.isqrt(int(work / few.devices**3)), room), start, behind)
 
 
-def _windows(few: Instance, reach: int, start: Floats, behind: Floats) -> Windows:
+def _solve(few: Instance, reach: int, start: Floats, behind: Floats) -> HeadsTails:
     """Both ends from those that are known, which it changes."""
     back = Graph(few.nodes, few.graph.head, few.graph.tail)
-    Simulator(few).earliest(_order(few, few.graph), _order(few, back), WINDOW, reach, start, behind)
+    Simulator(few).heads_tails(_order(few, few.graph), _order(few, back), WINDOW, reach, start, behind)
     time = few.complexity[:, None] / few.speed
-    return Windows(few, start, time, behind, np.isfinite(np.diagonal(few.bandwidth)))
+    return HeadsTails(few, start, time, behind, np.isfinite(np.diagonal(few.bandwidth)))
 
 
 def _least(known: Floats, instance: Instance, most: int) -> Floats:
@@ -171,7 +171,7 @@ def proved(value: float, instance: Instance) -> float:
     Numbers are added up or compared, none is negative, so relative errors add up with the sums along a path. From one
     vertex of it to the next there are fewer than `WINDOW` + 8 of them, also within what passes between two vertices.
     Where the work of many vertices stands for a part of a path it has at most as many sums as vertices, and the greater
-    error of both counts; speeds are summed up over devices. Where no schedule exists a bound may be infinite; then
+    error of ends counts; speeds are summed up over devices. Where no schedule exists a bound may be infinite; then
     there is nothing to hand in.
     """
     sums = (WINDOW + 8) * instance.nodes + instance.devices
