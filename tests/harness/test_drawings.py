@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from placements import draw_instance, draw_solution
+from oracle_placement import draw_solution
+from placements import draw_instance
 
 from harness.campaign.problems import Problem
 from harness.results.database import Incumbent, Record, Store

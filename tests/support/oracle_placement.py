@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -160,7 +161,8 @@ class Oracle:
                 yield []
                 return
             for i, devices in enumerate(kinds):
-                if i < len(kinds) - 1 and not self.allowed(left[0]):
+                again = any(len(kinds[j]) == len(devices) and not used[j] for j in range(i))
+                if i < len(kinds) - 1 and (again or not self.allowed(left[0])):
                     continue
                 for count in range(1, 1 + min(len(devices) - used[i], len(devices) if self.instance.allreduce else 1)):
                     mine = left[0], devices[used[i] : used[i] + count]
@@ -265,11 +267,6 @@ def optimum(instance: Instance) -> Fraction | None:
     return min((end for end in ends if end is not None), default=None)
 
 
-def is_acyclic(instance: Instance, sets: Sequence[Nodes]) -> bool:
-    """Whether sets of nodes can follow one another."""
-    return Oracle(instance).acyclic(sets)
-
-
 def draw(rng: random.Random) -> Instance:
     """A small instance with numbers of one extreme kind or of several, and often a memory that just suffices."""
     while True:
@@ -323,3 +320,37 @@ def _filled(rng: random.Random, instance: Instance) -> Instance:
     some = np.isin(instance.unit, rng.sample(range(units), rng.randint(1, units)))
     held = math.fsum(instance.size[some].tolist()) / rng.choice([1, 1 + 1e-9])
     return replace(instance, memory=rng.choice([held, math.nextafter(held, 0), math.nextafter(held, math.inf)]))
+
+
+def draw_solution(rng: random.Random, instance: Instance) -> Any:
+    """A placement in any form, mostly one that keeps colours together."""
+    n, devices = instance.nodes, list(range(instance.accelerators + instance.cpus))
+    of_unit = [rng.choice(devices) for _ in range(n)]
+    place = [of_unit[instance.unit[v]] if rng.random() < 0.98 else rng.choice(devices) for v in range(n)]
+    form = rng.random()
+    if instance.objective == "latency" and form < 0.7:
+        return {"device": place, "slot": [rng.randrange(min(n, rng.choice([1, 2, 3]))) for _ in range(n)]}
+    if instance.allreduce and form < 0.7:
+        k = instance.accelerators
+        groups = [group for kind in (devices[:k], devices[k:]) for group in _parts(rng, kind)]
+        of_unit = [rng.randrange(len(groups)) for _ in range(n)]
+        return {"stage": [of_unit[u] for u in instance.unit.tolist()], "replicas": groups}
+    return place
+
+
+def _parts(rng: random.Random, devices: list[int]) -> list[list[int]]:
+    """Devices in groups of one or more."""
+    parts: list[list[int]] = []
+    for device in rng.sample(devices, len(devices)):
+        if parts and rng.random() < 0.5:
+            parts[-1].append(device)
+        else:
+            parts.append([device])
+    return parts
+
+
+def false_reason(instance: Instance, best: Fraction | None, reason: str) -> bool:
+    """Whether a solver declines as nothing fits, though something does."""
+    if reason.startswith("no acyclic placement fits"):
+        best = optimum(replace(instance, contiguity="acyclic", objective="throughput"))
+    return best is not None and re.match(r"no (acyclic )?placement fits the memory", reason) is not None

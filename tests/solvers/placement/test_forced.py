@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from placements import draw_instance, judge, placements
+from oracle_placement import judge
+from placements import draw_instance, placements
 
 from instances.placement import parse
 from solvers.placement.throughput.forced import forced_nodes, restricted

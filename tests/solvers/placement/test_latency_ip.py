@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import DRAWS, filled
-from placements import draw_instance, draw_solution
+from oracle_placement import draw_solution
+from placements import DRAWS, draw_instance, filled
 
 from harness.verify.placement import verify
 from instances.errors import InputError

@@ -6,13 +6,13 @@ import os
 import random
 import time
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from placements import draw_instance, judge, placements
+from oracle_placement import judge, optimum
+from placements import draw_instance
 
 from harness.verify.placement import verify
 from instances import load
@@ -44,30 +44,6 @@ def solution_of(instance: Instance, contraction: Contraction, placement: Any) ->
 
 def drawn(seed: int, nodes: int, contiguity: str, **more: Any) -> Instance:
     return draw_instance(random.Random(seed), nodes, **LATENCY, contiguity=contiguity, **more)
-
-
-def slots(instance: Instance, device: list[int]) -> Any:
-    """Slots of all kinds for the nodes on accelerators, but for those that differ in numbers only."""
-    k = instance.accelerators
-    if instance.contiguity == "free":
-        on = [v for v in range(instance.nodes) if device[v] < k]
-        for choice in product(range(len(on)), repeat=len(on)):
-            if len(set(choice)) == max(choice, default=-1) + 1:
-                slot = dict(zip(on, choice, strict=True))
-                yield [slot.get(v, 0) for v in range(instance.nodes)]
-        return
-    for order in product(range(3 if instance.training else 1), repeat=k):
-        kinds = [order[d] if d < k else 0 for d in device]
-        yield [[0, int(b), 1 - int(b)][kind] for b, kind in zip(instance.backward, kinds, strict=True)]
-
-
-def optimum(instance: Instance) -> Fraction | None:
-    judged = (
-        judge(instance, {"device": device, "slot": slot})
-        for device in placements(instance)
-        for slot in slots(instance, device)
-    )
-    return min((cost for feasible, cost, _ in judged if feasible and cost is not None), default=None)
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])
@@ -122,7 +98,7 @@ def test_finds_the_best_of_all_placements_of_small_graphs(contiguity: str, seed:
             continue
         search(instance, run, most=4_000)
         for solution in run.solutions:
-            feasible, cost, _ = judge(instance, {key: column.tolist() for key, column in solution.items()})
+            feasible, cost = judge(instance, {key: column.tolist() for key, column in solution.items()})
             assert feasible
             assert cost is not None
         assert cost <= best * (1 + Fraction(1, 10**9))

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import DRAWS, optimum, small
-from placements import placements
+from oracle_placement import optimum
+from placements import DRAWS, placements, small
 
 from harness.verify.placement import verify
 from instances.placement import Instance, parse
@@ -45,14 +45,14 @@ def test_equals_the_best_of_all_placements(
         with monkeypatch.context() as patch:
             if number % 2:  # the engine finds it from nothing
                 patch.setattr(throughput_ip, "begin", lambda task, contiguity: None)
-            if math.isinf(best):
+            if best is None:
                 with pytest.raises(Declined, match="no placement fits the memory"):
                     solved(instance, engine)
                 continue
             run = solved(instance, engine)
         verdict = verify(instance, run.solutions[-1].tolist())
         assert verdict.feasible, verdict.violations
-        assert verdict.cost == pytest.approx(best, rel=1e-9)
+        assert verdict.cost == pytest.approx(float(best), rel=1e-9)
         assert best * (1 - 1e-5) - 1e-5 <= max(run.bounds, default=0.0) <= best
         found += 1
     assert found > count / 2
