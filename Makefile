@@ -57,7 +57,7 @@ fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, som
 
 # How precisely limits hold, what 10,000 runs cost, and 100 kills of a campaign and of a site's build each: some minutes, on a machine that should do nothing else.
 measure: $(VENV)/extra-test ## how precisely limits hold, some minutes
-	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/precision/measure_*.py) tests/harness/test_kill.py tests/leaderboard/test_kill.py $(PYTEST)
+	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/sandbox/precision/measure_*.py) tests/harness/campaign/test_kill.py tests/leaderboard/test_kill.py $(PYTEST)
 
 lint: $(VENV)/extra-lint ## format, rules and types of all code
 	@$(BIN)/ruff format --check .

@@ -153,15 +153,15 @@ def check(
     if options and method is None:
         raise TypeError("check() expects limits and a seed beside a method")
     with problem_of(instance) as problem:
-        verdict = verify(problem.instance, solution_of(solution, problem.instance))
-        run = None
+        found = run = None
         if method is not None:
             from shardmark import runs
 
             found = runs.method_of(method, problem.instance.track, "bound", solver_path)
-            if verdict.feasible:
-                row = runs.held_against(runs.run(problem, found, **options), verdict.cost)
-                run = runs.result_of(problem, row)
+        verdict = verify(problem.instance, solution_of(solution, problem.instance))
+        if found is not None and verdict.feasible:
+            row = runs.held_against(runs.run(problem, found, **options), verdict.cost)
+            run = runs.result_of(problem, row)
         lower_bound, bound_from = greatest_bound(problem, run)
         return CheckResult(
             instance=problem.id,

@@ -50,7 +50,7 @@ def test_an_imported_file_is_an_instance(tmp_path, capsys):
     [
         (["cost-graph", "FILE", "--output", "OUT"], "expected a number of stages in the file or with --stages N"),
         (["cost-graph", "nowhere.pbtxt", "--stages", "2", "--output", "OUT"], "expected a file, there is none"),
-        (["cost-graph", "FILE", "--stages", "two", "--output", "OUT"], "invalid int value: 'two'"),
+        (["cost-graph", "FILE", "--stages", "two", "--output", "OUT"], "expected a whole number, found 'two'"),
         (["cost-graph", "FILE", "--stages", "0", "--output", "OUT"], "stages: expected 1 to 2147483647, found 0"),
         (["cost-graph", "FILE", "--stages", "2", "--bandwidth", "0", "--output", "OUT"], "expected a positive number"),
         (["cost-graph", "FILE", "--tensors", "some", "--output", "OUT"], "invalid choice: 'some'"),

@@ -95,9 +95,10 @@ def test_no_tensor_leaves_a_sum_with_an_error_behind() -> None:
 def test_chains_bound_graphs_with_tensors_of_any_size(contiguity: str) -> None:
     draw, tight = random.Random(f"any size {contiguity}"), 0
     for _ in range(150):
-        instance, run = replace(small(draw, contiguity), cpus=0, accelerators=3), LocalRun()
-        sizes = np.array([draw.choice([0.1, 1.3, 3.3, 1e16, 1e300]) for _ in range(instance.nodes)])
-        instance = replace(instance, transfer=sizes)
+        drawn, run = small(draw, contiguity), LocalRun()
+        sizes = np.array([draw.choice([0.1, 1.3, 3.3, 1e16, 1e300]) for _ in range(drawn.nodes)])
+        supported = np.ones(drawn.nodes, dtype=bool)
+        instance = replace(drawn, cpus=0, accelerators=3, memory=1e300, supported=supported, transfer=sizes)
         chains(instance, run)
         best = optimum(instance)
         if best is not None:

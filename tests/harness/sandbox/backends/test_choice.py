@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from referee import backend_here
 
 import instances
 from harness.sandbox.backends import choice
@@ -19,8 +20,7 @@ from instances import InputError, load_hashed
 from instances.files import array_cache
 from shardmark.cli import conformance, matrix
 from shardmark.cli.arguments import main
-from tests.harness.conftest import backend_here
-from tests.harness.test_posix import order_of
+from tests.harness.sandbox.backends.test_fork_backend import order_of
 
 HARD = dict.fromkeys(MEASURES, "hard")
 BARE = HARD | {"network": "none", "files": "none"}

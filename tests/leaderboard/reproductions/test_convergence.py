@@ -17,7 +17,7 @@ from leaderboard.reproduction_page import render
 from leaderboard.reproductions import Cell, reproductions
 from leaderboard.reproductions.intraop import _curves
 from shardmark.cli.terminal import report as on_screen
-from tests.harness.test_reproduce import carried_out, shardmark
+from tests.leaderboard.reproductions.test_reproduce import carried_out, shardmark
 
 CONVERGENCE, POSTPROCESSING = (reproductions()[name] for name in ("convergence", "postprocessing"))
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from patience import given_time
 
 from harness.campaign.discover import from_command
 from harness.campaign.jobs import Job, perform
@@ -18,7 +19,6 @@ from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError, catalog
 from shardmark.cli.arguments import main
-from tests.harness.conftest import given_time
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from patience import given_time
 
 from harness.sandbox.backends import namespaces
 from harness.sandbox.backends.fork_backend import NamespaceRun, Program
 from harness.sandbox.contract import Limits, Order, Outcome
 from harness.sandbox.supervisor import Supervisor
 from instances.files.jsonfile import sha256
-from tests.harness.conftest import given_time
 
 OBSTACLE = namespaces.isolation_error_in_subprocess()
 ISOLATION = [

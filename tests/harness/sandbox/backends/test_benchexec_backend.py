@@ -17,12 +17,13 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from patience import given_time
+from referee import backend_here
 
 from harness.sandbox.backends import benchexec_backend, control_groups
 from harness.sandbox.contract import MEASURES, Cancelled
 from harness.sandbox.protocol import decode
 from harness.sandbox.supervisor import Supervisor
-from tests.harness.conftest import backend_here, given_time
 
 HELD = dict.fromkeys(MEASURES, "hard") | dict.fromkeys(("cpu", "processes", "output"), "polled")
 

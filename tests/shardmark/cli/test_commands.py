@@ -20,6 +20,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from patience import given_time
+from referee import ZOO
 
 from harness.campaign.discover import discover
 from harness.campaign.local_executor import LocalExecutor
@@ -28,7 +30,6 @@ from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from instances.files.jsonfile import read_json, write_json
 from shardmark import api, runs
 from shardmark.cli.arguments import main, parser
-from tests.harness.conftest import given_time
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 
@@ -50,7 +51,7 @@ CONTEST_EXAMPLE = {
 
 
 LONG = "a" * 9000
-ATTACK = Path(__file__).parents[1] / "data" / "attack"
+ATTACK = Path(__file__).parents[2] / "data" / "attack"
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def test_solve_reports_and_writes_the_solution(graph, tmp_path):
     assert answer("check", graph, output)["cost"] == 6.0
     said = shardmark("solve", graph, "--solver", "random-1", "--output", output).stderr
     assert said == f"wrote the solution to {output}\n"
-    silent = ["--solver", "silent", "--solver-path", Path(__file__).parent / "zoo" / "zoo.py"]
+    silent = ["--solver", "silent", "--solver-path", ZOO / "zoo.py"]
     assert shardmark("solve", graph, *silent, "--output", output).stderr == ""
 
 
@@ -234,7 +235,7 @@ def test_a_bound_is_no_solver_and_solvers_are_of_a_track(graph):
 
 
 def test_solve_exits_with_1_when_nothing_is_found(graph):
-    zoo = Path(__file__).parent / "zoo" / "zoo.py"
+    zoo = ZOO / "zoo.py"
     found = answer("solve", graph, "--solver", "silent", "--solver-path", zoo, status=1)
     assert (found["status"], found["cost"], found["reason"]) == ("none", None, "reported no solution")
     assert found["feasible"] is None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from referee import CHAIN
 
 from harness.campaign.discover import SolverInfo
 from harness.campaign.jobs import Job, judge
@@ -20,7 +21,6 @@ from harness.results.judgement import LONGEST, sentence, undercuts
 from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.protocol import KINDS
 from instances.files.jsonfile import write_json
-from tests.harness.conftest import CHAIN
 
 LIMITS = Limits(timeout_s=10.0, memory_mib=1024.0)
 
@@ -226,7 +226,7 @@ def test_a_verifier_that_fails_is_a_fault_and_spares_the_rest(problem, monkeypat
     monkeypatch.setattr(judging, "verify", verify)
     row = judged(problem, text("solution", WORSE), text("solution", GOOD), DONE)
     assert (row.status, row.cost) == ("error", 6.0)
-    assert "sent a solution that the referee could not verify: OverflowError: too large (test_judge.py:" in row.reason
+    assert "could not verify: OverflowError: too large (test_judgement.py:" in row.reason
     row = judged(problem, text("solution", 1), DONE)
     assert (row.status, row.cost, row.verified) == ("error", None, "malformed")
     assert row.reason.endswith("its cost is beyond the range of float64")

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tests.harness.conftest import given_time
+from patience import given_time
 
 STRAINS = Path(__file__).parent / "precision" / "strains.py"
 

@@ -6,11 +6,12 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from patience import given_time
 
 from harness.campaign.problems import Problem
 from instances import InputError, tracks
@@ -18,13 +19,9 @@ from shardmark.cli import busy, conformance
 from shardmark.cli.arguments import main
 from shardmark.cli.conformance import Finding, submit, verdict
 from shardmark.cli.new_solver import template
-from tests.harness.conftest import given_time
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 
-LINUX = pytest.mark.skipif(
-    not Path("/proc/self/task").is_dir(), reason="needs a system that tells the state of threads"
-)
 AMPLE_S = 60.0
 HEAD = """
 import itertools, os, time
@@ -191,7 +188,6 @@ def test_what_is_said_of_cores(cpu_s, busy, passed, detail):
     assert conformance._on_one_core(row, busy) == (passed, detail)
 
 
-@LINUX
 def test_a_process_that_ends_while_its_threads_are_counted_has_none(monkeypatch):
     assert busy._running(os.getpid()) >= 1
     assert busy._running(2**22 + 1) == 0  # greater than any number of a process
@@ -218,8 +214,17 @@ def test_what_time_cut_short_need_not_repeat_itself(tmp_path, time_limits):
     assert findings["is repeatable"].passed == "not tested"
 
 
-@LINUX
-def test_a_second_core_is_found_also_where_there_is_none_to_take(tmp_path, time_limits):
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """This process, and what it starts, has one core."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.usefixtures("one_core")
+def test_a_second_busy_thread_is_found_even_if_there_is_one_core(tmp_path, time_limits):
     def within(limit: float) -> dict[str, Finding]:
         time_limits(AMPLE_S, limit)
         return check(tmp_path, "if big(instance):\n    child = os.fork()\n    spin(run)\n    child or os._exit(0)")

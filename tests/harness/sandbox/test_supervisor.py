@@ -19,7 +19,7 @@ import pytest
 from harness.sandbox import supervisor as module
 from harness.sandbox.contract import Cancelled, Limits
 from harness.sandbox.supervisor import Supervisor
-from tests.harness.test_posix import ISOLATION, order_of
+from tests.harness.sandbox.backends.test_fork_backend import ISOLATION, order_of
 
 SLEEPS = "run.report([0, 0])\nif os.fork() == 0: os.setsid()\ntime.sleep(600)"
 LIMITS = Limits(timeout_s=60.0, memory_mib=512.0)

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from patience import given_time
+from referee import CHAIN
 
 from harness.campaign.cpus import usable_cpus
 from harness.campaign.discover import SolverInfo
@@ -36,7 +38,6 @@ from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import write_json
-from tests.harness.conftest import CHAIN, given_time
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what the zoo does, it does to Linux")
 

@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 
 import pytest
+from referee import backend_here
 
 from harness.sandbox.backends import mounts, namespaces
 from harness.sandbox.contract import BackendError, Limits
 from harness.sandbox.supervisor import Supervisor
-from tests.harness.conftest import backend_here
-from tests.harness.test_posix import OBSTACLE, order_of
+from tests.harness.sandbox.backends.test_fork_backend import OBSTACLE, order_of
 
 pytestmark = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 LIMITS = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=16.0)

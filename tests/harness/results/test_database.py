@@ -21,7 +21,7 @@ from instances import InputError
 from leaderboard.build import build
 
 MORNING, NOON, EVENING = (f"2025-11-21T{hour}:00:00+00:00" for hour in ("06", "12", "18"))
-VERSION_1 = Path(__file__).parents[1] / "data" / "results_version_1.sql"
+VERSION_1 = Path(__file__).parents[2] / "data" / "results_version_1.sql"
 
 
 def a_run(run_id: str = "r1", **changes) -> Record:
@@ -215,7 +215,7 @@ def test_machines_and_the_end_of_a_campaign_are_kept(store):
 KILLED = """
 import dataclasses, os, signal, sys
 from harness.results.database import Record, Store
-from tests.harness.test_store import a_run
+from tests.harness.results.test_database import a_run
 store = Store.open(sys.argv[1], create=True)
 store.add_campaign("now", [], "0", {})
 store.add_instance("c", "i", "intraop", {}, {})
@@ -227,7 +227,7 @@ with store.transaction():
 
 
 def test_a_stored_run_survives_a_kill_and_one_under_way_leaves_no_trace(tmp_path):
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     assert subprocess.run(command, cwd=root, check=False).returncode == -signal.SIGKILL
     with closing(Store.open(tmp_path)) as store:

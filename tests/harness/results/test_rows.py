@@ -1,6 +1,6 @@
 """A damaged or edited results database: every command that reads it ends with an answer or with one sentence.
 
-``SHARDMARK_DAMAGES=2000 pytest tests/harness/test_damage.py`` tries more than the ordinary tests do.
+``SHARDMARK_DAMAGES=2000 pytest tests/harness/results/test_rows.py`` tries more than the ordinary tests do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.results.rows import COLUMNS
-from tests.harness.test_reproduce import shardmark
+from tests.leaderboard.reproductions.test_reproduce import shardmark
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 

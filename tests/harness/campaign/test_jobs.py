@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
+from patience import given_time
+from referee import CHAIN
 
 from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Supervisor
 from instances.files.jsonfile import write_json
-from tests.harness.conftest import CHAIN, given_time
 
 
 def test_incumbents_are_stamped_verified_and_the_best_is_kept(run_zoo):

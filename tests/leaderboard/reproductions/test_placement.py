@@ -21,7 +21,7 @@ from leaderboard.reproductions.placement import _shared, placement_granularity
 from leaderboard.reproductions.placement._ideals import count_ideals
 from leaderboard.reproductions.placement._shared import proof
 from shardmark.cli.terminal import report as on_screen
-from tests.harness.test_reproduce import carried_out, shardmark
+from tests.leaderboard.reproductions.test_reproduce import carried_out, shardmark
 
 THROUGHPUT, LATENCY, GRANULARITY, SPLITS = (
     reproductions()[f"placement-{name}"] for name in ("throughput", "latency", "granularity", "splits")

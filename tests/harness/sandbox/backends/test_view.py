@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from referee import backend_here
 
 import instances
 from harness.results.database import FILE_NAME
 from harness.sandbox.backends import view
-from tests.harness.conftest import backend_here
-from tests.harness.test_posix import order_of
+from tests.harness.sandbox.backends.test_fork_backend import order_of
 
 REPRODUCTIONS = sorted(file for room in ("harness", "leaderboard") for file in (view.ROOT / room).rglob("*.toml"))
 CATALOG = Path(instances.__file__).parent / "catalog.toml"

@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 from contextlib import closing
-from pathlib import Path
 
 import psutil
 import pytest
+from referee import ZOO
 
 from harness.campaign.cpus import core_sets, usable_cpus
 from harness.campaign.jobs import Job
@@ -167,7 +167,7 @@ def test_progress_tells_how_far_a_campaign_is(store, zoo, chain, capsys):
 
 
 def test_the_command_line_resumes(tmp_path, chain):
-    zoo_file = str(Path(__file__).parent / "zoo" / "zoo.py")
+    zoo_file = str(ZOO / "zoo.py")
     command = [sys.executable, "-m", "harness", "run", "--instance", str(chain.path), "--solver-path", zoo_file]
     command += ["--solver", "good", "--solver", "bounds", "--seeds", "2", "--timeout", "10", "--limits", "posix"]
     command += ["--results", str(tmp_path / "r")]
@@ -200,7 +200,7 @@ def test_a_lock_that_is_given_back_in_a_moment_is_waited_for(tmp_path):
 
 
 def test_a_run_and_its_warden_die_with_their_referee(chain, tmp_path):
-    zoo_file = str(Path(__file__).parent / "zoo" / "zoo.py")
+    zoo_file = str(ZOO / "zoo.py")
     command = [sys.executable, "-m", "harness", "solve", str(chain.path), "--solver-path", zoo_file]
     with subprocess.Popen([*command, "--solver", "hangs", "--timeout", "300"], stdout=subprocess.DEVNULL) as referee:
         while len(family := descendants(referee.pid)) < 2:  # the supervisor and the run

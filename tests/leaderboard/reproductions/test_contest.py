@@ -21,8 +21,8 @@ from leaderboard.reproduction_page import render
 from leaderboard.reproductions import Cell, Run, finished, reproductions
 from leaderboard.reproductions.intraop import _shared
 from shardmark.cli.terminal import report as on_screen
-from tests.harness.test_reproduce import carried_out, column, shardmark
 from tests.leaderboard.conftest import HOST, Filler
+from tests.leaderboard.reproductions.test_reproduce import carried_out, column, shardmark
 
 COSTS, BOUNDS = (reproductions()[name] for name in ("contest", "contest-bounds"))
 ASKED = ("contest-B", "contest-C", "contest-G")
