@@ -17,6 +17,7 @@ import os
 import resource
 import select
 import signal
+import socket
 import sys
 import threading
 import time
@@ -29,7 +30,7 @@ from benchexec.cgroups import Cgroups
 from benchexec.container import DIR_READ_ONLY
 from benchexec.runexecutor import RunExecutor
 
-from harness.sandbox.backends import control_groups, namespaces, prctl, seccomp
+from harness.sandbox.backends import control_groups, namespaces, prctl, seccomp, socket_memory
 from harness.sandbox.backends.process_tree import folder_bytes
 from harness.sandbox.backends.view import view_of_run
 from harness.sandbox.contract import MEASURES, SUPERVISOR_VARIABLE, THREAD_VARIABLES, BackendError, Order, Usage
@@ -103,6 +104,7 @@ def confine() -> None:
     prctl.drop_keyring()
     prctl.drop_capabilities()
     seccomp.hide_clone3()
+    seccomp.hide_kernel_memory(memfds=True)  # which count as the control group's memory, whoever has them
 
 
 class BenchexecBackend:
@@ -222,6 +224,7 @@ class Run:
         self.exited_at: float | None = None
         self.exit_fd: int | None = None  # also for `process`, once there is one
         self.scratch: int | None = None  # the run's own folder, as it sees it, open
+        self.diagnostics: socket.socket | None = None  # of its sockets, where no control group counts them
         self.thread = threading.Thread(target=self._execute, args=(call, ends), daemon=True)
         self.thread.start()
 
@@ -263,8 +266,9 @@ class Run:
         if self.cgroups is None or not self.thread.is_alive():
             return self._used()
         processes, threads = control_groups.count(self.cgroups[self.cgroups.MEMORY])
-        with contextlib.suppress(OSError, ValueError):  # the run has ended in the meantime
+        with contextlib.suppress(LookupError, OSError, ValueError):  # the run has ended in the meantime
             return Usage(
+                memory=self._with_sockets(),
                 peak=self.cgroups.read_max_mem_usage() or 0,
                 cpu_s=self.cgroups.read_cputime(),
                 processes=processes,
@@ -272,6 +276,18 @@ class Run:
                 written=0 if self.scratch is None else folder_bytes(self.scratch),
             )
         return Usage()
+
+    def _with_sockets(self) -> int:
+        """Bytes that its control group and its sockets hold now; 0 where the former counts the latter.
+
+        Without the files on disks that the group holds, since it lets go of them where others need memory.
+        """
+        in_sockets = 0 if self.diagnostics is None else socket_memory.held_by_inet(self.diagnostics)
+        if not in_sockets or self.cgroups is None:
+            return 0
+        in_group = int(self.cgroups.get_value(self.cgroups.MEMORY, "usage_in_bytes"))
+        parts = dict(self.cgroups.get_key_value_pairs(self.cgroups.MEMORY, "stat"))
+        return in_group - int(parts["total_cache"]) + int(parts["total_shmem"]) + in_sockets
 
     def kill_all(self) -> None:
         """See `RunHandle`. Process 1, which is BenchExec's, goes on: it has to tell how the first of the run ended."""
@@ -293,6 +309,9 @@ class Run:
             if held is not None:
                 os.close(held)
         self.process = self.scratch = None
+        if self.diagnostics is not None:
+            self.diagnostics.close()
+            self.diagnostics = None
         return Usage(unended=True) if self.thread.is_alive() else self._used()
 
     def _find(self) -> None:
@@ -313,6 +332,8 @@ class Run:
             if all(self._is_below(found, controller) for controller in (found.MEMORY, found.CPU)):
                 self.cgroups = found
                 self.scratch = os.open(f"/proc/{first}/root{self.folder}", os.O_RDONLY | os.O_DIRECTORY)
+                if found.version == 1 and self.executor.room is not None:
+                    self.diagnostics = socket_memory.open_diagnostics_of(first)
 
     def _is_below(self, found: Cgroups, controller: str) -> bool:
         """Whether the group that was found for a controller is one that BenchExec made for a run, below its own."""

@@ -30,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.sandbox.backends import prctl
+from harness.sandbox.backends import prctl, seccomp
 from harness.sandbox.backends.mounts import (
     BIND,
     NODEV,
@@ -205,6 +205,7 @@ def _begin(room: Sandbox, owner: tuple[int, int], link: socket.socket, become: C
         mount_proc()
         open_folders = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (".", "/dev/shm", "/proc")]
         with open_diagnostics() as diagnostics:
+            seccomp.hide_kernel_memory(memfds=False)
             socket.send_fds(link, [_used()], [*open_folders, diagnostics.fileno()])
         solver = os.fork()
         if solver == 0:

@@ -2,6 +2,7 @@
 
 ``ignore_affinity_calls``   requests to run on other cores do nothing
 ``hide_clone3``  no process can be started in another control group
+``hide_kernel_memory``  no sockets that know no network namespaces, and no memory that no process has
 
 What a run may not do at all is a matter of its rights, see `namespaces`: a list of calls would never be complete.
 A filter is for what the system grants to everybody.
@@ -14,6 +15,8 @@ import errno
 import platform
 import struct
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from harness.sandbox.backends.prctl import LIBC, NO_NEW_PRIVS, checked, prctl
 
@@ -26,9 +29,34 @@ AFFINITY_CALLS = {
     "aarch64": (0xC00000B7, 122, 0x40000028, 241),
 }
 CLONE3 = 435  # on every machine, native and 32-bit
+IO_URING_SETUP = 425  # the same
 
-LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06  # instructions of the kernel's packet filter
+
+@dataclass(frozen=True)
+class Calls:
+    """Numbers of system calls of an architecture."""
+
+    architecture: int
+    sockets: tuple[int, ...]  # `socket` and `socketpair`
+    vmsplice: int
+    memfds: tuple[int, ...]  # `memfd_create` and `memfd_secret`
+    compatible: tuple[int, ...] = ()  # all of these of 32-bit programs, and `socketcall`
+
+
+#: By machine.
+CALLS = {
+    "x86_64": Calls(0xC000003E, (41, 53), 278, (319, 447), (102, 359, 360, 316, 356, 447)),
+    "aarch64": Calls(0xC00000B7, (198, 199), 75, (279, 447), (281, 288, 343, 385, 447)),
+    "riscv64": Calls(0xC00000F3, (198, 199), 75, (279, 447)),
+}
+#: Families of sockets that a run may have, each in a network namespace, and the protocols of all but the first.
+UNIX, OTHERS = 1, (2, 10, 16)  # the latter of IP, version 4 and 6, and netlink
+PROTOCOLS = (0, 6, 17)  # any, TCP and UDP; 0 of netlink: which networks there are
+
+LOAD, AND, EQUAL, AT_LEAST, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06  # instructions of the kernel's packet filter
 CALL, ARCHITECTURE = 0, 4  # where the number of the call and the architecture lie in what a filter sees
+FIRST, THIRD = 16, 32  # and the first and the third argument
+X32 = 0x40000000
 ALLOW, FAIL = 0x7FFF0000, 0x00050000  # the latter with an error number, 0 for success without doing anything
 NOT_X32 = 0xBFFFFFFF
 
@@ -71,6 +99,53 @@ def hide_clone3() -> None:
         (RETURN, 0, 0, FAIL | errno.ENOSYS),
         (RETURN, 0, 0, ALLOW),
     )
+
+
+def hide_kernel_memory(*, memfds: bool) -> None:
+    """From here on, have Unix, TCP and UDP sockets only; OSError where that cannot be had.
+
+    Others can reach the host of a virtual machine, or hold memory in the kernel that nobody counts. So can `io_uring`,
+    whose calls no filter sees, and pages that `vmsplice` has put into a pipe and that are mapped no longer. Without
+    ``memfds`` there are no files in memory either: one on its way through a socket is open in no process.
+    """
+    calls = CALLS.get(platform.machine())
+    if calls is None:
+        raise OSError(errno.ENOSYS, f"no filters of system calls are known of {platform.machine()}")
+    hidden = (IO_URING_SETUP, calls.vmsplice, *(() if memfds else calls.memfds))
+    compatible = (
+        (LOAD, 0, 0, CALL),
+        *_refuse((IO_URING_SETUP, *calls.compatible), errno.ENOSYS),
+        (RETURN, 0, 0, ALLOW),
+    )
+    of_sockets = (
+        (LOAD, 0, 0, FIRST),
+        *_allow((UNIX,)),
+        *((EQUAL, len(OTHERS) - number, 0, family) for number, family in enumerate(OTHERS)),
+        (RETURN, 0, 0, FAIL | errno.EAFNOSUPPORT),
+        (LOAD, 0, 0, THIRD),
+        *_allow(PROTOCOLS),
+        (RETURN, 0, 0, FAIL | errno.EPROTONOSUPPORT),
+    )
+    install(
+        (LOAD, 0, 0, ARCHITECTURE),
+        (EQUAL, len(compatible), 0, calls.architecture),
+        *compatible,
+        (LOAD, 0, 0, CALL),
+        (AT_LEAST, 0, 1, X32),  # other numbers for the same
+        (RETURN, 0, 0, FAIL | errno.ENOSYS),
+        *_refuse(hidden, errno.ENOSYS),
+        *((EQUAL, len(calls.sockets) - number, 0, call) for number, call in enumerate(calls.sockets)),
+        (RETURN, 0, 0, ALLOW),
+        *of_sockets,
+    )
+
+
+def _refuse(values: Iterable[int], error: int) -> list[Step]:
+    return [step for value in values for step in ((EQUAL, 0, 1, value), (RETURN, 0, 0, FAIL | error))]
+
+
+def _allow(values: Iterable[int]) -> list[Step]:
+    return [step for value in values for step in ((EQUAL, 0, 1, value), (RETURN, 0, 0, ALLOW))]
 
 
 def install(*steps: Step) -> None:

@@ -447,6 +447,8 @@ FOLDERS = (
     Case("one-large-file", "output", "output", "wrote more than 64 MiB to its pipes and its folder", 10.0),
 )
 
+#: Unix, TCP, UDP and netlink sockets, whose numbers of protocols may be the same, and no way round that.
+ODD_SOCKETS = r"^\[\(1, 0\), \(1, 1\)(, \((2|10), (0|6|17)\))*(, \(16, (0|6)\))*\]\n-1 Function not implemented\n$"
 #: What only isolation holds.
 GUARDED = (
     Case("looks-answers-up", "exit", "ok", cost=10.0, log=r"^looked everywhere\n$"),
@@ -467,12 +469,23 @@ GUARDED = (
     Case("opens-devices", "exit", "ok", cost=10.0, log=r"^\[\]$"),
     Case("fills-sockets", "memory", "memory", FULL, 10.0, TIGHT),
     Case("fills-sockets-that-nobody-wrote", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("fills-tcp", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("fills-udp", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("leaves-pages-in-a-pipe", "exit", "ok", cost=10.0, limits=TIGHT, log="^Function not implemented\n$"),
+    Case("opens-odd-sockets", "exit", "ok", cost=10.0, log=ODD_SOCKETS),
 )
 
 #: Without isolation a file that has no name is out of sight.
 OUT_OF_SIGHT = (Case("one-large-file", "timeout", "timeout", LATE, 10.0, briefly()),)
 #: With BenchExec the scratch folder lies in the memory that the run may use.
 IN_MEMORY = (Case("one-large-file", "memory", "memory", FULL, 10.0, replace(TIGHT, memory_mib=100.0)),)
+#: And what it sends counts, also on its way.
+ON_ITS_WAY = (Case("sends-files-to-itself", "memory", "memory", FULL, 10.0, TIGHT),)
+#: With `posix` and isolation there are no files in memory but those in folders.
+NO_FILES = tuple(
+    Case(name, "exit", "ok", cost=10.0, limits=TIGHT, log="Function not implemented")
+    for name in ("sends-files-to-itself", "memory-files")
+)
 #: And a run is in control groups, which it cannot leave.
 GROUPED = (Case("leaves-its-group", "exit", "ok", cost=10.0, log=r"^(Function not implemented\n)+$"),)
 
@@ -525,9 +538,9 @@ def cases() -> Iterator[object]:
     everything = (*ENDS, *HANGS, *MESSAGES, *VALUES, *MEMORY, *PROCESSES, *FOLDERS, *ATTACKS)
     telling = tuple(case for case in everything if case.solver in ELSEWHERE)
     for kind, rows in (
-        (POSIX, (*everything, *GUARDED, *CONTROL_GROUPS)),
+        (POSIX, (*everything, *GUARDED, *CONTROL_GROUPS, *NO_FILES)),
         (BARE, (*telling, *UNGUARDED, *OUT_OF_SIGHT)),
-        (BENCHEXEC, (*telling, *GUARDED, *CONTROL_GROUPS, *IN_MEMORY, *GROUPED)),
+        (BENCHEXEC, (*telling, *GUARDED, *CONTROL_GROUPS, *IN_MEMORY, *ON_ITS_WAY, *GROUPED)),
         (BARE_GROUPS, tuple(case for case in (*everything, *CONTROL_GROUPS) if case.solver in IN_GROUPS)),
     ):
         for case in {case.solver: case for case in rows}.values():

@@ -46,4 +46,31 @@ def test_what_is_not_to_be_had_is_an_error(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "vax")
     with pytest.raises(OSError, match="no filters of system calls are known of vax"):
         seccomp.hide_clone3()
+    with pytest.raises(OSError, match="no filters of system calls are known of vax"):
+        seccomp.hide_kernel_memory(memfds=True)
     assert not seccomp.ignore_affinity_calls()
+
+
+def test_sockets_are_of_networks_and_memory_is_of_processes():
+    code = """
+import socket
+seccomp.hide_kernel_memory(memfds=False)
+for call in (
+    lambda: socket.socket(socket.AF_VSOCK), lambda: socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET),
+    lambda: socket.socketpair(socket.AF_TIPC), lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 136),
+    lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4), lambda: os.memfd_create("x"),
+):
+    try: print(call())
+    except OSError as error: print(errno.errorcode[error.errno], end=" ")
+print(ctypes.CDLL(None, use_errno=True).vmsplice(0, 0, 0, 0), errno.errorcode[ctypes.get_errno()])
+for pair in (socket.socketpair(), socket.socketpair(type=socket.SOCK_DGRAM)):
+    pair[0].send(b"x"); print(pair[1].recv(1), end=" ")
+with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as link:
+    print(link.proto == socket.IPPROTO_TCP or link.proto)
+"""
+    refused = "EAFNOSUPPORT EAFNOSUPPORT EAFNOSUPPORT EPROTONOSUPPORT EPROTONOSUPPORT ENOSYS -1 ENOSYS"
+    assert filtered(code).split("\n")[:2] == [refused, "b'x' b'x' True"]
+
+
+def test_files_in_memory_can_be_had():
+    assert filtered("seccomp.hide_kernel_memory(memfds=True)\nprint(os.memfd_create('x') > 2)") == "True\n"

@@ -1,6 +1,8 @@
 """Solvers that turn on the referee's code and on what lies outside the machine."""
 
 import builtins
+import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -53,6 +55,21 @@ def opens_a_socket(instance, run):
                 print("connected")
             except OSError as error:
                 print(error)
+    return [0] * instance.nodes
+
+
+@solver(track="pipeline")
+def opens_odd_sockets(instance, run):
+    """Open sockets of each kind that there is, and say of which family and protocol they are."""
+    opened = set()
+    for family in range(1, 50):
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
+            for protocol in (0, 1, 4, 6, 17, 132, 136):
+                with contextlib.suppress(OSError), socket.socket(family, kind, protocol):
+                    opened.add((family, protocol))
+    print(sorted(opened))
+    libc = ctypes.CDLL(None, use_errno=True)
+    print(libc.syscall(425, 1, ctypes.create_string_buffer(120)), os.strerror(ctypes.get_errno()))  # io_uring_setup
     return [0] * instance.nodes
 
 

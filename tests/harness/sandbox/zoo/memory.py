@@ -126,10 +126,13 @@ def memory_files(instance, run):
     """Fill files that lie in memory, belong to no folder, are mapped by nobody, and are not large each."""
     run.report([0] * instance.nodes)
     for _ in range(20):
-        file = os.memfd_create("hoard")
+        try:
+            file = os.memfd_create("hoard")
+        except OSError as error:
+            return print(error)
         for _ in range(30):
             os.write(file, b"x" * MIB)
-    time.sleep(60)
+    return time.sleep(60)
 
 
 def fill_sockets(kept):
@@ -163,6 +166,72 @@ def fills_sockets_that_nobody_wrote(instance, run):
     """Store data in socket buffers and close the sockets that sent it."""
     run.report([0] * instance.nodes)
     fill_sockets(slice(1, 2))
+
+
+@solver(track="pipeline")
+def fills_tcp(instance, run):
+    """Store 400 MiB in TCP connections to itself."""
+    run.report([0] * instance.nodes)
+    hoard = []
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
+        sent = 0
+        while sent < 400 * MIB:
+            hoard += [socket.create_connection(server.getsockname()), server.accept()[0]]
+            hoard[-2].setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    sent += hoard[-2].send(b"x" * (64 << 10))
+        time.sleep(60)
+
+
+@solver(track="pipeline")
+def fills_udp(instance, run):
+    """Store 400 MiB in UDP sockets that nobody reads."""
+    run.report([0] * instance.nodes)
+    sender, hoard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), []
+    for _ in range(400 * MIB // (6 * 32_000)):
+        hoard.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        hoard[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * MIB)
+        hoard[-1].bind(("127.0.0.1", 0))
+        for _ in range(6):
+            sender.sendto(b"x" * 32_000, hoard[-1].getsockname())
+    time.sleep(60)
+
+
+@solver(track="pipeline")
+def sends_files_to_itself(instance, run):
+    """Fill files in memory that no process has open: they are on their way through a socket."""
+    run.report([0] * instance.nodes)
+    ends = socket.socketpair()
+    for _ in range(10):
+        try:
+            file = os.memfd_create("hoard")
+        except OSError as error:
+            return print(error)
+        for _ in range(40):
+            os.write(file, b"x" * MIB)
+        socket.send_fds(ends[0], [b"1"], [file])
+        os.close(file)
+    return time.sleep(60)
+
+
+@solver(track="pipeline")
+def leaves_pages_in_a_pipe(instance, run):
+    """Put one byte of a large page into a pipe, again and again, and map it no longer."""
+    run.report([0] * instance.nodes)
+    libc = ctypes.CDLL(None, use_errno=True)
+    ends = os.pipe()
+    for number in range(200):
+        hoard = mmap.mmap(-1, 4 * MIB)
+        hoard.madvise(mmap.MADV_HUGEPAGE)
+        hoard[:] = b"x" * (4 * MIB)
+        part = (ctypes.c_char * 1).from_buffer(hoard, 2 * MIB)
+        ends = ends if number % 16 else os.pipe()
+        if libc.vmsplice(ends[1], (ctypes.c_size_t * 2)(ctypes.addressof(part), 1), ctypes.c_size_t(1), 2) < 0:
+            return print(os.strerror(ctypes.get_errno()))
+        del part
+        hoard.close()
+    return time.sleep(60)
 
 
 @solver(track="pipeline")
