@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,7 @@ SYSTEM = frozenset(("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix
 OWN_MOUNTS = frozenset(("dev", "tmp"))  # folders of the root that an isolated run gets of its own
 PROGRAMS = frozenset(("bin", "sbin", "shims"))  # names of folders whose programs need what lies beside the folder
 ANSWERS = ("results.sqlite", "index.html")  # what makes a folder one of results, a site
+MOST_FOLDERS = 1000  # that are looked through for answers, in some 20 ms of the run's time
 BLANK_BYTES = 1 << 20
 
 
@@ -50,8 +52,8 @@ NO_VIEW = View()
 def view_of(solver: str, command: Iterable[str] = (), files: Iterable[Path] = (), hidden: Iterable[Path] = ()) -> View:
     """The view of a solver: its file or ``package:MODULE``, and the words of its command, each of which may be a path.
 
-    A folder is shown whole, without results and sites in it. One that also holds a home or a checkout, or lies at the
-    root, is not: there the file alone is shown, with the Python files beside it.
+    A folder is shown whole, without results and sites in it. One that also holds a home or a checkout, lies at the root
+    or is itself one of results is not: there the file alone is shown, with the Python files beside it.
     """
     named = [*_solver(solver), *(path for word in command for path in _word(word))]
     answers = (path for folder in _covered_names(named) for path in _answers(folder))
@@ -125,7 +127,7 @@ def _word(word: str) -> Iterator[Path]:
 
 
 def _with_its_folder(file: Path) -> Iterator[Path]:
-    if _wide(file.parent):
+    if _wide(file.parent) or _has_answers(file.parent):
         yield file
         yield from file.parent.glob("*.py")
     else:
@@ -133,11 +135,21 @@ def _with_its_folder(file: Path) -> Iterator[Path]:
 
 
 def _answers(folder: Path) -> Iterator[Path]:
-    """Folders of results and sites that lie in a folder; none in a file."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir() and any(os.path.lexists(f"{entry.path}/{name}") for name in ANSWERS):
-                yield Path(entry.path)
+    """Folders of results and sites below a folder, of its first `MOST_FOLDERS`, the highest first; none in a file."""
+    folders = deque([folder])
+    for _ in range(MOST_FOLDERS):
+        if not folders:
+            return
+        with contextlib.suppress(OSError), os.scandir(folders.popleft()) as entries:
+            for path in (Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)):
+                if _has_answers(path):
+                    yield path
+                else:
+                    folders.append(path)
+
+
+def _has_answers(folder: Path) -> bool:
+    return any(os.path.lexists(folder / name) for name in ANSWERS)
 
 
 def _is_covered(path: Path) -> bool:

@@ -76,6 +76,35 @@ def test_results_and_sites_cannot_be_read_wherever_they_lie(isolated, tmp_path):
     assert found == {**dict.fromkeys(places, ""), solvers / "data" / "weights": "12"}
 
 
+def test_results_and_sites_deep_in_a_solver_s_folder_cannot_be_read(isolated, tmp_path):
+    places = [tmp_path / "a" / "b" / "c" / "results" / FILE_NAME, tmp_path / "a" / "site" / "index.html"]
+    places.append(places[-1].with_name("runs") / "best.json")
+    data = tmp_path / "a" / "b" / "data" / "weights"
+    for place in (*places, data):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("12")
+    assert looked_at(isolated, order_of(tmp_path), *places, data) == ["", "", "", "12"]
+
+
+@pytest.mark.parametrize("name", [FILE_NAME, "index.html"])
+def test_a_solver_among_results_is_shown_with_the_python_files_beside_it_and_nothing_else(isolated, tmp_path, name):
+    folder = tmp_path / "solvers"
+    folder.mkdir()
+    for file in (name, "runs.csv", "helper.py"):
+        (folder / file).write_text("12")
+    places = [folder / file for file in (name, "runs.csv", "helper.py")]
+    assert looked_at(isolated, order_of(folder), *places) == ["", "", "12"]
+
+
+def test_a_folder_is_looked_through_as_far_as_time_permits(tmp_path, monkeypatch):
+    monkeypatch.setattr(view, "MOST_FOLDERS", 3, raising=False)
+    for folder in ("a/b/results", "c", "d"):
+        (tmp_path / folder).mkdir(parents=True)
+    for folder in ("a/b/results", "d"):
+        (tmp_path / folder / FILE_NAME).touch()
+    assert list(view._answers(tmp_path)) == [tmp_path / "d"]
+
+
 def test_the_results_of_its_campaign_are_empty_also_where_they_have_another_name(isolated, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "old.sqlite").write_text("12")
