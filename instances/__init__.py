@@ -24,9 +24,9 @@ from types import ModuleType
 from typing import Any
 
 from instances.errors import InputError, TooLarge
-from instances.files import array_cache, scan
-from instances.files.columns import describe
 from instances.files.jsonfile import decode, parse_json, read_bytes, sha256, write_json
+
+# Functions import what needs NumPy: commands that read no instance answer sooner without it.
 
 __all__ = ["TRACKS", "InputError", "load", "load_hashed", "parse", "save", "track_module", "tracks"]
 
@@ -53,6 +53,8 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
     ``track`` is recognised from the content when it is None. ``options`` with the value None count as not
     given; one that the track does not have raises InputError.
     """
+    from instances.files import scan
+
     with _or_the_general_reader(source):
         return _build(scan.scan(scan.in_memory(content)), source, track, options)
     return _build(parse_json(decode(content, source), source), source, track, options)
@@ -61,16 +63,20 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
 @contextmanager
 def _or_the_general_reader(source: str) -> Iterator[None]:
     """Go on if the fast reader fails, as the general one says what is wrong and where; TooLarge stays an error."""
+    from instances.files.scan import Odd
+
     try:
         yield
     except TooLarge as error:
         raise TooLarge(source, error.place, error.expected) from None
-    except (InputError, OSError, scan.Odd):
+    except (InputError, OSError, Odd):
         pass
 
 
 def _build(content: Any, source: str, track: str | None, options: Mapping[str, Any]) -> Any:
     """The instance of a document, or of a `scan.Scanned` if the track takes it as it is, else `scan.Odd`."""
+    from instances.files import scan
+
     scanned = isinstance(content, scan.Scanned)
     document = content.document() if scanned else content
     if track is None:
@@ -91,6 +97,8 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
 
 def _found(document: Any) -> str:
     """What a document is that no track recognises."""
+    from instances.files.columns import describe
+
     if not isinstance(document, dict):
         return describe(document)
     said = f"the format {describe(document['format'])}" if "format" in document else "no key 'format'"
@@ -120,6 +128,8 @@ def _load(
     keep: bool = True,
 ) -> tuple[Any, str | None]:
     """The instance, and the checksum if it is wanted."""
+    from instances.files import array_cache
+
     source, mode = os.fspath(path), array_cache.mode()
     if mode == "on" and not keep:
         mode = "read"

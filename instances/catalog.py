@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import tomllib
@@ -100,6 +99,8 @@ def suite(name: str) -> tuple[Entry, ...]:
 
 def near_miss(name: str, known: Iterable[str]) -> str:
     """``", did you mean 'x'?"`` for the known name most like ``name``, to end a sentence with; empty if none is."""
+    import difflib  # only for names that are unknown
+
     by_lower_case = {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
     return f", did you mean {by_lower_case[close[0]]!r}?" if close else ""
@@ -119,6 +120,15 @@ def cache_folder() -> Path:
         return Path.home() / ".cache" / "shardmark"
     except RuntimeError:
         raise InputError(CACHE_VARIABLE, "", "expected a folder for the cache, as this user has no home") from None
+
+
+def place_of_arrays(path: str | os.PathLike[str]) -> Path | None:
+    """Where the arrays of a file lie if they are kept; None if the file is gone or the user has no cache."""
+    try:
+        file = Path(path).resolve(strict=True)
+        return cache_folder() / "arrays" / hashlib.sha256(os.fsencode(file)).hexdigest()
+    except (OSError, InputError):
+        return None
 
 
 def locate(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from markupsafe import Markup, escape
 
-from harness.results.database import decimal
+from harness.results.records import decimal
 from leaderboard import charts
 from leaderboard.charts import Curve, Rule, Scale, tag
 from leaderboard.text import exact, percent, seconds

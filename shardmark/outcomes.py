@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.results.database import Bound, Incumbent
+    from harness.results.records import Bound, Incumbent
 
 Cost = int | float
 

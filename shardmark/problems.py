@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from harness.campaign.problems import Problem
-from harness.results.judgement import longest_solution
 from harness.sandbox.protocol import plain
+from harness.verify import longest_solution
 from instances import InputError, catalog, save, track_module, tracks
 from instances.files.jsonfile import read_json
 

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
 from harness.campaign.settings import with_settings
 from harness.results.claims import contradicts
-from harness.results.database import Record
-from harness.sandbox.backends.choice import ISOLATION, LIMITS, choose, described
-from harness.sandbox.contract import Limits
+from harness.results.records import Record
+from harness.sandbox.backends.choice import choose, described
+from harness.sandbox.contract import ISOLATION, LIMITS, Limits
 from instances import InputError, catalog
 from shardmark.outcomes import Cost, RunResult
 from shardmark.problems import unusual_options
@@ -87,7 +87,7 @@ def with_params(method: SolverInfo, params: Mapping[str, Any] | None) -> SolverI
 # ---------------------------------------------------------------- runs
 
 #: The backend that holds runs here, tried once.
-backend = cache(choose)
+backend = cache(partial(choose, keep=True))
 
 
 def run(

@@ -19,10 +19,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+
+    import numpy as np
 
 FOLDER = Path(__file__).resolve().parent
 PUBLIC = ("*/*.py", "*/bounds/*.py")  # patterns of files that declare solvers; other folders of a track are machinery
@@ -63,6 +63,8 @@ class Run(ABC):
     @cached_property
     def rng(self) -> np.random.Generator:
         """One generator for the run, seeded from ``seed``."""
+        import numpy as np
+
         return np.random.default_rng(self.seed)
 
     def remaining(self) -> float:

@@ -19,7 +19,7 @@ from harness.campaign import discover as discovery
 from harness.campaign.discover import SolverInfo, discover
 from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
-from harness.results.database import Record
+from harness.results.records import Record
 from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import Limits, Order
 from harness.sandbox.supervisor import Supervisor

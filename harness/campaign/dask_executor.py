@@ -32,7 +32,7 @@ from harness.campaign.dask_worker import (
 )
 from harness.campaign.jobs import Job, judge, not_importable, utc_now
 from harness.campaign.local_executor import CoRunners
-from harness.results.database import Record
+from harness.results.records import Record
 from harness.sandbox.contract import Cancelled, Outcome
 from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256

@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from harness.campaign import import_check
+from harness.campaign import import_check, survey_cache
 from harness.campaign.import_check import IMPORT_TIMEOUT_S  # for all files of the project, and for each other
-from harness.sandbox.contract import SUPERVISOR_VARIABLE, Cancelled
+from harness.sandbox.contract import OUT_OF_MEMORY, SUPERVISOR_VARIABLE, Cancelled
 from harness.sandbox.supervisor import environment, remove
-from harness.sandbox.worker import OUT_OF_MEMORY
 from instances import InputError, tracks
 from solvers import external
 from solvers.registry import NAME, PACKAGE, legal_name, solver_files, source_hash
@@ -80,14 +79,29 @@ def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:
     stands in the list under its own name, with the error.
     """
     given = _checked(paths)
-    own = solver_files()
-    strangers = [file for file in solver_files(given) if file not in own]
-    # In a process that no stranger's code has touched.
-    found, installed = _imported(_versions(own), threading.Event(), survey=True)
+    own = solver_files() if given else []
+    strangers = [file for file in solver_files(given) if file not in own] if given else []
+    found, installed = _survey()
     for infos in _each_alone(_versions(strangers) | installed):
         found += _without_clash(infos, found)
     found += [from_program(program) for file in external.toml_files(given) for program in external.read_toml(file)]
     return _unique(found)
+
+
+def _survey() -> tuple[list[SolverInfo], dict[str, str]]:
+    """The project's own solvers, and the versions of installed packages that bring solvers, by place.
+
+    They are asked of a process that no stranger's code has touched, once as long as no file changes. An answer with an
+    error or with packages is not kept: what it depends on lies elsewhere as well.
+    """
+    stamp = survey_cache.stamp()
+    with contextlib.suppress(TypeError):
+        if (known := survey_cache.recall(stamp)) is not None:
+            return [SolverInfo(**declaration) for declaration in known], {}
+    found, installed = _imported(_versions(solver_files()), threading.Event(), survey=True)
+    if not installed and not any(info.error for info in found):
+        survey_cache.keep(stamp, [{k: v for k, v in vars(info).items() if k != "command"} for info in found])
+    return found, installed
 
 
 def declared_in(path: str | Path) -> list[SolverInfo]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from harness.campaign.discover import SolverInfo
 from harness.campaign.problems import Problem
-from harness.results.database import Record
 from harness.results.judgement import Reports, merge
+from harness.results.records import Record
 from harness.sandbox.contract import Limits, Order, Outcome
 from harness.sandbox.supervisor import Supervisor
 

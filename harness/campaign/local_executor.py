@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from harness.campaign.cpus import core_sets, pin, usable_cpus
 from harness.campaign.host import Disturbances
 from harness.campaign.jobs import Job, judge, not_importable, utc_now
-from harness.results.database import Record
+from harness.results.records import Record
 from harness.sandbox.supervisor import Supervisor
 
 

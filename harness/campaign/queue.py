@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from harness.campaign.eta import Eta
 from harness.campaign.jobs import Job, utc_now
-from harness.results.database import Record, Store
+from harness.results.database import Store
+from harness.results.records import Record
 
 WAIT_S = 0.5
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP")

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.results.claims import contradicts
-from harness.results.database import Bound, Incumbent, decimal
+from harness.results.records import Bound, Incumbent, decimal
 from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.protocol import Message, ProtocolError, decode, is_number, lists_in, values_in
-from harness.verify import Verdict, malformed, verify
+from harness.verify import Verdict, longest_solution, malformed, verify
 
-#: What a message may have at most, and more for each node: bytes, values and keys, and of these lists and objects. What
-#: has more is no solution, and to parse it can take a hundred times its length of the referee's memory.
-LONGEST, LONGEST_PER_NODE = 1 << 20, 256
+#: Values and keys in a message, and lists and objects among them: at most so many, plus so many per node. A longer
+#: message is no solution, and parsing it can take a hundred times its length of the referee's memory.
 MOST_VALUES, MOST_VALUES_PER_NODE = 1 << 16, 16
 MOST_LISTS, MOST_LISTS_PER_NODE = 1000, 2
 SENTENCE = 500  # characters kept of a reason
@@ -129,11 +128,6 @@ class Reports:
             reason = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
         self._fail(f"sent a solution that the referee could not verify: {reason}")
         return malformed(reason)
-
-
-def longest_solution(instance: Any) -> int:
-    """Bytes that a solution of an instance may have as JSON."""
-    return LONGEST + LONGEST_PER_NODE * int(instance.nodes)
 
 
 def undercuts(claim: int | float, cost: int | float) -> bool:

@@ -16,6 +16,11 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "POLARS_MAX_THREADS",
 )
+#: Values of `--limits` and `--isolation`; see `harness.sandbox.backends.choice.choose`.
+LIMITS = ("auto", "benchexec", "posix")
+ISOLATION = ("auto", "none")
+#: The error of a file that could not be imported for lack of memory.
+OUT_OF_MEMORY = "needs more memory than an import may use"
 #: What `Outcome.enforced` speaks of; the last two are isolation.
 MEASURES = ("wall", "cpu", "memory", "cores", "processes", "output", "network", "files")
 

@@ -18,8 +18,6 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import numpy as np
-
 from instances.files.jsonfile import collector_paused
 
 MAGIC = b"SM"
@@ -43,6 +41,8 @@ class ProtocolError(ValueError):
 
 def plain(value: Any) -> Any:
     """JSON form of a NumPy array or scalar; TypeError for anything else that JSON does not know."""
+    import numpy as np  # the process that watches runs needs none
+
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from harness.sandbox.contract import OUT_OF_MEMORY
 from harness.sandbox.memory import peak_bytes
 from harness.sandbox.protocol import encode
 from instances import InputError, load_hashed, track_module, tracks
 from solvers import registry
-
-OUT_OF_MEMORY = "needs more memory than an import may use"
 
 
 class PipeRun(registry.Run):

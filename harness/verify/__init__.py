@@ -15,6 +15,9 @@ from typing import Any
 
 from instances.files.columns import describe
 
+#: Bytes of a solution as JSON: at most so many, plus so many per node.
+LONGEST, LONGEST_PER_NODE = 1 << 20, 256
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -57,6 +60,11 @@ class Times:
     finish: Sequence[float]
     arrival: Sequence[float]
     begun: Sequence[int]
+
+
+def longest_solution(instance: Any) -> int:
+    """Bytes that a solution of an instance may have as JSON."""
+    return LONGEST + LONGEST_PER_NODE * int(instance.nodes)
 
 
 def malformed(*reasons: str) -> Verdict:

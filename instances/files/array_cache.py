@@ -27,18 +27,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.catalog import cache_folder
+from instances.catalog import place_of_arrays
 from instances.errors import InputError
 from instances.files.scan import Digest, Odd, Scanned, limited, on_disk, scan, seen_by, unpacked
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -97,7 +99,7 @@ def read(
     It comes from the arrays of the file, or else from the file, whose arrays are then kept; ``mode`` as `mode` returns
     it. Raises OSError, `scan.Odd`, and what ``build`` raises.
     """
-    place = None if mode == "off" else place_of(path)
+    place = None if mode == "off" else place_of_arrays(path)
     kept = None if place is None else _find(place, path)
     if kept is not None and (kept.sha256 or not hashed):
         with suppress(InputError, Odd):
@@ -114,15 +116,6 @@ def read(
     if mode == "on" and place is not None:
         _keep(place, scanned, digest, checksum)
     return built, checksum
-
-
-def place_of(path: str | os.PathLike[str]) -> Path | None:
-    """Where the arrays of a file lie if they are kept; None if the file is gone or the user has no cache."""
-    try:
-        file = Path(path).resolve(strict=True)
-        return cache_folder() / "arrays" / hashlib.sha256(os.fsencode(file)).hexdigest()
-    except (OSError, InputError):
-        return None
 
 
 def _find(place: Path, path: str | os.PathLike[str]) -> Kept | None:
@@ -209,6 +202,8 @@ def _read(place: Path, path: str | os.PathLike[str]) -> Kept:
     mapped = _map(place)
     header, end = _header(mapped)
     seed = bytes.fromhex(header["seed"])
+    from concurrent.futures import ThreadPoolExecutor  # only if arrays are kept of the file
+
     pool = ThreadPoolExecutor(1)
     key_now = pool.submit(_digest_of_file, path, seed)
     pool.shutdown(wait=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import re
 import signal
-import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -58,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"shardmark: {told(str(error))}", file=sys.stderr)
         return 2
-    except sqlite3.Error as error:
+    except database_error() as error:
         from harness.results.database import FILE_NAME
 
         expected = f"expected a database that can be read and written ({error})"
@@ -71,6 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop_output()
         return 141
     return int(status)
+
+
+def database_error() -> type[Exception]:
+    """Return the class of SQLite's errors, which is imported only to handle an exception."""
+    import sqlite3
+
+    return sqlite3.Error
 
 
 def told(sentence: str) -> str:

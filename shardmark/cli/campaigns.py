@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -85,6 +84,8 @@ def run_worker(options: argparse.Namespace) -> Answer:
     """Carry out runs of campaigns elsewhere, one at a time, until Ctrl-C."""
     with _with_dask():
         from harness.campaign.dask_worker import ShardmarkPlugin, serve
+    import platform
+
     from harness.campaign.cpus import Claims, usable_cpus
     from harness.sandbox.backends.choice import choose
     from shardmark.cli.matrix import warn_of

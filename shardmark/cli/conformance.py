@@ -13,8 +13,8 @@ from harness.campaign.discover import SolverInfo, declared_in, discover, from_co
 from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
 from harness.results.claims import contradicts
-from harness.results.database import Record
 from harness.results.judgement import FAULTS
+from harness.results.records import Record
 from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Supervisor

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.sandbox.contract import Limits
+from harness.sandbox.contract import ISOLATION, LIMITS, Limits
 from instances import InputError, track_module, tracks
 from instances.files.jsonfile import require_writable
 from shardmark.cli import values
@@ -108,8 +108,6 @@ def add_limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
 
 def add_backend(sub: argparse.ArgumentParser) -> None:
     """What holds runs to their limits."""
-    from harness.sandbox.backends.choice import ISOLATION, LIMITS
-
     sub.add_argument("--limits", choices=LIMITS, default="auto", help="what holds runs to their limits (default: auto)")
     sub.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs see and reach all that you can")
 

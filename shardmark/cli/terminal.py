@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.campaign.jobs import Job
     from harness.campaign.queue import CampaignProgress
-    from harness.results.database import Record
+    from harness.results.records import Record
     from leaderboard.report import Report
 
 

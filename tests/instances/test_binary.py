@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import instances
-from instances import InputError, intraop, load, load_hashed
+from instances import InputError, catalog, intraop, load, load_hashed
 from instances.files import array_cache, scan
 
 
@@ -62,7 +62,7 @@ def scans(monkeypatch):
 
 def arrays(path: Path) -> Path:
     """Where the arrays of a file are kept."""
-    place = array_cache.place_of(path)
+    place = catalog.place_of_arrays(path)
     assert place is not None
     return place
 

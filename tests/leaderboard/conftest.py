@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from harness.results.database import Bound, Incumbent, Record, Store, decimal
+from harness.results.database import Store
 from harness.results.ranking import Tables, tables
+from harness.results.records import Bound, Incumbent, Record, decimal
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 HOST = {

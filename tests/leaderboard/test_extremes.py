@@ -11,8 +11,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from harness.results.database import Bound, Incumbent, Store
+from harness.results.database import Store
 from harness.results.ranking import Tables, export_table, run_table, tables, write_csv, write_parquet
+from harness.results.records import Bound, Incumbent
 from leaderboard.build import build
 from tests.leaderboard.conftest import HOST, Filler
 

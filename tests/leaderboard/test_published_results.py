@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.results.database import Bound, Incumbent, Store
+from harness.results.database import Store
 from harness.results.ranking import tables
+from harness.results.records import Bound, Incumbent
 from leaderboard.build import build
 from leaderboard.text import page_of, times
 from tests.leaderboard.conftest import HOST, Filler

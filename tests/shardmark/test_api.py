@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 import shardmark as sm
-from harness.results.database import Bound, Incumbent
+from harness.results.records import Bound, Incumbent
 from harness.sandbox.backends.choice import Backend
 from instances.files.jsonfile import write_json
 from instances.generate import families

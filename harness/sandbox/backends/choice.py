@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from harness.sandbox.contract import MEASURES, Limits, Order, Outcome
@@ -13,8 +14,6 @@ from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
 
-LIMITS = ("auto", "benchexec", "posix")
-ISOLATION = ("auto", "none")
 WAYS = {"hard": "hard", "polled": "polled", "none": "not held"}
 NOT_ISOLATED = "runs are not isolated on this machine, they can use the network and change your files"
 TRIAL = Limits(timeout_s=20.0, memory_mib=256.0)
@@ -32,10 +31,11 @@ class Backend:
     enforced: dict[str, str]
     why: str = ""
     warning: str = ""
+    started: list[Supervisor] = field(default_factory=list, repr=False, compare=False)
 
     def supervisor(self) -> Supervisor:
-        """A supervisor that carries out runs with it."""
-        return Supervisor(self.name, self.isolation)
+        """Return a supervisor that carries out runs with it: first the one that the trial has started and kept."""
+        return self.started.pop() if self.started else Supervisor(self.name, self.isolation)
 
     def __str__(self) -> str:
         return described(self.name, self.enforced) + (f", because {self.why}" if self.why else "")
@@ -48,33 +48,37 @@ def described(name: str, enforced: Mapping[str, str]) -> str:
     return f"{name} ({'; '.join(held)})"
 
 
-def choose(limits: str = "auto", isolation: str = "auto") -> Backend:
+def choose(limits: str = "auto", isolation: str = "auto", *, keep: bool = False) -> Backend:
     """The best backend that works here and that ``limits``, one of `LIMITS`, allows; InputError if none does.
 
-    A backend that isolates is better than one that does not, whichever they are.
+    A backend that isolates is better than one that does not, whichever they are. With ``keep`` the supervisor that has
+    carried out the trial waits for the first run, until it is closed or this process ends.
     """
     names = ("benchexec", "posix") if limits == "auto" else (limits,)
     failures: list[str] = []
     for kind in dict.fromkeys((isolation, "none")):
         warning = f"{NOT_ISOLATED} ({'; '.join(failures)})" if kind != isolation else ""
         for name in names:
-            outcome = trial(name, kind)
-            failure = outcome.reason if outcome.stop != "exit" else unmeasured(outcome) or unisolated(outcome, kind)
-            if not failure:
-                return Backend(name, kind, outcome.enforced, "; ".join(failures), warning)
+            with ExitStack() as stack:
+                supervisor = stack.enter_context(Supervisor(name, kind))
+                outcome = trial(supervisor)
+                failure = outcome.reason if outcome.stop != "exit" else unmeasured(outcome) or unisolated(outcome, kind)
+                if not failure:
+                    backend = Backend(name, kind, outcome.enforced, "; ".join(failures), warning)
+                    if keep:
+                        backend.started.append(supervisor)
+                        stack.pop_all()
+                    return backend
             if failure not in failures:
                 failures.append(failure)
     raise InputError("--limits", limits, f"expected a machine on which it can hold runs ({'; '.join(failures)})")
 
 
-def trial(name: str, isolation: str) -> Outcome:
+def trial(supervisor: Supervisor) -> Outcome:
     """A run of a program that does nothing; its instance is this file, so that a kill leaves none behind."""
-    with Supervisor(name, isolation) as supervisor:
-        command = (sys.executable, "-I", "-S", "-c", "pass")
-        cpus = (min(os.sched_getaffinity(0)),) if hasattr(os, "sched_getaffinity") else ()
-        return supervisor.run(
-            Order("", __file__, sha256(read_bytes(__file__)), {}, "nothing", "", 0, TRIAL, cpus, command)
-        )
+    command = (sys.executable, "-I", "-S", "-c", "pass")
+    cpus = (min(os.sched_getaffinity(0)),) if hasattr(os, "sched_getaffinity") else ()
+    return supervisor.run(Order("", __file__, sha256(read_bytes(__file__)), {}, "nothing", "", 0, TRIAL, cpus, command))
 
 
 def unmeasured(outcome: Outcome) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from harness.sandbox.backends.mounts import NODEV, NOSUID, READ_ONLY, REMOUNT, bind, mount, mount_tmpfs
 from harness.sandbox.contract import Order
+from instances.catalog import place_of_arrays
 
 ROOT = Path(__file__).resolve().parents[3]
 #: The folder of a clone of this project; None if the project is installed among other packages.
@@ -62,11 +63,7 @@ def view_of(solver: str, command: Iterable[str] = (), files: Iterable[Path] = ()
 
 def view_of_run(order: Order, instance: str, command: Iterable[str]) -> View:
     """The view of a run; ``command`` has no placeholders left, and is empty for a Python solver."""
-    from instances.files.array_cache import (
-        place_of,  # loads NumPy, whose threads a process that forks must not have too soon
-    )
-
-    arrays = place_of(instance)
+    arrays = place_of_arrays(instance)
     hidden = (Path(order.hidden),) if order.hidden else ()
     return view_of(order.file, command, (Path(instance), *([arrays] if arrays else [])), hidden)
 

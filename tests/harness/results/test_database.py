@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from harness.results import schema
-from harness.results.database import FILE_NAME, Bound, Incumbent, Record, Store
+from harness.results.database import FILE_NAME, Store
 from harness.results.ranking import run_table, tables
+from harness.results.records import Bound, Incumbent, Record
 from harness.results.schema import MIGRATIONS, VERSION
 from instances import InputError
 from leaderboard.build import build
@@ -214,7 +215,8 @@ def test_machines_and_the_end_of_a_campaign_are_kept(store):
 
 KILLED = """
 import dataclasses, os, signal, sys
-from harness.results.database import Record, Store
+from harness.results.database import Store
+from harness.results.records import Record
 from tests.harness.results.test_database import a_run
 store = Store.open(sys.argv[1], create=True)
 store.add_campaign("now", [], "0", {})

@@ -16,8 +16,9 @@ from harness.campaign.discover import SolverInfo
 from harness.campaign.jobs import Job, judge
 from harness.campaign.problems import Problem
 from harness.results import judgement as judging
-from harness.results.database import Record, Store
+from harness.results.database import Store
 from harness.results.judgement import LONGEST, sentence, undercuts
+from harness.results.records import Record
 from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.protocol import KINDS
 from instances.files.jsonfile import write_json

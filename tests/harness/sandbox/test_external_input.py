@@ -13,7 +13,7 @@ from patience import given_time
 from harness.campaign.discover import from_command
 from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
-from harness.results.database import Record
+from harness.results.records import Record
 from harness.sandbox.backends.choice import choose
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Supervisor

@@ -27,8 +27,9 @@ from harness.campaign.discover import SolverInfo
 from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
 from harness.campaign.queue import keep
-from harness.results.database import FILE_NAME, Record, Store
+from harness.results.database import FILE_NAME, Store
 from harness.results.ranking import tables
+from harness.results.records import Record
 from harness.sandbox import supervisor as module
 from harness.sandbox.backends import control_groups
 from harness.sandbox.backends.choice import choose

@@ -13,8 +13,9 @@ from oracle_placement import draw_solution
 from placements import draw_instance
 
 from harness.campaign.problems import Problem
-from harness.results.database import Incumbent, Record, Store
+from harness.results.database import Store
 from harness.results.ranking import tables
+from harness.results.records import Incumbent, Record
 from harness.verify import has_parts, verify
 from instances import catalog
 from leaderboard.drawings.best import MISSING, best

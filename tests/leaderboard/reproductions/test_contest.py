@@ -13,8 +13,9 @@ import pytest
 
 from harness.campaign.discover import discover
 from harness.results import published
-from harness.results.database import Bound, Incumbent, Store
+from harness.results.database import Store
 from harness.results.ranking import tables
+from harness.results.records import Bound, Incumbent
 from instances import InputError, catalog
 from leaderboard.report import HERE, PAPER, Report, Table
 from leaderboard.reproduction_page import render

@@ -16,7 +16,7 @@ import instances
 from harness.sandbox.backends import choice
 from harness.sandbox.backends.choice import NOT_ISOLATED, Backend, choose, described
 from harness.sandbox.contract import MEASURES, Limits, Outcome
-from instances import InputError, load_hashed
+from instances import InputError, catalog, load_hashed
 from instances.files import array_cache
 from shardmark.cli import conformance, matrix
 from shardmark.cli.arguments import main
@@ -28,12 +28,13 @@ EMBEDDED = Path(instances.__file__).parent / "data"
 #: Prints of what type the memory of the instance is, then tries to spoil, delete and add arrays in the cache.
 SPOILS_ARRAYS = """
     import contextlib
+    from instances import catalog
     from instances.files import array_cache
     array = instance.table
     while hasattr(array, "base"):
         array = array.base
     print(type(array.obj).__name__)
-    place = array_cache.place_of(instance.source)
+    place = catalog.place_of_arrays(instance.source)
     for attempt in (lambda: place.write_bytes(b""), place.unlink, lambda: (place.parent / "new").write_bytes(b"")):
         with contextlib.suppress(OSError):
             attempt()
@@ -143,7 +144,7 @@ def test_an_isolated_run_maps_kept_arrays_and_cannot_change_them(name, tmp_path,
     instance = Path(order.instance)
     instance.write_bytes((EMBEDDED / "intraop" / "diamond.json").read_bytes())
     _, checksum = load_hashed(instance)
-    place = array_cache.place_of(instance)
+    place = catalog.place_of_arrays(instance)
     content, info = place.read_bytes(), place.stat()
     Path(order.file).write_text(Path(order.file).read_text().replace("pipeline", "intraop"))
     with backend.supervisor() as supervisor:

@@ -1,0 +1,68 @@
+"""Declarations of the project's own solver files, kept in the user's cache until one of the files changes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import site
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from instances.catalog import cache_folder
+from instances.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("solvers", "c_src", "harness/campaign", "harness/sandbox")  # what declarations and versions are made from
+
+
+def stamp() -> str:
+    """SHA-256 of the names, sizes and times of all files that declarations depend on, and of Python's folders.
+
+    A package that is installed changes its folder, so packages that bring solvers are noticed as well.
+    """
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    folders = [*filter(None, paths), *site.getsitepackages(), site.getusersitepackages()]
+    digest = hashlib.sha256(f"{sys.executable} {sys.version}".encode())
+    for path, status in [*_statuses(folders), *(x for folder in FOLDERS for x in _files(f"{ROOT}/{folder}"))]:
+        digest.update(f"{path}\0{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\0".encode())
+    return digest.hexdigest()
+
+
+def _statuses(paths: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            yield path, os.stat(path)
+
+
+def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        yield from _statuses([f"{parent}/{name}" for name in sorted(names)])
+
+
+def _place() -> Path:
+    """One file for each checkout and Python."""
+    return cache_folder() / "solvers" / f"{hashlib.sha256(f'{ROOT} {sys.executable}'.encode()).hexdigest()[:16]}.json"
+
+
+def recall(stamp: str) -> list[dict[str, Any]] | None:
+    """The declarations that were kept under this stamp; None if there are none."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, InputError):
+        kept = json.loads(_place().read_bytes())
+        return list(kept["declarations"]) if kept["stamp"] == stamp else None
+    return None
+
+
+def keep(stamp: str, declarations: Sequence[dict[str, Any]]) -> None:
+    """Keep declarations under a stamp, in the place of those before; without a cache nothing is kept."""
+    with contextlib.suppress(OSError, InputError):
+        place = _place()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as file:
+            json.dump({"stamp": stamp, "declarations": declarations}, file)
+        os.replace(file.name, place)

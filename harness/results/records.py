@@ -1,0 +1,73 @@
+"""Records of runs as the database holds them, and exact decimal text of their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """A reported solution after verification; ``cost`` None if it was malformed."""
+
+    time_s: float
+    feasible: bool
+    cost: int | float | None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A reported lower bound."""
+
+    time_s: float
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run as it is stored; the fields are documented in `harness.results.schema`."""
+
+    id: str
+    track: str
+    instance: str
+    checksum: str
+    solver: str
+    kind: str
+    solver_hash: str
+    seed: int
+    timeout_s: float
+    memory_mib: float
+    cores: int
+    started: str
+    stop: str
+    status: str
+    reason: str
+    cost: int | float | None
+    lower_bound: int | float | None
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+    solution: Any = None
+    log: str = ""
+    cpu_limit_s: float | None = None
+    processes: int | None = None
+    output_mib: float | None = None
+    backend: str | None = None
+    enforced: Mapping[str, str] | None = None
+    co_runners: int | None = None
+    host: str = ""
+    claimed: Mapping[str, Any] | None = None
+    verified: str | None = None
+    incumbents: Sequence[Incumbent] = field(default=())
+    bounds: Sequence[Bound] = field(default=())
+
+
+def decimal(value: int | float | None) -> str | None:
+    """Exact decimal text of a cost: all digits of an int, the shortest text that reads back for a float."""
+    return None if value is None else repr(value)
+
+
+def as_float(value: int | float | None) -> float | None:
+    """The cost as float64, for arithmetic that need not be exact."""
+    return None if value is None else float(value)
