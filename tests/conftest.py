@@ -6,16 +6,13 @@ import compileall
 import json
 import os
 import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
 from referee import CHAIN, ZOO, backend_here
 
-from harness.campaign import discover as discovery
 from harness.campaign.discover import SolverInfo, discover
 from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
@@ -60,30 +57,6 @@ def mirror() -> Path:
 
 
 @pytest.fixture(scope="session")
-def surveys() -> dict[tuple[Any, ...], Any]:
-    """What the project's own files have been found to declare, by their hashes."""
-    return {}
-
-
-@pytest.fixture
-def surveyed_once(monkeypatch: pytest.MonkeyPatch, surveys: dict[tuple[Any, ...], Any]) -> None:
-    """The project's own files are imported again only when one has changed: that takes half a second each time."""
-    ask = discovery._imported
-
-    def imported(
-        versions: Mapping[str, str], cancel: threading.Event, *, survey: bool = False
-    ) -> tuple[list[SolverInfo], dict[str, str]]:
-        if not survey:
-            return ask(versions, cancel)
-        if (key := tuple(versions.items())) not in surveys:
-            surveys[key] = ask(versions, cancel, survey=True)
-        found, installed = surveys[key]
-        return list(found), dict(installed)
-
-    monkeypatch.setattr(discovery, "_imported", imported)
-
-
-@pytest.fixture(scope="session")
 def zoo() -> dict[str, SolverInfo]:
     """Every solver of the zoo by its name."""
     return {info.name: info for info in discover([ZOO]) if Path(info.file).parent == ZOO}
@@ -109,7 +82,7 @@ def run_zoo(zoo: dict[str, SolverInfo], chain: Problem):
 
 
 @pytest.fixture
-def posix_for_auto(monkeypatch: pytest.MonkeyPatch, surveyed_once: None) -> None:
+def posix_for_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command line takes ``posix``, tried once, for ``auto``: it starts runs ten times as fast as ``benchexec``."""
 
     def chosen(limits: str = "auto", isolation: str = "auto") -> Backend:

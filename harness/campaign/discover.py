@@ -25,7 +25,8 @@ from uuid import uuid4
 
 from harness.campaign import import_check, survey_cache
 from harness.campaign.import_check import IMPORT_TIMEOUT_S  # for all files of the project, and for each other
-from harness.sandbox.contract import OUT_OF_MEMORY, SUPERVISOR_VARIABLE, Cancelled
+from harness.sandbox.contract import SUPERVISOR_VARIABLE, Cancelled
+from harness.sandbox.memory import OUT_OF_MEMORY
 from harness.sandbox.supervisor import environment, remove
 from instances import InputError, tracks
 from solvers import external

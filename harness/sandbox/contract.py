@@ -19,8 +19,6 @@ THREAD_VARIABLES = (
 #: Values of `--limits` and `--isolation`; see `harness.sandbox.backends.choice.choose`.
 LIMITS = ("auto", "benchexec", "posix")
 ISOLATION = ("auto", "none")
-#: The error of a file that could not be imported for lack of memory.
-OUT_OF_MEMORY = "needs more memory than an import may use"
 #: What `Outcome.enforced` speaks of; the last two are isolation.
 MEASURES = ("wall", "cpu", "memory", "cores", "processes", "output", "network", "files")
 

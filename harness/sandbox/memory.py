@@ -8,6 +8,7 @@ import resource
 import sys
 from pathlib import Path
 
+OUT_OF_MEMORY = "needs more memory than an import may use"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 RUSAGE_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in which `resource` counts memory
 

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.sandbox.contract import OUT_OF_MEMORY
-from harness.sandbox.memory import peak_bytes
+from harness.sandbox.memory import OUT_OF_MEMORY, peak_bytes
 from harness.sandbox.protocol import encode
 from instances import InputError, load_hashed, track_module, tracks
 from solvers import registry

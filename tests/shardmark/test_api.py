@@ -79,7 +79,7 @@ def of_a_cell(instance, run):
 
 
 @pytest.fixture(autouse=True)
-def posix(monkeypatch: pytest.MonkeyPatch, surveyed_once: None) -> None:
+def posix(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are held by the backend that starts the fastest, tried once."""
 
     def chosen(limits: str, isolation: str) -> Backend:
@@ -127,8 +127,18 @@ def test_a_name_is_imported_when_it_is_used():
     assert loaded_by("import shardmark") == {"shardmark"}
     assert loaded_by("from shardmark import bound") == {"shardmark"}
     assert loaded_by("from shardmark import solver, Declined, LocalRun, Run") == {
-        *("shardmark", "solvers", "solvers.registry", "numpy"),
+        *("shardmark", "solvers", "solvers.registry"),
     }
+
+
+def test_commands_import_what_they_need():
+    def run(*words: str) -> set[str]:
+        return loaded_by(f"from shardmark.cli.arguments import main; main({list(words)})")
+
+    assert "numpy" not in run("list", "solvers")
+    checked = run("check", "chain", __file__)
+    assert {"numpy", "harness.verify"} <= checked
+    assert not checked & {"harness.sandbox.supervisor", "harness.campaign.discover", "harness.results.database"}
 
 
 def test_every_name_is_there_and_no_other():

@@ -189,7 +189,7 @@ def test_a_worker_that_gets_no_answer_ends_when_told_to(tmp_path):
     assert (status, errors) == (0, "") or time.monotonic() - begin > patience
 
 
-def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path, capsys, surveyed_once):
+def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path, capsys):
     there = ["--scheduler", cluster.address]
 
     def refused(*arguments, lines=1):

@@ -13,13 +13,15 @@ from uuid import uuid4
 import psutil
 import pytest
 
+from harness.campaign import discover as discovery
+from harness.campaign import survey_cache
 from harness.campaign.discover import SolverInfo, declared_in, discover
 from harness.campaign.jobs import Job, perform
 from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError, tracks
-from solvers.registry import source_hash
+from solvers.registry import solver_files, source_hash
 
 GOOD = '''
 from solvers.registry import solver
@@ -31,13 +33,6 @@ def v(instance, run, *, a):
     More.
     """
 '''
-
-
-@pytest.fixture(autouse=True)
-def own_files_are_known(request):
-    """Of the project's own files; what is installed is asked of a process where that is what a test is about."""
-    if "package" not in request.fixturenames:
-        request.getfixturevalue("surveyed_once")
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -116,6 +111,61 @@ def test_a_file_that_fails_may_have_the_name_of_another_solver(tmp_path):
 def test_a_path_that_does_not_exist_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match="expected a solver file or a folder of them"):
         discover([tmp_path / "nowhere"])
+
+
+@pytest.fixture
+def surveys(tmp_path, monkeypatch) -> list[bool]:
+    """A cache of its own; the processes that are asked of the project's own files since, each True."""
+    monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "cache"))
+    asked: list[bool] = []
+    ask = discovery._imported
+
+    def imported(*given, **options):
+        asked.append(options.get("survey", False))
+        return ask(*given, **options)
+
+    monkeypatch.setattr(discovery, "_imported", imported)
+    return asked
+
+
+def test_own_files_are_asked_once_until_one_changes(surveys, monkeypatch, tmp_path):
+    found = discover()
+    assert discover() == found
+    assert surveys == [True]
+    (kept,) = (tmp_path / "cache" / "solvers").iterdir()
+    monkeypatch.setattr(survey_cache, "FOLDERS", (*survey_cache.FOLDERS, "instances"))  # as if there were new files
+    assert discover() == found
+    for damage in (b"", b"[]", b"{", b'{"stamp": 1}', kept.read_bytes().replace(b'"kind"', b'"sort"')):
+        kept.write_bytes(damage)
+        assert discover() == found
+    assert surveys == [True] * 7
+
+
+def test_an_edit_changes_the_stamp_of_a_survey(monkeypatch, tmp_path):
+    monkeypatch.setattr(survey_cache, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    stamps = [survey_cache.stamp()]
+    for place, text in (("solvers/a.py", "1"), ("solvers/a.py", "2"), ("c_src/b.c", ""), ("site/new.dist-info", "")):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text(text)
+        os.utime(tmp_path / place, ns=(len(stamps), len(stamps)))
+        stamps.append(survey_cache.stamp())
+    assert len(set(stamps)) == len(stamps)
+
+
+def test_a_survey_that_finds_a_broken_file_is_not_kept(surveys, monkeypatch, tmp_path):
+    broken = [*solver_files(), write(tmp_path, "broken.py", "def (")]
+    monkeypatch.setattr(discovery, "solver_files", lambda paths=(): broken)
+    for _ in range(2):
+        assert any("SyntaxError" in info.error for info in discover())
+    assert surveys == [True, True]
+
+
+def test_without_a_cache_everything_is_asked(surveys, monkeypatch, tmp_path):
+    write(tmp_path, "file", "")
+    monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "file"))
+    assert discover() == discover()
+    assert surveys == [True, True]
 
 
 PACKAGE = '''

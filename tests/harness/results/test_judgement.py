@@ -17,10 +17,11 @@ from harness.campaign.jobs import Job, judge
 from harness.campaign.problems import Problem
 from harness.results import judgement as judging
 from harness.results.database import Store
-from harness.results.judgement import LONGEST, sentence, undercuts
+from harness.results.judgement import sentence, undercuts
 from harness.results.records import Record
 from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.protocol import KINDS
+from harness.verify import LONGEST
 from instances.files.jsonfile import write_json
 
 LIMITS = Limits(timeout_s=10.0, memory_mib=1024.0)

@@ -56,7 +56,8 @@ def working(monkeypatch):
     tried = []
 
     def only(*pairs, bare=()):
-        def trial(name, isolation):
+        def trial(supervisor):
+            name, isolation = supervisor.backend, supervisor.isolation
             tried.append((name, isolation))
             if (name, isolation) in (*pairs, *bare):
                 held = BARE if (name, isolation) in bare or isolation == "none" else HARD
@@ -103,7 +104,7 @@ def test_a_backend_that_is_asked_for_is_taken_or_refused(working, limits):
 
 
 def test_a_backend_that_cannot_measure_what_it_holds_is_none(monkeypatch):
-    monkeypatch.setattr(choice, "trial", lambda name, isolation: Outcome("exit", peak_mib=0.0, enforced=HARD))
+    monkeypatch.setattr(choice, "trial", lambda supervisor: Outcome("exit", peak_mib=0.0, enforced=HARD))
     with pytest.raises(InputError, match="do not tell the greatest memory of a run"):
         choose()
 
