@@ -19,16 +19,17 @@ from instances.files.columns import (
     names_column,
     plain,
     ragged_ints,
+    refuse_below_0,
+    require_format,
     require_int,
-    require_list,
     require_number,
     require_rows,
     require_text,
 )
 from instances.files.jsonfile import require_keys
 from instances.graph import Graph
-from instances.importers import placement
 from instances.options import Option
+from instances.placement_as_pipeline import as_pipeline
 
 FORMAT = "shardmark/pipeline/1"
 OPTIONS: Mapping[str, Option] = {"stages": Option(int, "number of stages")}
@@ -67,18 +68,14 @@ class Instance:
             if len(column) != n:
                 raise InputError(self.source, f"nodes.{name}", f"expected {n} elements, found {len(column)}")
         for name in ("work", "output_size", "param_size"):
-            column = getattr(self, name)
-            if n and not (column.min() >= 0 and column.max() < np.inf):  # which NaN is neither
-                at = int(np.argmin((column >= 0) & (column < np.inf)))
-                found = f"expected a finite number, at least 0, found {column[at]}"
-                raise InputError(self.source, f"nodes.{name}[{at}]", found)
+            refuse_below_0(getattr(self, name), self.source, f"nodes.{name}[{{}}]")
         if not 1 <= self.stages < 2**31:
             raise InputError(self.source, "stages", f"expected 1 to 2147483647, found {describe(self.stages)}")
         if not 0 < self.bandwidth < np.inf:
             raise InputError(self.source, "bandwidth", f"expected a positive number, found {self.bandwidth}")
         if self.memory is not None and not 0 <= self.memory < np.inf:
             raise InputError(self.source, "memory", f"expected null or a number >= 0, found {self.memory}")
-        with np.errstate(over="ignore"):  # the most that a block can cost: tensors in, out and at the peak
+        with np.errstate(over="ignore"):  # upper bound on a block's cost: tensors in, out and at the peak
             total = self.work.sum() + (self.output_size.sum() * 3 + self.param_size.sum()) / self.bandwidth
         if not total <= LARGEST_TOTAL:
             raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
@@ -123,32 +120,24 @@ class Instance:
 
 
 def recognises(document: Any) -> bool:
-    """Whether the document says that it is a pipeline instance."""
+    """True if the document declares the pipeline format."""
     return isinstance(document, dict) and str(document.get("format", "")).startswith("shardmark/pipeline/")
 
 
 def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     """Build an instance from the columnar JSON; ``stages`` overrides the number in the file.
 
-    Where the file says nothing, bandwidth is 1, memory unlimited, and nodes have no parameters and are named by
-    their numbers. A graph of the placement paper is read as `instances.importers.placement` says.
+    By default the bandwidth is 1, memory is unlimited, and nodes have no parameters and are named by their numbers. A
+    graph of the placement paper is converted first, see `instances.placement_as_pipeline`.
     """
     if placement_file.recognises(document):
-        document = {"format": FORMAT, **placement.as_pipeline(document, source)}
-    require_keys(
-        document,
-        source,
-        "",
-        ("format", "nodes", "edges"),
-        ("name", "stages", "bandwidth", "memory", "comment"),
-    )
-    if document["format"] != FORMAT:
-        raise InputError(source, "format", f"expected {FORMAT!r}, found {describe(document['format'])}")
+        document = {"format": FORMAT, **as_pipeline(document, source)}
+    optional = ("name", "stages", "bandwidth", "memory", "comment")
+    require_keys(document, source, "", ("format", "nodes", "edges"), optional)
+    require_format(document, FORMAT, source)
     nodes = require_keys(document["nodes"], source, "nodes", ("work", "output_size"), ("name", "param_size"))
-    work = float_column(require_list(nodes["work"], source, "nodes.work"), source, "nodes.work")
+    work = float_column(nodes["work"], source, "nodes.work")
     n = len(work)
-    output = require_list(nodes["output_size"], source, "nodes.output_size", n)
-    params = require_list(nodes.get("param_size", [0] * n), source, "nodes.param_size", n)
     memory = document.get("memory")
     names = names_column(nodes.get("name"), n, source, "nodes.name")
     return Instance(
@@ -156,8 +145,8 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
         graph=_graph(document["edges"], names, source),
         node_names=names,
         work=work,
-        output_size=float_column(output, source, "nodes.output_size"),
-        param_size=float_column(params, source, "nodes.param_size"),
+        output_size=float_column(nodes["output_size"], source, "nodes.output_size", n),
+        param_size=float_column(nodes.get("param_size", [0] * n), source, "nodes.param_size", n),
         stages=_stages(document.get("stages"), stages, source),
         bandwidth=require_number(document.get("bandwidth", 1.0), source, "bandwidth"),
         memory=None if memory is None else require_number(memory, source, "memory"),
@@ -183,7 +172,6 @@ def _stages(in_file: Any, given: int | None, source: str) -> int:
 
 def to_document(instance: Instance) -> dict[str, Any]:
     """The columnar JSON of an instance."""
-
     return {
         "format": FORMAT,
         "name": instance.name,

@@ -22,6 +22,8 @@ from instances.files.columns import (
     Ints,
     describe,
     frozen,
+    plain_number,
+    refuse_below_0,
     require_int,
     require_list,
     require_number,
@@ -78,7 +80,7 @@ class Workload:
             self._require_length(name, self.graph.nodes)
         self._require_length("artificial", self.graph.edges)
         for name in TIMES:
-            self._require_finite(name)
+            refuse_below_0(getattr(self, name), self.source, f"{name}[{{}}]")
         for name, count in (("maxFPGAs", self.accelerators), ("maxCPUs", self.cpus)):
             if not 0 <= count < LARGEST:
                 raise InputError(self.source, name, f"expected 0 to {LARGEST - 1}, found {describe(count)}")
@@ -95,13 +97,6 @@ class Workload:
         found = len(getattr(self, name))
         if found != length:
             raise InputError(self.source, name, f"expected {length} elements, found {found}")
-
-    def _require_finite(self, name: str) -> None:
-        column = getattr(self, name)
-        good = (column >= 0) & (column < np.inf)  # which NaN is neither
-        if not good.all():
-            at = int(np.argmin(good))
-            raise InputError(self.source, f"{name}[{at}]", f"expected a finite number, at least 0, found {column[at]}")
 
     @property
     def nodes(self) -> int:
@@ -277,7 +272,7 @@ def document(workload: Workload) -> dict[str, Any]:
     """The JSON of a workload; `read` reads it back unchanged."""
     return {
         "name": workload.name,
-        "maxSizePerFPGA": _number(workload.memory),
+        "maxSizePerFPGA": plain_number(float(workload.memory)),
         "maxFPGAs": workload.accelerators,
         "maxCPUs": workload.cpus,
         "nodes": [_node(workload, v) for v in range(workload.nodes)],
@@ -291,10 +286,10 @@ def _node(workload: Workload, v: int) -> dict[str, Any]:
         "id": int(workload.ids[v]),
         "name": workload.node_names[v],
         "supportedOnFpga": bool(workload.supported[v]),
-        "cpuLatency": _number(workload.cpu_time[v]),
-        "fpgaLatency": _number(workload.accelerator_time[v]),
+        "cpuLatency": plain_number(float(workload.cpu_time[v])),
+        "fpgaLatency": plain_number(float(workload.accelerator_time[v])),
         "isBackwardNode": bool(workload.backward[v]),
-        "size": _number(workload.size[v]),
+        "size": plain_number(float(workload.size[v])),
         **{key: int(column[v]) for key, column in classes if column[v] >= 0},
     }
 
@@ -304,14 +299,9 @@ def _edge(workload: Workload, e: int) -> dict[str, Any]:
     return {
         "sourceId": int(workload.ids[tail]),
         "destId": int(workload.ids[head]),
-        "cost": _number(workload.transfer[tail]),
+        "cost": plain_number(float(workload.transfer[tail])),
         **({"isArtificial": True} if workload.artificial[e] else {}),
     }
-
-
-def _number(value: Any) -> float | int:
-    number = float(value)
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
 def get(record: Any, key: str, source: str, place: str, default: Any = REQUIRED) -> Any:

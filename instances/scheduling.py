@@ -20,6 +20,8 @@ from instances.files.columns import (
     int_column,
     names_column,
     plain,
+    refuse_below_0,
+    require_format,
     require_list,
     require_number,
     require_text,
@@ -117,11 +119,6 @@ class Instance:
             raise InputError(self.source, f"devices.speed[{at}]", expected)
         if self.bandwidth.shape != (k, k):
             raise InputError(self.source, "bandwidth", f"expected {k} rows of {k}, one a device")
-        self._refuse_less_than_nothing()
-        self._refuse_extremes()
-
-    def _refuse_less_than_nothing(self) -> None:
-        """InputError if a number is negative, or none."""
         columns = {
             "nodes.complexity[{}]": self.complexity,
             "edges[{}][2]": self.size,
@@ -129,9 +126,8 @@ class Instance:
             "bandwidth[{}][{}]": self.bandwidth,
         }
         for place, column in columns.items():
-            for at in np.argwhere(~(column >= 0))[:1]:
-                expected = f"expected a number of at least 0, found {column[tuple(at)]:g}"
-                raise InputError(self.source, place.format(*at), expected)
+            refuse_below_0(column, self.source, place, finite=False)
+        self._refuse_extremes()
 
     def _refuse_extremes(self) -> None:
         """InputError if times or sizes are too great for floats, or so little that few digits of them are left."""
@@ -319,12 +315,11 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
     """
     optional = ("name", "options", "comment")
     require_keys(document, source, "", ("format", "nodes", "edges", "devices", "bandwidth"), optional)
-    if document["format"] != FORMAT:
-        raise InputError(source, "format", f"expected {FORMAT!r}, found {describe(document['format'])}")
+    require_format(document, FORMAT, source)
     nodes = require_keys(document["nodes"], source, "nodes", ("complexity",), ("name", "colocation", "devices"))
     devices = require_keys(document["devices"], source, "devices", ("speed",), ("name", "memory"))
-    complexity = float_column(require_list(nodes["complexity"], source, "nodes.complexity"), source, "nodes.complexity")
-    speed = float_column(require_list(devices["speed"], source, "devices.speed"), source, "devices.speed")
+    complexity = float_column(nodes["complexity"], source, "nodes.complexity")
+    speed = float_column(devices["speed"], source, "devices.speed")
     n, k = len(complexity), len(speed)
     if k > MOST_DEVICES:
         raise InputError(source, "devices.speed", f"expected at most {MOST_DEVICES} devices, found {k}")

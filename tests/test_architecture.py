@@ -91,6 +91,13 @@ def test_imports_follow_the_flow(path):
     assert {other for other in imports(path) if not within(other, ALLOWED[rule] | allowed)} == set()
 
 
+def test_no_track_imports_an_importer():
+    tracks = [path for path in FILES if path.parent.name == "instances"]
+    assert {
+        module_name(path) for path in tracks if any(within(name, {"instances.importers"}) for name in imports(path))
+    } == set()
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_module_says_in_one_line_what_it_does(path):
     docstring = ast.get_docstring(ast.parse(path.read_text()))

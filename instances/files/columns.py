@@ -1,9 +1,9 @@
-"""Turn lists from JSON into NumPy columns, refusing every element that is not what it should be."""
+"""Validated conversion of JSON lists to NumPy columns; errors name the offending element."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -17,17 +17,17 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 LARGEST = sys.float_info.max
-#: Where all that can be added up comes to no more, no sum of it is infinite, however it is rounded.
+#: If the sum of all terms is at most this, no partial sum overflows, however it is rounded.
 LARGEST_TOTAL = LARGEST * (1 - 1e-9)
 
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """A list of lists of integers as arrays; a document can hold it in place of the lists.
+    """A list of lists of integers as arrays; a document can contain it instead of the lists.
 
     ``start``     shape (rows + 1,), int64: row i is ``flat[start[i]:start[i + 1]]``
     ``flat``      shape (integers,), int64
-    ``negative``  whether an integer is less than 0
+    ``negative``  True if some integer is negative
     """
 
     start: Ints
@@ -49,13 +49,13 @@ Rows = list[Any] | Ragged
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return ``array``, made read-only."""
+    """Make ``array`` read-only and return it."""
     array.flags.writeable = False
     return array
 
 
 def require_list(value: Any, source: str, place: str, length: int | None = None) -> list[Any]:
-    """Return ``value`` if it is a list, of ``length`` elements if that is given."""
+    """Return ``value`` if it is a list (of ``length`` elements if given), else raise InputError."""
     if not isinstance(value, list):
         raise InputError(source, place, f"expected a list, found {describe(value)}")
     if length is not None and len(value) != length:
@@ -64,21 +64,21 @@ def require_list(value: Any, source: str, place: str, length: int | None = None)
 
 
 def require_rows(value: Any, source: str, place: str, length: int | None = None) -> Rows:
-    """Return ``value`` if it is a list, also one of lists of integers as arrays; see `require_list`."""
+    """Return ``value`` if it is a list or a `Ragged`; see `require_list`."""
     if isinstance(value, Ragged) and length in (None, len(value)):
         return value
     return require_list(value, source, place, length)
 
 
 def require_text(value: Any, source: str, place: str) -> str:
-    """Return ``value`` if it is a text that can be written as UTF-8 (JSON can spell half a character)."""
+    """Return ``value`` if it is a text without lone surrogates, which JSON can spell and UTF-8 cannot."""
     if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
         raise InputError(source, place, f"expected a text, found {describe(value)}")
     return value
 
 
 def names_column(names: Any, count: int, source: str, place: str) -> tuple[str, ...]:
-    """A list of so many texts; where there is none, the numbers from 0 on stand for names."""
+    """Return ``count`` names; by default the numbers from 0 on."""
     if names is None:
         return tuple(map(str, range(count)))
     require_list(names, source, place, count)
@@ -86,40 +86,62 @@ def names_column(names: Any, count: int, source: str, place: str) -> tuple[str, 
 
 
 def plain(column: Floats) -> list[float | int]:
-    """Numbers as they are written: whole ones without a point."""
-    return [int(x) if x.is_integer() and abs(x) < 2**53 else x for x in column.tolist()]
+    """List of numbers for JSON; whole ones become integers."""
+    return [plain_number(number) for number in column.tolist()]
+
+
+def plain_number(number: float) -> float | int:
+    """The number, as an integer if it is a whole one below 2^53."""
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
 def require_int(value: Any, source: str, place: str) -> int:
-    """Return ``value`` if it is an int; a bool or 1.0 is none."""
+    """Return ``value`` if it is an int, else raise InputError; a bool or 1.0 is not."""
     if type(value) is not int:
         raise InputError(source, place, f"expected an integer, found {describe(value)}")
     return value
 
 
 def require_number(value: Any, source: str, place: str) -> float:
-    """Return ``value`` as a float if it is a finite number >= 0."""
+    """Return ``value`` as a float if it is a finite number >= 0, else raise InputError."""
     if type(value) not in (int, float) or not 0 <= value <= LARGEST:
         raise InputError(source, place, f"expected a finite number, at least 0, found {describe(value)}")
     return float(value)
 
 
 def describe(value: Any) -> str:
-    """A few words for a JSON value in an error sentence."""
+    """Describe a JSON value in an error sentence."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list):
         return f"a list of {len(value)}"
     if isinstance(value, dict):
         return "an object"
-    if isinstance(value, int) and value.bit_length() > 128:  # Python refuses to print the longest of them
+    if isinstance(value, int) and value.bit_length() > 128:  # Python refuses to print very long ones
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
+def refuse_below_0(column: NDArray[Any], source: str, place: str, *, finite: bool = True) -> None:
+    """Raise InputError for the first element that is negative, NaN or, if ``finite``, infinite.
+
+    ``place`` names an element, with a ``{}`` per axis of the column for its index.
+    """
+    good = (column >= 0) & (column < np.inf) if finite else column >= 0
+    for at in np.argwhere(~good)[:1]:
+        expected = f"expected a {'finite ' if finite else ''}number, at least 0, found {column[tuple(at)]:g}"
+        raise InputError(source, place.format(*at), expected)
+
+
+def require_format(document: Mapping[str, Any], expected: str, source: str) -> None:
+    """Raise InputError unless the document's ``format`` is the expected one."""
+    if document["format"] != expected:
+        raise InputError(source, "format", f"expected {expected!r}, found {describe(document['format'])}")
+
+
 def int_column(values: list[Any], source: str, place: str, *, least: int | None = None) -> Ints:
-    """A list of integers as int64, shape (len(values),); every element at least ``least``."""
+    """Convert a list of integers to int64, shape (len(values),); every element must be at least ``least``."""
     if set(map(type, values)) - {int}:
         at = next(i for i, value in enumerate(values) if type(value) is not int)
         raise InputError(source, f"{place}[{at}]", f"expected an integer, found {describe(values[at])}")
@@ -134,8 +156,9 @@ def int_column(values: list[Any], source: str, place: str, *, least: int | None 
     return column
 
 
-def float_column(values: list[Any], source: str, place: str) -> Floats:
-    """A list of finite numbers >= 0 as float64, shape (len(values),)."""
+def float_column(values: Any, source: str, place: str, length: int | None = None) -> Floats:
+    """Convert a list of finite numbers >= 0, of ``length`` elements if that is given, to float64."""
+    require_list(values, source, place, length)
     if not set(map(type, values)) - {int, float}:
         try:
             column = np.array(values, dtype=np.float64)
@@ -143,13 +166,13 @@ def float_column(values: list[Any], source: str, place: str) -> Floats:
             column = np.array([np.inf])
         if np.isfinite(column).all() and (column >= 0).all():
             return column
-    for i, value in enumerate(values):  # some value is bad: this raises with its place
+    for i, value in enumerate(values):  # raises with the place of the bad value
         require_number(value, source, f"{place}[{i}]")
-    raise AssertionError("a column that is bad has a bad value")
+    raise AssertionError("a bad column has a bad value")
 
 
 def ragged_ints(rows: Rows, source: str, place: str, *, least: int | None = None) -> tuple[Ints, Ints]:
-    """Lists of integers of different lengths as ``(start, flat)``: row i is ``flat[start[i]:start[i + 1]]``."""
+    """Convert lists of integers to ``(start, flat)``: row i is ``flat[start[i]:start[i + 1]]``."""
     if isinstance(rows, Ragged):
         if least is None or (least <= 0 and not rows.negative):
             return rows.start, rows.flat
@@ -167,7 +190,7 @@ def ragged_ints(rows: Rows, source: str, place: str, *, least: int | None = None
         except OverflowError:
             flat = None
     if flat is None or (least is not None and len(flat) and flat.min() < least):
-        for i, row in enumerate(rows):  # some row is bad: this raises with its place
+        for i, row in enumerate(rows):  # raises with the place of the bad row
             int_column(row, source, f"{place}[{i}]", least=least)
     assert flat is not None
     return start, flat

@@ -4,7 +4,7 @@ What becomes of the fields of tensorflow/core/framework/cost_graph.proto:
 
 ``id``, ``input_info``  an edge from the node of every input. Several outputs of a node are several tensors: with
                         ``tensors="every"`` helper nodes after the file's own carry them, so that each counts once a
-                        cut and block (see instances/importers/_tensors.py); with ``"first"`` a node has only its
+                        cut and block (see instances/single_tensors.py); with ``"first"`` a node has only its
                         output 0, whatever is read, as "Practical Performance Guarantees for Pipelined DNN Inference"
                         took this data set (Archer et al. 2024, Appendix C.2)
 ``control_input``       the node executes after that one; nothing is sent, which may take a helper node too
@@ -28,8 +28,8 @@ from instances.errors import InputError
 from instances.files.jsonfile import collector_paused, decode, line_and_column, read_bytes
 from instances.graph import find_cycle, no_cycle
 from instances.importers import Option
-from instances.importers._tensors import Operation, Tensor, one_tensor_each
 from instances.importers._text_proto import AT, SKIPPED, Message, Schema, parse
+from instances.single_tensors import Operation, Tensor, one_tensor_each
 
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {

@@ -42,7 +42,7 @@ def test_a_pipeline_made_in_a_program_is_checked_like_a_file(name, value):
     instance = families()["chain"].build(0)
     column = getattr(instance, name).copy()
     column[2] = value
-    expected = rf"nodes\.{name}\[2\]: expected a finite number, at least 0, found {value}$"
+    expected = rf"nodes\.{name}\[2\]: expected a finite number, at least 0, found {value:g}$"
     with pytest.raises(InputError, match=expected):
         dataclasses.replace(instance, **{name: column})
 

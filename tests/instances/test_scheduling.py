@@ -171,7 +171,7 @@ def test_instances_made_of_arrays_have_no_numbers_that_are_none_or_negative(name
     instance = parse(TINY, "tiny")
     column = getattr(instance, name).copy()
     column[at] = value
-    with pytest.raises(InputError, match=rf"{re.escape(place)}: expected a number of at least 0, found {value:g}"):
+    with pytest.raises(InputError, match=rf"{re.escape(place)}: expected a number, at least 0, found {value:g}"):
         replace(instance, **{name: column})
 
 

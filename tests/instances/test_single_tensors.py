@@ -9,7 +9,7 @@ import pytest
 
 from harness.verify import verify
 from instances import pipeline
-from instances.importers._tensors import Operation, Tensor, one_tensor_each
+from instances.single_tensors import Operation, Tensor, one_tensor_each
 
 
 def instance(operations, stages):

@@ -1,14 +1,13 @@
-"""Graphs whose nodes produce several tensors, written as graphs whose nodes produce one, at the same cost.
+"""Graphs whose nodes produce several tensors, rewritten as graphs whose nodes produce one, at the same cost.
 
-A node with several tensors sends one of their total size to helpers, nodes without work that each produce one of
-them. Wherever these are, moving all of them to their node's block makes no block dearer: one of them elsewhere made
-that block send the total, which is no less than all the tensors; a block that they leave had to receive the total,
-and now receives at most the tensors that it reads; an edge that the quotient graph gains was a path in it. So the
-cheapest partition costs what it costs where each tensor is counted once a cut and block, and one with the helpers
-beside their nodes shows it. The same holds for a helper that produces nothing and comes before nodes which are to
-execute after its node without reading from it.
+A node with several tensors sends one tensor of their total size to helpers, nodes without work that each produce one
+of them. Moving all helpers to their node's block never raises the cost of a block: a helper elsewhere made that block
+send the total, at least as much as all tensors; a block that a helper leaves had to receive the total, and now receives
+at most the tensors it reads; an edge that the quotient graph gains was a path before. So the optimum equals that of the
+original graph, in which each tensor counts once per cut and block. The same holds for a helper that produces nothing
+and precedes nodes that must run after its node without reading from it.
 
-Peak memory is more than it need be where helpers are: while they execute, a tensor is there twice.
+Peak memory is overestimated at helpers: while one runs, its tensor exists twice.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Tensor:
 
 @dataclass(slots=True)
 class Operation:
-    """A node; ``followers`` are numbers of nodes that execute after it whatever they read."""
+    """A node; ``followers`` are indices of nodes that must run after it even if they read nothing from it."""
 
     name: str
     work: float
@@ -39,10 +38,10 @@ class Operation:
 
 
 def one_tensor_each(operations: Sequence[Operation]) -> dict[str, Any]:
-    """``nodes`` and ``edges`` of a pipeline document: the operations, numbered as they are, and after them helpers.
+    """Return ``nodes`` and ``edges`` of a pipeline document: the operations in order, then the helpers.
 
-    Tensors of size 0 and those that nothing reads cost nothing and are left out. A helper has the name of its
-    tensor, or that of its node after ``^`` if it produces nothing.
+    Tensors of size 0 and tensors without readers are omitted. A helper is named after its tensor or, if it produces
+    nothing, after its node with a leading ``^``.
     """
     columns = _Columns(operations)
     for index, operation in enumerate(operations):
@@ -67,7 +66,7 @@ class _Columns:
         self._edges: list[list[int]] = []
 
     def helper(self, index: int, name: str, size: float) -> int:
-        """The number of a new node that reads what node ``index`` produces."""
+        """Add a node that reads from node ``index``, and return its number."""
         self.name.append(name)
         self.work.append(0.0)
         self.param_size.append(0.0)
@@ -76,10 +75,10 @@ class _Columns:
         return len(self.name) - 1
 
     def join(self, index: int, readers: Iterable[int]) -> None:
-        """An edge to every reader, once."""
+        """Add one edge to every reader."""
         self._edges += [[index, reader] for reader in dict.fromkeys(readers)]
 
     def document(self) -> dict[str, Any]:
-        """The two keys of the track's file format."""
+        """The keys ``nodes`` and ``edges`` of the track's file format."""
         nodes = {key: column for key, column in vars(self).items() if key != "_edges"}
         return {"nodes": nodes, "edges": self._edges}
