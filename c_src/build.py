@@ -26,8 +26,10 @@ HEADERS = (
     "placement/ideals/split_dp.h",
     "placement/ideals/stages_dp.h",
     "placement/ideals/schedule_dp.h",
-    "placement/anneal_load.h",
-    "placement/anneal_latency.h",
+    "placement/load/load_model.h",
+    "placement/load/anneal_load.h",
+    "placement/load/descend_load.h",
+    "placement/latency/anneal_latency.h",
     "placement/cheapest_with.h",
     "scheduling/simulate.h",
     "scheduling/heft.h",
@@ -37,6 +39,7 @@ HEADERS = (
 )
 # Nothing in these is for Python.
 INTERNAL = (
+    "placement/load/load_state.h",
     "placement/ideals/walk.h",
     "pipeline/partition.h",
     "common/anneal.h",
@@ -70,8 +73,10 @@ SOURCES = (
     "placement/ideals/split_dp.c",
     "placement/ideals/stages_dp.c",
     "placement/ideals/schedule_dp.c",
-    "placement/anneal_load.c",
-    "placement/anneal_latency.c",
+    "placement/load/load_state.c",
+    "placement/load/anneal_load.c",
+    "placement/load/descend_load.c",
+    "placement/latency/anneal_latency.c",
     "placement/cheapest_with.c",
     "scheduling/simulate.c",
     "scheduling/msr_queue.c",

@@ -114,7 +114,7 @@ static void search(struct anchoring *a, int64_t floor, const int32_t *stop, int6
     }
 }
 
-int shard_anchor(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
+int shard_cheapest_with(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
                  int64_t *cuts) {
     struct anchoring a = {.graph = graph};
     const int status = build(&a);

@@ -1,6 +1,6 @@
 /* For each node the cheapest set of nodes that holds it: minimum cuts. */
-#ifndef SHARD_ANCHOR_H
-#define SHARD_ANCHOR_H
+#ifndef SHARD_CHEAPEST_WITH_H
+#define SHARD_CHEAPEST_WITH_H
 
 #include <stdint.h>
 
@@ -38,7 +38,7 @@ struct shard_hypergraph {
  *   cuts   out, 1 element: minimum cuts computed
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_anchor(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
+int shard_cheapest_with(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
                  int64_t *cuts);
 /* cffi: end */
 

@@ -11,7 +11,7 @@ from instances.graph import Index
 from instances.placement import Instance
 from solvers.placement.ideals.contraction import contractions
 from solvers.placement.ideals.dynamic_program import IdealProgram, deadline, fits, require_chains
-from solvers.placement.throughput.forced import restricted
+from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.registry import Declined, Run, solver
 
 
@@ -28,7 +28,7 @@ def dp(instance: Instance, run: Run) -> None:
     turns between two clusters; the bound is the optimum of one cluster for all.
     """
     require_chains(instance, "dp")
-    instance = restricted(instance)
+    instance = with_forced_nodes(instance)
     with deadline(run) as stop:
         programs = _programs(instance, stop)
         limit = _report_cuts(programs, run, math.inf, None if instance.cluster is None else 1)

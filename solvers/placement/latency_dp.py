@@ -7,7 +7,7 @@ import numpy as np
 from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import deadline
 from solvers.placement.latency.ideals import Schedules
-from solvers.placement.latency.ip_task import LatencyTask, unfit
+from solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
 from solvers.registry import Declined, Run, bound, solver
 
 #: Share of the time after which it ends.
@@ -27,10 +27,10 @@ def latency_dp(instance: Instance, run: Run) -> None:
         raise Declined("latency-dp is for inference graphs, as accelerators have a subgraph of either pass in training")
     with deadline(run, SHARE) as stop:
         Schedules(instance, stop, one=True).ideals(run.memory)  # Declined before anything else if they are too many
-        task = LatencyTask(instance, run, 1)
-        task.begin()
-        task.follow_chains(stop, one=True)
-    if not len(task.device):
+        incumbent = LatencyIncumbent(instance, run, 1)
+        incumbent.begin()
+        incumbent.follow_chains(stop, one=True)
+    if not len(incumbent.device):
         raise Declined(f"{unfit(instance, 1)}, or there was no time to find one")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from instances.placement import Instance
-from solvers.placement.kernels.loads import Placing
+from solvers.placement.kernels.loads import LoadAnnealer
 from solvers.placement.throughput.annealing import Search, fill, require_free
 from solvers.registry import Declined, Run, solver
 
@@ -29,10 +29,10 @@ def local_search(instance: Instance, run: Run, restarts: int = 10) -> None:
         item = fill(space.devices, run.rng.permutation(items).tolist(), lambda fitting, _: int(run.rng.choice(fitting)))
         if item is None:
             continue
-        placing = Placing(space.devices, space.rules, item, 0)
-        while placing.descend(steps) and run.remaining():
+        annealer = LoadAnnealer(space.devices, space.rules, item, 0)
+        while annealer.descend(steps) and run.remaining():
             pass
-        found.offer(0, placing.best, placing.cost)
+        found.offer(0, annealer.best, annealer.cost)
         if not run.remaining():
             break
     found.require_any()

@@ -7,7 +7,7 @@ import math
 from instances.placement import Instance
 from solvers.placement.latency.search import search_latency
 from solvers.placement.throughput.annealing import Search, anneal, require_single
-from solvers.placement.throughput.forced import restricted
+from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.registry import Run, solver
 
 
@@ -26,7 +26,7 @@ def search(instance: Instance, run: Run, most: float = math.inf) -> None:
         search_latency(instance, run, most)
         return
     require_single(instance, "search")
-    found = Search(restricted(instance), run)
+    found = Search(with_forced_nodes(instance), run)
     found.begin()
     found.prove()
     anneal(found, run, most)

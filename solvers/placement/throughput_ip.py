@@ -7,13 +7,13 @@ import time
 from instances.placement import Instance
 from solvers.placement.ip.cpsat import solve as cpsat
 from solvers.placement.ip.highs import solve as highs
+from solvers.placement.ip.incumbent import Engine, Incumbent
 from solvers.placement.ip.program import Build
 from solvers.placement.ip.scip import solve as scip
 from solvers.placement.ip.shapes import programs, require_covered
 from solvers.placement.ip.start import begin
-from solvers.placement.ip.task import Engine, Task
 from solvers.placement.latency.ip import solve_several
-from solvers.placement.throughput.forced import restricted
+from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.registry import Declined, Run, solver
 
 ENGINES: dict[str, Engine] = {"cpsat": cpsat, "highs": highs, "scip": scip}
@@ -30,7 +30,7 @@ def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> Non
     """
     solve = _engine(instance, engine)
     contiguity = "acyclic" if instance.contiguity == "acyclic" else "contiguous"
-    _solve(Task(restricted(instance), run, proves=instance.contiguity != "free"), contiguity, solve)
+    _solve(Incumbent(with_forced_nodes(instance), run, proves=instance.contiguity != "free"), contiguity, solve)
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.2, Figures 6 and 7", deterministic=False)
@@ -47,7 +47,7 @@ def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: 
         raise Declined(
             f"ip-noncontiguous places any sets of nodes, expected contiguity free, not {instance.contiguity}"
         )
-    _solve(Task(instance, run), "free", solve)
+    _solve(Incumbent(instance, run), "free", solve)
 
 
 def _engine(instance: Instance, name: str) -> Engine:
@@ -58,31 +58,31 @@ def _engine(instance: Instance, name: str) -> Engine:
     return ENGINES[name]
 
 
-def _solve(task: Task, contiguity: str, solve: Engine) -> None:
+def _solve(incumbent: Incumbent, contiguity: str, solve: Engine) -> None:
     """Solve programs that have all placements of a mode together, each in its share of the time that is left."""
-    begin(task, contiguity)
-    builds = programs(task.instance, contiguity)
-    task.proved = task.proved * len(builds)
-    possible = len(task.device) > 0
+    begin(incumbent, contiguity)
+    builds = programs(incumbent.instance, contiguity)
+    incumbent.proved = incumbent.proved * len(builds)
+    possible = len(incumbent.device) > 0
     for part, build in enumerate(builds):
-        if not task.remaining() or task.done:
+        if not incumbent.remaining() or incumbent.done:
             return
-        until = time.monotonic() + task.remaining() / (len(builds) - part)
-        possible |= _solve_part(task, build, solve, part, until)
+        until = time.monotonic() + incumbent.remaining() / (len(builds) - part)
+        possible |= _solve_part(incumbent, build, solve, part, until)
     if not possible:
         raise Declined("no placement fits the memory of the accelerators")
 
 
-def _solve_part(task: Task, build: Build, solve: Engine, part: int, until: float) -> bool:
+def _solve_part(incumbent: Incumbent, build: Build, solve: Engine, part: int, until: float) -> bool:
     """Solve a program until it has no placements that exceed a memory by a rounding; False if it has none at all."""
     while True:
-        program, known = task.build(build), len(task.overfull)
+        program, known = incumbent.build(build), len(incumbent.overfull)
         if program is None:
             return True
-        if not solve(task, program, part, until):
-            if not len(task.device) or program.values(task.device) is None:
+        if not solve(incumbent, program, part, until):
+            if not len(incumbent.device) or program.values(incumbent.device) is None:
                 owed = ROUNDING if solve is cpsat else TOLERANCE
-                task.prove(part, task.best * (1 - owed))  # what costs no more was all that the program had
+                incumbent.prove(part, incumbent.best * (1 - owed))  # what costs no more was all that the program had
             return False
-        if len(task.overfull) == known or time.monotonic() >= until:
+        if len(incumbent.overfull) == known or time.monotonic() >= until:
             return True

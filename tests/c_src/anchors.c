@@ -77,13 +77,13 @@ static void check(const struct problem *problem, int64_t wrong) {
     int64_t least[MOST_NODES], cuts = -1, most = 0;
     const int64_t floor = problem->unit * draw(12);
     const int32_t go = 0, stop = 1;
-    CHECK(shard_anchor(&problem->graph, floor, &go, least, &cuts) == SHARD_OK);
+    CHECK(shard_cheapest_with(&problem->graph, floor, &go, least, &cuts) == SHARD_OK);
     for (int32_t v = 0; v < problem->graph.nodes; v++) {
         CHECK(least[v] == expected(problem, v, floor) + (v == 0 ? wrong : 0));
         most = least[v] > most ? least[v] : most;
     }
     CHECK(cuts <= problem->graph.nodes && (cuts > 0 || most == 0));
-    CHECK(shard_anchor(&problem->graph, floor, &stop, least, &cuts) == SHARD_OK);
+    CHECK(shard_cheapest_with(&problem->graph, floor, &stop, least, &cuts) == SHARD_OK);
     for (int32_t v = 0; v < problem->graph.nodes; v++)
         CHECK(least[v] == 0);
 }
@@ -95,7 +95,7 @@ static void check_no_memory(const struct problem *problem) {
     for (; status == SHARD_NO_MEMORY && allocations < 20; allocations++) {
         int64_t least[MOST_NODES] = {-1}, cuts = -1;
         granted = allocations;
-        status = shard_anchor(&problem->graph, 0, &go, least, &cuts);
+        status = shard_cheapest_with(&problem->graph, 0, &go, least, &cuts);
         granted = -1;
         CHECK(status == SHARD_OK || (status == SHARD_NO_MEMORY && least[0] == -1 && cuts == -1));
     }

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "placement/anneal_load.h"
+#include "placement/load/anneal_load.h"
+#include "placement/load/descend_load.h"
 
 #define MOST_NODES 40
 #define MOST_NETS 60
@@ -20,7 +21,7 @@ struct problem {
     int64_t net_start[MOST_NODES + 1];
     int32_t net[MOST_NODES * MOST_NETS], members[MOST_NETS];
     bool pin[MOST_NETS][MOST_NODES];
-    struct shard_rules rules;
+    struct shard_load_model model;
     int32_t maker[MOST_NETS], pass[MOST_NETS];
     double backward_accelerator_time[MOST_NODES], backward_cpu_time[MOST_NODES];
     int64_t out_start[MOST_NODES + 1], in_start[MOST_NODES + 1];
@@ -72,9 +73,9 @@ static void make_order(struct problem *problem) {
 }
 
 /* Every net is made by one of its nodes, if that matters. */
-static void make_rules(struct problem *problem, bool plain) {
+static void make_model(struct problem *problem, bool plain) {
     const int32_t overlap = plain ? 0 : draw(3), cluster = plain || draw(2) ? 0 : 1 + draw(3);
-    problem->rules = (struct shard_rules){
+    problem->model = (struct shard_load_model){
         overlap,
         plain ? 1 : 1 + draw(2),
         cluster,
@@ -94,7 +95,7 @@ static void make_rules(struct problem *problem, bool plain) {
         while (!problem->pin[net][maker])
             maker = (maker + 1) % problem->devices.nodes;
         problem->maker[net] = overlap == 2 || cluster ? maker : -1;
-        problem->pass[net] = draw(problem->rules.passes);
+        problem->pass[net] = draw(problem->model.passes);
     }
     for (int32_t v = 0; v < problem->devices.nodes; v++) {
         const double time = problem->accelerator_time[v];
@@ -136,13 +137,13 @@ static void make(struct problem *problem, bool plain) {
         memory = fmax(memory, used[d]);
     problem->devices.memory = memory + draw(4);
     make_nets(problem);
-    make_rules(problem, plain);
+    make_model(problem, plain);
 }
 
 static int32_t cluster_of(const struct problem *problem, int32_t d) {
     if (d >= problem->devices.accelerators)
         return -1;
-    return problem->rules.cluster ? d / problem->rules.cluster : 0;
+    return problem->model.cluster ? d / problem->model.cluster : 0;
 }
 
 static bool is_far(const struct problem *problem, int32_t a, int32_t b) {
@@ -164,7 +165,7 @@ static double paid(const struct problem *problem, const int32_t *device, int32_t
     }
     if (!here || !elsewhere || sends != (d == home))
         return 0.0;
-    return problem->transfer[net] * (far ? problem->rules.slowdown : 1.0);
+    return problem->transfer[net] * (far ? problem->model.slowdown : 1.0);
 }
 
 static double load_of(const struct problem *problem, const int32_t *device, int32_t d, int32_t pass) {
@@ -173,7 +174,7 @@ static double load_of(const struct problem *problem, const int32_t *device, int3
     const double *backward = on_cpu ? problem->backward_cpu_time : problem->backward_accelerator_time;
     double computing = 0.0, in = 0.0, out = 0.0;
     for (int32_t v = 0; v < problem->devices.nodes; v++) {
-        if (device[v] == d && problem->rules.passes == 1)
+        if (device[v] == d && problem->model.passes == 1)
             computing += whole[v];
         else if (device[v] == d)
             computing += pass ? backward[v] : whole[v] - backward[v];
@@ -184,14 +185,14 @@ static double load_of(const struct problem *problem, const int32_t *device, int3
             out += paid(problem, device, d, net, true);
         }
     }
-    if (problem->rules.overlap == 0)
+    if (problem->model.overlap == 0)
         return computing + in + out;
-    return fmax(computing, problem->rules.overlap == 1 ? in + out : fmax(in, out));
+    return fmax(computing, problem->model.overlap == 1 ? in + out : fmax(in, out));
 }
 
 static double cost_of(const struct problem *problem, const int32_t *device) {
     double cost = 0.0;
-    for (int32_t pass = 0; pass < problem->rules.passes; pass++) {
+    for (int32_t pass = 0; pass < problem->model.passes; pass++) {
         double greatest = 0.0;
         for (int32_t d = 0; d < problem->devices.accelerators + problem->devices.cpus; d++)
             greatest = fmax(greatest, load_of(problem, device, d, pass));
@@ -206,7 +207,7 @@ static bool follows(const struct problem *problem, const int32_t *device, const 
     for (int32_t u = 0; u < problem->devices.nodes; u++)
         for (int32_t v = 0; v < problem->devices.nodes; v++)
             ahead &= !problem->edge[u][v] || rank[device[u]] <= rank[device[v]];
-    return ahead || !problem->rules.ordered;
+    return ahead || !problem->model.ordered;
 }
 
 /* Whether what is on accelerators is supported and fits; loads of what is not are infinite. */
@@ -223,7 +224,7 @@ static bool fits(const struct problem *problem, const int32_t *device) {
 
 /* Times are whole numbers, so that all sums are exact. */
 static void check_annealing(const struct problem *problem) {
-    const struct shard_cooling cooling = {1000, 5.0, 0.1, draw(2) ? 0.3 : 0.0, draw(2)};
+    const struct shard_load_cooling cooling = {1000, 5.0, 0.1, draw(2) ? 0.3 : 0.0, draw(2)};
     int32_t device[MOST_NODES], best[MOST_NODES] = {0}, again[MOST_NODES], same[MOST_NODES] = {0};
     double load[2 * MOST_DEVICES], cost = INFINITY, other = INFINITY;
     int32_t rank[MOST_DEVICES], ranked[MOST_DEVICES];
@@ -234,16 +235,16 @@ static void check_annealing(const struct problem *problem) {
     memcpy(again, problem->device, sizeof again);
     for (int32_t slice = 0; slice < 3; slice++) {
         const double before = cost;
-        CHECK(shard_place(&problem->devices, &problem->rules, &cooling, &random, rank, device, best, &cost,
-                          load) == SHARD_OK);
-        CHECK(shard_place(&problem->devices, &problem->rules, &cooling, &twin, ranked, again, same, &other,
-                          load) == SHARD_OK);
+        CHECK(shard_anneal_load(&problem->devices, &problem->model, &cooling, &random, rank, device, best,
+                                &cost, load) == SHARD_OK);
+        CHECK(shard_anneal_load(&problem->devices, &problem->model, &cooling, &twin, ranked, again, same,
+                                &other, load) == SHARD_OK);
         CHECK(cost <= before && cost == cost_of(problem, best));
         CHECK(fits(problem, device) && fits(problem, best));
         CHECK(follows(problem, device, rank));
         for (int32_t d = 0; d < problem->devices.accelerators + problem->devices.cpus; d++)
-            for (int32_t p = 0; p < problem->rules.passes; p++)
-                CHECK(load[d * problem->rules.passes + p] == load_of(problem, device, d, p));
+            for (int32_t p = 0; p < problem->model.passes; p++)
+                CHECK(load[d * problem->model.passes + p] == load_of(problem, device, d, p));
         CHECK(cost == other && random == twin && !memcmp(device, again, sizeof device) &&
               !memcmp(best, same, sizeof best));
     }
@@ -270,7 +271,7 @@ static void check_descent(const struct problem *problem) {
     double cost = INFINITY, before = cost_of(problem, device);
     for (int64_t made = 1; made == 1;) {
         const double least = least_after_a_move(problem, device);
-        CHECK(shard_descend(&problem->devices, &problem->rules, 1, device, &cost, &made) == SHARD_OK);
+        CHECK(shard_descend_load(&problem->devices, &problem->model, 1, device, &cost, &made) == SHARD_OK);
         CHECK(cost == cost_of(problem, device) && fits(problem, device));
         CHECK(made == 1 ? cost == least && cost < before : cost == before && !(least < before));
         before = cost;
@@ -279,12 +280,12 @@ static void check_descent(const struct problem *problem) {
 
 /* Every allocation fails once; then nothing has been written. */
 static void check_no_memory(void) {
-    const struct shard_cooling cooling = {2000, 5.0, 0.1, 0.3, 0};
+    const struct shard_load_cooling cooling = {2000, 5.0, 0.1, 0.3, 0};
     struct problem problem;
     for (int call = 0; call < 2; call++) {
         do
             make(&problem, call == 1);
-        while (call == 0 && !problem.rules.ordered);
+        while (call == 0 && !problem.model.ordered);
         int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 20; allocations++) {
             int32_t device[MOST_NODES], best[MOST_NODES] = {-1};
@@ -296,10 +297,10 @@ static void check_no_memory(void) {
             memcpy(rank, problem.rank, sizeof rank);
             granted = allocations;
             if (call == 0)
-                status = shard_place(&problem.devices, &problem.rules, &cooling, &random, rank, device, best,
-                                     &cost, load);
+                status = shard_anneal_load(&problem.devices, &problem.model, &cooling, &random, rank, device,
+                                           best, &cost, load);
             if (call == 1)
-                status = shard_descend(&problem.devices, &problem.rules, 1, device, &cost, &made);
+                status = shard_descend_load(&problem.devices, &problem.model, 1, device, &cost, &made);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(best[0] == -1 && load[0] == -1.0 && isinf(cost) && random == 1 && made == -1 &&

@@ -16,7 +16,7 @@
 #define ROOM 1000000
 
 struct graph {
-    struct shard_order order;
+    struct shard_dag order;
     struct shard_tasks tasks;
     uint32_t before[MOST_NODES]; /* as bits */
     uint32_t reads[MOST_NODES];  /* of the nodes before, those whose tensors it reads */
@@ -79,7 +79,7 @@ static void make(struct graph *graph) {
         graph->tail[v] += fmin(graph->accelerator_time[v], graph->cpu_time[v]);
     }
     graph->order =
-        (struct shard_order){n, graph->out_start, graph->out_head, graph->in_start, graph->in_tail};
+        (struct shard_dag){n, graph->out_start, graph->out_head, graph->in_start, graph->in_tail};
     connect(graph);
     graph->tasks = (struct shard_tasks){
         n,
@@ -187,7 +187,7 @@ static double latency_of(const struct graph *graph, const int32_t *set) {
 
 static int schedule(const struct graph *graph, double limit, int64_t most, const int32_t *stop, double *end,
                     int32_t *set) {
-    return shard_schedule_ideals(&graph->order, &graph->tasks, graph->ideals, graph->link_start,
+    return shard_schedule_dp(&graph->order, &graph->tasks, graph->ideals, graph->link_start,
                                  graph->link_node, graph->link_ideal, limit, most, stop, end, set);
 }
 

@@ -19,7 +19,7 @@
 #define ROUNDS 3000
 
 struct graph {
-    struct shard_order order;
+    struct shard_dag order;
     int64_t out_start[MOST_NODES + 1], in_start[MOST_NODES + 1];
     int32_t out_head[MOST_NODES * MOST_NODES], in_tail[MOST_NODES * MOST_NODES];
     uint32_t before[MOST_NODES]; /* as bits */
@@ -57,7 +57,7 @@ static void make(struct graph *graph) {
     memset(graph, 0, sizeof *graph);
     const int32_t n = draw(MOST_NODES + 1), density = draw(80), nets = n ? draw(MOST_NETS + 1) : 0;
     graph->order =
-        (struct shard_order){n, graph->out_start, graph->out_head, graph->in_start, graph->in_tail};
+        (struct shard_dag){n, graph->out_start, graph->out_head, graph->in_start, graph->in_tail};
     for (int32_t v = 0; v < n; v++) {
         graph->accelerator_time[v] = draw(8) ? (double)draw(9) : (double)INFINITY;
         graph->cpu_time[v] = draw(20);
@@ -201,7 +201,7 @@ static double split(struct graph *graph, double limit, const int32_t *stop, int3
         all += isfinite(graph->accelerator_time[v]) ? graph->accelerator_time[v] : 0.0;
     for (int32_t a = 0; a <= graph->devices.cpus; a++)
         relief[a] = a ? all : 0.0;
-    CHECK(shard_split_ideals(&graph->devices, graph->ideals, graph->link_start, graph->link_node,
+    CHECK(shard_split_dp(&graph->devices, graph->ideals, graph->link_start, graph->link_node,
                              graph->link_ideal, limit, relief, stop, best, &cost, device, pairs) == SHARD_OK);
     return cost;
 }
@@ -219,8 +219,8 @@ static double split_stages(const struct graph *graph, int32_t overlap, double ba
     int32_t share[MOST_SETS * MOST_ROW], maker[MOST_NETS];
     int64_t pairs;
     find_makers(graph, maker);
-    const struct shard_sharing sharing = {maker, overlap, bandwidth};
-    CHECK(shard_split_stages(&graph->devices, &sharing, graph->ideals, graph->link_start, graph->link_node,
+    const struct shard_stage_model sharing = {maker, overlap, bandwidth};
+    CHECK(shard_stages_dp(&graph->devices, &sharing, graph->ideals, graph->link_start, graph->link_node,
                              graph->link_ideal, INFINITY, relief, NULL, best, share, &cost, device, replicas,
                              &pairs) == SHARD_OK);
     return cost;
@@ -233,12 +233,12 @@ static double split_clusters(const struct graph *graph, int32_t size, double slo
     int32_t maker[MOST_NETS];
     int64_t pairs;
     find_makers(graph, maker);
-    const struct shard_sharing sharing = {maker, SHARD_OVERLAP_NONE, 0.0};
+    const struct shard_stage_model sharing = {maker, SHARD_OVERLAP_NONE, 0.0};
     struct shard_devices cluster = graph->devices;
     cluster.accelerators = size;
     const struct shard_clusters clusters = {graph->devices.accelerators / size,
                                             graph->devices.accelerators % size, slowdown};
-    CHECK(shard_split_clusters(&cluster, &sharing, &clusters, graph->ideals, graph->link_start,
+    CHECK(shard_clusters_dp(&cluster, &sharing, &clusters, graph->ideals, graph->link_start,
                                graph->link_node, graph->link_ideal, INFINITY, relief, NULL, best, outer,
                                &cost, device, &pairs) == SHARD_OK);
     return cost;
@@ -304,7 +304,7 @@ static void check_split(struct graph *graph) {
 static void check_bad_order(void) {
     const int64_t out_start[] = {0, 0, 1}, in_start[] = {0, 1, 1};
     const int32_t out_head[] = {0}, in_tail[] = {1};
-    const struct shard_order order = {2, out_start, out_head, in_start, in_tail};
+    const struct shard_dag order = {2, out_start, out_head, in_start, in_tail};
     int64_t ideals = -1, links = -1;
     CHECK(shard_count_ideals(&order, 9, 9, NULL, &ideals, &links) == SHARD_BAD_ORDER && ideals == -1);
     CHECK(shard_list_ideals(&order, 4, NULL, &links, NULL, NULL, NULL) == SHARD_BAD_ORDER && links == -1);
@@ -325,7 +325,7 @@ static void check_long(void) {
             out_start[v + 1] = out;
             in_start[v + 1] = in;
         }
-        const struct shard_order order = {200, out_start, out_head, in_start, in_tail};
+        const struct shard_dag order = {200, out_start, out_head, in_start, in_tail};
         CHECK(shard_count_ideals(&order, 99999, 99999, NULL, &ideals, &links) == SHARD_OK);
         CHECK(ideals == (step == 1 ? 201 : 101 * 101) && links == (step == 1 ? 200 : 2 * 100 * 101));
     }
@@ -342,7 +342,7 @@ static void check_no_memory(void) {
     int32_t maker[MOST_NETS], share[MOST_SETS * MOST_ROW], replicas[MOST_NODES];
     double outer[MOST_SETS * MOST_ROW * 4];
     find_makers(&graph, maker);
-    const struct shard_sharing sharing = {maker, SHARD_OVERLAP_FULL, 1.0};
+    const struct shard_stage_model sharing = {maker, SHARD_OVERLAP_FULL, 1.0};
     const struct shard_clusters clusters = {1, 1, 2.0};
     for (int call = 0; call < 5; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
@@ -357,14 +357,14 @@ static void check_no_memory(void) {
                 status = shard_list_ideals(&graph.order, graph.ideals, NULL, &links, start, node, ideal);
             if (call == 2)
                 status =
-                    shard_split_ideals(&graph.devices, graph.ideals, graph.link_start, graph.link_node,
+                    shard_split_dp(&graph.devices, graph.ideals, graph.link_start, graph.link_node,
                                        graph.link_ideal, INFINITY, relief, NULL, best, &cost, device, &links);
             if (call == 3)
-                status = shard_split_stages(&graph.devices, &sharing, graph.ideals, graph.link_start,
+                status = shard_stages_dp(&graph.devices, &sharing, graph.ideals, graph.link_start,
                                             graph.link_node, graph.link_ideal, INFINITY, relief, NULL, best,
                                             share, &cost, device, replicas, &links);
             if (call == 4)
-                status = shard_split_clusters(&graph.devices, &sharing, &clusters, graph.ideals,
+                status = shard_clusters_dp(&graph.devices, &sharing, &clusters, graph.ideals,
                                               graph.link_start, graph.link_node, graph.link_ideal, INFINITY,
                                               relief, NULL, best, outer, &cost, device, &links);
             granted = -1;

@@ -30,7 +30,7 @@ PROGRAMS = {
     "neighbourhoods": (),  # it includes what it tests
     "splits": ("placement/ideals/ideals", "placement/ideals/split_dp", "placement/ideals/stages_dp"),
     "schedules": ("placement/ideals/ideals", "placement/ideals/schedule_dp"),
-    "placements": ("placement/anneal_load",),
+    "placements": ("placement/load/load_state", "placement/load/anneal_load", "placement/load/descend_load"),
     "anchors": ("placement/cheapest_with", "common/flow"),
     "dataflows": (
         "scheduling/simulate",

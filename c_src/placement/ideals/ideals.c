@@ -10,7 +10,7 @@
 
 /* Where the search is. */
 struct search {
-    const struct shard_order *order;
+    const struct shard_dag *order;
     int32_t *waiting;  /* nodes elements: nodes before each that the ideal lacks */
     int32_t *covering; /* nodes elements: nodes after each that the ideal has; 0 for its maximal nodes */
     uint64_t *ready;   /* one bit a node: all before it are in the ideal and it is not */
@@ -28,7 +28,7 @@ static void search_free(struct search *search) {
     free(search->below);
 }
 
-static int search_begin(struct search *search, const struct shard_order *order) {
+static int search_begin(struct search *search, const struct shard_dag *order) {
     const size_t n = (size_t)order->nodes;
     *search = (struct search){
         .order = order,
@@ -71,7 +71,7 @@ static int32_t next_ready(const struct search *search, int32_t least, int32_t be
 }
 
 static void add(struct search *search, int32_t v) {
-    const struct shard_order *order = search->order;
+    const struct shard_dag *order = search->order;
     flip(search, v);
     for (int64_t e = order->out_start[v]; e < order->out_start[v + 1]; e++)
         if (!--search->waiting[order->out_head[e]])
@@ -84,7 +84,7 @@ static void add(struct search *search, int32_t v) {
 }
 
 static void drop(struct search *search) {
-    const struct shard_order *order = search->order;
+    const struct shard_dag *order = search->order;
     const int32_t v = search->path[--search->depth];
     for (int64_t e = order->in_start[v]; e < order->in_start[v + 1]; e++)
         search->maximal += --search->covering[order->in_tail[e]] == 0;
@@ -111,7 +111,7 @@ static bool advance(struct search *search) {
     }
 }
 
-int shard_count_ideals(const struct shard_order *order, int64_t most, int64_t most_links, const int32_t *stop,
+int shard_count_ideals(const struct shard_dag *order, int64_t most, int64_t most_links, const int32_t *stop,
                        int64_t *ideals, int64_t *links) {
     struct search search;
     const int status = search_begin(&search, order);
@@ -163,7 +163,7 @@ static void list(struct listing *listing, const struct search *search, int32_t i
     listing->at[search->depth] = ideal;
 }
 
-int shard_list_ideals(const struct shard_order *order, int64_t ideals, const int32_t *stop, int64_t *listed,
+int shard_list_ideals(const struct shard_dag *order, int64_t ideals, const int32_t *stop, int64_t *listed,
                       int64_t *link_start, int32_t *link_node, int32_t *link_ideal) {
     struct search search;
     int status = search_begin(&search, order);

@@ -15,7 +15,7 @@
 /* cffi: begin */
 
 /* A graph whose edges lead to greater numbers. */
-struct shard_order {
+struct shard_dag {
     int32_t nodes;
     const int64_t *out_start; /* nodes + 1 elements: the nodes after v are out_head[out_start[v] ..] */
     const int32_t *out_head;  /* out_start[nodes] elements, no edge twice */
@@ -32,7 +32,7 @@ struct shard_order {
  *   links    out, 1 element: their maximal nodes, summed
  *
  * Returns SHARD_OK, SHARD_BAD_ORDER if an edge leads to a lower number, or SHARD_NO_MEMORY. */
-int shard_count_ideals(const struct shard_order *order, int64_t most, int64_t most_links, const int32_t *stop,
+int shard_count_ideals(const struct shard_dag *order, int64_t most, int64_t most_links, const int32_t *stop,
                        int64_t *ideals, int64_t *links);
 
 /* Enumerate them.
@@ -46,7 +46,7 @@ int shard_count_ideals(const struct shard_order *order, int64_t most, int64_t mo
  *   link_ideal  out, links elements: the ideal without that node
  *
  * Returns as above. */
-int shard_list_ideals(const struct shard_order *order, int64_t ideals, const int32_t *stop, int64_t *listed,
+int shard_list_ideals(const struct shard_dag *order, int64_t ideals, const int32_t *stop, int64_t *listed,
                       int64_t *link_start, int32_t *link_node, int32_t *link_ideal);
 /* cffi: end */
 

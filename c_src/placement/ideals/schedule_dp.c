@@ -38,7 +38,7 @@ struct step {
 };
 
 struct chain {
-    const struct shard_order *order;
+    const struct shard_dag *order;
     const struct shard_tasks *tasks;
     int32_t ideals;
     const int64_t *link_start;
@@ -125,7 +125,7 @@ static bool reserve(void **array, int64_t *room, int64_t used, int64_t more, siz
 
 /* What is true of an ideal before walks from it; false if there is no memory. */
 static bool look_at(struct chain *chain, int32_t ideal) {
-    const struct shard_order *order = chain->order;
+    const struct shard_dag *order = chain->order;
     const struct shard_tasks *tasks = chain->tasks;
     memset(chain->inside, 0, (size_t)order->nodes + 1);
     memcpy(chain->missing, tasks->members, (size_t)tasks->units * sizeof *chain->missing);
@@ -245,7 +245,7 @@ static bool extend(struct chain *chain, int32_t ideal, const struct step *step, 
 
 /* A node joins the set. */
 static void take(struct chain *chain, int32_t v, struct step *step) {
-    const struct shard_order *order = chain->order;
+    const struct shard_dag *order = chain->order;
     const struct shard_tasks *tasks = chain->tasks;
     const int32_t unit = tasks->unit[v];
     chain->taken[v] = 1;
@@ -271,7 +271,7 @@ static void take(struct chain *chain, int32_t v, struct step *step) {
 }
 
 static void put_back(struct chain *chain, int32_t v) {
-    const struct shard_order *order = chain->order;
+    const struct shard_dag *order = chain->order;
     const struct shard_tasks *tasks = chain->tasks;
     chain->taken[v] = 0;
     chain->held[tasks->unit[v]]--;
@@ -339,7 +339,7 @@ static bool end_with_sets(struct chain *chain, int32_t ideal, bool *full) {
 
 /* The same for a node on CPUs. */
 static bool end_with_nodes(struct chain *chain, int32_t ideal) {
-    const struct shard_order *order = chain->order;
+    const struct shard_dag *order = chain->order;
     bool room = true;
     for (int64_t link = chain->link_start[ideal]; room && link < chain->link_start[ideal + 1]; link++) {
         const int32_t v = chain->link_node[link];
@@ -395,7 +395,7 @@ static bool find_labels(struct chain *chain, bool *stopped) {
     return true;
 }
 
-int shard_schedule_ideals(const struct shard_order *order, const struct shard_tasks *tasks, int64_t ideals,
+int shard_schedule_dp(const struct shard_dag *order, const struct shard_tasks *tasks, int64_t ideals,
                           const int64_t *link_start, const int32_t *link_node, const int32_t *link_ideal,
                           double limit, int64_t most, const int32_t *stop, double *end, int32_t *set) {
     struct chain chain = {.order = order,

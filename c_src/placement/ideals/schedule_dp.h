@@ -1,6 +1,6 @@
 /* Schedules of least latency along chains of ideals (Tarnawski et al., NeurIPS 2020, Appendix A). */
-#ifndef SHARD_IDEALS_SCHEDULE_H
-#define SHARD_IDEALS_SCHEDULE_H
+#ifndef SHARD_SCHEDULE_DP_H
+#define SHARD_SCHEDULE_DP_H
 
 #include <stdint.h>
 
@@ -46,7 +46,7 @@ struct shard_tasks {
  * finite
  *
  * Returns SHARD_OK, or SHARD_NO_MEMORY also if that is more than `most`. */
-int shard_schedule_ideals(const struct shard_order *order, const struct shard_tasks *tasks, int64_t ideals,
+int shard_schedule_dp(const struct shard_dag *order, const struct shard_tasks *tasks, int64_t ideals,
                           const int64_t *link_start, const int32_t *link_node, const int32_t *link_ideal,
                           double limit, int64_t most, const int32_t *stop, double *end, int32_t *set);
 /* cffi: end */

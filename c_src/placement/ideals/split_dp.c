@@ -126,7 +126,7 @@ static void trace(const struct split *split, size_t entry, int32_t *device) {
     }
 }
 
-int shard_split_ideals(const struct shard_devices *devices, int64_t ideals, const int64_t *link_start,
+int shard_split_dp(const struct shard_devices *devices, int64_t ideals, const int64_t *link_start,
                        const int32_t *link_node, const int32_t *link_ideal, double limit,
                        const double *relief, const int32_t *stop, double *best, double *cost, int32_t *device,
                        int64_t *pairs) {

@@ -3,8 +3,8 @@
  *
  * A tensor is a net: the set of nodes that make or read it. An accelerator pays for a net once if it has some
  * of its nodes and not all. */
-#ifndef SHARD_IDEALS_SPLIT_H
-#define SHARD_IDEALS_SPLIT_H
+#ifndef SHARD_SPLIT_DP_H
+#define SHARD_SPLIT_DP_H
 
 #include <stdint.h>
 
@@ -44,7 +44,7 @@ struct shard_devices {
  *   pairs       out, 1 element: pairs of ideals looked at
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_split_ideals(const struct shard_devices *devices, int64_t ideals, const int64_t *link_start,
+int shard_split_dp(const struct shard_devices *devices, int64_t ideals, const int64_t *link_start,
                        const int32_t *link_node, const int32_t *link_ideal, double limit,
                        const double *relief, const int32_t *stop, double *best, double *cost, int32_t *device,
                        int64_t *pairs);

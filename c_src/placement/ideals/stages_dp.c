@@ -1,4 +1,4 @@
-/* The walks of ideals_walk.h with nets in and nets out apart, each at its own rate. For clusters, the parts
+/* The walks of walk.h with nets in and nets out apart, each at its own rate. For clusters, the parts
  * of the graph between two ideals are split one by one, and a second table is filled with chains of such
  * parts. */
 #include "placement/ideals/stages_dp.h"
@@ -23,7 +23,7 @@ struct choice {
 
 struct stages {
     struct split split;
-    const struct shard_sharing *sharing;
+    const struct shard_stage_model *sharing;
     struct apart *apart;                    /* nodes + 1 elements, of the steps */
     double *arriving;                       /* nets elements: what one costs that does not have the maker */
     double *leaving;                        /* the same with the maker */
@@ -301,7 +301,7 @@ static void trace(const struct stages *stages, int32_t first, int32_t ideal, siz
     }
 }
 
-int shard_split_stages(const struct shard_devices *devices, const struct shard_sharing *sharing,
+int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
                        int64_t ideals, const int64_t *link_start, const int32_t *link_node,
                        const int32_t *link_ideal, double limit, const double *relief, const int32_t *stop,
                        double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
@@ -533,7 +533,7 @@ static bool trace_parts(struct hierarchy *hierarchy, size_t entry, int32_t *devi
     return true;
 }
 
-int shard_split_clusters(const struct shard_devices *devices, const struct shard_sharing *sharing,
+int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
                          const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
                          const int32_t *link_node, const int32_t *link_ideal, double limit,
                          const double *relief, const int32_t *stop, double *best, double *outer, double *cost,

@@ -1,7 +1,7 @@
 /* Splits along chains of ideals with the loads of Tarnawski et al., NeurIPS 2020, Appendix H: communication
  * overlapped with computation (H.1), replicated stages (H.2), clusters of accelerators (H.3). */
-#ifndef SHARD_IDEALS_STAGES_H
-#define SHARD_IDEALS_STAGES_H
+#ifndef SHARD_STAGES_DP_H
+#define SHARD_STAGES_DP_H
 
 #include <stdint.h>
 
@@ -15,7 +15,7 @@ enum shard_overlap {
 };
 
 /* What loads are made of. */
-struct shard_sharing {
+struct shard_stage_model {
     const int32_t *maker; /* nets elements: the node that makes the tensor; an accelerator without it takes
                              the net in, one with it sends it out */
     int32_t overlap;      /* of enum shard_overlap */
@@ -29,13 +29,13 @@ struct shard_clusters {
     double slowdown; /* times that nets between clusters cost, at least 1 */
 };
 
-/* As shard_split_ideals, but for
+/* As shard_split_dp, but for
  *
  *   sharing   in
  *   share     scratch, like `best`; not used without bandwidth
  *   device    out, the first device of each node's stage
  *   replicas  out, nodes elements: devices of each node's stage */
-int shard_split_stages(const struct shard_devices *devices, const struct shard_sharing *sharing,
+int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
                        int64_t ideals, const int64_t *link_start, const int32_t *link_node,
                        const int32_t *link_ideal, double limit, const double *relief, const int32_t *stop,
                        double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
@@ -49,7 +49,7 @@ int shard_split_stages(const struct shard_devices *devices, const struct shard_s
  *   clusters    in
  *   outer       scratch, ideals * (cpus + 1) * (equal + 1) * 2 elements
  *   device      out, those of equal clusters, one cluster after the other, of the rest, and CPUs */
-int shard_split_clusters(const struct shard_devices *devices, const struct shard_sharing *sharing,
+int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
                          const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
                          const int32_t *link_node, const int32_t *link_ideal, double limit,
                          const double *relief, const int32_t *stop, double *best, double *outer, double *cost,

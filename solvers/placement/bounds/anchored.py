@@ -5,7 +5,7 @@ from __future__ import annotations
 from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import deadline
 from solvers.placement.throughput.anchored import anchored_bound
-from solvers.placement.throughput.forced import restricted
+from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import Declined, Run, bound
 
@@ -24,7 +24,7 @@ def anchored(instance: Instance, run: Run) -> None:
         raise Declined("anchored is for throughput")
     if instance.allreduce is not None and instance.overlap != "none":
         raise Declined("anchored bounds replicated stages for overlap none only")
-    instance = restricted(instance)
+    instance = with_forced_nodes(instance)
     end = run.deadline - RESERVE * run.remaining()
     spread = load_bound(instance)
     run.bound(spread)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from instances.placement import Instance
-from solvers.placement.throughput.forced import restricted
+from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import Declined, Run, bound
 
@@ -13,4 +13,4 @@ def load(instance: Instance, run: Run) -> None:
     """Spread the work over accelerators and CPUs as if it could be cut, within the memory of all accelerators."""
     if instance.objective != "throughput":
         raise Declined("load is for throughput")
-    run.bound(load_bound(restricted(instance)))
+    run.bound(load_bound(with_forced_nodes(instance)))

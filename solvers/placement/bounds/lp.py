@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from instances.placement import Instance
 from solvers.placement.ip.dual_bound import relax
+from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.shapes import programs, require_covered
 from solvers.placement.ip.start import begin
-from solvers.placement.ip.task import Task
-from solvers.placement.throughput.forced import restricted
+from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.registry import Run, bound
 
 
@@ -20,10 +20,10 @@ def lp(instance: Instance, run: Run) -> None:
     For devices that follow one another it is that of contiguous sets.
     """
     require_covered(instance)
-    instance = restricted(instance)
-    task = Task(instance, run, reports=False)
-    begin(task, instance.contiguity)
+    instance = with_forced_nodes(instance)
+    incumbent = Incumbent(instance, run, reports=False)
+    begin(incumbent, instance.contiguity)
     for build in programs(instance, "free" if instance.contiguity == "free" else "contiguous"):
-        program = task.build(build)
+        program = incumbent.build(build)
         if program is not None:
-            relax(task, program, 0, task.remaining())
+            relax(incumbent, program, 0, incumbent.remaining())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from instances.placement import Instance
-from solvers.placement.throughput.forced import restricted
+from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.placement.throughput.simple_bounds import node_bound
 from solvers.registry import Declined, Run, bound
 
@@ -13,4 +13,4 @@ def node(instance: Instance, run: Run) -> None:
     """Bound the device of each colocation unit: beside it, it does a neighbour's work or pays for their tensors."""
     if instance.objective != "throughput":
         raise Declined("node is for throughput")
-    run.bound(node_bound(restricted(instance)))
+    run.bound(node_bound(with_forced_nodes(instance)))

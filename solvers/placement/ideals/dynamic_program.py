@@ -19,7 +19,7 @@ from instances.placement import Instance
 from instances.rounding import safely
 from solvers.placement.ideals.contraction import Contracted
 from solvers.placement.ideals.linear_extension import in_pieces
-from solvers.placement.kernels.ideals import Clusters, Ideals, IdealsCore, IdealSplit, IdealSplitter, Sharing
+from solvers.placement.kernels.ideals import Clusters, IdealEnumerator, Ideals, IdealSplit, IdealSplitter, StageModel
 from solvers.placement.kernels.loads import Devices
 from solvers.registry import Declined, Run
 
@@ -39,7 +39,7 @@ PIECES, CHAINED, PARTED = 4, (1000, 8), (32, 2)
 #: Devices of a kind for stages with replicas to begin with, and what their number grows by: time is quadratic in it.
 BEGUN_WITH, MORE = 64, 8
 
-#: Terms of a sum whose rounding is what a load may be off by as nets join and leave it, see ``ideals_walk.h``.
+#: Terms of a sum whose rounding is what a load may be off by as nets join and leave it, see ``walk.h``.
 DRIFT = 2048
 
 #: What the limits grow by until one is met, and how much they may be off by rounding.
@@ -56,7 +56,7 @@ def require_chains(instance: Instance, name: str) -> None:
         raise Declined(f"{name} is for the schedule pipedream, found {instance.schedule}")
 
 
-class Room(NamedTuple):
+class MemoryBudget(NamedTuple):
     """What ideals may take: a share of so many MiB, bytes of an ideal with its first link and of each other link."""
 
     memory: float
@@ -65,7 +65,7 @@ class Room(NamedTuple):
     link: int
 
 
-def listed(core: IdealsCore, stop: Index, room: Room, other: str) -> Ideals:
+def listed(core: IdealEnumerator, stop: Index, room: MemoryBudget, other: str) -> Ideals:
     """All ideals; Declined where they do not fit or are not done, with the number reached and what to use instead."""
     free = room.share * room.memory * 2**20
     most = min(LARGEST, int(free / room.ideal))
@@ -181,7 +181,7 @@ class IdealProgram:
         if count * self._ideal_bytes > MEMORY_SHARE * memory * 2**20:
             devices = f"{self.devices.accelerators} accelerators and {self.devices.cpus} CPUs"
             raise Declined(f"a table of {count:,} prefixes for {devices} is too large for {memory:,.0f} MiB")
-        return IdealsCore(self.contracted.path, np.zeros(1, dtype=np.int32)).list(count, count - 1)
+        return IdealEnumerator(self.contracted.path, np.zeros(1, dtype=np.int32)).list(count, count - 1)
 
     def cuts(self, memory: float, limit: float) -> Iterator[Placement]:
         """Splits of the path through the items, each better than the one before, the last one the best unless stopped.
@@ -236,8 +236,8 @@ class IdealProgram:
 
     def ideals(self, memory: float) -> Ideals:
         """The ideals of the items' graph, within so many MiB; else Declined, with the number reached."""
-        room = Room(memory, MEMORY_SHARE, self._ideal_bytes, LINK_BYTES)
-        return listed(IdealsCore(self.contracted.graph, self.stop), self.stop, room, "dpl")
+        room = MemoryBudget(memory, MEMORY_SHARE, self._ideal_bytes, LINK_BYTES)
+        return listed(IdealEnumerator(self.contracted.graph, self.stop), self.stop, room, "dpl")
 
     def best(self, ideals: Ideals, limit: float) -> Placement | None:
         """The best split into a chain of the ideals, if it costs less than ``limit``; None also if stopped."""
@@ -263,7 +263,7 @@ class IdealProgram:
     def _split(self, splitter: IdealSplitter, limit: float) -> IdealSplit | None:
         """With the loads that the options ask for."""
         instance, relief = self.instance, self._relief(limit)
-        sharing = Sharing(self.contracted.maker, instance.overlap, instance.allreduce or 0.0)
+        sharing = StageModel(self.contracted.maker, instance.overlap, instance.allreduce or 0.0)
         if instance.cluster:
             return splitter.clustered(sharing, self._clusters, limit, relief)
         if instance.overlap == "none" and not instance.allreduce:

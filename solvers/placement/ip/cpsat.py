@@ -9,8 +9,8 @@ from instances.rounding import safely
 from solvers._cpsat import add_hint, add_row, core
 from solvers.placement.ip.dual_bound import relax
 from solvers.placement.ip.engine_cpsat import search, whole_sizes
-from solvers.placement.ip.program import Program
-from solvers.placement.ip.task import STEP, Task
+from solvers.placement.ip.incumbent import STEP, Incumbent
+from solvers.placement.ip.program import LoadProgram
 
 #: The cost of the placement known, in units of CP-SAT's.
 FINE = 2.0**30
@@ -19,29 +19,29 @@ FINE = 2.0**30
 RELAXATION = 0.1
 
 
-def solve(task: Task, program: Program, part: int, until: float) -> bool:
+def solve(incumbent: Incumbent, program: LoadProgram, part: int, until: float) -> bool:
     """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
-    relax(task, program, part, RELAXATION * task.remaining())
-    if task.best <= task.proved[part] * (1 + STEP):
+    relax(incumbent, program, part, RELAXATION * incumbent.remaining())
+    if incumbent.best <= incumbent.proved[part] * (1 + STEP):
         return True
     unit = max(2.0 ** (math.frexp(program.upper)[1]) / FINE, math.ulp(0.0))
-    model = _model(task, program, unit, task.proved[part])
+    model = _model(incumbent, program, unit, incumbent.proved[part])
     return search(
         model,
-        task.run,
-        until - task.until + task.remaining(),
-        lambda value: task.offer(program.device(value)),
-        lambda bound: task.prove(part, _proved(program, bound * unit)),
+        incumbent.run,
+        until - incumbent.until + incumbent.remaining(),
+        lambda value: incumbent.offer(program.device(value)),
+        lambda bound: incumbent.prove(part, _proved(program, bound * unit)),
     )
 
 
-def _proved(program: Program, bound: float) -> float:
+def _proved(program: LoadProgram, bound: float) -> float:
     """What a bound means for times that were rounded when they were added up for items, and then down."""
     instance = program.items.instance
     return safely(min(bound, program.upper), instance.nodes + instance.edges)
 
 
-def _model(task: Task, program: Program, unit: float, least: float) -> Any:
+def _model(incumbent: Incumbent, program: LoadProgram, unit: float, least: float) -> Any:
     model = core().CpModelProto()
     lowest, highest = math.floor(least / unit), math.ceil(program.upper / unit) + 1
     for column in range(len(program.whole)):
@@ -53,11 +53,11 @@ def _model(task: Task, program: Program, unit: float, least: float) -> Any:
         whole = [int(min(time / unit, 2 * highest)) for time in times]
         add_row(model, [*columns, load], [*whole, -1], -sum(whole) - highest, 0)
     for columns, sizes in program.rooms:
-        whole, room = whole_sizes(sizes, task.instance)
+        whole, room = whole_sizes(sizes, incumbent.instance)
         add_row(model, columns, whole, 0, room)
     model.objective.vars.extend(program.loads)
     model.objective.coeffs.extend([1] * len(program.loads))
-    start = program.values(task.device) if len(task.device) else None
+    start = program.values(incumbent.device) if len(incumbent.device) else None
     if start is not None:
         add_hint(model, dict(enumerate(start[: program.loads.start])))
     return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-class Kind:
+class DeviceKind:
     """Devices in clusters of equal size, but for the last one; to use any others is no better than to use these.
 
     Members of a cluster are alike, and so are clusters of equal size. So in some order of the items members can be

@@ -10,22 +10,22 @@ from instances.files.columns import Floats
 from instances.rounding import safely
 from solvers.placement.ip.floating_point import FloatProgram
 from solvers.placement.ip.highs import relaxed
-from solvers.placement.ip.program import Program
-from solvers.placement.ip.task import Task
+from solvers.placement.ip.incumbent import Incumbent
+from solvers.placement.ip.program import LoadProgram
 
 #: A sum of products of m numbers is off by at most m + 4 times this, relative to the sum of their magnitudes.
 EPSILON = 2.0**-52
 
 
-def relax(task: Task, program: Program, part: int, seconds: float) -> None:
+def relax(incumbent: Incumbent, program: LoadProgram, part: int, seconds: float) -> None:
     """Report what the relaxation of a program, if it is solved within some seconds, proves for its part."""
     floats = FloatProgram(program)
     dual = relaxed(floats, seconds) if seconds else None
     if dual is not None:
-        task.prove(part, proved(program, floats, dual))
+        incumbent.prove(part, proved(program, floats, dual))
 
 
-def proved(program: Program, floats: FloatProgram, dual: Floats) -> float:
+def proved(program: LoadProgram, floats: FloatProgram, dual: Floats) -> float:
     """What a placement costs at least, by one value a row of the relaxation, shape (rows,).
 
     Any values give a bound, by the sum of the rows times them: for each row the least by the value's sign that it can

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from instances.rounding import safely
 from solvers.placement.ideals.dynamic_program import rounding
-from solvers.placement.ip.program import Program
+from solvers.placement.ip.program import LoadProgram
 
 #: The cost of the placement known becomes about this, and the memory: far from the absolute tolerances of engines.
 SCALE = 2.0**10
@@ -22,7 +22,7 @@ RELATIVE_TOLERANCE = 1e-6
 class FloatProgram:
     """A program whose times are scaled; ``whole``, ``top`` and ``cost`` are of its columns, which are at least 0."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: LoadProgram) -> None:
         self._program = program
         self.scale = min(SCALE / 2.0 ** math.frexp(program.upper)[1], LARGEST)
         self.whole = program.whole

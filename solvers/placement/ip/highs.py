@@ -15,29 +15,29 @@ import numpy as np
 from instances.files.columns import Floats
 from solvers._silent import silent
 from solvers.placement.ip.floating_point import FloatProgram
-from solvers.placement.ip.program import Program
-from solvers.placement.ip.task import Task
+from solvers.placement.ip.incumbent import Incumbent
+from solvers.placement.ip.program import LoadProgram
 
 #: Share of the time that is kept back, as HiGHS looks at the clock late.
 LATE = 0.1
 
 
-def solve(task: Task, program: Program, part: int, until: float) -> bool:
+def solve(incumbent: Incumbent, program: LoadProgram, part: int, until: float) -> bool:
     """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
     from ortools.math_opt import model_parameters_pb2, parameters_pb2, result_pb2
 
     floats = FloatProgram(program)
     begin = model_parameters_pb2.ModelSolveParametersProto()
-    start = program.values(task.device) if len(task.device) else None
+    start = program.values(incumbent.device) if len(incumbent.device) else None
     if start is not None:
         hint = begin.solution_hints.add().variable_values
         hint.ids.extend(range(program.loads.start))
         hint.values.extend(start[: program.loads.start])
     limits = parameters_pb2.SolveParametersProto(relative_gap_tolerance=0.0, absolute_gap_tolerance=0.0)
-    limits.random_seed = task.run.seed % 2**31
-    limits.highs.int_options["threads"] = task.run.cores
-    limits.highs.string_options["parallel"] = "on" if task.run.cores > 1 else "off"
-    result = _result(_model(floats), limits, until - task.until + task.remaining(), begin)
+    limits.random_seed = incumbent.run.seed % 2**31
+    limits.highs.int_options["threads"] = incumbent.run.cores
+    limits.highs.string_options["parallel"] = "on" if incumbent.run.cores > 1 else "off"
+    result = _result(_model(floats), limits, until - incumbent.until + incumbent.remaining(), begin)
     if result is None:
         return True
     if result.termination.reason == result_pb2.TERMINATION_REASON_INFEASIBLE:
@@ -45,8 +45,8 @@ def solve(task: Task, program: Program, part: int, until: float) -> bool:
     if len(result.solutions):
         values = result.solutions[0].primal_solution.variable_values
         full = dict(zip(values.ids, values.values, strict=True))
-        task.offer(program.device([full.get(column, 0.0) for column in range(len(program.whole))]))
-    task.prove(part, floats.bound(result.termination.objective_bounds.dual_bound))
+        incumbent.offer(program.device([full.get(column, 0.0) for column in range(len(program.whole))]))
+    incumbent.prove(part, floats.bound(result.termination.objective_bounds.dual_bound))
     return True
 
 

@@ -100,7 +100,7 @@ class TooLarge(Exception):
 
 
 @dataclass(eq=False)
-class Program(ABC):
+class LoadProgram(ABC):
     """Minimise the sum of the ``loads`` columns; all others are 0 or 1.
 
     ``overfull`` sets of nodes that no accelerator holds, beside what sums of sizes say
@@ -265,4 +265,4 @@ def _of(value: Sequence[float], column: int | None) -> float:
 
 #: Builds a program of all placements of a kind that cost no more than this, with so many entries at most, by some time.
 #: None has one of these sets on an accelerator.
-Build = Callable[[float, int, Sequence[frozenset[int]], float], Program]
+Build = Callable[[float, int, Sequence[frozenset[int]], float], LoadProgram]

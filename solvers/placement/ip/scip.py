@@ -7,8 +7,8 @@ from typing import Any
 
 from solvers import _scip
 from solvers.placement.ip.floating_point import FloatProgram
-from solvers.placement.ip.program import Program
-from solvers.placement.ip.task import Task
+from solvers.placement.ip.incumbent import Incumbent
+from solvers.placement.ip.program import LoadProgram
 
 #: A bound is worth reporting while SCIP searches where it is better by this fraction.
 BETTER = 1e-4
@@ -16,27 +16,27 @@ BETTER = 1e-4
 FREEING, REWRITING = 0.03, 0.2
 
 
-def solve(task: Task, program: Program, part: int, until: float) -> bool:
+def solve(incumbent: Incumbent, program: LoadProgram, part: int, until: float) -> bool:
     """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
     if any(not columns and least > 0 for columns, _, least, _ in program.rows):
         return False  # an item that is allowed nowhere, which SCIP has no empty rows to say
-    floats, model, began = FloatProgram(program), _scip.model(), task.remaining()
+    floats, model, began = FloatProgram(program), _scip.model(), incumbent.remaining()
     columns = _write(model, floats)
-    _add_start(model, columns, program, task)
-    left = until - task.until + task.remaining()
-    model.setParam("randomization/randomseedshift", task.run.seed % 2**31)
-    model.setParam("limits/memory", 0.5 * task.run.memory)
-    freeing = FREEING * left + REWRITING * (began - task.remaining())
+    _add_start(model, columns, program, incumbent)
+    left = until - incumbent.until + incumbent.remaining()
+    model.setParam("randomization/randomseedshift", incumbent.run.seed % 2**31)
+    model.setParam("limits/memory", 0.5 * incumbent.run.memory)
+    freeing = FREEING * left + REWRITING * (began - incumbent.remaining())
     model.setParam("limits/time", max(0.0, left - freeing))
 
     def found() -> None:
         best = model.getBestSol()
-        task.offer(program.device([model.getSolVal(best, column) for column in columns]))
+        incumbent.offer(program.device([model.getSolVal(best, column) for column in columns]))
 
     def prove(step: float = 0.0) -> None:
         bound = floats.bound(_scip.proved(model))
-        if bound > task.proved[part] * (1 + step):
-            task.prove(part, bound)
+        if bound > incumbent.proved[part] * (1 + step):
+            incumbent.prove(part, bound)
 
     _scip.listen(model, found, partial(prove, BETTER))
     model.optimizeNogil()
@@ -61,8 +61,8 @@ def _write(model: Any, floats: FloatProgram) -> list[Any]:
     return columns
 
 
-def _add_start(model: Any, columns: list[Any], program: Program, task: Task) -> None:
-    start = program.values(task.device) if len(task.device) else None
+def _add_start(model: Any, columns: list[Any], program: LoadProgram, incumbent: Incumbent) -> None:
+    start = program.values(incumbent.device) if len(incumbent.device) else None
     if start is None:
         return
     known = model.createPartialSol()

@@ -12,8 +12,8 @@ import numpy as np
 from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index, find_cycle
 from instances.placement import Instance
-from solvers.placement.ip.devices import Kind
-from solvers.placement.ip.program import Build, Columns, Items, Pairs, Place, Program, successive, units
+from solvers.placement.ip.devices import DeviceKind
+from solvers.placement.ip.program import Build, Columns, Items, LoadProgram, Pairs, Place, successive, units
 from solvers.registry import Declined
 
 #: So many items for each device have rows that break the symmetry of devices.
@@ -36,8 +36,8 @@ def programs(instance: Instance, contiguity: str) -> list[Build]:
     return [partial(Sets if contiguity == "free" else Contiguous, units(instance))]
 
 
-class Sets(Program):
-    """A place is a device, see `Kind`: items have an order, and are on a device after one of the previous device.
+class Sets(LoadProgram):
+    """A place is a device, see `DeviceKind`: items have an order, and are on a device after one of the previous device.
 
     Items that take longest come first.
     """
@@ -46,7 +46,7 @@ class Sets(Program):
         super().__init__(items, upper, most, *more)
         instance = items.instance
         k, count = instance.accelerators, items.count
-        self._kinds = Kind(0, k, count, instance.cluster), Kind(k, instance.cpus, count)
+        self._kinds = DeviceKind(0, k, count, instance.cluster), DeviceKind(k, instance.cpus, count)
         self._order = [_longest_first(items, time) for time in (instance.accelerator_time, instance.cpu_time)]
         accelerators, cpus = (self._ranked(kind, on) for kind, on in zip(self._kinds, (True, False), strict=True))
         clusters = self._kinds[0].cluster
@@ -57,7 +57,7 @@ class Sets(Program):
     def _add_shape(self) -> None:
         """Say which sets a place may have: any."""
 
-    def _ranked(self, kind: Kind, accelerator: bool) -> list[Columns]:
+    def _ranked(self, kind: DeviceKind, accelerator: bool) -> list[Columns]:
         """Columns of devices of one kind."""
         allowed = self.allowed(accelerator)
         ranked = [v for v in self._order[not accelerator].tolist() if allowed[v]]
@@ -147,7 +147,7 @@ class Ordered(Sets):
         return [*(self.places[p].column[v] for v, p in enumerate(place.tolist())), *ahead]
 
 
-class Positions(Program):
+class Positions(LoadProgram):
     """A place is a position in the order of the devices while it is an accelerator, or while it is a CPU."""
 
     def __init__(self, items: Items, upper: float, most: int, *more: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from instances.placement import Instance
 from solvers.placement.ideals.contraction import contractions
 from solvers.placement.ideals.dynamic_program import IdealProgram, deadline
-from solvers.placement.ip.task import Task
+from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.throughput.annealing import Search, anneal
 from solvers.registry import Declined, Run
 
@@ -24,14 +24,14 @@ IDEALS_SHARE, SEARCH_SHARE = 0.15, 0.25
 MOVES = {"free": 1000, "acyclic": 100, "contiguous": 100}
 
 
-def begin(task: Task, contiguity: str) -> None:
+def begin(incumbent: Incumbent, contiguity: str) -> None:
     """Offer placements for a mode: everything on a CPU, chains of ideals if sets have a shape, what annealing finds."""
-    instance = replace(task.instance, contiguity=contiguity)
+    instance = replace(incumbent.instance, contiguity=contiguity)
     if instance.cpus:
-        task.offer(np.full(instance.nodes, instance.accelerators))
+        incumbent.offer(np.full(instance.nodes, instance.accelerators))
     if contiguity != "free":
-        _split(task, instance)
-    run = _Share(task)
+        _split(incumbent, instance)
+    run = _Share(incumbent)
     try:
         search = Search(instance, run)
         search.begin()
@@ -41,31 +41,33 @@ def begin(task: Task, contiguity: str) -> None:
     anneal(search, run, MOVES[contiguity] * (int(instance.unit.max()) + 1) ** 2)
 
 
-def _split(task: Task, instance: Instance) -> None:
+def _split(incumbent: Incumbent, instance: Instance) -> None:
     """Offer the best split into a chain of ideals for each of the ways to order the devices."""
-    with deadline(task.run, IDEALS_SHARE) as stop:
+    with deadline(incumbent.run, IDEALS_SHARE) as stop:
         for contracted in contractions(instance):
             program = IdealProgram(instance, contracted, stop)
             try:
-                found = program.best(program.ideals(task.run.memory), math.inf)
+                found = program.best(program.ideals(incumbent.run.memory), math.inf)
             except Declined as reason:
                 print(f"no chain of ideals to begin with: {reason}", file=sys.stderr)
                 continue
             if found is not None:
-                task.offer(found.device)
+                incumbent.offer(found.device)
 
 
 class _Share(Run):
-    """A share of the time of a task, which gets what is found."""
+    """A share of the time of a incumbent, which gets what is found."""
 
-    def __init__(self, task: Task) -> None:
-        run = task.run
-        super().__init__(seed=run.seed, cores=run.cores, memory=run.memory, seconds=SEARCH_SHARE * task.remaining())
-        self._task = task
+    def __init__(self, incumbent: Incumbent) -> None:
+        run = incumbent.run
+        super().__init__(
+            seed=run.seed, cores=run.cores, memory=run.memory, seconds=SEARCH_SHARE * incumbent.remaining()
+        )
+        self._incumbent = incumbent
 
     def report(self, solution: Any, cost: float | None = None) -> None:
         """Offer a placement."""
-        self._task.offer(np.asarray(solution, dtype=np.int64))
+        self._incumbent.offer(np.asarray(solution, dtype=np.int64))
 
     def bound(self, value: float) -> None:
-        """Nothing: the task begins with the same one."""
+        """Nothing: the incumbent begins with the same one."""

@@ -32,7 +32,7 @@ class Ideals:
         return len(self.start) - 1
 
 
-class IdealsCore:
+class IdealEnumerator:
     """The ideals of a graph whose edges lead to greater numbers, else ValueError; see ``ideals.h``.
 
     ``stop``  shape (1,), int32: made 1 by another thread, it ends counting and listing with what has been found
@@ -40,7 +40,7 @@ class IdealsCore:
 
     def __init__(self, graph: Graph, stop: Index) -> None:
         self._columns = [array_in(column) for column in (*graph.out_csr, *graph.in_csr)]
-        self._order = ffi.new("struct shard_order *", (graph.nodes, *self._columns))
+        self._order = ffi.new("struct shard_dag *", (graph.nodes, *self._columns))
         self._stop = array_in(shaped(stop, (1,)))
 
     def count(self, most: int, most_links: int) -> tuple[int, int]:
@@ -61,7 +61,7 @@ class IdealsCore:
 
 
 @dataclass(frozen=True)
-class Sharing:
+class StageModel:
     """What loads are made of beyond their sums (Tarnawski et al. 2020, Appendix H).
 
     ``maker``      shape (nets,), int32: the node that makes each net's tensor
@@ -100,7 +100,7 @@ class IdealSplit:
 
 
 class IdealSplitter:
-    """The best splits of a graph along chains of its ideals; see ``ideals_split.h`` and ``ideals_stages.h``.
+    """The best splits of a graph along chains of its ideals; see ``split_dp.h`` and ``stages_dp.h``.
 
     ``stop``    shape (1,), int32: ends a search soon after another thread makes it 1
     """
@@ -116,29 +116,27 @@ class IdealSplitter:
         ``relief``  shape (cpus + 1,): the accelerator time of all supported nodes that 0, 1, ... CPUs can take over at
                     most with loads below the limit
         """
-        return self._split(lib.shard_split_ideals, (), limit, relief, (), ())
+        return self._split(lib.shard_split_dp, (), limit, relief, (), ())
 
-    def shared(self, sharing: Sharing, limit: float, relief: Floats) -> IdealSplit | None:
+    def shared(self, sharing: StageModel, limit: float, relief: Floats) -> IdealSplit | None:
         """The same with loads as ``sharing`` has them."""
         replicas = np.ones(len(self._devices.size), dtype=np.int32)
         share = np.empty(self._rows if sharing.bandwidth else 0, dtype=np.int32)
         struct, _maker = self._sharing(sharing)
-        found = self._split(
-            lib.shard_split_stages, (struct,), limit, relief, (array_out(share),), (array_out(replicas),)
-        )
+        found = self._split(lib.shard_stages_dp, (struct,), limit, relief, (array_out(share),), (array_out(replicas),))
         return None if found is None else dataclasses.replace(found, replicas=replicas)
 
-    def clustered(self, sharing: Sharing, clusters: Clusters, limit: float, relief: Floats) -> IdealSplit | None:
+    def clustered(self, sharing: StageModel, clusters: Clusters, limit: float, relief: Floats) -> IdealSplit | None:
         """The same with each cluster on a part of the chain, its devices numbered one after the other."""
         outer = np.empty(len(self._ideals) * (self._devices.cpus + 1) * (clusters.equal + 1) * 2)
         struct, _maker = self._sharing(sharing)
         given = struct, ffi.new("struct shard_clusters *", dataclasses.astuple(clusters))
-        return self._split(lib.shard_split_clusters, given, limit, relief, (array_out(outer),), ())
+        return self._split(lib.shard_clusters_dp, given, limit, relief, (array_out(outer),), ())
 
-    def _sharing(self, sharing: Sharing) -> tuple[Any, Any]:
+    def _sharing(self, sharing: StageModel) -> tuple[Any, Any]:
         overlap = getattr(lib, f"SHARD_OVERLAP_{sharing.overlap.upper()}")
         maker = array_in(shaped(sharing.maker, (len(self._devices.nets.cost),)))
-        return ffi.new("struct shard_sharing *", (maker, overlap, sharing.bandwidth)), maker
+        return ffi.new("struct shard_stage_model *", (maker, overlap, sharing.bandwidth)), maker
 
     def _split(
         self, kernel: Any, given: tuple[Any, ...], limit: float, relief: Floats, scratch: Any, more: Any
@@ -167,7 +165,7 @@ class IdealSplitter:
 
 
 @dataclass(frozen=True, eq=False)
-class IdealTasks:
+class ScheduleProblem:
     """What is scheduled along chains of ideals: nodes on CPUs and sets of nodes on accelerators.
 
     ``accelerators``      each takes one set of whole units; -1: any number of sets, of any nodes
@@ -194,13 +192,13 @@ class IdealTasks:
     reader: Index
 
 
-def schedule_ideals(
-    graph: Graph, tasks: IdealTasks, ideals: Ideals, limit: float, most: int, stop: Index
+def schedule_dp(
+    graph: Graph, tasks: ScheduleProblem, ideals: Ideals, limit: float, most: int, stop: Index
 ) -> tuple[float, Index]:
     """When the first schedule along a chain of ideals ends, and the set of each node, shape (n,), -1 on CPUs.
 
     Infinite if none ends before ``limit``, NaN if ``stop``, shape (1,), int32, has ended it; MemoryError beyond
-    ``most`` bytes. See ``ideals_schedule.h``.
+    ``most`` bytes. See ``schedule_dp.h``.
     """
     owner = np.repeat(np.arange(len(tasks.transfer), dtype=np.int32), np.diff(tasks.reader_start))
     columns: list[NDArray[Any]] = [
@@ -210,11 +208,11 @@ def schedule_ideals(
         *(tasks.reader_start, tasks.reader),
     ]
     edges = [array_in(column) for column in (*graph.out_csr, *graph.in_csr)]
-    order = ffi.new("struct shard_order *", (graph.nodes, *edges))
+    order = ffi.new("struct shard_dag *", (graph.nodes, *edges))
     scalars = len(tasks.transfer), len(tasks.size), tasks.accelerators, tasks.memory
     struct = ffi.new("struct shard_tasks *", (*scalars, *[array_in(column) for column in columns]))
     end, chosen = np.empty(1), np.full(graph.nodes, -1, dtype=np.int32)
     links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less)
     found = array_out(end), array_out(chosen)
-    check(lib.shard_schedule_ideals(order, struct, *links, limit, most, array_in(shaped(stop, (1,))), *found))
+    check(lib.shard_schedule_dp(order, struct, *links, limit, most, array_in(shaped(stop, (1,))), *found))
     return float(end[0]), chosen

@@ -16,8 +16,8 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 
 
 @dataclass(frozen=True)
-class Tasks:
-    """What calls of accelerators and a pool of CPUs are to do; see ``struct shard_workload`` in ``invoking.h``.
+class LatencyProblem:
+    """What calls of accelerators and a pool of CPUs are to do; see ``struct shard_latency_problem`` in ``annealer.h``.
 
     ``many``              whether an accelerator has any number of calls, or one, or one of either pass
     ``memory``            of each of the ``accelerators``
@@ -81,12 +81,12 @@ class Tasks:
         ]
         pointers = [array_in(column) for column in columns]
         sizes = n, units, nets, self.accelerators, self.calls, self.many, self.memory, self.fee
-        return ffi.new("struct shard_workload *", (*sizes, *pointers)), pointers
+        return ffi.new("struct shard_latency_problem *", (*sizes, *pointers)), pointers
 
 
 @dataclass(frozen=True)
-class Invocation:
-    """A placement for `Tasks`; see ``struct shard_invocation`` in ``invoking.h``.
+class LatencyPlacement:
+    """A placement for `LatencyProblem`; see ``struct shard_latency_placement`` in ``annealer.h``.
 
     ``call``   shape (n,), int32: the call of each node, -1 in the pool
     ``owner``  shape (calls,), int32: the accelerator of each call
@@ -99,9 +99,9 @@ class Invocation:
     delay: Floats
     mixed: Index
 
-    def copy(self) -> Invocation:
+    def copy(self) -> LatencyPlacement:
         """The same in other arrays."""
-        return Invocation(*(column.copy() for column in vars(self).values()))
+        return LatencyPlacement(*(column.copy() for column in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Chill:
+class LatencyCooling:
     """How to anneal a placement for latency; the energy is the latency, and the mean end of the nodes with a weight.
 
     ``moves``      moves to try
@@ -133,32 +133,35 @@ class Chill:
     calm: float
 
 
-class Invoking:
-    """A placement whose latency moves lessen; every call releases the interpreter lock. See ``invoking.h``.
+class LatencyAnnealer:
+    """A placement whose latency moves lessen; every call releases the interpreter lock. See ``annealer.h``.
 
     ``now``   where it is now
     ``best``  the best placement so far, and ``cost`` its latency and fees, infinite at first
     """
 
-    def __init__(self, tasks: Tasks, now: Invocation, seed: int) -> None:
+    def __init__(self, tasks: LatencyProblem, now: LatencyPlacement, seed: int) -> None:
         """Begin with a placement that memories allow; ``seed``, 0 to 2^64 - 1, is of random numbers."""
         self.now, self.best, self.cost = now.copy(), now.copy(), math.inf
         self._tasks, self._random = tasks, np.array([seed], dtype=np.uint64)
 
-    def anneal(self, chill: Chill) -> None:
+    def anneal(self, cooling: LatencyCooling) -> None:
         """Try so many moves of nodes, alone or together, and of calls."""
-        options, cost = ffi.new("struct shard_chill *", dataclasses.astuple(chill)), ffi.new("double *", self.cost)
-        placements = _invocation_of(self.now), _invocation_of(self.best)
-        check(lib.shard_invoke(self._tasks.core[0], options, array_out(self._random), *placements, cost))
+        options, cost = (
+            ffi.new("struct shard_latency_cooling *", dataclasses.astuple(cooling)),
+            ffi.new("double *", self.cost),
+        )
+        placements = _struct_of_placement(self.now), _struct_of_placement(self.best)
+        check(lib.shard_anneal_latency(self._tasks.core[0], options, array_out(self._random), *placements, cost))
         self.cost = cost[0]
 
 
-def schedule(tasks: Tasks, placement: Invocation) -> Schedule | None:
+def schedule(tasks: LatencyProblem, placement: LatencyPlacement) -> Schedule | None:
     """When everything ends; None if calls wait for one another."""
     n = tasks.graph.nodes
     finish, turn, cost = np.zeros(n), np.zeros(n, dtype=np.int32), np.zeros(1)
-    status = lib.shard_schedule(
-        tasks.core[0], _invocation_of(placement), array_out(finish), array_out(turn), array_out(cost)
+    status = lib.shard_latency_schedule(
+        tasks.core[0], _struct_of_placement(placement), array_out(finish), array_out(turn), array_out(cost)
     )
     if status == lib.SHARD_CYCLE:
         return None
@@ -166,5 +169,5 @@ def schedule(tasks: Tasks, placement: Invocation) -> Schedule | None:
     return Schedule(float(cost[0]), finish, turn)
 
 
-def _invocation_of(placement: Invocation) -> Any:
-    return ffi.new("struct shard_invocation *", [array_out(column) for column in vars(placement).values()])
+def _struct_of_placement(placement: LatencyPlacement) -> Any:
+    return ffi.new("struct shard_latency_placement *", [array_out(column) for column in vars(placement).values()])

@@ -52,7 +52,7 @@ class Devices:
 
 
 @dataclass(frozen=True)
-class Cooling:
+class LoadCooling:
     """How to anneal a placement; the energy is what devices take longer than a target, summed.
 
     ``moves``      moves to try
@@ -69,8 +69,8 @@ class Cooling:
 
 
 @dataclass(frozen=True, eq=False)
-class Rules:
-    """How times of devices become loads, and whether devices follow one another; see ``placing.h``.
+class LoadModel:
+    """How times of devices become loads, and whether devices follow one another; see ``annealer.h``.
 
     ``overlap``    0, 1 or 2: none, half, full
     ``cluster``    accelerators of a cluster; 0: all
@@ -96,8 +96,8 @@ class Rules:
         return 1 if self.backward is None else 2
 
 
-class Placing:
-    """A placement that searches change; every call releases the interpreter lock. See ``placing.h``.
+class LoadAnnealer:
+    """A placement that searches change; every call releases the interpreter lock. See ``annealer.h``.
 
     ``device``  shape (n,), int32: where it is now; accelerators 0, 1, ..., then CPUs
     ``best``    shape (n,), int32: the best placement so far, and ``cost`` the sum of its greatest loads, infinite at
@@ -105,7 +105,7 @@ class Placing:
     ``load``    shape (accelerators + cpus, passes): of each device, by ``device``, after `anneal`
     """
 
-    def __init__(self, devices: Devices, rules: Rules, device: Index, seed: int) -> None:
+    def __init__(self, devices: Devices, rules: LoadModel, device: Index, seed: int) -> None:
         """Begin with a placement that supports, memories and order allow.
 
         ``seed``, 0 to 2^64 - 1, is of random numbers.
@@ -116,13 +116,16 @@ class Placing:
         self.device, self.best = shaped(device, (n,)).astype(np.int32), np.zeros(n, dtype=np.int32)
         self.cost, self.load = math.inf, np.zeros((count, rules.passes))
         self._struct, self._columns = struct_of(devices)
-        self._rules, self._more_columns = _struct_of_rules(devices, rules)
+        self._rules, self._more_columns = _struct_of_model(devices, rules)
         self._rank = _ranks(count, self.device, rules.order)
         self._random = np.array([seed], dtype=np.uint64)
 
-    def anneal(self, cooling: Cooling) -> None:
+    def anneal(self, cooling: LoadCooling) -> None:
         """Try so many moves of nodes, alone or together, and swaps."""
-        options, cost = ffi.new("struct shard_cooling *", dataclasses.astuple(cooling)), ffi.new("double *", self.cost)
+        options, cost = (
+            ffi.new("struct shard_load_cooling *", dataclasses.astuple(cooling)),
+            ffi.new("double *", self.cost),
+        )
         columns = (
             array_out(self._random),
             array_out(self._rank),
@@ -131,12 +134,12 @@ class Placing:
             cost,
             array_out(self.load),
         )
-        check(lib.shard_place(self._struct, self._rules, options, *columns))
+        check(lib.shard_anneal_load(self._struct, self._rules, options, *columns))
         self.cost = cost[0]
 
     def weigh(self) -> None:
         """Take the placement for the best one if it is better."""
-        self.anneal(Cooling(moves=0, hot=1.0, cold=1.0, margin=0.0, squared=False))
+        self.anneal(LoadCooling(moves=0, hot=1.0, cold=1.0, margin=0.0, squared=False))
 
     def descend(self, steps: int) -> bool:
         """Make at most so many of the best moves of a node between accelerators; whether it has made them all.
@@ -146,7 +149,7 @@ class Placing:
         if self._rules.passes > 1 or self._rules.cluster or self._rules.ordered:
             raise ValueError("expected rules of one pass without clusters and order")
         cost, made = ffi.new("double *"), ffi.new("int64_t *")
-        check(lib.shard_descend(self._struct, self._rules, steps, array_out(self.device), cost, made))
+        check(lib.shard_descend_load(self._struct, self._rules, steps, array_out(self.device), cost, made))
         self.cost, self.best = cost[0], self.device.copy()
         return bool(made[0] == steps)
 
@@ -163,8 +166,8 @@ def _ranks(count: int, device: Index, order: Graph | None) -> Index:
     return rank
 
 
-def _struct_of_rules(devices: Devices, rules: Rules) -> tuple[Any, list[Any]]:
-    """Rules as the core sees them, and what has to stay alive as long as that."""
+def _struct_of_model(devices: Devices, rules: LoadModel) -> tuple[Any, list[Any]]:
+    """LoadModel as the core sees them, and what has to stay alive as long as that."""
     n, nets = len(devices.size), len(devices.nets.cost)
     passed = np.zeros(nets, dtype=np.int32) if rules.passed is None else rules.passed
     backward = rules.backward or (np.zeros(0), np.zeros(0))
@@ -173,7 +176,7 @@ def _struct_of_rules(devices: Devices, rules: Rules) -> tuple[Any, list[Any]]:
     pointers = [array_in(column) for column in columns]
     loads = rules.overlap, rules.passes, rules.cluster, rules.slowdown
     ordered = int(rules.order is not None)
-    return ffi.new("struct shard_rules *", (*loads, *pointers[:4], ordered, *pointers[4:])), pointers
+    return ffi.new("struct shard_load_model *", (*loads, *pointers[:4], ordered, *pointers[4:])), pointers
 
 
 def struct_of(devices: Devices) -> tuple[Any, list[Any]]:
@@ -186,17 +189,17 @@ def struct_of(devices: Devices) -> tuple[Any, list[Any]]:
     return ffi.new("struct shard_devices *", (*sizes, devices.memory, *pointers)), pointers
 
 
-def anchor(nets: Nets, cost: Longs, work: Longs, floor: int, stop: Index) -> Longs:
+def cheapest_with(nets: Nets, cost: Longs, work: Longs, floor: int, stop: Index) -> Longs:
     """What the cheapest set with each node costs, shape (n,), where that is more than ``floor``; else 0.
 
     A set costs the ``work`` of its nodes, shape (n,), int64, -1 where no set may have the node, and the ``cost``, shape
     (nets,), int64, of each net of which it has some nodes and not all, instead of ``nets.cost``; all together at most
     2^50. ``stop``, shape (1,), int32, ends the search soon after another thread makes it 1: what is not known then is
-    0. See ``anchor.h``.
+    0. See ``cheapest_with.h``.
     """
     n, columns = len(work), (nets.start, nets.of, nets.members, shaped(cost, (len(nets.cost),)), work)
     pointers = [array_in(column) for column in columns]
     graph, cuts = ffi.new("struct shard_hypergraph *", (n, len(nets.cost), *pointers)), ffi.new("int64_t *")
     least = np.zeros(n, dtype=np.int64)
-    check(lib.shard_anchor(graph, floor, array_in(shaped(stop, (1,))), array_out(least), cuts))
+    check(lib.shard_cheapest_with(graph, floor, array_in(shaped(stop, (1,))), array_out(least), cuts))
     return least

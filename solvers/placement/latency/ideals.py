@@ -13,8 +13,8 @@ from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index
 from instances.placement import Instance
 from instances.rounding import safely
-from solvers.placement.ideals.dynamic_program import Room, listed
-from solvers.placement.kernels.ideals import Ideals, IdealsCore, IdealTasks, schedule_ideals
+from solvers.placement.ideals.dynamic_program import MemoryBudget, listed
+from solvers.placement.kernels.ideals import IdealEnumerator, Ideals, ScheduleProblem, schedule_dp
 
 #: Limits on the latency are above a bound by this fraction, at first; for each one after it that doubles.
 FIRST = 0.002
@@ -55,7 +55,7 @@ class Schedules:
         return Graph(int(self.item.max(initial=-1)) + 1, pairs[:, 0], pairs[:, 1])
 
     @cached_property
-    def tasks(self) -> IdealTasks:
+    def tasks(self) -> ScheduleProblem:
         """What the items take."""
         instance, count = self.instance, self.graph.nodes
         fast, slow = (np.isfinite(times)[instance.unit] for times in instance.unit_times())
@@ -66,7 +66,7 @@ class Schedules:
         unit = np.zeros(count, dtype=np.int32)
         unit[self.item] = instance.unit
         accelerator[self.item[~fast]], cpu[self.item[~slow]] = np.inf, np.inf
-        return IdealTasks(
+        return ScheduleProblem(
             accelerators=min(instance.accelerators, count) if self.one else -1,
             memory=instance.room,
             accelerator_time=accelerator,
@@ -102,8 +102,8 @@ class Schedules:
 
     def ideals(self, memory: float) -> Ideals:
         """The ideals of the items, within so many MiB; else Declined."""
-        room = Room(memory, IDEALS_SHARE, IDEAL_BYTES + LINK_BYTES, LINK_BYTES)
-        return listed(IdealsCore(self.graph, self.stop), self.stop, room, "search")
+        room = MemoryBudget(memory, IDEALS_SHARE, IDEAL_BYTES + LINK_BYTES, LINK_BYTES)
+        return listed(IdealEnumerator(self.graph, self.stop), self.stop, room, "search")
 
     def bounds(self, memory: float, lowest: float, upper: float) -> Iterator[tuple[float, Ints | None]]:
         """Bounds on the latency, each greater than the one before, until the time ends or one is the least latency.
@@ -116,7 +116,7 @@ class Schedules:
         while not self.stop[0]:
             limit = lowest * (1 + share) if upper > lowest * (1 + NEAR * share) > 0 else upper
             try:
-                end, chosen = schedule_ideals(self.graph, self.tasks, ideals, limit, most, self.stop)
+                end, chosen = schedule_dp(self.graph, self.tasks, ideals, limit, most, self.stop)
             except MemoryError:
                 return
             found = math.isfinite(end)

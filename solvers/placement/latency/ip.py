@@ -8,8 +8,8 @@ from contextlib import suppress
 from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import deadline
 from solvers.placement.latency.ip_cpsat import solve
+from solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
 from solvers.placement.latency.ip_program import LatencyProgram, entries
-from solvers.placement.latency.ip_task import LatencyTask, unfit
 from solvers.registry import Declined, Run
 
 #: Share of the time that is left for bounds from chains of ideals.
@@ -37,20 +37,20 @@ def solve_several(instance: Instance, run: Run, engine: str, q: int) -> None:
 
 
 def _solve(instance: Instance, run: Run, slots: int, *, proves: bool, passes: bool = False) -> None:
-    task = LatencyTask(instance, run, slots, proves=proves)
-    task.begin()
+    incumbent = LatencyIncumbent(instance, run, slots, proves=proves)
+    incumbent.begin()
     with suppress(Declined), deadline(run, CHAINS) as stop:  # too many ideals are no reason not to go on
-        task.follow_chains(stop, one=instance.contiguity == "contiguous")
-    if task.done or not task.remaining():
+        incumbent.follow_chains(stop, one=instance.contiguity == "contiguous")
+    if incumbent.done or not incumbent.remaining():
         return
     count = entries(instance, slots)
     if count * BYTES > run.memory * 2**20:
         print(f"about {count} entries do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr)
-        if not len(task.device):
+        if not len(incumbent.device):
             raise Declined("found no placement that the memories hold, and the program is too large")
         return
-    program = LatencyProgram(instance, task.upper(), min(task.proved), slots)
+    program = LatencyProgram(instance, incumbent.upper(), min(incumbent.proved), slots)
     if passes:
         program.one_of_either_pass()
-    if not solve(task, program) and not len(task.device):
+    if not solve(incumbent, program) and not len(incumbent.device):
         raise Declined(unfit(instance, slots))

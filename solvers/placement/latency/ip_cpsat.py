@@ -6,23 +6,23 @@ from typing import Any
 
 from solvers._cpsat import HIGHEST, LOWEST, add_hint, add_row, core
 from solvers.placement.ip.engine_cpsat import search
+from solvers.placement.latency.ip_incumbent import LatencyIncumbent
 from solvers.placement.latency.ip_program import LatencyProgram
-from solvers.placement.latency.ip_task import LatencyTask
 
 
-def solve(task: LatencyTask, program: LatencyProgram) -> bool:
-    """Search until the task's time is over; False if there is no placement."""
-    model = _model(task, program)
+def solve(incumbent: LatencyIncumbent, program: LatencyProgram) -> bool:
+    """Search until the incumbent's time is over; False if there is no placement."""
+    model = _model(incumbent, program)
     return search(
         model,
-        task.run,
-        task.remaining(),
-        lambda value: task.offer(*program.placement(value)),
-        lambda bound: task.prove(0, program.proved(bound)),
+        incumbent.run,
+        incumbent.remaining(),
+        lambda value: incumbent.offer(*program.placement(value)),
+        lambda bound: incumbent.prove(0, program.proved(bound)),
     )
 
 
-def _model(task: LatencyTask, program: LatencyProgram) -> Any:
+def _model(incumbent: LatencyIncumbent, program: LatencyProgram) -> Any:
     model = core().CpModelProto()
     for top in program.top:
         model.variables.add().domain.extend((0, top))
@@ -32,6 +32,6 @@ def _model(task: LatencyTask, program: LatencyProgram) -> Any:
         add_row(model, columns, factors, least, most).enforcement_literal.extend(row.when)
     model.objective.vars.append(program.total)
     model.objective.coeffs.append(1)
-    if len(task.device):
-        add_hint(model, program.places(task.device, task.slot))
+    if len(incumbent.device):
+        add_hint(model, program.places(incumbent.device, incumbent.slot))
     return model

@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 import numpy as np
 
 from instances.placement import Instance
-from solvers.placement.kernels.latency import Chill, Invocation, Invoking, schedule
+from solvers.placement.kernels.latency import LatencyAnnealer, LatencyCooling, LatencyPlacement, schedule
 from solvers.placement.latency.tasks import Blocks, Contraction
 from solvers.registry import Declined, Run
 
@@ -22,7 +22,7 @@ TOLERANCE = 1e-9
 WALKS = ((0.02, 1e-6, 0.0), (0.002, 1e-6, 0.1))
 
 #: Nodes for which that is so; of more each has less of the latency.
-MELTING = 500
+MELTING_MOVES = 500
 
 #: Nodes that are moved at once; of larger graphs parts are moved first.
 FEW = 2000
@@ -101,7 +101,7 @@ class LatencySearch:
         """Seconds left for anything but to end and report."""
         return max(0.0, self.run.remaining() - self._reserve)
 
-    def offer(self, contraction: Contraction, placement: Invocation) -> None:
+    def offer(self, contraction: Contraction, placement: LatencyPlacement) -> None:
         """Report a placement of parts if it is better than all before."""
         placement = contraction.expand(placement)
         found = schedule(self.whole.tasks, placement)
@@ -122,7 +122,7 @@ class LatencySearch:
                 contraction = self._contract(self.whole.pooled(), max(1, count), 1.0)
                 self.offer(contraction, contraction.filled())
 
-    def _contract(self, placement: Invocation, count: int, grain: float) -> Contraction:
+    def _contract(self, placement: LatencyPlacement, count: int, grain: float) -> Contraction:
         """Runs of nodes of a placement put together, see `Blocks.parts`."""
         began = time.monotonic()
         contraction = Contraction(self.instance, *self._blocks.parts(placement.call, count, grain, self.run.rng))
@@ -136,11 +136,11 @@ class LatencySearch:
             moves = effort / max(contraction.work, LEAST)
             may_grow |= moves < most
             seeds = self.run.rng.integers(2**63, size=max(self.run.cores, len(WALKS))).tolist()
-            walks = [_Walk(self, contraction, seed, i, min(moves, most)) for i, seed in enumerate(seeds)]
+            walks = [_AnnealingRun(self, contraction, seed, i, min(moves, most)) for i, seed in enumerate(seeds)]
             for _ in range(REPORTS):
-                for walk in pool.map(_Walk.run_on, walks):
+                for walk in pool.map(_AnnealingRun.run_on, walks):
                     if walk.is_better():
-                        self.offer(contraction, walk.invoking.best)
+                        self.offer(contraction, walk.annealer.best)
                 if self.over():
                     return False
         return may_grow
@@ -153,7 +153,7 @@ class LatencySearch:
         yield self.whole
 
 
-class _Walk:
+class _AnnealingRun:
     """A walk of moves, from hot to cold, that begins with the best placement, or with everything in the pool."""
 
     def __init__(self, search: LatencySearch, contraction: Contraction, seed: int, number: int, moves: float) -> None:
@@ -162,26 +162,26 @@ class _Walk:
         hot, cold, calm = WALKS[number % len(WALKS)]
         anew = number % len(WALKS) == 1 and contraction is search.whole and search.instance.nodes <= FEW
         start = contraction.pooled() if anew else contraction.restrict(search.best)
-        self.invoking, self._known = Invoking(contraction.tasks, start, seed), math.inf
+        self.annealer, self._known = LatencyAnnealer(contraction.tasks, start, seed), math.inf
         begun = schedule(contraction.tasks, start)
         assert begun
         heat = (
             (begun.cost or 1.0)
-            * min(1.0, MELTING / contraction.tasks.graph.nodes)
+            * min(1.0, MELTING_MOVES / contraction.tasks.graph.nodes)
             * np.geomspace(hot, cold, slices + 1)
         )
         self._part = math.ceil(slices / REPORTS)
-        self._slices = (Chill(math.ceil(moves / slices), *ends, calm) for ends in pairwise(heat.tolist()))
+        self._slices = (LatencyCooling(math.ceil(moves / slices), *ends, calm) for ends in pairwise(heat.tolist()))
 
-    def run_on(self) -> _Walk:
+    def run_on(self) -> _AnnealingRun:
         """Run the next part of it in slices, as long as there is time."""
-        for chill in islice(self._slices, self._part):
+        for cooling in islice(self._slices, self._part):
             if self.search.over():
                 break
-            self.invoking.anneal(chill)
+            self.annealer.anneal(cooling)
         return self
 
     def is_better(self) -> bool:
         """Whether it has found something better since this was last asked."""
-        known, self._known = self._known, self.invoking.cost
+        known, self._known = self._known, self.annealer.cost
         return self._known < known

@@ -12,7 +12,7 @@ from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index, csr
 from instances.placement import Instance
 from solvers.placement.ideals.blocks import blocks
-from solvers.placement.kernels.latency import Invocation, Tasks
+from solvers.placement.kernels.latency import LatencyPlacement, LatencyProblem
 
 
 class Contraction:
@@ -34,7 +34,7 @@ class Contraction:
         maker, transfer, net, reader = _nets(instance, node)
         sent = instance.transfer * (1 + np.diff(instance.graph.out_csr[0]))
         serial = float(instance.accelerator_time.sum() + sent.sum())  # no schedule without the pool takes longer
-        self.tasks = Tasks(
+        self.tasks = LatencyProblem(
             many=instance.contiguity == "free",
             accelerators=min(instance.accelerators, int(instance.unit.max(initial=-1)) + 1),
             memory=instance.capacity,
@@ -56,15 +56,15 @@ class Contraction:
         """Nodes and edges: what a schedule takes time for."""
         return self.tasks.graph.nodes + self.tasks.graph.edges
 
-    def pooled(self) -> Invocation:
+    def pooled(self) -> LatencyPlacement:
         """The placement of everything in the pool."""
         tasks = self.tasks
         calls = np.arange(tasks.calls, dtype=np.int32)
         nobody = np.full(tasks.graph.nodes, -1, dtype=np.int32)
         owner = np.zeros_like(calls) if tasks.many else calls // 2
-        return Invocation(nobody, owner, np.zeros(tasks.calls), np.zeros(tasks.accelerators, dtype=np.int32))
+        return LatencyPlacement(nobody, owner, np.zeros(tasks.calls), np.zeros(tasks.accelerators, dtype=np.int32))
 
-    def filled(self) -> Invocation:
+    def filled(self) -> LatencyPlacement:
         """A placement of what gains most on accelerators: an item on each; or many, next to each other, in any order.
 
         What an item gains is the time in the pool less that on an accelerator and for all its tensors.
@@ -103,18 +103,18 @@ class Contraction:
                 device[item] = used
         return device
 
-    def expand(self, placement: Invocation) -> Invocation:
+    def expand(self, placement: LatencyPlacement) -> LatencyPlacement:
         """A placement of the parts as one of the instance's nodes, which may have more calls."""
         more = (len(self.node) + 1 if self.tasks.many else self.tasks.calls) - self.tasks.calls
         owner, delay = np.pad(placement.owner, (0, more)), np.pad(placement.delay, (0, more))
-        return Invocation(placement.call[self.node], owner, delay, placement.mixed)
+        return LatencyPlacement(placement.call[self.node], owner, delay, placement.mixed)
 
-    def restrict(self, placement: Invocation) -> Invocation:
+    def restrict(self, placement: LatencyPlacement) -> LatencyPlacement:
         """A placement of nodes as one of parts, each of which it has in one call or in the pool."""
         part = self.pooled()
         if not self.tasks.many:
             part.call[self.node] = placement.call
-            return Invocation(part.call, placement.owner, placement.delay, placement.mixed)
+            return LatencyPlacement(part.call, placement.owner, placement.delay, placement.mixed)
         used, of = np.unique(np.append(placement.call, -1), return_inverse=True)
         part.call[self.node] = of[:-1] - 1
         part.owner[: len(used) - 1], part.delay[: len(used) - 1] = placement.owner[used[1:]], placement.delay[used[1:]]

@@ -13,7 +13,7 @@ from instances.files.columns import Floats, Ints
 from instances.graph import Index
 from instances.placement import Instance
 from instances.rounding import safely
-from solvers.placement.kernels.loads import anchor
+from solvers.placement.kernels.loads import cheapest_with
 from solvers.placement.throughput.moves import Space, spaces
 from solvers.placement.throughput.simple_bounds import load_bound
 
@@ -62,7 +62,7 @@ def _cheapest(instance: Instance, space: Space, floor: float, stop: Index) -> Fl
             continue  # no set has more, and as an integer the floor may be too large
         scale = _scale(total)
         whole = (cost * scale).astype(np.int64), _whole(times, scale), int(floor * scale)
-        least = np.maximum(least, safely(anchor(nets, *whole, stop) / scale, instance.nodes + instance.edges))
+        least = np.maximum(least, safely(cheapest_with(nets, *whole, stop) / scale, instance.nodes + instance.edges))
     return least
 
 

@@ -18,7 +18,7 @@ from instances.graph import Graph, Index
 from instances.placement import OPTIONS, Instance
 from solvers.placement.ideals.contraction import contractions
 from solvers.placement.ideals.dynamic_program import IdealProgram, deadline
-from solvers.placement.kernels.loads import Cooling, Devices, Placing
+from solvers.placement.kernels.loads import Devices, LoadAnnealer, LoadCooling
 from solvers.placement.throughput.anchored import anchored_bound
 from solvers.placement.throughput.moves import Space, spaces
 from solvers.placement.throughput.simple_bounds import load_bound, node_bound
@@ -30,12 +30,12 @@ TOLERANCE = 1e-9
 #: The walks of a round, for energy that evens out all devices, and for energy of the worst. Temperatures are in units
 #: of the mean work of an item. Along an order devices only even out if that counts for more than what is sent: the
 #: smaller the excess is, the less its square grows by a transfer, while differences between devices count the same.
-WORST = Cooling(moves=0, hot=1.0, cold=0.01, margin=0.01, squared=False)
-WALKS = (Cooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True), WORST)
-ORDERED_WALKS = (Cooling(moves=0, hot=0.2, cold=0.002, margin=0.05, squared=True), WORST)
+WORST = LoadCooling(moves=0, hot=1.0, cold=0.01, margin=0.01, squared=False)
+WALKS = (LoadCooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True), WORST)
+ORDERED_WALKS = (LoadCooling(moves=0, hot=0.2, cold=0.002, margin=0.05, squared=True), WORST)
 
 #: Moves for each item that the first temperature is for, and the least share of it that fewer moves begin with.
-MELTING, COLDEST = 2000, 0.1
+MELTING_MOVES, COLDEST = 2000, 0.1
 
 #: Moves of a walk of the first round, and of what is done between two looks at the time.
 FIRST, SLICE = 100_000, 50_000
@@ -191,9 +191,9 @@ class Search:
         """Offer a placement whose loads are not known, if there is one."""
         if item is None:
             return
-        placing = Placing(self.spaces[number].devices, self.spaces[number].rules, item, 0)
-        placing.weigh()
-        self.offer(number, placing.best, placing.cost)
+        annealer = LoadAnnealer(self.spaces[number].devices, self.spaces[number].rules, item, 0)
+        annealer.weigh()
+        self.offer(number, annealer.best, annealer.cost)
 
     def begin(self) -> None:
         """Offer placements of even work, and cuts of linear extensions, even and best, which have few transfers."""
@@ -238,12 +238,12 @@ class Search:
             item = in_turn(devices, order, weight)
             if item is None:
                 break
-            placing = Placing(devices, rules, item, 0)
-            placing.weigh()
-            self.offer(number, placing.best, placing.cost)
-            work = np.bincount(item, weight, len(placing.load))
+            annealer = LoadAnnealer(devices, rules, item, 0)
+            annealer.weigh()
+            self.offer(number, annealer.best, annealer.cost)
+            work = np.bincount(item, weight, len(annealer.load))
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                weight = weight * np.nan_to_num(placing.load.sum(axis=1) / work, posinf=0.0)[item]
+                weight = weight * np.nan_to_num(annealer.load.sum(axis=1) / work, posinf=0.0)[item]
 
     def _pack(self) -> None:
         """As long as there is none, offer placements of items in random orders, each device full after another."""
@@ -269,7 +269,7 @@ class Search:
                 self.offer_start(number, (device - np.where(cpu, most - devices.accelerators, 0)).astype(np.int32))
 
     @property
-    def walks(self) -> tuple[Cooling, ...]:
+    def walks(self) -> tuple[LoadCooling, ...]:
         """The kinds of walks of a round."""
         return WALKS if self.instance.contiguity == "free" else ORDERED_WALKS
 
@@ -292,9 +292,9 @@ def anneal(search: Search, run: Run, most: float = math.inf) -> None:
             kinds = list(product(search.walks, searched))
             kinds *= math.ceil(run.cores / len(kinds))
             seeds = run.rng.integers(2**63, size=len(kinds)).tolist()
-            walks = [_Walk(search, seed, *kind, moves) for seed, kind in zip(seeds, kinds, strict=True)]
-            for walk, placing in zip(walks, pool.map(_Walk.run_down, walks), strict=True):
-                search.offer(walk.number, placing.best, placing.cost)
+            walks = [_AnnealingRun(search, seed, *kind, moves) for seed, kind in zip(seeds, kinds, strict=True)]
+            for walk, annealer in zip(walks, pool.map(_AnnealingRun.run_down, walks), strict=True):
+                search.offer(walk.number, annealer.best, annealer.cost)
             moves, rounds = _next(moves, time.monotonic() - began, search.left()), rounds + 1
 
 
@@ -303,25 +303,25 @@ def _next(moves: int, took: float, left: float) -> int:
     return 2 * moves if left > 4.0 * took else int(0.9 * moves * left / max(took, 1e-9))
 
 
-class _Walk:
+class _AnnealingRun:
     """A walk of moves in a space, from hot to cold, that begins with the best placement there."""
 
-    def __init__(self, search: Search, seed: int, kind: Cooling, number: int, moves: int) -> None:
+    def __init__(self, search: Search, seed: int, kind: LoadCooling, number: int, moves: int) -> None:
         self.space, self.number = search.spaces[number], number
-        self.placing = Placing(self.space.devices, self.space.rules, search.items[number], seed)
+        self.annealer = LoadAnnealer(self.space.devices, self.space.rules, search.items[number], seed)
         self.kind, self.moves, self.search = kind, moves, search
 
-    def run_down(self) -> Placing:
+    def run_down(self) -> LoadAnnealer:
         """Run it in slices until its end or that of the time."""
         slices = max(1, math.ceil(self.moves / max(SLICE, SLICE_SHARE * len(self.space.first))))
         for hot, cold in self._temperatures(slices):
-            self.placing.anneal(dataclasses.replace(self.kind, moves=self.moves // slices, hot=hot, cold=cold))
-            if not self.search.left() or self.search.is_optimal(self.placing.cost):
+            self.annealer.anneal(dataclasses.replace(self.kind, moves=self.moves // slices, hot=hot, cold=cold))
+            if not self.search.left() or self.search.is_optimal(self.annealer.cost):
                 break
-        return self.placing
+        return self.annealer
 
     def _temperatures(self, slices: int) -> list[tuple[float, float]]:
         """The first and the last temperature of each slice; few moves cannot anneal again what they melt."""
-        heat = min(1.0, max(COLDEST, self.moves / (MELTING * len(self.space.first))))
+        heat = min(1.0, max(COLDEST, self.moves / (MELTING_MOVES * len(self.space.first))))
         falling = self.space.grain * np.geomspace(heat * self.kind.hot, self.kind.cold, slices + 1)
         return list(zip(falling[:-1].tolist(), falling[1:].tolist(), strict=True))

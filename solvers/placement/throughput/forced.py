@@ -16,7 +16,7 @@ Marks = NDArray[np.bool_]
 ROUNDS = 30
 
 
-def restricted(instance: Instance) -> Instance:
+def with_forced_nodes(instance: Instance) -> Instance:
     """The same instance with the same placements, which says of more nodes that they are on the CPU, as one class.
 
     With one CPU and contiguous sets, what lies on a path between two nodes of a pass that are on the CPU is there as

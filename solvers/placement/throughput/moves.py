@@ -13,7 +13,7 @@ from instances.files.columns import Floats
 from instances.graph import Graph, Index, csr, strong_components
 from instances.placement import Instance
 from solvers.placement.ideals.blocks import orders
-from solvers.placement.kernels.loads import Devices, Nets, Rules
+from solvers.placement.kernels.loads import Devices, LoadModel, Nets
 
 #: As the core numbers them.
 OVERLAPS = ("none", "half", "full")
@@ -30,7 +30,7 @@ class Space:
 
     item: Index
     devices: Devices
-    rules: Rules
+    rules: LoadModel
 
     @cached_property
     def first(self) -> Index:
@@ -79,7 +79,7 @@ def _space(instance: Instance, item: Index, order: Graph | None) -> Space:
         size=sums[2],
         nets=nets,
     )
-    rules = Rules(
+    rules = LoadModel(
         overlap=OVERLAPS.index(instance.overlap),
         cluster=min(instance.cluster or 0, max(devices.accelerators, 1)),
         slowdown=instance.slowdown,

@@ -20,7 +20,7 @@ from placements import draw_instance
 from instances import load
 from instances.placement import Instance, parse
 from solvers.placement.bounds.anchored import anchored
-from solvers.placement.kernels.loads import anchor
+from solvers.placement.kernels.loads import cheapest_with
 from solvers.placement.throughput import anchored as anchored_module
 from solvers.placement.throughput.moves import spaces
 from solvers.placement.throughput.simple_bounds import load_bound
@@ -114,7 +114,7 @@ def test_the_kernel_finds_the_cheapest_sets(seed: int) -> None:
         nets, n = spaces(instance)[0].devices.nets, int(instance.unit.max()) + 1
         cost, work = rng.integers(0, 9, len(nets.cost)), rng.integers(-1, 9, n)
         floor = int(rng.integers(0, 12))
-        assert anchor(nets, cost, work, floor, GO).tolist() == by_hand(instance, cost, work, floor)
+        assert cheapest_with(nets, cost, work, floor, GO).tolist() == by_hand(instance, cost, work, floor)
 
 
 def test_neighbours_are_cheaper_than_their_tensors_or_not() -> None:
@@ -174,7 +174,7 @@ def test_without_time_it_bounds_by_work_alone() -> None:
     assert max(run.bounds) <= (optimum(instance) or 0)
     stopped = np.ones(1, dtype=np.int32)
     nets, n = spaces(instance)[0].devices.nets, int(instance.unit.max()) + 1
-    found = anchor(nets, np.ones(len(nets.cost), dtype=np.int64), np.ones(n, dtype=np.int64), 0, stopped)
+    found = cheapest_with(nets, np.ones(len(nets.cost), dtype=np.int64), np.ones(n, dtype=np.int64), 0, stopped)
     assert found.tolist() == [0] * n
 
 

@@ -24,7 +24,7 @@ from instances.placement import Instance, parse
 from solvers.placement.dp import dp, dpl
 from solvers.placement.ideals.contraction import _Items, contractions
 from solvers.placement.ideals.dynamic_program import IdealProgram
-from solvers.placement.kernels.ideals import Ideals, IdealsCore
+from solvers.placement.kernels.ideals import IdealEnumerator, Ideals
 from solvers.registry import Declined, LocalRun
 
 MIRROR = os.environ.get("SHARDMARK_MIRROR")
@@ -283,13 +283,13 @@ def test_the_time_leaves_the_split_of_a_linear_extension(nodes: int) -> None:
 def test_the_time_ends_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     (contracted,) = contractions(instance := bare(12))
     program = IdealProgram(instance, contracted, stop := np.zeros(1, dtype=np.int32))
-    listing = IdealsCore.list
+    listing = IdealEnumerator.list
 
-    def stopped(core: IdealsCore, *given: int) -> Ideals:
+    def stopped(core: IdealEnumerator, *given: int) -> Ideals:
         stop[0] = 1
         return listing(core, *given)
 
-    monkeypatch.setattr(IdealsCore, "list", stopped)
+    monkeypatch.setattr(IdealEnumerator, "list", stopped)
     with pytest.raises(Declined, match=r"the time ended before the ideals were listed \(4,096 counted\)"):
         program.ideals(100.0)
 

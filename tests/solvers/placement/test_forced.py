@@ -11,7 +11,7 @@ from oracle_placement import judge
 from placements import draw_instance, placements
 
 from instances.placement import parse
-from solvers.placement.throughput.forced import forced_nodes, restricted
+from solvers.placement.throughput.forced import forced_nodes, with_forced_nodes
 
 
 def chain(supported, **extra):
@@ -25,7 +25,7 @@ def chain(supported, **extra):
 def test_what_lies_between_is_there_too():
     instance = chain([True, False, True, True, False, True])
     assert forced_nodes(instance).tolist() == [False, True, True, True, True, False]
-    less = restricted(instance)
+    less = with_forced_nodes(instance)
     assert less.supported.tolist() == [True, False, False, False, False, True]
     assert np.bincount(less.unit).tolist() == [1, 4, 1]
 
@@ -41,7 +41,7 @@ def test_colours_bring_others_along():
 )
 def test_more_cpus_or_other_modes_force_nothing(changes):
     instance = chain([True, False, True, False], **changes)
-    assert restricted(instance) is instance
+    assert with_forced_nodes(instance) is instance
 
 
 def test_all_placements_stay_with_their_costs():
@@ -49,7 +49,7 @@ def test_all_placements_stay_with_their_costs():
     changed = 0
     for _ in range(400):
         instance = draw_instance(draw, 5, contiguity=draw.choice(["contiguous", "acyclic"]))
-        less = restricted(instance)
+        less = with_forced_nodes(instance)
         if less is instance:
             continue
         changed += 1

@@ -22,8 +22,8 @@ from solvers.placement.bounds.critical_path import critical_path
 from solvers.placement.bounds.memory_path import memory_path
 from solvers.placement.ideals.dynamic_program import fits
 from solvers.placement.ip.engine_cpsat import search, whole_sizes
+from solvers.placement.latency.ip_incumbent import LatencyIncumbent, schedule
 from solvers.placement.latency.ip_program import LatencyProgram
-from solvers.placement.latency.ip_task import LatencyTask, schedule
 from solvers.placement.latency_dp import chains
 from solvers.placement.latency_ip import ip
 from solvers.placement.throughput_ip import ip_noncontiguous
@@ -128,7 +128,7 @@ def test_equals_the_best_of_all_placements(monkeypatch: pytest.MonkeyPatch, cont
     """Also where the program has nothing to begin with."""
     if alone:
         for method in ("begin", "follow_chains"):
-            monkeypatch.setattr(LatencyTask, method, lambda *_, **__: None)
+            monkeypatch.setattr(LatencyIncumbent, method, lambda *_, **__: None)
     draw = random.Random(f"{contiguity} {alone}")
     assert sum(compare(draw, contiguity, 6, 800) for _ in range(30)) > 20
 

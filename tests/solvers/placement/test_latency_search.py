@@ -19,7 +19,7 @@ from instances import load
 from instances.generate import families
 from instances.placement import Instance, parse, to_document
 from solvers.placement.greedy import greedy
-from solvers.placement.kernels.latency import Chill, Invoking, schedule
+from solvers.placement.kernels.latency import LatencyAnnealer, LatencyCooling, schedule
 from solvers.placement.latency import search as latency_search
 from solvers.placement.latency.tasks import Blocks, Contraction
 from solvers.placement.local_search import local_search
@@ -52,16 +52,16 @@ def test_schedules_end_when_the_referee_says(contiguity: str) -> None:
     for seed in range(80):
         instance = drawn(seed, 12, contiguity)
         contraction = whole(instance)
-        invoking = Invoking(contraction.tasks, contraction.pooled(), seed)
+        annealer = LatencyAnnealer(contraction.tasks, contraction.pooled(), seed)
         for _ in range(4):
-            invoking.anneal(Chill(moves=25, hot=30.0, cold=3.0, calm=0.0))
-            verdict = verify(instance, solution_of(instance, contraction, invoking.now)) if instance.cpus else None
-            found = schedule(contraction.tasks, invoking.now)
+            annealer.anneal(LatencyCooling(moves=25, hot=30.0, cold=3.0, calm=0.0))
+            verdict = verify(instance, solution_of(instance, contraction, annealer.now)) if instance.cpus else None
+            found = schedule(contraction.tasks, annealer.now)
             assert found
             if verdict:
                 assert verdict.feasible, verdict.violations
                 assert found.cost == pytest.approx(verdict.cost, rel=1e-9)
-                feasible += bool((invoking.now.call >= 0).any())
+                feasible += bool((annealer.now.call >= 0).any())
     assert feasible > 100
 
 
@@ -118,14 +118,14 @@ def generated(**parameters: Any) -> dict[str, Any]:
 def test_parts_keep_a_placement_and_overestimate_only_the_pool(contiguity: str, training: int) -> None:
     instance = parse(generated(nodes=300, training=training), "generated", **LATENCY, contiguity=contiguity)
     nodes, runs = whole(instance), Blocks(instance)
-    invoking = Invoking(nodes.tasks, nodes.pooled(), 1)
+    annealer = LatencyAnnealer(nodes.tasks, nodes.pooled(), 1)
     fewest = instance.nodes
     for _ in range(6):
-        invoking.anneal(Chill(moves=3000, hot=30.0, cold=3.0, calm=0.0))
-        coarse = Contraction(instance, *runs.parts(invoking.now.call, 10, 0.5, np.random.default_rng(1)))
+        annealer.anneal(LatencyCooling(moves=3000, hot=30.0, cold=3.0, calm=0.0))
+        coarse = Contraction(instance, *runs.parts(annealer.now.call, 10, 0.5, np.random.default_rng(1)))
         fewest = min(fewest, coarse.tasks.graph.nodes)
-        part = coarse.restrict(invoking.now)
-        found, rough, fine = schedule(nodes.tasks, invoking.now), schedule(coarse.tasks, part), coarse.expand(part)
+        part = coarse.restrict(annealer.now)
+        found, rough, fine = schedule(nodes.tasks, annealer.now), schedule(coarse.tasks, part), coarse.expand(part)
         again = schedule(nodes.tasks, fine)
         assert found
         assert rough
@@ -207,13 +207,13 @@ class CountedRun(LocalRun):
 @pytest.mark.parametrize("nodes", [3, 300])
 def test_looks_at_the_time_often_and_reports_within_a_round(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = parse(generated(nodes=nodes), "generated", **LATENCY)
-    run, anneal = CountedRun(300_000), Invoking.anneal
+    run, anneal = CountedRun(300_000), LatencyAnnealer.anneal
 
-    def counted(self: Invoking, chill: Chill) -> None:
-        run.slices.append(chill.moves)
-        anneal(self, chill)
+    def counted(self: LatencyAnnealer, cooling: LatencyCooling) -> None:
+        run.slices.append(cooling.moves)
+        anneal(self, cooling)
 
-    monkeypatch.setattr(Invoking, "anneal", counted)
+    monkeypatch.setattr(LatencyAnnealer, "anneal", counted)
     monkeypatch.setattr(type(instance), "path_bound", lambda _: 0.0)  # nothing is known to be best
     search(instance, run)
     work = max(nodes + instance.edges, latency_search.LEAST)

@@ -20,10 +20,10 @@ from solvers.placement.ip import dual_bound
 from solvers.placement.ip.dual_bound import proved
 from solvers.placement.ip.floating_point import FloatProgram
 from solvers.placement.ip.highs import relaxed
-from solvers.placement.ip.program import Program
+from solvers.placement.ip.incumbent import Incumbent
+from solvers.placement.ip.program import LoadProgram
 from solvers.placement.ip.shapes import programs
 from solvers.placement.ip.start import begin
-from solvers.placement.ip.task import Task
 from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.placement.throughput_ip import ip_contiguous
 from solvers.registry import Declined, LocalRun
@@ -51,11 +51,11 @@ def test_no_placement_is_better(contiguity: str) -> None:
     assert tight >= 3
 
 
-def relaxations(draw: random.Random, count: int) -> Iterator[tuple[Program, FloatProgram, Fraction]]:
+def relaxations(draw: random.Random, count: int) -> Iterator[tuple[LoadProgram, FloatProgram, Fraction]]:
     """Programs of what costs no more than some placement, and what the best one costs."""
     for _ in range(count):
         instance = small(draw, draw.choice(["contiguous", "free"]))
-        task = Task(instance, LocalRun(seconds=20), reports=False)
+        task = Incumbent(instance, LocalRun(seconds=20), reports=False)
         begin(task, instance.contiguity)
         if len(task.device):
             program = task.build(programs(instance, instance.contiguity)[0])

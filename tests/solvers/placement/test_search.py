@@ -18,7 +18,7 @@ from harness.verify.placement import verify
 from instances import load
 from instances.graph import Index
 from instances.placement import Instance, parse
-from solvers.placement.kernels.loads import Cooling, Placing
+from solvers.placement.kernels.loads import LoadAnnealer, LoadCooling
 from solvers.placement.local_search import local_search
 from solvers.placement.search import search
 from solvers.placement.throughput.annealing import fill, in_turn, least_work
@@ -123,15 +123,15 @@ def test_loads_are_those_of_the_definition_after_many_moves(accelerators: int, s
     (space,) = spaces(instance)
     start = begun(space)
     assert start is not None
-    placing = Placing(space.devices, space.rules, start, seed)
+    annealer = LoadAnnealer(space.devices, space.rules, start, seed)
     for hot in (1.0, 0.1, 0.01):
-        before = placing.device.copy()
-        placing.anneal(Cooling(moves=5000, hot=hot, cold=hot / 2, margin=0.3, squared=bool(seed % 2)))
-        assert (placing.device != before).any()
-        expected = loads_of(instance, placing.device[instance.unit])
-        assert placing.load[:, 0].tolist() == pytest.approx(expected, rel=1e-9)
-        assert placing.cost == pytest.approx(cost_of(instance, placing.best[instance.unit]), rel=1e-9)
-        assert placing.cost <= max(placing.load) * (1 + 1e-9)
+        before = annealer.device.copy()
+        annealer.anneal(LoadCooling(moves=5000, hot=hot, cold=hot / 2, margin=0.3, squared=bool(seed % 2)))
+        assert (annealer.device != before).any()
+        expected = loads_of(instance, annealer.device[instance.unit])
+        assert annealer.load[:, 0].tolist() == pytest.approx(expected, rel=1e-9)
+        assert annealer.cost == pytest.approx(cost_of(instance, annealer.best[instance.unit]), rel=1e-9)
+        assert annealer.cost <= max(annealer.load) * (1 + 1e-9)
 
 
 LOADS: list[dict[str, Any]] = [
@@ -154,16 +154,16 @@ def test_moves_keep_the_costs_and_the_order_with_every_option(options: dict[str,
         for space in spaces(instance):
             start = begun(space)
             assert start is not None
-            placing = Placing(space.devices, space.rules, start, seed)
+            annealer = LoadAnnealer(space.devices, space.rules, start, seed)
             changed = 0
             for hot in (3.0, 1.0, 0.3, 0.1, 0.03):
-                before = placing.device.copy()
-                placing.anneal(Cooling(moves=3000, hot=hot, cold=hot / 2, margin=0.3, squared=bool(seed % 2)))
-                changed += (placing.device != before).any()
-                assert placing.load.max(axis=0).sum() == pytest.approx(
-                    cost_of(instance, placing.device[space.item]), rel=1e-9
+                before = annealer.device.copy()
+                annealer.anneal(LoadCooling(moves=3000, hot=hot, cold=hot / 2, margin=0.3, squared=bool(seed % 2)))
+                changed += (annealer.device != before).any()
+                assert annealer.load.max(axis=0).sum() == pytest.approx(
+                    cost_of(instance, annealer.device[space.item]), rel=1e-9
                 )
-                assert placing.cost == pytest.approx(cost_of(instance, placing.best[space.item]), rel=1e-9)
+                assert annealer.cost == pytest.approx(cost_of(instance, annealer.best[space.item]), rel=1e-9)
             assert changed or len(space.first) == 1
 
 
@@ -235,10 +235,10 @@ def test_moves_along_an_order_come_within_a_hundredth_of_acyclic_optima(file: st
     for space in spaces(instance):
         start = begun(space)
         if start is not None:
-            placing = Placing(space.devices, space.rules, start, 0)
+            annealer = LoadAnnealer(space.devices, space.rules, start, 0)
             hot, cold = 0.2 * space.grain, 0.002 * space.grain
-            placing.anneal(Cooling(moves=400_000, hot=hot, cold=cold, margin=0.05, squared=True))
-            costs.append(cost_of(instance, placing.best[space.item]))
+            annealer.anneal(LoadCooling(moves=400_000, hot=hot, cold=cold, margin=0.05, squared=True))
+            costs.append(cost_of(instance, annealer.best[space.item]))
     assert min(costs) <= 1.01 * OPTIMA[file]
 
 

@@ -18,9 +18,9 @@ from solvers.placement import throughput_ip
 from solvers.placement.dp import dpl
 from solvers.placement.ip import cpsat
 from solvers.placement.ip.floating_point import FloatProgram
-from solvers.placement.ip.program import Program, TooLarge
+from solvers.placement.ip.incumbent import Incumbent, cost
+from solvers.placement.ip.program import LoadProgram, TooLarge
 from solvers.placement.ip.shapes import programs
-from solvers.placement.ip.task import Task, cost
 from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
 from solvers.registry import Declined, LocalRun
@@ -58,7 +58,7 @@ def test_equals_the_best_of_all_placements(
     assert found > count / 2
 
 
-def worth(program: Program, place: list[int]) -> float:
+def worth(program: LoadProgram, place: list[int]) -> float:
     """What a placement costs in a program; infinite if the program does not have it."""
     value = program.values(np.array(place))
     if value is None:
@@ -80,7 +80,7 @@ def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity
     draw, had, missing = random.Random(contiguity), 0, 0
     for _ in range(DRAWS or 20):
         instance = small(draw, contiguity, most=200, filling=0.0)
-        upper = Task(instance, LocalRun()).upper()
+        upper = Incumbent(instance, LocalRun()).upper()
         ways = [build(upper, 10**6, (), math.inf) for build in programs(instance, contiguity)]
         for place in placements(instance):
             verdict = verify(instance, place)
@@ -97,7 +97,7 @@ def test_programs_that_memory_or_time_do_not_allow_are_not_built(contiguity: str
             build(9.0, 9, (), math.inf)
         with pytest.raises(TooLarge, match="more than 1 entries, which take longer than there is time"):
             build(9.0, 10**6, (), -math.inf)
-    task = Task(fork(), LocalRun())
+    task = Incumbent(fork(), LocalRun())
     task.until = 0.0
     assert task.build(build) is None
 

@@ -13,7 +13,7 @@ from instances.files.columns import Ints
 from instances.graph import Graph, Index, find_cycle
 from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import fits
-from solvers.placement.ip.task import STEP, Task
+from solvers.placement.ip.incumbent import STEP, Incumbent
 from solvers.placement.latency.ideals import Schedules
 from solvers.placement.latency.memory_path import path_bounds
 from solvers.placement.latency.search import search_latency
@@ -96,7 +96,7 @@ def unfit(instance: Instance, slots: int) -> str:
     return f"no {which} fits the memory of the accelerators"
 
 
-class LatencyTask(Task):
+class LatencyIncumbent(Incumbent):
     """The placements of a run for latency, of so many ``slots`` an accelerator; ``slot`` goes with ``device``."""
 
     def __init__(self, instance: Instance, run: Run, slots: int, *, proves: bool = True) -> None:

@@ -14,7 +14,7 @@ from instances.graph import Index
 from instances.placement import Instance
 from instances.placement_file import Flags
 from solvers.placement.ideals.dynamic_program import fits
-from solvers.placement.ip.program import Build, Program, TooLarge
+from solvers.placement.ip.program import Build, LoadProgram, TooLarge
 from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.registry import Run
 
@@ -72,7 +72,7 @@ def _slowdown(instance: Instance, maker: Ints, reader: Ints) -> Floats:
     return np.where(both & (maker // instance.cluster != reader // instance.cluster), instance.slowdown, 1.0)
 
 
-class Task:
+class Incumbent:
     """The placements of a run and its bounds: several programs may each prove one, the least of which counts.
 
     Nothing counts that they prove where they do not have all placements, unless ``proves``. Placements are for the
@@ -101,7 +101,7 @@ class Task:
         """Whether the best placement is an optimum."""
         return self.best <= min(self.proved) * (1 + STEP)
 
-    def build(self, build: Build) -> Program | None:
+    def build(self, build: Build) -> LoadProgram | None:
         """A program of what costs no more than the best placement; None if it is too large for memory or time."""
         most = int(self.run.memory * 2**20 / BYTES)
         try:
@@ -146,4 +146,4 @@ class Task:
 
 
 #: Solves the program of a part until a time; False if it has no solution.
-Engine = Callable[[Task, Program, int, float], bool]
+Engine = Callable[[Incumbent, LoadProgram, int, float], bool]

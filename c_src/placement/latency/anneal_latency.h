@@ -1,7 +1,7 @@
 /* Searching for placements of least latency: nodes go from subgraph to subgraph, and after every move the
  * schedule in which everything starts as soon as its inputs are there is worked out anew. */
-#ifndef SHARD_INVOKING_H
-#define SHARD_INVOKING_H
+#ifndef SHARD_ANNEAL_LATENCY_H
+#define SHARD_ANNEAL_LATENCY_H
 
 #include <stdint.h>
 
@@ -13,7 +13,7 @@
  * from elsewhere, computes, moves out the nets that are read elsewhere, and all its nodes end then. Other
  * nodes are in a pool of CPUs, where each begins when all before it have ended. A unit is a set of nodes that
  * must share a device. */
-struct shard_workload {
+struct shard_latency_problem {
     int32_t nodes, units, nets, accelerators;
     int32_t calls; /* most calls at a time: 2 * accelerators, or if `many` nodes + 1 */
     int32_t many;  /* not 0: an accelerator has any number of calls; 0: one, or one of either pass. Then the
@@ -43,7 +43,7 @@ struct shard_workload {
 };
 
 /* A placement. */
-struct shard_invocation {
+struct shard_latency_placement {
     int32_t *call;  /* nodes elements: the call of each node, -1 in the pool */
     int32_t *owner; /* calls elements: the accelerator of each call that has nodes */
     double *delay; /* calls elements: of calls that wait for one accelerator, that goes first whose inputs are
@@ -53,7 +53,7 @@ struct shard_invocation {
 
 /* How to anneal. The energy is the latency, fees, and the mean end of the nodes with a weight. The
  * temperature falls geometrically. */
-struct shard_chill {
+struct shard_latency_cooling {
     int64_t moves; /* moves to try */
     double hot;    /* temperature at the first move, in the unit of times, > 0 */
     double cold;   /* temperature at the last one, > 0 */
@@ -71,8 +71,8 @@ struct shard_chill {
  *   cost      in and out, 1 element: its latency and fees, infinite if there is none yet
  *
  * Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if calls of `now` wait for one another. */
-int shard_invoke(const struct shard_workload *workload, const struct shard_chill *chill, uint64_t *random,
-                 struct shard_invocation *now, struct shard_invocation *best, double *cost);
+int shard_anneal_latency(const struct shard_latency_problem *workload, const struct shard_latency_cooling *chill, uint64_t *random,
+                 struct shard_latency_placement *now, struct shard_latency_placement *best, double *cost);
 
 /* The schedule of a placement.
  *
@@ -81,7 +81,7 @@ int shard_invoke(const struct shard_workload *workload, const struct shard_chill
  * pool cost    out, 1 element: latency and fees
  *
  * Returns as above. */
-int shard_schedule(const struct shard_workload *workload, struct shard_invocation *now, double *finish,
+int shard_latency_schedule(const struct shard_latency_problem *workload, struct shard_latency_placement *now, double *finish,
                    int32_t *turn, double *cost);
 /* cffi: end */
 

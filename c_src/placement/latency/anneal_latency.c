@@ -1,6 +1,6 @@
 /* Latency of placements: a schedule is worked out in one pass over calls and nodes of the pool, in the order
  * of time. */
-#include "placement/anneal_latency.h"
+#include "placement/latency/anneal_latency.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -37,8 +37,8 @@ struct change {
 };
 
 struct invoking {
-    const struct shard_workload *load;
-    struct shard_invocation *now;
+    const struct shard_latency_problem *load;
+    struct shard_latency_placement *now;
     int32_t *first, *next, *previous; /* the nodes of each call as a list */
     int32_t *count;                   /* calls elements: nodes of each call */
     int32_t *waits;                   /* calls elements: edges into each call */
@@ -125,7 +125,7 @@ static void part(struct invoking *at, int32_t v) {
 
 /* Move a node, and count the edges into the calls that it leaves and joins. */
 static void shift(struct invoking *at, int32_t v, int32_t to) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int32_t *call = at->now->call, from = call[v];
     for (int64_t i = load->in_start[v]; i < load->in_start[v + 1]; i++) {
         const int32_t other = call[load->in[i]];
@@ -146,7 +146,7 @@ static void shift(struct invoking *at, int32_t v, int32_t to) {
 }
 
 static double duration_of(struct invoking *at, int32_t call) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int32_t *of = at->now->call;
     double sum = 0.0;
     at->stamp++;
@@ -201,7 +201,7 @@ static int32_t pop(struct invoking *at) {
 
 /* Tell those that wait for a node that it has ended, unless they will end after a limit. False if so. */
 static inline bool release(struct invoking *at, int32_t v, double end, double limit) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int32_t *call = at->now->call, own = call[v];
     for (int64_t i = load->out_start[v]; i < load->out_start[v + 1]; i++) {
         const int32_t w = load->out[i], of = call[w];
@@ -268,7 +268,7 @@ static void end_all(struct invoking *at, double end, int32_t nodes) {
 /* Latency, fees and what the mean end counts; infinite if that is above a limit, or if calls wait for one
  * another. */
 static double energy(struct invoking *at, double limit) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const double fees = load->fee * at->pooled, each = load->nodes > 0 ? at->calm / load->nodes : 0.0;
     int32_t head = 0, done = 0;
     begin_schedule(at);
@@ -345,7 +345,7 @@ static int32_t open_call(struct invoking *at, int32_t accelerator) {
 
 /* The call that a node joins on an accelerator: that of a neighbour if one is there. */
 static int32_t call_for(struct invoking *at, int32_t v, int32_t accelerator) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int32_t *call = at->now->call;
     if (accelerator < 0)
         return POOL;
@@ -364,7 +364,7 @@ static int32_t call_for(struct invoking *at, int32_t v, int32_t accelerator) {
 
 /* Move a node to a call, or to the pool, and its unit to that device. False if it is not supported there. */
 static bool carry(struct invoking *at, int32_t v, int32_t to) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int32_t unit = load->unit[v], device = owner_of(at, to);
     if (device >= 0 && isinf(load->accelerator_time[v]))
         return false;
@@ -411,7 +411,7 @@ static int32_t draw(struct invoking *at, int32_t below) {
 /* Gather a node and others of its call: those behind it (1), before it (-1), or around it up to a number (0).
  */
 static void gather(struct invoking *at, int32_t v, int32_t direction, int32_t most) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int32_t *call = at->now->call, own = call[v];
     const int64_t mark = ++at->stamp;
     at->group[0] = v;
@@ -443,7 +443,7 @@ static void gather_call(struct invoking *at, int32_t call) {
 
 /* A neighbour of v in another call, and whether it is behind (1) or before v (-1); -1 if none is found. */
 static int32_t draw_neighbour(struct invoking *at, int32_t v, int32_t *direction) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int32_t before = (int32_t)(load->in_start[v + 1] - load->in_start[v]);
     const int32_t behind = (int32_t)(load->out_start[v + 1] - load->out_start[v]);
     for (int32_t i = 0; i < 4 && before + behind > 0; i++) {
@@ -533,7 +533,7 @@ static bool move_nodes(struct invoking *at) {
 }
 
 static inline bool can_join(const struct invoking *at, int32_t v, int32_t own, double room) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     return at->now->call[v] == own && load->size[load->unit[v]] <= room && !isinf(load->accelerator_time[v]);
 }
 
@@ -564,7 +564,7 @@ static int32_t take_next(struct invoking *at) {
  * Nodes have been seen whose `node_mark` is `mark`, and are in the group whose `group_mark` is: a number of
  * one sweep alone, so that marks of earlier ones need not be cleared. */
 static bool follows(const struct invoking *at, int32_t v, bool outwards, bool all, int64_t mark) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int64_t *start = outwards ? load->out_start : load->in_start;
     const int32_t *ends = outwards ? load->out : load->in;
     for (int64_t i = start[v]; i < start[v + 1]; i++) {
@@ -583,7 +583,7 @@ static void gather_node(struct invoking *at, int32_t v, int64_t mark, double *ro
 /* Gather nodes of the call of v, from v on along the edges or against them, that no path leaves and comes
  * back to, as far as room and a number allow; then those that only they read, or that only read them. */
 static void sweep(struct invoking *at, int32_t v, bool forwards, int32_t most, double room) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int64_t *start = forwards ? load->out_start : load->in_start, mark = ++at->stamp;
     const int32_t *ends = forwards ? load->out : load->in, own = at->now->call[v], n = load->nodes;
     at->grouped = at->waiting = 0;
@@ -619,7 +619,7 @@ static bool dissolve(struct invoking *at, int32_t call) {
 
 /* Make a call of nodes of the pool, on an accelerator that has other calls no more, or as well. */
 static bool move_call(struct invoking *at) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     int32_t v = -1, a = draw(at, load->accelerators);
     if (draw(at, 4) && load->many && at->active > 0) {
         const int32_t call = at->listed[draw(at, at->active)];
@@ -650,7 +650,7 @@ static bool move_turn(struct invoking *at, double scale) {
 
 /* Let both passes of an accelerator be one call, or two. */
 static bool move_passes(struct invoking *at) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     const int32_t a = draw(at, load->accelerators);
     log_change(at, PASSES, a, at->now->mixed[a]);
     at->now->mixed[a] = !at->now->mixed[a];
@@ -717,7 +717,7 @@ static bool allocate(struct invoking *at) {
 }
 
 static void rank_nodes(struct invoking *at) {
-    const struct shard_workload *load = at->load;
+    const struct shard_latency_problem *load = at->load;
     int32_t found = at->sources;
     memcpy(at->order, at->source, (size_t)found * sizeof *at->order);
     memcpy(at->left, at->degree, (size_t)load->nodes * sizeof *at->left);
@@ -731,7 +731,7 @@ static void rank_nodes(struct invoking *at) {
     }
 }
 
-static int begin(struct invoking *at, const struct shard_workload *load, struct shard_invocation *now) {
+static int begin(struct invoking *at, const struct shard_latency_problem *load, struct shard_latency_placement *now) {
     at->load = load;
     at->now = now;
     if (!allocate(at))
@@ -761,7 +761,7 @@ static int begin(struct invoking *at, const struct shard_workload *load, struct 
     return SHARD_OK;
 }
 
-static void keep(const struct invoking *at, struct shard_invocation *best) {
+static void keep(const struct invoking *at, struct shard_latency_placement *best) {
     const size_t calls = (size_t)at->load->calls;
     memcpy(best->call, at->now->call, (size_t)at->load->nodes * sizeof *best->call);
     memcpy(best->owner, at->now->owner, calls * sizeof *best->owner);
@@ -786,7 +786,7 @@ static bool step(struct invoking *at, double *now, double limit) {
     return false;
 }
 
-static void anneal(struct invoking *at, const struct shard_chill *chill, struct shard_invocation *best,
+static void anneal(struct invoking *at, const struct shard_latency_cooling *chill, struct shard_latency_placement *best,
                    double *cost, double now) {
     double temperature = chill->hot;
     for (int64_t i = 0; i < chill->moves; i++) {
@@ -800,8 +800,8 @@ static void anneal(struct invoking *at, const struct shard_chill *chill, struct 
     }
 }
 
-int shard_invoke(const struct shard_workload *workload, const struct shard_chill *chill, uint64_t *random,
-                 struct shard_invocation *now, struct shard_invocation *best, double *cost) {
+int shard_anneal_latency(const struct shard_latency_problem *workload, const struct shard_latency_cooling *chill, uint64_t *random,
+                 struct shard_latency_placement *now, struct shard_latency_placement *best, double *cost) {
     struct invoking at = {.random = {*random}, .calm = chill->calm};
     int status = begin(&at, workload, now);
     if (status == SHARD_OK) {
@@ -822,7 +822,7 @@ int shard_invoke(const struct shard_workload *workload, const struct shard_chill
     return status;
 }
 
-int shard_schedule(const struct shard_workload *workload, struct shard_invocation *now, double *finish,
+int shard_latency_schedule(const struct shard_latency_problem *workload, struct shard_latency_placement *now, double *finish,
                    int32_t *turn, double *cost) {
     struct invoking at = {.finish = finish, .turn = turn};
     int status = begin(&at, workload, now);

@@ -1,0 +1,40 @@
+/* Simulated annealing of the greatest load of a placement. */
+#ifndef SHARD_ANNEAL_LOAD_H
+#define SHARD_ANNEAL_LOAD_H
+
+#include <stdint.h>
+
+#include "placement/load/load_model.h"
+
+/* cffi: begin */
+
+/* How to anneal for load. The energy is the sum of what the loads exceed a target by; the temperature falls
+ * geometrically. */
+struct shard_load_cooling {
+    int64_t moves;   /* moves to try */
+    double hot;      /* temperature at the first move, in the unit of loads, > 0 */
+    double cold;     /* temperature at the last move, > 0 */
+    double margin;   /* the target is (1 - margin) times the least greatest load so far; 0 to 1 */
+    int32_t squared; /* not 0: every excess is squared and divided by the target */
+};
+
+/* Anneal a placement; a call goes on from where the previous one ended. With no moves it only evaluates it.
+ *
+ *   devices  in
+ *   model    in
+ *   cooling  in
+ *   random   in and out, 1 element: state of the random numbers, any value to begin with
+ *   rank     in and out, accelerators + cpus elements: a permutation that the placement respects, if ordered
+ *   device   in and out, devices->nodes elements: an allowed placement, accelerators first, then CPUs
+ *   best     in and out, devices->nodes elements: the best placement so far
+ *   cost     in and out, 1 element: its cost, the greatest load, or the sum of those of both passes;
+ *            infinite if there is none yet
+ *   load     out, (accelerators + cpus) * passes elements: of every device, by `device`
+ *
+ * Allocates 8 bytes per node of each net. Returns SHARD_OK or SHARD_NO_MEMORY. */
+int shard_anneal_load(const struct shard_devices *devices, const struct shard_load_model *model,
+                      const struct shard_load_cooling *cooling, uint64_t *random, int32_t *rank,
+                      int32_t *device, int32_t *best, double *cost, double *load);
+/* cffi: end */
+
+#endif
