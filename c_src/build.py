@@ -32,6 +32,7 @@ HEADERS = (
     "placement/latency/anneal_latency.h",
     "placement/cheapest_with.h",
     "scheduling/simulate.h",
+    "scheduling/units.h",
     "scheduling/heft.h",
     "scheduling/bounds/heads_tails.h",
     "scheduling/simulated_moves.h",
@@ -51,6 +52,7 @@ INTERNAL = (
     "intraop/simd.h",
     "scheduling/bounds/head_bounds.h",
     "scheduling/bounds/pair_lags.h",
+    "scheduling/longest_paths.h",
     "scheduling/msr_queue.h",
 )
 SOURCES = (
@@ -85,6 +87,7 @@ SOURCES = (
     "scheduling/bounds/pair_lags.c",
     "scheduling/bounds/heads_tails.c",
     "scheduling/simulated_moves.c",
+    "scheduling/longest_paths.c",
     "scheduling/path_moves.c",
 )
 READER_HEADERS = ("common/status.h", "reader/scan.h", "reader/digest.h")

@@ -1,4 +1,4 @@
-/* Busy times of every device, ascending; a gap is looked for from the arrival of the last input on. */
+/* Each device keeps its busy times in order; the search for a gap begins when the last input arrives. */
 #include "scheduling/heft.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ struct heft {
     double *held; /* of each device: sizes of all that is read there */
 };
 
-/* The first of a device's busy times that ends after `time`. */
+/* The first busy time of a device that ends after `time`. */
 static int32_t first_after(const struct timeline *timeline, double time) {
     int32_t low = 0;
     int32_t high = timeline->count;
@@ -40,7 +40,7 @@ static int32_t first_after(const struct timeline *timeline, double time) {
     return low;
 }
 
-/* When a vertex can start that must not before `time`; `limit` or more if that is not before `limit`. */
+/* The earliest start from `time` on in a gap of `duration`; `limit` or more if it is not before `limit`. */
 static double first_gap(const struct timeline *timeline, double time, double duration, double limit) {
     for (int32_t i = first_after(timeline, time); i < timeline->count && time < limit; i++) {
         if (time + duration <= timeline->busy[i].start)
@@ -69,7 +69,7 @@ static bool insert(struct arena *arena, struct timeline *timeline, double start,
     return true;
 }
 
-/* When the inputs of a vertex would be on a device: those that have been made. */
+/* When all inputs of a vertex are on device d. */
 static double arrival_on(const struct heft *heft, int32_t v, int32_t d) {
     const struct shard_system *system = heft->system;
     const struct shard_units *units = heft->units;
@@ -86,15 +86,15 @@ static double arrival_on(const struct heft *heft, int32_t v, int32_t d) {
     return last;
 }
 
-/* The device of a list (all if there is none) that finishes a vertex earliest, of those with `room` for its
- * group, or with a memory that is no number. */
-static int32_t choose(const struct heft *heft, int32_t v, const int32_t *list, int32_t count, double room) {
+/* The device of a set that finishes a vertex earliest, of those with `room` for its unit or whose memory is
+ * NaN; -1 if there is none. */
+static int32_t earliest_device(const struct heft *heft, int32_t v, struct device_set set, double room) {
     const struct shard_system *system = heft->system;
     const double need = heft->units->need[heft->units->unit[v]];
     double best_end = INFINITY;
     int32_t best = -1;
-    for (int32_t i = 0; i < count; i++) {
-        const int32_t d = list ? list[i] : i;
+    for (int32_t i = 0; i < set.count; i++) {
+        const int32_t d = device_at(set, i);
         const double spare = heft->units->memory[d] - heft->held[d];
         if (spare <= need && spare < room)
             continue;
@@ -111,42 +111,26 @@ static int32_t choose(const struct heft *heft, int32_t v, const int32_t *list, i
     return best;
 }
 
-static int32_t device_of(const struct heft *heft, int32_t v) {
-    const struct shard_units *units = heft->units;
-    const int32_t number = units->choice[units->unit[v]];
-    const int32_t *list = number < 0 ? NULL : units->choice_device + units->choice_start[number];
-    const int32_t count = number < 0
-                              ? heft->system->devices
-                              : (int32_t)(units->choice_start[number + 1] - units->choice_start[number]);
-    const int32_t device = choose(heft, v, list, count, INFINITY);
+static int32_t choose_device(const struct heft *heft, int32_t v) {
+    const struct device_set set = devices_of(heft->system, heft->units, heft->units->unit[v]);
+    const int32_t device = earliest_device(heft, v, set, INFINITY);
     if (device >= 0)
         return device;
     double most = -INFINITY;
-    for (int32_t i = 0; i < count; i++) {
-        const int32_t d = list ? list[i] : i;
-        most = fmax(most, units->memory[d] - heft->held[d]);
-    }
-    return choose(heft, v, list, count, most);
+    for (int32_t i = 0; i < set.count; i++)
+        most = fmax(most, heft->units->memory[device_at(set, i)] - heft->held[device_at(set, i)]);
+    return earliest_device(heft, v, set, most);
 }
 
-/* Put a vertex's group where the vertex goes, unless it has been put there. */
+/* Put the unit of a vertex on the vertex's device, unless it has one. */
 static void assign_unit(struct heft *heft, int32_t v, const int64_t *member_start, const int32_t *member) {
     if (heft->device[v] >= 0)
         return;
-    const int32_t d = device_of(heft, v);
+    const int32_t d = choose_device(heft, v);
     const int32_t unit = heft->units->unit[v];
     for (int64_t i = member_start[unit]; i < member_start[unit + 1]; i++)
         heft->device[member[i]] = d;
     heft->held[d] += heft->units->need[unit];
-}
-
-void list_members(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member) {
-    for (int32_t v = 0; v < nodes; v++)
-        start[unit[v] + 2]++;
-    for (int32_t u = 0; u < nodes; u++)
-        start[u + 1] += start[u];
-    for (int32_t v = 0; v < nodes; v++)
-        member[start[unit[v] + 1]++] = v;
 }
 
 static void assign_vertices(struct heft *heft, const int32_t *order, const int64_t *member_start,

@@ -162,17 +162,11 @@ static void find_critical(struct search *s) {
     }
 }
 
-/* A device other than `from` that a unit may use, or -1 if a few tries find none. */
+/* Draw a device other than `from` that a unit may use; -1 if four draws find none. */
 static int32_t other_device(struct search *s, int32_t unit, int32_t from) {
-    const struct shard_units *units = s->units;
-    const int32_t number = units->choice[unit];
-    const int32_t *list = number < 0 ? NULL : units->choice_device + units->choice_start[number];
-    const int32_t count = number < 0
-                              ? s->system->devices
-                              : (int32_t)(units->choice_start[number + 1] - units->choice_start[number]);
+    const struct device_set set = devices_of(s->system, s->units, unit);
     for (int tries = 0; tries < 4; tries++) {
-        const int32_t at = random_below(&s->random, count);
-        const int32_t d = list ? list[at] : at;
+        const int32_t d = device_at(set, random_below(&s->random, set.count));
         if (d != from)
             return d;
     }

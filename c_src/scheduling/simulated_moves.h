@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "scheduling/heft.h"
 #include "scheduling/simulate.h"
+#include "scheduling/units.h"
 
 /* cffi: begin */
 

@@ -37,6 +37,7 @@ PROGRAMS = {
         "scheduling/msr_queue",
         "scheduling/heft",
         "scheduling/simulated_moves",
+        "scheduling/longest_paths",
         "scheduling/path_moves",
     ),
     "windows": ("scheduling/bounds/head_bounds", "scheduling/bounds/pair_lags", "scheduling/bounds/heads_tails"),

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "scheduling/heft.h"
 #include "scheduling/simulate.h"
+#include "scheduling/units.h"
 
 /* Vertices with more inputs are not looked behind. */
 enum { MOST_INPUTS = 64 };

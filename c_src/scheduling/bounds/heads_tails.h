@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "common/status.h"
-#include "scheduling/heft.h"
 #include "scheduling/simulate.h"
+#include "scheduling/units.h"
 
 /* cffi: begin */
 /* A time before which each vertex does not start on each device, and one that passes at least from its end

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "scheduling/heft.h"
 #include "scheduling/simulate.h"
+#include "scheduling/units.h"
 
 /* Time that passes, in any schedule, from the end of a vertex v to the starts of some behind it.
  *
