@@ -16,7 +16,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from harness.results.ranking import InputError, Tables
+from harness.results.ranking import Tables
+from instances import InputError
 from leaderboard.pages import Site
 from leaderboard.report import Schedule, Split
 

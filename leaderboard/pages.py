@@ -16,7 +16,10 @@ import jinja2
 import polars as pl
 from markupsafe import Markup
 
-from harness.results.ranking import FEWEST_RESAMPLED, KNOWN, PROVEN, RESAMPLES, TOLERANCE, Tables
+from harness.results.claims import PROVEN, TOLERANCE
+from harness.results.ranking import Tables
+from harness.results.ranking.cases import KNOWN
+from harness.results.ranking.methods import FEWEST_RESAMPLED, RESAMPLES
 from leaderboard import charts, published_results, text
 from leaderboard.charts import Bar, Curve, Rule
 from leaderboard.drawings import schedule_svg, split_svg

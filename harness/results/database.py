@@ -12,7 +12,7 @@ import textwrap
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from harness.results.records import Record, as_float, decimal
 from harness.results.rows import COLUMNS, Row, checked
-from harness.results.schema import bring_up_to_date, is_older
+from harness.results.schema import require_schema
 from instances import InputError
 
 FILE_NAME = "results.sqlite"
@@ -237,14 +237,14 @@ def _open_to_write(path: Path) -> sqlite3.Connection:
     with _closed_on_error(connection):
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        bring_up_to_date(connection, path, create=True)
+        require_schema(connection, path, create=True)
         _require_whole(connection, path)
         connection.execute("PRAGMA foreign_keys=ON")
     return connection
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that leaves the file as it is: an older database is copied to memory and brought up to date."""
+    """Open a database without writing to its folder."""
     address = f"file:{quote(str(path.resolve()))}"
     connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_S)
     try:
@@ -253,11 +253,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
         connection.close()
         connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
     with _closed_on_error(connection):
-        if is_older(connection):
-            with closing(connection) as file:
-                connection = sqlite3.connect(":memory:")
-                file.backup(connection)
-        bring_up_to_date(connection, path)
+        require_schema(connection, path)
         _require_whole(connection, path)
     return connection
 

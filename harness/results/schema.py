@@ -1,10 +1,9 @@
-"""The schema of the results database, every column of it, and what brings a database of an older version up to it."""
+"""The schema of the results database: every table and column."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 from instances import InputError
@@ -19,7 +18,7 @@ CREATE TABLE campaigns (          -- one call of `shardmark run`
   command TEXT NOT NULL,          -- JSON list of arguments
   version TEXT NOT NULL,          -- of shardmark
   executor TEXT NOT NULL,         -- what carried its runs out: 'local' or 'dask'
-  jobs INTEGER                    -- runs at once; NULL if not recorded (schema 1)
+  jobs INTEGER                    -- runs at once; NULL: not recorded
 );
 CREATE TABLE hosts (              -- the machines of a campaign
   campaign INTEGER NOT NULL REFERENCES campaigns(id),
@@ -46,7 +45,7 @@ CREATE TABLE solvers (            -- who solved; a row a version of a solver
   params TEXT NOT NULL,           -- JSON object
   PRIMARY KEY (track, name, hash)
 );
-CREATE TABLE runs (               -- NULL in columns that say so: not recorded (schema 1)
+CREATE TABLE runs (
   id TEXT PRIMARY KEY,            -- SHA-256 of the definition: instance, solver, parameters, seed and limits
   campaign INTEGER NOT NULL REFERENCES campaigns(id),
   track TEXT NOT NULL,
@@ -116,63 +115,21 @@ CREATE TABLE bounds (             -- every lower bound reported in time
 ) WITHOUT ROWID;
 """
 
-#: What turns a database of each older version into one of the next; run in one transaction, foreign keys unchecked.
-MIGRATIONS = {
-    1: """
-CREATE TABLE hosts (
-  campaign INTEGER NOT NULL REFERENCES campaigns(id), name TEXT NOT NULL, facts TEXT NOT NULL, disturbances TEXT,
-  PRIMARY KEY (campaign, name)
-) WITHOUT ROWID;
-INSERT INTO hosts SELECT id, '', host, NULL FROM campaigns;
-CREATE TABLE campaigns_2 (
-  id INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, command TEXT NOT NULL, version TEXT NOT NULL,
-  executor TEXT NOT NULL, jobs INTEGER
-);
-INSERT INTO campaigns_2 SELECT id, started, NULL, command, version, 'local', NULL FROM campaigns;
-DROP TABLE campaigns;
-ALTER TABLE campaigns_2 RENAME TO campaigns;
-ALTER TABLE runs ADD COLUMN cpu_limit_s REAL;
-ALTER TABLE runs ADD COLUMN processes INTEGER;
-ALTER TABLE runs ADD COLUMN output_mib REAL;
-ALTER TABLE runs ADD COLUMN backend TEXT;
-ALTER TABLE runs ADD COLUMN enforced TEXT;
-ALTER TABLE runs ADD COLUMN co_runners INTEGER;
-ALTER TABLE runs ADD COLUMN host TEXT NOT NULL DEFAULT '';
-ALTER TABLE runs ADD COLUMN claimed TEXT;
-ALTER TABLE runs ADD COLUMN verified TEXT;
-UPDATE runs SET verified = CASE
-  WHEN feasible THEN 'feasible'
-  WHEN EXISTS (SELECT 1 FROM incumbents WHERE run = runs.id AND cost IS NOT NULL) THEN 'infeasible'
-  WHEN EXISTS (SELECT 1 FROM incumbents WHERE run = runs.id) THEN 'malformed'
-  ELSE 'nothing' END;
-""",
-}
 
-
-def is_older(connection: sqlite3.Connection) -> bool:
-    """Whether a database has an older version of the schema."""
-    return _version(connection) in MIGRATIONS
-
-
-def bring_up_to_date(connection: sqlite3.Connection, path: Path, *, create: bool = False) -> None:
-    """Give a database of an older version what it lacks, and with ``create`` a new one the schema, in one transaction.
-
-    Raises InputError for any other version.
-    """
-    known = [0, *MIGRATIONS] if create else MIGRATIONS
-    if _version(connection) in known:
+def require_schema(connection: sqlite3.Connection, path: Path, *, create: bool = False) -> None:
+    """InputError for a database of another schema; with ``create`` an empty one is given this schema."""
+    if create and _version(connection) == 0:
         with connection:
             connection.execute("BEGIN EXCLUSIVE")
-            found = _version(connection)  # another process may have been here meanwhile
-            scripts = [SCHEMA] if found == 0 else [MIGRATIONS[version] for version in range(found, VERSION)]
-            for statement in chain.from_iterable(map(_statements, scripts)):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={max(found, VERSION)}")
+            if _version(connection) == 0:  # another process may have been here meanwhile
+                for statement in _statements(SCHEMA):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version={VERSION}")
     found = _version(connection)
     if found == 0:
         raise InputError(path, "", "expected a database with the results of `shardmark run`, found one without any")
     if found != VERSION:
-        raise InputError(path, "user_version", f"expected a schema from 1 to {VERSION}, found {found}")
+        raise InputError(path, "user_version", f"expected schema {VERSION}, found {found}: use another results folder")
 
 
 def _version(connection: sqlite3.Connection) -> int:

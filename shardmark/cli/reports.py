@@ -28,15 +28,15 @@ def results_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_results(options: argparse.Namespace) -> Answer:
     """The table of runs with their scores, or another; also as Parquet and CSV."""
-    from harness.results import ranking
+    from harness.results import export
 
     shared.require_outputs(options.parquet, options.csv)
-    frame = ranking.export_table(api.results(options.results), options.table)
+    frame = export.export_table(api.results(options.results), options.table)
     if options.parquet:
-        ranking.write_parquet(frame, options.parquet)
+        export.write_parquet(frame, options.parquet)
     if options.csv:
-        ranking.write_csv(frame, options.csv)
-    shown = frame if options.json else ranking.shown_table(frame, options.table)
+        export.write_csv(frame, options.csv)
+    shown = frame if options.json else export.shown_table(frame, options.table)
     return 0, shown.to_dicts()
 
 

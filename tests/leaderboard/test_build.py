@@ -19,8 +19,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from harness.results.database import Store
-from harness.results.ranking import InputError, Tables, tables
+from harness.results.ranking import Tables, tables
 from harness.results.records import Bound, Incumbent
+from instances import InputError
 from leaderboard import build as building
 from leaderboard.build import build
 from leaderboard.pages import Site, _colours, environment

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from harness.results.database import Store
-from harness.results.ranking import Tables, export_table, run_table, tables, write_csv, write_parquet
+from harness.results.export import export_table, run_table, write_csv, write_parquet
+from harness.results.ranking import Tables, tables
 from harness.results.records import Bound, Incumbent
 from leaderboard.build import build
 from tests.leaderboard.conftest import HOST, Filler

@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from harness.results.ranking import InputError, Tables
+from harness.results.ranking import Tables
+from instances import InputError
 from leaderboard import charts
 from leaderboard.build import HEADER, build
 from leaderboard.report import (

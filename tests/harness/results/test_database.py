@@ -1,4 +1,4 @@
-"""The database keeps exact numbers, whole runs or none, reads older versions, refuses what is not its own."""
+"""The database keeps exact numbers, whole runs or none, refuses what is not its own."""
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.results import schema
 from harness.results.database import FILE_NAME, Store
-from harness.results.ranking import run_table, tables
+from harness.results.ranking import tables
 from harness.results.records import Bound, Incumbent, Record
-from harness.results.schema import MIGRATIONS, VERSION
 from instances import InputError
-from leaderboard.build import build
 
 MORNING, NOON, EVENING = (f"2025-11-21T{hour}:00:00+00:00" for hour in ("06", "12", "18"))
-VERSION_1 = Path(__file__).parents[2] / "data" / "results_version_1.sql"
 
 
 def a_run(run_id: str = "r1", **changes) -> Record:
@@ -281,10 +277,12 @@ def test_a_damaged_schema_is_one_short_sentence(store, tmp_path, old, new):
     assert len(caught.value.expected) < 400
 
 
-def test_a_newer_schema_is_refused(store, tmp_path):
-    store.connection.execute("PRAGMA user_version=99")
-    with pytest.raises(InputError, match="expected a schema from 1 to 2, found 99"):
-        Store.open(tmp_path)
+@pytest.mark.parametrize("found", [1, 99])
+@pytest.mark.parametrize("create", [False, True])
+def test_another_schema_is_refused(store, tmp_path, found, create):
+    store.connection.execute(f"PRAGMA user_version={found}")
+    with pytest.raises(InputError, match=f"expected schema 2, found {found}: use another results folder"):
+        Store.open(tmp_path, create=create)
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE theirs (x)", ""], ids=["of others", "empty"])
@@ -294,101 +292,3 @@ def test_a_database_without_a_schema_is_not_read(tmp_path, statement):
     (tmp_path / FILE_NAME).touch()
     with pytest.raises(InputError, match="found one without any"):
         Store.open(tmp_path)
-
-
-# ---------------------------------------------------------------- older versions
-
-
-@pytest.fixture
-def version_1(tmp_path) -> Path:
-    """A folder with a database that schema version 1 wrote, left as a campaign leaves it."""
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
-        database.executescript(VERSION_1.read_text())
-        database.execute("PRAGMA journal_mode=WAL")
-    return tmp_path
-
-
-def content(folder: Path) -> dict[str, list[dict]]:
-    """All rows of all tables, by column."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as database:
-        database.row_factory = sqlite3.Row
-        tables_of = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return {t: [dict(row) for row in database.execute(f"SELECT * FROM {t} ORDER BY 1, 2")] for t in tables_of}
-
-
-def test_version_1_is_brought_up_to_date_and_keeps_every_value(version_1):
-    old = content(version_1)
-    Store.open(version_1, create=True).close()
-    new = content(version_1)
-    assert len(old["runs"]) == 24
-    assert {len(old[table]) for table in ("campaigns", "instances")} == {2}
-    facts = {(row["campaign"], row["name"]): row["facts"] for row in new["hosts"]}
-    for campaign in old["campaigns"]:
-        assert facts[campaign["id"], ""] == campaign.pop("host")
-    for table, rows in old.items():
-        kept = [{name: value for name, value in row.items() if name in rows[0]} for row in new[table]]
-        assert kept == rows, table
-
-
-def test_version_1_says_of_its_runs_only_what_was_known(version_1):
-    Store.open(version_1, create=True).close()
-    new = content(version_1)
-    verified = {run["solver"]: run["verified"] for run in new["runs"]}
-    assert verified["hangs"] == verified["liar"] == verified["greedy"] == "feasible"
-    assert verified["cyclic"] == "infeasible"
-    assert verified["nonsense"] == "malformed"
-    assert verified["bounds"] == verified["silent"] == verified["segfaults"] == "nothing"
-    for name in ("cpu_limit_s", "processes", "output_mib", "backend", "enforced", "co_runners", "claimed"):
-        assert {run[name] for run in new["runs"]} == {None}
-    assert {(row["executor"], row["jobs"], row["ended"]) for row in new["campaigns"]} == {("local", None, None)}
-    assert {row["disturbances"] for row in new["hosts"]} == {None}
-
-
-def test_reading_version_1_never_changes_the_file(version_1):
-    before = (version_1 / FILE_NAME).read_bytes()
-    for _ in range(2):
-        with closing(Store.open(version_1)) as store:
-            scored = tables(store)
-        assert (version_1 / FILE_NAME).read_bytes() == before
-    assert run_table(scored).height == 24
-    assert scored.solvers.filter(track="intraop", solver="greedy")["score_sum"].to_list() == [1.0]
-    assert scored.contradictions["solver"].to_list() == ["liar"]
-    page = build(scored, version_1 / "site").read_text()
-    assert "AMD EPYC, 2 cores" in page
-    assert "not looked for" in page
-
-
-def test_an_updated_database_has_the_schema_of_a_new_one(version_1, tmp_path):
-    def columns(folder: Path) -> dict[str, list[tuple]]:
-        with closing(sqlite3.connect(folder / FILE_NAME)) as database:
-            names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            facts = ("table_info", "foreign_key_list", "index_list")
-            found = {name: [sorted(database.execute(f"PRAGMA {fact}({name})")) for fact in facts] for name in names}
-            assert database.execute("PRAGMA foreign_key_check").fetchall() == []
-            assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
-            return found
-
-    Store.open(version_1, create=True).close()
-    Store.open(tmp_path / "new", create=True).close()
-    assert columns(version_1) == columns(tmp_path / "new")
-
-
-def test_an_update_that_fails_leaves_the_old_database(version_1, monkeypatch):
-    before = content(version_1)
-    monkeypatch.setitem(schema.MIGRATIONS, 1, MIGRATIONS[1] + "INSERT INTO nowhere VALUES (1);\n")
-    with pytest.raises(InputError, match=r"expected a results database that can be opened \(no such table: nowhere\)"):
-        Store.open(version_1, create=True)
-    assert content(version_1) == before
-
-
-def test_every_version_has_its_way_to_the_next():
-    assert sorted(MIGRATIONS) == list(range(1, VERSION))
-
-
-def test_a_campaign_goes_on_in_a_database_of_version_1(version_1):
-    with closing(Store.open(version_1, create=True)) as store:
-        number = store.add_campaign("now", ["shardmark", "run"], "2", {"cpu": "x"}, ["r1"])
-        store.add_instance("c", "i", "intraop", {}, {})
-        store.add_run(number, a_run())
-        assert (number, len(store.finished())) == (3, 25)

@@ -15,7 +15,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from harness.results.database import Store
-from harness.results.ranking import Tables, export_table, run_table, shown_table, tables, write_csv, write_parquet
+from harness.results.export import export_table, run_table, shown_table, write_csv, write_parquet
+from harness.results.ranking import Tables, tables
 from harness.results.records import Bound, Incumbent, Record
 from harness.results.rows import COLUMNS, KEYS, MOST_SHOWN, shown
 from instances import InputError, catalog

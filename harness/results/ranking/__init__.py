@@ -1,0 +1,168 @@
+"""What runs are worth: scores of runs, instances, solvers and bound methods; polars does the arithmetic of tables.
+
+Costs and bounds are compared as exact fractions of their stored decimal text, never as floats; only ratios are floats.
+The words:
+
+score       least known cost of the instance / cost of the run, the contest's score (1 for what counts as the least or
+            as proven); 0 without a solution, but null for a solver that declined the whole division
+certified   greatest trusted lower bound of the instance / cost of the run: at least this part of the optimum is reached
+            (1 if that proves the cost optimal, and only then)
+gap         cost / trusted lower bound - 1; infinite if it lies beyond float64, null for a bound of 0 or less
+division    of a track: its instances of the same modes, see `instances.options`; whatever is summed, averaged or ranked
+            is so within one division
+known cost  the least of the verified costs of all current runs, bound methods included, and of the published best
+trusted     of a bound: not above the known cost, see `harness.results.claims`
+current     of a run: what the newest campaign that names its solver, instance content and seed asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from harness.results.database import Store
+from harness.results.ranking.cases import cases_of, contradictions_of, published_results
+from harness.results.ranking.curves import anytime_of, improvements, profiles_of
+from harness.results.ranking.frames import ENTRY, load
+from harness.results.ranking.methods import (
+    bound_totals,
+    declined_divisions,
+    expected_runs,
+    ranked,
+    solver_totals,
+    with_facts,
+    without_declined_scores,
+)
+from harness.results.ranking.notes import notes_on
+from harness.results.ranking.scores import method_results, scored_instances, scored_runs
+from harness.results.ranking.selection import (
+    current_runs,
+    referred_rows,
+    reports_of,
+    track_titles,
+    with_divisions,
+    with_notes,
+    with_run_counts,
+    with_unique_names,
+)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Everything that pages show. Costs and bounds are decimal text, ``..._float`` is their float; times in seconds.
+
+    ``tracks``          track -> what it is, one sentence; the tracks that have runs, in the order of the project
+    ``divisions``       track -> the names of its divisions that have runs, in the order of their modes; one without a
+                        name, "", where the track has no modes. All tables of instances, runs and methods have the
+                        column ``division``
+    ``runs``            a row a current run: the columns of the store, ``checksum`` and ``instance`` (unique in its
+                        track), ``division``, and ``score certified gap best proven time_to_best_s bound_trusted
+                        bound_score bound_best bound_proves time_to_bound_s``
+    ``instances``       a row an instance: ``track division instance checksum summary published`` (both JSON), ``about``
+                        (what the catalog says of it, empty without),
+                        ``best_cost best_cost_float best_by lower_bound lower_bound_float bound_by`` (lists of names,
+                        "published" and "known beforehand" among them), ``gap proven runs solved``
+    ``results``         a row a solver or bound and instance, seeds averaged: ``kind runs solved score certified best
+                        proven time_to_best_s bounded bound_score bound_best bound_proves time_to_bound_s``
+    ``solvers``         the rankings, a row a division and solver: ``rank``, its facts (``kind hash source description
+                        params``), ``score_sum score_low score_high first_share score_geomean certified_sum
+                        certified_geomean certified_instances instances covered coverage runs solved expected best
+                        proven time_to_best_s``
+    ``bounds``          the same for bound methods, and for solvers that have a trusted bound there: ``bound_sum
+                        bound_geomean bound_best bound_proves contradictions instances covered coverage runs bounded
+                        expected time_to_bound_s``
+    ``declined``        a row a division and a solver or bound method that declined every run there, and is not ranked
+                        in it: its facts, ``runs``
+    ``profiles``        ``track division solver ratio share``: share of the division's instances solved at a cost of at
+                        most ``ratio`` x the known cost; one step a row
+    ``anytime``         ``track division solver time_s score``: mean score over the division's instances reached by then
+    ``incumbents``      ``run time_s feasible cost cost_float``, in the order of arrival
+    ``reported``        ``run time_s value value_float``: lower bounds, in the order of arrival
+    ``published``       a row a published result on an instance that stands beside ours and counts nowhere: ``track
+                        division instance checksum who role about made kind`` ("cost" or "bound"), ``value
+                        value_float`` (null if nobody found anything feasible), ``of_cost of_bound`` (the value over
+                        the least cost and over the greatest bound of the runs here), ``better`` (than all runs here),
+                        ``contradicted`` (by one)
+    ``contradictions``  a row a bound above a known cost: ``track division instance checksum solver seed run bound cost
+                        against``
+    ``campaigns``       ``id started ended command version executor jobs`` and ``runs``, current ones
+    ``hosts``           a row a machine of a campaign: ``campaign name facts disturbances`` (JSON, disturbances null if
+                        nobody looked) and ``runs``, current ones
+    ``notes``           ``track instance note``: what a reader should know before comparing; ``instance`` may be null
+    """
+
+    tracks: Mapping[str, str]
+    divisions: Mapping[str, Sequence[str]]
+    runs: pl.DataFrame
+    instances: pl.DataFrame
+    results: pl.DataFrame
+    solvers: pl.DataFrame
+    bounds: pl.DataFrame
+    declined: pl.DataFrame
+    profiles: pl.DataFrame
+    anytime: pl.DataFrame
+    incumbents: pl.DataFrame
+    reported: pl.DataFrame
+    published: pl.DataFrame
+    contradictions: pl.DataFrame
+    campaigns: pl.DataFrame
+    hosts: pl.DataFrame
+    notes: pl.DataFrame
+
+    def __repr__(self) -> str:
+        """The number of rows of each table."""
+        rows = [f"{name} {frame.height}" for name, frame in vars(self).items() if isinstance(frame, pl.DataFrame)]
+        return f"Tables(rows: {', '.join(rows)})"
+
+    def costs_over_time(self) -> dict[str, list[tuple[float, float]]]:
+        """Time and cost of each feasible solution that is better than all before it, by run; none for any other key."""
+        return improvements(self.incumbents.filter(pl.col("feasible") == 1), "cost_float", pl.Expr.cum_min)
+
+    def bounds_over_time(self) -> dict[str, list[tuple[float, float]]]:
+        """Time and value of each lower bound that is better than all before it, by run; none for any other key."""
+        return improvements(self.reported, "value_float", pl.Expr.cum_max)
+
+
+def tables(store: Store, only: Collection[str] | None = None) -> Tables:
+    """Score a results database, or its instances whose ids are in ``only``: one pass over the runs, then columns."""
+    everything = load(store, "runs").filter(pl.lit(only is None) | pl.col("instance").is_in(list(only or [])))
+    everything = everything.drop("instance")
+    instances, facts, campaigns = referred_rows(store, everything)
+    runs = current_runs(everything, load(store, "matrix"))
+    instances = with_unique_names(instances.join(runs, on="checksum", how="semi"))
+    instances, divisions = with_divisions(with_notes(instances))
+    named = instances.select("checksum", "instance", "division")
+    runs = runs.join(named, on="checksum", how="left", maintain_order="left")
+    incumbents = reports_of(store, "incumbents", runs)
+    reported = reports_of(store, "bounds", runs)
+    cases = cases_of(instances, runs)
+    runs = scored_runs(runs, cases, incumbents, reported)
+    instances = scored_instances(instances, runs, cases)
+    declined = declined_divisions(runs)
+    runs = without_declined_scores(runs, declined)
+    results = method_results(runs)
+    hosts = with_run_counts(load(store, "hosts"), runs, {"campaign": "campaign", "host": "name"})
+    taken = results.join(declined, on=ENTRY, how="anti")
+    expected = expected_runs(runs, instances).join(declined, on=ENTRY, how="anti")
+    contradictions = contradictions_of(instances, cases)
+    return Tables(
+        tracks=track_titles(runs),
+        divisions=divisions,
+        runs=runs,
+        instances=instances,
+        results=results,
+        solvers=with_facts(ranked(solver_totals(taken, expected), taken), runs, facts),
+        bounds=with_facts(bound_totals(taken, expected, contradictions), runs, facts),
+        declined=with_facts(declined, runs, facts),
+        profiles=profiles_of(runs, instances),
+        anytime=anytime_of(runs, instances, incumbents),
+        incumbents=incumbents,
+        reported=reported,
+        published=published_results(instances, cases),
+        contradictions=contradictions,
+        campaigns=with_run_counts(campaigns, runs, {"campaign": "id"}),
+        hosts=hosts,
+        notes=notes_on(everything, runs, instances, hosts, expected),
+    )

@@ -1,0 +1,167 @@
+"""Exact comparison of everything that is claimed about an instance: costs, lower bounds, published values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from fractions import Fraction
+from typing import Any
+
+import polars as pl
+
+from harness.results import published
+from harness.results.claims import TOLERANCE, contradicts, proves, quotient, relative_gap
+from harness.results.ranking.frames import DIVISION, frame
+
+#: Whose a value of the catalog is that nobody published, and how the source of such a one begins.
+KNOWN, UNPUBLISHED = "known beforehand", ("enumeration", "ours")
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A cost or a lower bound that somebody states: its exact value, its text, and whose it is.
+
+    ``run`` and ``seed`` are None for what is published.
+    """
+
+    value: Fraction
+    text: str
+    by: str
+    run: str | None = None
+    seed: int | None = None
+
+
+class Case:
+    """All that is claimed about one instance, and what of it stands; every comparison is exact.
+
+    ``best``      claim of the least known cost, None without one
+    ``bound``     claim of the greatest trusted lower bound, None without one
+    ``integral``  whether costs are integers: then nothing is forgiven, else a relative 1e-9
+    """
+
+    def __init__(self, costs: Sequence[_Claim], bounds: Sequence[_Claim], integral: bool) -> None:
+        self.integral = integral
+        self.slack = Fraction(0) if integral else TOLERANCE
+        self.costs, self.bounds = costs, bounds
+        self.best = min(costs, key=lambda claim: claim.value, default=None)
+        self.trusted = [claim for claim in bounds if not self.contradicts(claim.value)]
+        self.contradictions = [claim for claim in bounds if self.contradicts(claim.value)]
+        self.bound = max(self.trusted, key=lambda claim: claim.value, default=None)
+
+    @property
+    def ours(self) -> tuple[Fraction | None, Fraction | None]:
+        """The least cost of the runs, and the greatest of their bounds that none of their costs contradicts."""
+        cost = min((claim.value for claim in self.costs if claim.run), default=None)
+        bounds = [claim.value for claim in self.bounds if claim.run]
+        stand = [b for b in bounds if cost is None or not contradicts(b, cost, self.integral)]
+        return cost, max(stand, default=None)
+
+    def contradicts(self, bound: Fraction) -> bool:
+        """Whether a lower bound lies above the known cost."""
+        return self.best is not None and contradicts(bound, self.best.value, self.integral)
+
+    def is_best(self, cost: Fraction) -> bool:
+        """Whether a cost is the least known one."""
+        return self.best is not None and cost <= self.best.value + abs(self.best.value) * self.slack
+
+    def is_best_bound(self, bound: Fraction) -> bool:
+        """Whether a trusted bound is the greatest one."""
+        return self.bound is not None and bound >= self.bound.value - abs(self.bound.value) * self.slack
+
+    def of_cost(self, cost: Fraction) -> tuple[float, float | None, float | None, bool, bool]:
+        """``score, certified, gap, best, proven`` of a verified cost; see `relative_gap`."""
+        best = self.is_best(cost)
+        score = 1.0 if best else _ratio(self.best.value, cost) if self.best else 0.0
+        if self.bound is None:
+            return score, None, None, best, False
+        bound = self.bound.value
+        proven = proves(bound, cost, self.integral)
+        certified = 1.0 if proven else _ratio(bound, cost)
+        return 1.0 if proven else score, certified, relative_gap(cost, bound), best, proven
+
+    def of_bound(self, bound: Fraction) -> tuple[bool, float | None, bool, bool]:
+        """``trusted, score, best, proves`` of a lower bound; its score is bound / known cost, 1 if that is proven."""
+        if self.contradicts(bound):
+            return False, None, False, False
+        if self.best is None:
+            return True, None, self.is_best_bound(bound), False
+        cost = self.best.value
+        proven = proves(bound, cost, self.integral)
+        return True, 1.0 if proven else _ratio(bound, cost), self.is_best_bound(bound), proven
+
+
+def _ratio(part: Fraction, whole: Fraction) -> float:
+    """``part / whole`` within [0, 1]; 1 if the part reaches the whole, and only then; 0 for a part of 0 or less."""
+    if part >= whole:
+        return 1.0
+    return min(float(part / whole), math.nextafter(1.0, 0.0)) if part > 0 else 0.0
+
+
+def cases_of(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, Case]:
+    """A case an instance, by checksum. A track's costs are integers if every verified one is written as one."""
+    integer = pl.col("cost").str.contains(r"^-?\d+$")
+    integral = dict(runs.group_by("track").agg(integer.any() & integer.all()).iter_rows())
+    costs: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
+    bounds: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
+    for checksum, *whose, cost, bound in runs.select(
+        "checksum", "solver", "id", "seed", "cost", "lower_bound"
+    ).iter_rows():
+        for text, claims in ((cost, costs), (bound, bounds)):
+            if text is not None:
+                claims[checksum].append(_Claim(Fraction(text), text, *whose))
+    cases = {}
+    for checksum, track, facts in instances.select("checksum", "track", "published").iter_rows():
+        stated = json.loads(facts)
+        for key, claims in (("best_cost", costs), ("lower_bound", bounds)):
+            claims[checksum] += _published(stated, key)
+        cases[checksum] = Case(costs[checksum], bounds[checksum], integral[track])
+    return cases
+
+
+def _published(stated: Mapping[str, Any], key: str) -> list[_Claim]:
+    """The claim that a published value makes, or another one that was known before any run, if there is one."""
+    value = stated.get(key)
+    if value is None:
+        return []
+    whose = KNOWN if str(stated.get(f"{key}_source")).startswith(UNPUBLISHED) else "published"
+    return [_Claim(Fraction(str(value)), str(value), whose)]
+
+
+def contradictions_of(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
+    rows = [
+        (*place, checksum, claim.by, claim.seed, claim.run, claim.text, case.best.text, case.best.by)
+        for *place, checksum in instances.select(*DIVISION, "instance", "checksum").iter_rows()
+        if (case := cases[checksum]).best
+        for claim in case.contradictions
+    ]
+    columns = (*DIVISION, "instance", "checksum", "solver", "seed", "run", "bound", "cost", "against")
+    return frame(columns, rows).sort("track", "instance", "solver", "seed")
+
+
+def published_results(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
+    """What was published of instances of the catalog, beside the best of our runs on them."""
+    where = (*DIVISION, "instance", "checksum")
+    rows = [
+        (*place, *astuple(result.author), kind, result.value, *_beside(kind, result.value, *ours))
+        for *place, name, facts in instances.select(*where, "id", "published").iter_rows()
+        if json.loads(facts)  # of the catalog's file, not of one that is only called the same
+        for ours in [cases[place[-1]].ours]
+        for kind, result in published.results(name)
+    ]
+    worth_of = ("value_float", "of_cost", "of_bound", "better", "contradicted")
+    return frame((*where, "who", "role", "about", "made", "kind", "value", *worth_of), rows)
+
+
+def _beside(kind: str, text: str | None, cost: Fraction | None, bound: Fraction | None) -> tuple[Any, ...]:
+    """``value_float, of_cost, of_bound, better, contradicted`` of a published result; exact but for the ratios."""
+    if text is None:
+        return None, None, None, False, False
+    value = Fraction(text)
+    of_cost, of_bound = (quotient(value, ours) if ours else None for ours in (cost, bound))
+    if kind == "bound":
+        better, wrong = bound is None or value > bound, cost is not None and value > cost
+    else:
+        better, wrong = cost is None or value < cost, bound is not None and value < bound
+    return float(value), of_cost, of_bound, better and not wrong, wrong

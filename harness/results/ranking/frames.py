@@ -1,0 +1,45 @@
+"""Frames of the ranking: column types, keys, and tables of the store as frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from harness.results.database import Store
+
+#: Types of columns that are not text.
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(["campaign", "seed", "cores", "number", "feasible", "processes", "co_runners", "jobs"], pl.Int64),
+    **dict.fromkeys(["timeout_s", "cpu_limit_s", "memory_mib", "output_mib"], pl.Float64),
+    **dict.fromkeys(["wall_s", "cpu_s", "peak_mib", "time_s"], pl.Float64),
+    **dict.fromkeys(["cost_float", "best_cost_float", "lower_bound_float", "value_float"], pl.Float64),
+    **dict.fromkeys(["score", "certified", "gap", "bound_score", "score_low", "score_high", "first_share"], pl.Float64),
+    **dict.fromkeys(["best", "proven", "bound_trusted", "bound_best", "bound_proves"], pl.Boolean),
+    **dict.fromkeys(["of_cost", "of_bound"], pl.Float64),
+    **dict.fromkeys(["better", "contradicted"], pl.Boolean),
+    **dict.fromkeys(["best_by", "bound_by"], pl.List(pl.String)),
+}
+
+
+METHOD = ["track", "solver"]
+
+
+DIVISION = ["track", "division"]
+
+
+ENTRY = [*DIVISION, "solver"]
+
+
+CELL = ["track", "solver", "checksum"]
+
+
+def frame(columns: Sequence[str], rows: Sequence[Sequence[Any]], **types: Any) -> pl.DataFrame:
+    known = {**_TYPES, **types}
+    return pl.DataFrame(rows, schema={name: known.get(name, pl.String) for name in columns}, orient="row")
+
+
+def load(store: Store, table: str, **types: Any) -> pl.DataFrame:
+    """A table of the store; InputError for the first value in it that is not what its column holds."""
+    return frame(*store.rows(table), **types)

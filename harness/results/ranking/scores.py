@@ -1,0 +1,82 @@
+"""Scores of runs and instances, and of each method on each instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import polars as pl
+
+from harness.results.ranking.cases import Case
+from harness.results.ranking.frames import CELL, frame
+
+
+def scored_runs(
+    runs: pl.DataFrame, cases: Mapping[str, Case], incumbents: pl.DataFrame, reported: pl.DataFrame
+) -> pl.DataFrame:
+    """Add the scores of runs, and the times at which their final cost and bound came."""
+    of_cost = ("cost_float", "score", "certified", "gap", "best", "proven")
+    of_bound = ("lower_bound_float", "bound_trusted", "bound_score", "bound_best", "bound_proves")
+    claims = runs.select("checksum", "kind", "cost", "lower_bound").iter_rows()
+    worth = [_score_run(cases[checksum], *claim) for checksum, *claim in claims]
+    scored = runs.hstack(frame((*of_cost, *of_bound), worth))
+    found = incumbents.filter(pl.col("feasible") == 1).select("cost", id="run", time_to_best_s="time_s")
+    proved = reported.select(id="run", lower_bound="value", time_to_bound_s="time_s")
+    for arrivals, value in ((found, "cost"), (proved, "lower_bound")):
+        first = arrivals.unique(["id", value], keep="first", maintain_order=True)
+        scored = scored.join(first, on=["id", value], how="left", maintain_order="left")
+    return scored
+
+
+def _score_run(case: Case, kind: str, cost: str | None, bound: str | None) -> tuple[Any, ...]:
+    """Scores of one run: those of its cost, then those of its bound. A bound method owes no cost."""
+    if cost is not None:
+        of_cost: tuple[Any, ...] = (float(Fraction(cost)), *case.of_cost(Fraction(cost)))
+    elif kind == "bound":
+        of_cost = (None, None, None, None, False, False)
+    else:
+        of_cost = (None, 0.0, None if case.bound is None else 0.0, None, False, False)
+    if bound is None:
+        return *of_cost, None, None, None, False, False
+    return *of_cost, float(Fraction(bound)), *case.of_bound(Fraction(bound))
+
+
+def scored_instances(instances: pl.DataFrame, runs: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
+    """Add what is known of each instance: best cost and whose, trusted bound and whose, gap, proof."""
+    of_best, of_bound = ("best_cost", "best_cost_float", "best_by"), ("lower_bound", "lower_bound_float", "bound_by")
+    known = [_known(cases[checksum]) for checksum in instances["checksum"]]
+    counted = runs.group_by("checksum").agg(runs=pl.len(), solved=pl.col("cost").is_not_null().sum())
+    scored = instances.hstack(frame((*of_best, *of_bound, "gap", "proven"), known))
+    return scored.join(counted, on="checksum", how="left", maintain_order="left")
+
+
+def _known(case: Case) -> tuple[Any, ...]:
+    best, bound = case.best, case.bound
+    gap, proven = case.of_cost(best.value)[2::2] if best else (None, False)
+    return (
+        *((best.text, float(best.value)) if best else (None, None)),
+        list(dict.fromkeys(claim.by for claim in case.costs if case.is_best(claim.value))),
+        *((bound.text, float(bound.value)) if bound else (None, None)),
+        list(dict.fromkeys(claim.by for claim in case.trusted if case.is_best_bound(claim.value))),
+        *(gap, proven),
+    )
+
+
+def method_results(runs: pl.DataFrame) -> pl.DataFrame:
+    """A row a method and instance. Seeds are averaged: a score is the mean over seeds, 0 for one without a solution."""
+    trusted = pl.col("bound_trusted").fill_null(False)
+    return (
+        runs.group_by(*CELL, "division", "instance")
+        .agg(
+            pl.col("kind").last(),
+            pl.col("score", "certified", "time_to_best_s").mean(),
+            pl.col("best", "proven", "bound_best", "bound_proves").any(),
+            runs=pl.len(),
+            solved=pl.col("cost").is_not_null().sum(),
+            bounded=trusted.sum(),
+            bound_score=pl.col("bound_score").fill_null(0.0).mean(),
+            time_to_bound_s=pl.col("time_to_bound_s").filter(trusted).mean(),
+        )
+        .sort("track", "solver", "instance")
+    )
