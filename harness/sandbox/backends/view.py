@@ -53,12 +53,13 @@ NO_VIEW = View()
 def view_of(solver: str, command: Iterable[str] = (), files: Iterable[Path] = (), hidden: Iterable[Path] = ()) -> View:
     """The view of a solver: its file or ``package:MODULE``, and the words of its command, each of which may be a path.
 
-    A folder is shown whole, without results and sites in it. One that also holds a home or a checkout, lies at the root
+    A folder is shown whole, without results and sites in it, also one of the surroundings. One that also holds a home or a checkout, lies at the root
     or is itself one of results is not: there the file alone is shown, with the Python files beside it.
     """
     named = [*_solver(solver), *(path for word in command for path in _word(word))]
-    answers = (path for folder in _covered_names(named) for path in _answers(folder))
-    return View((*_surroundings(), *_covered_names((*named, *files))), (*PUBLISHED, *answers, *hidden))
+    folders = (*_surroundings(), *_covered_names(named))
+    answers = (path for folder in folders for path in _answers(folder))
+    return View((*folders, *_covered_names(files)), (*PUBLISHED, *answers, *hidden))
 
 
 def view_of_run(order: Order, instance: str, command: Iterable[str]) -> View:

@@ -161,6 +161,20 @@ def test_programs_on_the_path_find_their_libraries(isolated, tmp_path, monkeypat
         assert supervisor.run(order_of(tmp_path, command=("sh", "-c", "tell", "{instance}"))).log == "there"
 
 
+def test_results_beside_programs_and_packages_cannot_be_read(isolated, tmp_path, monkeypatch):
+    (tmp_path / "solvers").mkdir()
+    places = [tmp_path / name / "results" / FILE_NAME for name in ("programs", "packages")]
+    for place in places:
+        place.parent.mkdir(parents=True)
+        place.write_text("12")
+        (place.parents[1] / "data").write_text("there")
+    (tmp_path / "programs" / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs' / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
+    data = [place.parents[1] / "data" for place in places]
+    assert looked_at(isolated, order_of(tmp_path / "solvers"), *data, *places) == ["there"] * 2 + [""] * 2
+
+
 def test_what_the_environment_names_is_shown(isolated, tmp_path, monkeypatch):
     licence = tmp_path / "licences" / "gurobi.lic"
     licence.parent.mkdir()
