@@ -53,8 +53,9 @@ NO_VIEW = View()
 def view_of(solver: str, command: Iterable[str] = (), files: Iterable[Path] = (), hidden: Iterable[Path] = ()) -> View:
     """The view of a solver: its file or ``package:MODULE``, and the words of its command, each of which may be a path.
 
-    A folder is shown whole, without results and sites in it, also one of the surroundings. One that also holds a home or a checkout, lies at the root
-    or is itself one of results is not: there the file alone is shown, with the Python files beside it.
+    A folder is shown whole, without results and sites in it, also one that every run can read. One that also holds a
+    home or a checkout, lies at the root or is itself one of results is not: there the file alone is shown, with the
+    Python files beside it.
     """
     named = [*_solver(solver), *(path for word in command for path in _word(word))]
     folders = (*_surroundings(), *_covered_names(named))
