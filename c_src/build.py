@@ -29,6 +29,8 @@ HEADERS = (
     "placement/load/load_model.h",
     "placement/load/anneal_load.h",
     "placement/load/descend_load.h",
+    "placement/latency/latency_problem.h",
+    "placement/latency/simulate_latency.h",
     "placement/latency/anneal_latency.h",
     "placement/cheapest_with.h",
     "scheduling/simulate.h",
@@ -41,6 +43,8 @@ HEADERS = (
 # Nothing in these is for Python.
 INTERNAL = (
     "placement/load/load_state.h",
+    "placement/latency/subgraphs.h",
+    "placement/latency/latency_moves.h",
     "placement/ideals/walk.h",
     "pipeline/partition.h",
     "common/anneal.h",
@@ -78,6 +82,9 @@ SOURCES = (
     "placement/load/load_state.c",
     "placement/load/anneal_load.c",
     "placement/load/descend_load.c",
+    "placement/latency/subgraphs.c",
+    "placement/latency/simulate_latency.c",
+    "placement/latency/latency_moves.c",
     "placement/latency/anneal_latency.c",
     "placement/cheapest_with.c",
     "scheduling/simulate.c",
