@@ -23,4 +23,4 @@ def max_load_dp(instance: Instance, run: Run) -> None:
     if found is not None:
         run.report(found.device)
     elif run.remaining():
-        raise Declined("no acyclic placement fits the memory of the accelerators")
+        raise Declined("no acyclic placement is known to fit the memory of the accelerators")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from instances.graph import Index
 from instances.placement import Instance
 from solvers.placement.ideals.contraction import contractions
-from solvers.placement.ideals.dynamic_program import IdealProgram, Placement
+from solvers.placement.ideals.dynamic_program import IdealProgram, Placement, fits
 
 
 class Splits:
@@ -28,9 +28,12 @@ class Splits:
     def best(self, memory: float) -> Placement | None:
         """The best split along ideals, within so many MiB; Declined if these are too many.
 
-        None if nothing fits, or if stopped before it is known to be the best one.
+        None if nothing is known to fit, or if stopped before it is known to be the best one.
         """
         best = min(self.cuts(memory), key=lambda found: found.cost, default=None)
         for program in self._programs:
-            best = program.best(program.ideals(memory), best.cost if best else math.inf) or best
+            ideals, limit = program.ideals(memory), best.cost if best else math.inf
+            relaxed = program.relaxation.best(ideals, limit)
+            if relaxed is not None:
+                best = relaxed if fits(program.instance, relaxed.device) else program.best(ideals, limit) or best
         return None if any(program.stop[0] for program in self._programs) else best

@@ -336,7 +336,7 @@ def test_the_max_load_split_is_best_for_throughput_and_has_a_schedule(seed: int)
         loaded = replace(instance, objective="throughput", contiguity="acyclic")
         best = optimum(loaded)
         if best is None:
-            with pytest.raises(Declined, match="no acyclic placement fits the memory"):
+            with pytest.raises(Declined, match="no acyclic placement is known to fit the memory"):
                 max_load_dp(instance, LocalRun())
             continue
         device = solved(max_load_dp, instance)
