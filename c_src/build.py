@@ -102,8 +102,9 @@ READER_SOURCES = ("reader/scan.c", "reader/digest.c")
 DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)/\* cffi: end \*/", re.DOTALL)
 
 # No contraction: the same segment must cost the same bits wherever it is computed. No -march: a wheel runs anywhere.
+# Hidden functions can be inlined within their file, and are called directly from others.
 FLAGS = [
-    *("-std=c11", "-O3", "-ffp-contract=off"),
+    *("-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden"),
     *("-Wall", "-Wextra", "-Wshadow", "-Wvla", "-Wstrict-prototypes", "-Werror"),
 ]
 # The wrapper that cffi generates follows our headers, and the warnings that status.h adds do not suit it.

@@ -1,23 +1,23 @@
-/* A score has a part that only grows or shrinks as predecessors finish, and one that devices change that get
- * busy or idle. Each device has a heap of its vertices by the first part alone, and for every other device
- * that some of them could set going one by the most that a score can be. So where nothing idle can be set
- * going the top is the best, and else only tops of idle devices are looked at, with what in the heaps below
- * them could still be better. */
+/* A score has a fixed part, which changes only when predecessors finish, and a part that changes as devices
+ * become busy or idle. Each device has a heap of its executable vertices by the fixed part, and per other
+ * device that some of them could unlock a heap by the most that a score can be. If no idle device can be
+ * unlocked, the top of the first heap is the best vertex; else only the heaps of idle devices are searched,
+ * as far down as they can hold a better one. */
 #include "scheduling/msr_queue.h"
 
 HEAP_WITH_PLACES(slot_heap, struct ready, runs_before)
 
-/* What is looked at together lies together: most of the time is spent waiting for memory. */
+/* Fields that are read together lie together: most of the time is spent waiting for memory. */
 struct vertex {
-    int64_t pending_edges; /* edges from predecessors that have not finished, combined by exclusive or */
-    int32_t pending;       /* how many these are: if one, `left` is its edge */
+    int64_t pending_edges; /* edges from unfinished predecessors, combined by exclusive or */
+    int32_t pending;       /* how many they are: if one, pending_edges is its number */
     int32_t slots;         /* devices that successors are on: slots[out_start[v]] and so on */
     int32_t elsewhere;     /* successors on other devices */
-    int32_t unlocks; /* successors that wait for it alone, and of these on other devices, once executable */
+    int32_t unlocks;       /* successors that wait for it alone, once it is executable */
     int32_t unlocks_elsewhere;
 };
 
-/* Successors of one vertex that are on one device. */
+/* The successors of one vertex on one device. */
 struct slot {
     int32_t of_edge; /* the slot of the edge with this number */
     int32_t node;
@@ -25,10 +25,10 @@ struct slot {
     int32_t unlocks; /* how many of them wait for the vertex alone, once it is executable */
 };
 
-/* What vertices of one device could set going on another: a heap of slots. */
+/* What vertices of one device could unlock on another: a heap of slots. */
 struct link {
     int32_t target;
-    int32_t next; /* link from the same device with anything in its heap, or -1; and the one before */
+    int32_t next; /* link from the same device with a heap that is not empty, or -1 */
     int32_t prior;
     int64_t slots;
     struct slot_heap heap;
@@ -48,7 +48,7 @@ struct msr_queue {
     struct ready *slot_item;
     /* by device */
     struct slot_heap *heaps;
-    int32_t *first_link;  /* the first one from it with anything in its heap, or -1 */
+    int32_t *first_link;  /* the first link from it with a heap that is not empty, or -1 */
     int32_t *newest_slot; /* the last slot to it */
     /* by pair of devices that some edge joins */
     int32_t *number; /* of each pair, plus 1 */
@@ -56,7 +56,7 @@ struct msr_queue {
     int32_t link_count;
 };
 
-/* The part of the score of a vertex that does not depend on who is idle. */
+/* The part of a score that does not depend on which devices are idle. */
 static double fixed_score(const struct msr_queue *queue, int32_t v) {
     const double *weight = queue->weight;
     const double count = (double)(queue->system->out_start[v + 1] - queue->system->out_start[v]);
@@ -74,8 +74,7 @@ static double score(const struct msr_queue *queue, int32_t v, const bool *busy) 
     return fixed_score(queue, v) + queue->weight[3] * activated;
 }
 
-/* Whether idle devices count for a vertex; if they count against it, no score is above its fixed_score part.
- */
+/* Say whether idle devices raise scores; if they lower them, no score is above its fixed part. */
 static bool rewards_idle(const struct msr_queue *queue) {
     return queue->weight[3] > 0;
 }
@@ -101,7 +100,7 @@ static void detach(struct msr_queue *queue, int32_t number, int32_t device) {
         queue->first_link[device] = link->next;
 }
 
-/* Order a vertex in all heaps by its scores now. */
+/* Update a vertex in all heaps. */
 static void rescore(struct msr_queue *queue, struct ready item) {
     const int32_t v = item.number;
     item.priority = fixed_score(queue, v);
@@ -168,7 +167,7 @@ static void consider(const struct msr_queue *queue, struct ready item, const boo
         *best = item;
 }
 
-/* Look at what is in the heap at a place and below it, whose scores are at most its priorities. */
+/* Search the heap at a place and below it; its priorities bound the scores from above. */
 static void search_below(const struct msr_queue *queue, const struct slot_heap *heap, int64_t at,
                          const bool *busy, struct ready *best) {
     if (at >= heap->count || (best->number >= 0 && !runs_before(heap->item[at], *best)))
@@ -197,7 +196,7 @@ int32_t msr_queue_take(struct msr_queue *queue, int32_t d, const bool *busy) {
     return best.number;
 }
 
-/* The link between two different devices, which it is given a number if it has none. */
+/* The number of the link between two different devices; it gets one if it has none. */
 static int32_t link_between(struct msr_queue *queue, int32_t from, int32_t to) {
     int32_t *number = queue->number + (size_t)from * (size_t)queue->system->devices + (size_t)to;
     if (*number == 0) {
@@ -230,7 +229,7 @@ static void make_slots(struct msr_queue *queue) {
     }
 }
 
-/* Give every heap its part of the items. */
+/* Give each heap its part of the items. */
 static void make_heaps(struct msr_queue *queue) {
     int64_t first = 0;
     for (int32_t i = 0; i < queue->link_count; i++) {

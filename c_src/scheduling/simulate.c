@@ -1,4 +1,4 @@
-/* Events in a heap; each device keeps what is executable there in its own part of one array. */
+/* A heap holds the events; each device has a heap of its executable vertices, in its part of one array. */
 #include "scheduling/simulate.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 
 #include "scheduling/msr_queue.h"
 
-/* What happens at a time: the next tensor of link l is through (-1 - l), unless the link has changed since;
- * vertex v finishes (v), or becomes executable (nodes + v). */
+/* What happens at a time: vertex v finishes (v) or becomes executable (nodes + v), or the next tensor of link
+ * l is through (-1 - l), unless the link has changed since. */
 struct event {
     double time;
     int64_t what;
@@ -20,7 +20,7 @@ static inline bool sooner(struct event a, struct event b) {
 }
 HEAP(event_heap, struct event, sooner)
 
-/* A tensor on a link that is shared: it is through when each tensor there has been served so much. */
+/* A tensor on a shared link: it is through when each tensor there has been served `through`. */
 struct passing {
     double through;
     int64_t edge;
@@ -34,10 +34,10 @@ HEAP(passing_heap, struct passing, served_sooner)
 /* A link that is shared or on which tensors queue. */
 struct link {
     double bandwidth;
-    double served;   /* size that each tensor has got that has been there since it was empty, up to `since` */
-    double since;    /* where tensors queue: when it is free */
-    int64_t change;  /* how often the number of its tensors has changed */
-    int32_t carried; /* tensors that will ever be on it */
+    double served;               /* size served to each tensor since the link was last empty, up to `since` */
+    double since;                /* if tensors queue: when it is free */
+    int64_t change;              /* changes of the number of its tensors */
+    int32_t carried;             /* tensors that will ever be on it */
     struct passing_heap passing; /* the tensors on it */
 };
 
@@ -46,20 +46,20 @@ struct simulation {
     /* by event */
     struct event_heap events;
     /* by vertex */
-    int32_t *pending; /* inputs that are not there yet */
+    int32_t *pending; /* inputs that have not arrived */
     int32_t *indegree;
-    double *latest;           /* the last arrival so far of an input */
-    struct ready *executable; /* those of device d from first[d] on */
+    double *latest;           /* the last arrival of an input so far */
+    struct ready *executable; /* device d has executable[first[d]] .. */
     /* by device */
-    int32_t *first;             /* one more */
+    int32_t *first;             /* devices + 1 elements */
     struct ready_heap *waiting; /* its part of `executable` */
-    int32_t *next;              /* by order: the place of its next vertex */
+    int32_t *next;              /* if in order: the place of its next vertex */
     int32_t *marked;
     bool *busy;
     double *free_at; /* when its last vertex so far finishes */
-    bool *listed;    /* whether it is among those touched */
+    bool *listed;    /* it is among those marked */
     /* by link */
-    int32_t *number; /* of each pair of devices, plus 1; 0: not yet */
+    int32_t *number; /* of each pair of devices, plus 1; 0: none yet */
     struct link *links;
     int32_t link_count;
     struct passing *passing;
@@ -72,18 +72,18 @@ struct run {
     struct simulation *s;
     const struct shard_policy *choice;
     const int32_t *device;
-    struct msr_queue *msr; /* null by other rules */
+    struct msr_queue *msr; /* NULL for other rules */
     double *start;
     double *finish;
     double *arrival;
     int32_t *sequence;
     int32_t started;
     int32_t marked;
-    double now;   /* when this moment began */
-    double until; /* what happens no later is in it */
+    double now;   /* when the moment began */
+    double until; /* events up to then belong to the moment */
 };
 
-/* Look at device d at the end of this round. */
+/* Look at device d at the end of the moment. */
 static void mark_device(struct run *run, int32_t d) {
     struct simulation *s = run->s;
     if (s->listed[d])
@@ -101,7 +101,7 @@ static void make_executable(struct run *run, int32_t v) {
         ready_heap_push(s->waiting + d, (struct ready){choice->priority[v], run->now, choice->rank[v], v});
     else if (choice->rule == SHARD_BY_SUCCESSORS)
         msr_queue_add(run->msr, v, run->now, choice->rank[v]);
-    /* in order `missing` says it */
+    /* if in order, `pending` tells */
 }
 
 static double next_end(const struct link *link) {
@@ -130,7 +130,7 @@ static void join_link(struct run *run, int64_t e, double time) {
     schedule_end(run, s->link_of[e]);
 }
 
-/* The tensor of edge e arrives at a time, now or later. */
+/* Let the tensor of edge e arrive at a time, now or later. */
 static inline void arrives(struct run *run, int64_t e, double time) {
     struct simulation *s = run->s;
     const int32_t v = s->system.out_head[e];
@@ -146,7 +146,7 @@ static inline void arrives(struct run *run, int64_t e, double time) {
         make_executable(run, v);
 }
 
-/* The next tensor of a link arrives, and those that do so with it. */
+/* Let the next tensor of a link arrive, and those that are through with it. */
 static void leave_link(struct run *run, int32_t number, double time) {
     struct simulation *s = run->s;
     struct link *link = s->links + number;
@@ -160,7 +160,7 @@ static void leave_link(struct run *run, int32_t number, double time) {
         schedule_end(run, number);
 }
 
-/* The tensor of edge e departs from device `from`. Unless it shares a link, its arrival is certain. */
+/* Let the tensor of edge e depart from device `from`. Unless it shares a link, its arrival is certain. */
 static void send(struct run *run, int64_t e, int32_t from, double time) {
     struct simulation *s = run->s;
     const int32_t to = run->device[s->system.out_head[e]];
@@ -233,8 +233,7 @@ static void end_vertex(struct run *run, int32_t v) {
         send(run, e, d, run->finish[v]);
 }
 
-/* All that ends in this moment, or in the next one, in the order of time; then idle devices start what they
- * have. */
+/* Process all events of a moment in the order of time; then idle devices start vertices. */
 static void next_round(struct run *run) {
     struct simulation *s = run->s;
     const int64_t n = s->system.nodes;
@@ -256,7 +255,7 @@ static void next_round(struct run *run) {
     start_idle(run);
 }
 
-/* Number the links that tensors use, and the place of each tensor on its own. */
+/* Number the links that tensors use, and give each its part of `passing`. */
 static void number_links(struct simulation *s, const int32_t *device) {
     const struct shard_system *system = &s->system;
     const size_t k = (size_t)system->devices;
@@ -318,7 +317,7 @@ static void begin(struct run *run) {
     start_idle(run);
 }
 
-/* What vertices that never ran would have sent never arrives. */
+/* The tensors of vertices that never ran never arrive. */
 static void forget_unsent(const struct run *run) {
     const struct shard_system *system = &run->s->system;
     for (int32_t v = 0; v < system->nodes; v++)

@@ -1,4 +1,4 @@
-/* A move, a simulation, and the move taken back if it is refused. */
+/* A move is made, simulated, and undone if it is refused. */
 #include "scheduling/simulated_moves.h"
 
 #include <math.h>
@@ -8,15 +8,15 @@
 
 #include "common/anneal.h"
 
-/* How often a move begins at what is too much where memory is overfull. */
+/* The share of moves that begin at an overfull device, if there is one. */
 static const double RELIEF_SHARE = 0.5;
 
-/* A device holds more, or less, from a time on. */
+/* A device holds more or less from a time on. */
 struct event {
     double time;
     double change;
     int32_t device;
-    int64_t input; /* the place of the tensor in the order of `in_tail` */
+    int64_t input; /* its place in the order of `in_tail` */
 };
 
 struct search {
@@ -36,25 +36,24 @@ struct search {
     double *arrival;
     int32_t *sequence;
     int32_t *rank;
-    int32_t *before;   /* what the device of a vertex ran just before it, or -1 */
-    int32_t *last;     /* of each device: the vertex looked at last */
-    int32_t *critical; /* vertices that would end the whole later if they ended later */
-    int32_t
-        *predecessor_on; /* of each of these: what its device ran just before, if it waited for that; or -1 */
+    int32_t *before;         /* nodes elements: the vertex that ran just before on the same device, or -1 */
+    int32_t *last;           /* devices elements: scratch of find_critical */
+    int32_t *critical;       /* vertices whose delay would delay the makespan */
+    int32_t *predecessor_on; /* critical vertices: the one before on the device if waited for, or -1 */
     int32_t critical_count;
-    int64_t *edge_at; /* of each input, in the order of `in_tail`: its place in the order by tail */
+    int64_t *edge_at; /* edges elements: by place of an input in `in_tail`, its place by tail */
     int64_t *member_start;
     int32_t *member;
     struct event *events;
-    int64_t *overfull_inputs; /* inputs that came to devices and made them overfull */
+    int64_t *overfull_inputs; /* inputs that overfill devices in the accepted schedule */
     int64_t *next_overfull;   /* the same in the last simulation */
     int32_t overfull_count;
     int32_t next_overfull_count;
 };
 
-/* What a move changed. */
+/* What undoes a move. */
 struct change {
-    int32_t unit; /* -1: priorities of a and b */
+    int32_t unit; /* -1: the priorities of a and b are swapped */
     int32_t from;
     int32_t a;
     int32_t b;
@@ -68,8 +67,8 @@ static int by_device_and_time(const void *a, const void *b) {
     return (first->time > second->time) - (first->time < second->time);
 }
 
-/* When tensors begin and end to be held by devices whose memory has a limit: until just before they are
- * released, so that what comes then is not held with them, whatever the rounding. */
+/* List when devices with a limit begin and end to hold tensors; return how many events. A tensor is released
+ * a little early, so that one that arrives then is not held together with it, whatever the rounding. */
 static size_t list_events(struct search *s) {
     const struct shard_units *units = s->units;
     size_t count = 0;
@@ -89,22 +88,23 @@ static size_t list_events(struct search *s) {
     return count;
 }
 
-/* The time for which devices hold too much, up to twice it where that is far too much; and what came then.
- * As long as no sum has been too great, its error is a small share of the limit, as of tensors that fit none
- * is greater: whether any time is overfull is right but for roundings of the limit. */
+/* The time for which devices hold too much, counted up to twice if that is far too much; the tensors that
+ * came then go to next_overfull. A sum that has never been too great has an error of a small share of the
+ * limit, as a tensor that fits no device counts as overfull: so the decision is right but for rounding of the
+ * limit. */
 static double time_overfull(struct search *s) {
     const size_t count = list_events(s);
     double overfull = 0;
     double held = 0;
     int64_t tensors = 0;
-    size_t begun = 0; /* the first event of this moment */
+    size_t begun = 0; /* the first event of the same time */
     s->next_overfull_count = 0;
     for (size_t i = 0; i < count; i++) {
         const struct event *event = s->events + i;
         tensors += event->change > 0 ? 1 : -1;
         held = tensors ? held + event->change : 0;
         if (i + 1 == count || event[1].device != event->device || event[1].time <= event->time)
-            continue; /* of a device all is freed in the end */
+            continue; /* in the end a device holds nothing */
         const double memory = s->units->memory[event->device];
         while (s->events[begun].device != event->device || s->events[begun].time < event->time)
             begun++;
@@ -118,7 +118,7 @@ static double time_overfull(struct search *s) {
     return overfull;
 }
 
-/* Run what there is; whether all of it runs. */
+/* Simulate the schedule; false if some vertices never run. */
 static bool simulate(struct search *s) {
     const struct shard_policy choice = {SHARD_BY_PRIORITY, s->rank, s->priority, s->rank, {0}};
     int32_t ran = 0;
@@ -133,7 +133,7 @@ static bool simulate(struct search *s) {
     return true;
 }
 
-/* The input that a vertex has waited for to its very start, or -1. */
+/* The input that a vertex waited for until its start, or -1. */
 static int32_t awaited(const struct search *s, int32_t v) {
     for (int64_t i = s->units->in_start[v]; i < s->units->in_start[v + 1]; i++)
         if (s->arrival[s->edge_at[i]] >= s->start[v])
@@ -141,7 +141,7 @@ static int32_t awaited(const struct search *s, int32_t v) {
     return -1;
 }
 
-/* Follow what each vertex has waited for, from the last one back to the start. */
+/* Follow what each vertex waited for, from the last vertex back to the first. */
 static void find_critical(struct search *s) {
     const int32_t n = s->system->nodes;
     memset(s->last, -1, (size_t)s->system->devices * sizeof *s->last);
@@ -173,7 +173,8 @@ static int32_t other_device(struct search *s, int32_t unit, int32_t from) {
     return -1;
 }
 
-/* The device of a neighbour of a vertex, if its group may go anywhere, else any. */
+/* Draw the device of a neighbour of a vertex if its unit may use any, else another device; -1 if there is
+ * none. */
 static int32_t near_device(struct search *s, int32_t v, int32_t unit, int32_t from) {
     const struct shard_units *units = s->units;
     const int64_t inputs = units->in_start[v + 1] - units->in_start[v];
@@ -197,7 +198,7 @@ static void swap_priorities(struct search *s, int32_t a, int32_t b) {
     s->priority[b] = priority;
 }
 
-/* A vertex's group goes elsewhere; whether there is anywhere. */
+/* Move the unit of a vertex to another device; false if none is found. */
 static bool move_unit(struct search *s, int32_t v, struct change *change) {
     const int32_t unit = s->units->unit[v];
     const int32_t from = s->device[v];
@@ -210,7 +211,8 @@ static bool move_unit(struct search *s, int32_t v, struct change *change) {
     return true;
 }
 
-/* What holds a device's memory is made, or read, elsewhere, earlier or later. */
+/* Move the maker or reader of a tensor that overfills a device, or swap its priority; false if there is no
+ * move. */
 static bool relieve_memory(struct search *s, struct change *change) {
     const int64_t input = s->overfull_inputs[random_below(&s->random, s->overfull_count)];
     const int32_t v =
@@ -228,7 +230,7 @@ static bool relieve_memory(struct search *s, struct change *change) {
     return false;
 }
 
-/* Make a move; whether there was one. */
+/* Make a move; false if none is found. */
 static bool try_move(struct search *s, struct change *change) {
     if (s->overfull_count > 0 && random_share(&s->random) < RELIEF_SHARE)
         return relieve_memory(s, change);
@@ -251,7 +253,7 @@ static void undo(struct search *s, const struct change *change) {
         place_unit(s, change->unit, change->from);
 }
 
-/* What a schedule that has just been simulated says for the moves that follow; and whether it is the best. */
+/* Note what is critical and overfull in an accepted schedule, and keep it if it is the best. */
 static void keep_critical(struct search *s, int32_t *best_device, double *best_priority,
                           double *best_makespan) {
     find_critical(s);
@@ -266,7 +268,7 @@ static void keep_critical(struct search *s, int32_t *best_device, double *best_p
 
 static void prepare(struct search *s) {
     const int32_t n = s->system->nodes;
-    int64_t *next = s->member_start; /* for a while: of each vertex, the place of its next input */
+    int64_t *next = s->member_start; /* scratch: the next input of each vertex */
     memcpy(next, s->units->in_start, (size_t)n * sizeof *next);
     for (int32_t v = 0; v < n; v++) {
         s->rank[v] = v;
@@ -281,7 +283,7 @@ static double cost(struct search *s) {
     return simulate(s) ? s->makespan + s->penalty * s->overfull : INFINITY;
 }
 
-/* Returns the time for which memory is overfull in the end. */
+/* Try moves; return the overfull time of the last accepted schedule. */
 static double run(struct search *s, int64_t moves, double temperature, int32_t *best_device,
                   double *best_priority, double *best_makespan) {
     double now = cost(s);

@@ -1,4 +1,4 @@
-/* Improving a partition and its priorities by what the simulation says is critical. */
+/* Local search on a partition and its priorities, where each move is simulated. */
 #ifndef SHARD_SIMULATED_MOVES_H
 #define SHARD_SIMULATED_MOVES_H
 
@@ -10,26 +10,26 @@
 
 /* cffi: begin */
 
-/* Try moves one after another: a group of a critical vertex goes to another device that it may use, or
- * changes places in the priorities with what runs before it; where memory is overfull, so do readers and
- * makers of what is too much there. A schedule costs its makespan and, for the time for which devices are
- * overfull, `penalty` times that, at most twice as much where far too much is held; one that costs more is
- * accepted with the probability exp(-difference / temperature).
+/* Try moves one after another. A unit of a critical vertex goes to another device that it may use, or a
+ * critical vertex swaps priorities with the vertex that ran before it; if memory is overfull, so do makers
+ * and readers of the tensors that are too much. A schedule costs its makespan and `penalty` per time for
+ * which devices are overfull (up to twice that if far too much is held); a higher cost is accepted with the
+ * probability exp(-difference / temperature).
  *
- *   reserved     in,  whether tensors are held from their departure until their readers have finished, else
- *                     from their arrival until these start
- *   moves        in,  to try, each a simulation
- *   temperature  in,  at least 0
- *   penalty      in,  at least 0
- *   random       in and out, 1 element: state of the random numbers, any value to begin with
- *   device       in and out, nodes elements: the partition
- *   priority     in and out, nodes elements
- *   overfull     out, 1 element: the time that these are to be punished for
+ *   reserved       in,  0: a tensor is held from its arrival until its reader starts; else from its departure
+ *                       until its reader has finished
+ *   moves          in,  to try, each a simulation
+ *   temperature    in,  at least 0
+ *   penalty        in,  at least 0
+ *   random         in and out, 1 element: state of the random numbers, any value to begin with
+ *   device         in and out, nodes elements: the partition
+ *   priority       in and out, nodes elements
+ *   overfull       out, 1 element: the overfull time of the last partition
+ *   best_device    in and out, nodes elements: the best partition that is never overfull
+ *   best_priority  in and out, nodes elements
+ *   best_makespan  in and out, 1 element: infinite if there is no best partition yet
  *
- * `best_device`, `best_priority` and `best_makespan`, in and out, are those of the best so far that is never
- * overfull; infinite if there is none yet.
- *
- * Returns SHARD_OK or SHARD_NO_MEMORY. */
+ * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_simulated_moves(const struct shard_system *system, const struct shard_units *units,
                           int32_t reserved, int64_t moves, double temperature, double penalty,
                           uint64_t *random, int32_t *device, double *priority, double *overfull,

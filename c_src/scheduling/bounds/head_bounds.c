@@ -1,29 +1,29 @@
-/* A vertex v on device d starts at t: a vertex before it from which a tensor would reach d too late for that
- * must have run on d itself, and what must have run there has done so one after another. The least t at which
- * this works is a bound, and from it come the bounds of later vertices. */
+/* Let a vertex v start on device d at time t. An earlier vertex whose tensor would reach d too late for that
+ * must have run on d itself, and vertices that must have run on d ran one after another. The least t for
+ * which this is possible is the bound of v. */
 #include "scheduling/bounds/head_bounds.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* What has more inputs is not looked behind: for all that reads it, they would be gone through again. */
+/* State of a vertex without a row. */
 enum { NOT_SEEN = -1, WAITING = -2 };
 
-/* A tensor that takes a vertex's result on to `reader`. */
+/* An edge from a vertex to `reader`, in the list of that vertex. */
 struct arc {
     double size;
     int32_t reader;
-    int32_t next; /* of the same vertex; -1: none */
+    int32_t next; /* edge of the same vertex, or -1 */
 };
 
-/* What is known of a vertex u before v, for each device d of v. */
+/* What is known of a vertex u before v: devices elements each, by the device d of v. */
 struct row {
     double *start_apart;   /* v starts no earlier if u is on another device */
     double *span_apart;    /* time from the start of u to that of v if u is on another device */
     double *span_together; /* the same if u is on d */
     double *lag_together;  /* time from the end of u to the start of v if u is on d */
-    double *lag_apart;     /* the same if u is on another device: for each d, from each device */
+    double *lag_apart;     /* the same if u is on another device: for each d, by the device of u */
 };
 
 struct head_bounds {
@@ -32,31 +32,32 @@ struct head_bounds {
     int32_t window; /* rows at most */
     double *start;
     size_t k;
-    double *inverse_bandwidth; /* of the links: to, from */
-    double *fastest_out;       /* of the best link from each device */
-    double *inverse_speed;     /* of the devices: time an operation */
-    int32_t *position;         /* of each vertex in the order */
-    int32_t *row_of;           /* of each vertex: its row, NOT_SEEN or WAITING */
-    int32_t *first;            /* of each vertex that waits: its first way */
+    double *inverse_bandwidth; /* devices * devices elements: transfer time per size, to and from */
+    double *fastest_out;       /* devices elements: the least of a device to any other */
+    double *inverse_speed;     /* devices elements: time per operation */
+    int32_t *position;         /* nodes elements: place in the order */
+    int32_t *row_of;           /* nodes elements: row, NOT_SEEN or WAITING */
+    int32_t *first;            /* nodes elements: the first arc of each waiting vertex */
     struct arc *arcs;
     int32_t arc_count;
-    int32_t *waiting; /* vertices to look at */
+    int32_t *waiting; /* vertices to be looked at */
     int32_t waiting_count;
-    int32_t *seen; /* vertices with rows */
+    int32_t *seen; /* vertices with rows, as the rows */
     int32_t seen_count;
     struct row *rows;
-    double *input_bound;     /* of each device */
-    double *lag;             /* of each device: a row under way */
-    int32_t *by_start_apart; /* rows of what must be on v's device, as they count */
+    double *input_bound;     /* devices elements: bound of v by each input alone */
+    double *lag;             /* devices elements: bound of v by each input alone */
+    int32_t *by_start_apart; /* rows that count on a device, latest start_apart first */
     int32_t *by_start;
 };
 
-/* Whether a vertex that is not on device `to` may be on device `from`. */
+/* Say whether a vertex that is not on the same single device as `to` may be on `from`. */
 static bool may_differ(const struct head_bounds *work, size_t from, size_t to) {
     return from != to || !isinf(work->system->bandwidth[from * work->k + to]);
 }
 
-/* When v starts on d at the earliest if its input u, from elsewhere, takes `lag` from each device. */
+/* The earliest start of v on d if its input u is elsewhere and takes `lag` from each device. shortest, out:
+ * the least time from the start of u to that of v. */
 static double from_elsewhere(const struct head_bounds *work, int32_t u, size_t d, const double *lag,
                              double *shortest) {
     const double *start = work->start + (size_t)u * work->k;
@@ -84,7 +85,7 @@ static bool same_unit(const struct head_bounds *work, int32_t u, int32_t v) {
     return work->units->unit[u] == work->units->unit[v];
 }
 
-/* When v starts on d at the earliest for each of its inputs alone. */
+/* The earliest start of v on d by each of its inputs alone. */
 static double bound_by_inputs(const struct head_bounds *work, int32_t v, size_t d) {
     const struct shard_units *units = work->units;
     double base = 0;
@@ -102,8 +103,8 @@ static double bound_by_inputs(const struct head_bounds *work, int32_t v, size_t 
     return base;
 }
 
-/* Time from the end of u on another device to the start of v on d, by the tensor that a vertex x reads: x is
- * on d, or where u is, or elsewhere. Where u may be, the longest way counts. */
+/* Raise the lags from u, on another device, to v on d by the path through a vertex x that reads a tensor of
+ * u: x is on d, on the device of u, or elsewhere, whichever is shortest. */
 static void extend_lag(const struct head_bounds *work, int32_t u, const struct arc *arc, double *lag_apart,
                        size_t d) {
     const double *inverse_bandwidth = work->inverse_bandwidth + d * work->k;
@@ -125,7 +126,8 @@ static void extend_lag(const struct head_bounds *work, int32_t u, const struct a
     }
 }
 
-/* Fill a row for u and one device of v; whether u has to be there for v to start as early as its base. */
+/* Fill a row for u and one device d of v; true if u must be on d for v to start as early as its inputs alone
+ * allow. */
 static bool fill_row(const struct head_bounds *work, struct row *row, int32_t u, int32_t v, size_t d) {
     double *lag_apart = row->lag_apart + d * work->k;
     memset(lag_apart, 0, work->k * sizeof *lag_apart);
@@ -179,7 +181,7 @@ static int32_t pop_latest(struct head_bounds *work) {
     return u;
 }
 
-/* Rows for vertices before v that may have to share its device, those next to it first. */
+/* Make rows for the vertices before v that may have to share its device, the nearest first. */
 static void collect_rows(struct head_bounds *work, int32_t v) {
     work->arc_count = 0;
     push_inputs(work, v);
@@ -200,7 +202,7 @@ static void collect_rows(struct head_bounds *work, int32_t v) {
         work->row_of[work->waiting[--work->waiting_count]] = NOT_SEEN;
 }
 
-/* Rows that count for v on d, the latest tensors first. */
+/* Sort the rows that count for v on d by start_apart, the latest first; return how many. */
 static int32_t sort_by_start_apart(const struct head_bounds *work, size_t d) {
     int32_t count = 0;
     for (int32_t i = 0; i < work->seen_count; i++) {
@@ -215,7 +217,8 @@ static int32_t sort_by_start_apart(const struct head_bounds *work, size_t d) {
     return count;
 }
 
-/* When v starts on d at the earliest if the rows `by_start` run there, too; one more of them is added. */
+/* Add a row to the `count` rows by_start, which run on d one after another; return the earliest start of v
+ * behind them. */
 static double start_in_sequence(const struct head_bounds *work, int32_t row, int32_t count, size_t d) {
     const double *start = work->start + d;
     const double begin = start[(size_t)work->seen[row] * work->k];
@@ -235,7 +238,7 @@ static double start_in_sequence(const struct head_bounds *work, int32_t row, int
     return last;
 }
 
-/* The least time at which everything that would come too late has run on d before. */
+/* The earliest start of v on d such that all vertices that would be too late elsewhere have run on d. */
 static double start_on(const struct head_bounds *work, size_t d) {
     const int32_t count = sort_by_start_apart(work, d);
     for (int32_t i = 0; i < count; i++) {

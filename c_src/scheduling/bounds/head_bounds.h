@@ -1,4 +1,4 @@
-/* Bounds on the start of one vertex after another, each from those before it. */
+/* Lower bounds on the start of one vertex after another, from those of the vertices before it. */
 #ifndef SHARD_HEAD_BOUNDS_H
 #define SHARD_HEAD_BOUNDS_H
 
@@ -10,7 +10,7 @@
 /* Vertices with more inputs are not looked behind. */
 enum { MOST_INPUTS = 64 };
 
-/* Nothing here is NaN; fmin and fmax, which ask, are calls. */
+/* Minimum and maximum of numbers that are not NaN: fmin and fmax, which ask for NaN, are calls. */
 static inline double lesser(double a, double b) {
     return a < b ? a : b;
 }
@@ -18,23 +18,23 @@ static inline double greater(double a, double b) {
     return a > b ? a : b;
 }
 
-/* Memory for the vertices of one system. */
+/* State of the bounds of one system. */
 struct head_bounds;
 
 /* Allocate from an arena; NULL, and the arena fails, if there is no memory.
  *
  *   window       vertices before one that are looked at together, >= 0
  *   most_inputs  of any vertex
- *   start        nodes * devices elements, kept by the caller: bounds that are known, 0 at least; each vertex
- *                gets its own in its turn */
+ *   start        in and out, nodes * devices elements of the caller, which stay alive: known bounds, at least
+ *                0; head_bounds_raise raises those of one vertex */
 struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_system *system,
                                     const struct shard_units *units, int32_t window, int64_t most_inputs,
                                     double *start);
 
-/* The order in which vertices are gone through, topological, those that start early first. */
+/* Set the order of head_bounds_raise: in, count elements, topological, vertices that start early first. */
 void head_bounds_set_order(struct head_bounds *heads, const int32_t *order, int32_t count);
 
-/* Raise the bounds of a vertex on all devices; those of all before it in the graph are known. */
+/* Raise the bounds of a vertex on all devices; those of all vertices before it in the graph are final. */
 void head_bounds_raise(struct head_bounds *heads, int32_t v);
 
 #endif

@@ -1,5 +1,5 @@
-/* A vertex starts no earlier than those before it let it, nor sooner after one before it, for the best device
- * of that one, than what runs between the two takes. Behind a vertex the same holds backwards. */
+/* The head of a vertex follows from the vertices before it: from each alone, on the best device of that one,
+ * and from pair lags. Tails are the heads of the reversed graph. */
 #include "scheduling/bounds/heads_tails.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "scheduling/bounds/head_bounds.h"
 #include "scheduling/bounds/pair_lags.h"
 
-/* A graph in one direction. */
+/* The graph in one direction. */
 struct direction {
     struct shard_system system;
     struct shard_units units;
@@ -24,8 +24,8 @@ static int64_t most_inputs(const struct direction *direction) {
     return most;
 }
 
-/* What passes between a vertex and one behind it raises the start of the latter; `lag` by their devices, that
- * of the first one `along` apart, that of the second `across`. */
+/* Raise the start of a vertex by the lag from an earlier one. `lag` has an element per pair of devices: those
+ * of the first vertex are `along` apart, those of the second `across`. */
 static void raise_follower(const struct direction *direction, int32_t first, int32_t second,
                            const double *lag, size_t along, size_t across) {
     const size_t k = (size_t)direction->system.devices;
@@ -41,7 +41,7 @@ static void raise_follower(const struct direction *direction, int32_t first, int
     }
 }
 
-/* Bounds for one direction, with what is known of both; the arena fails if there is no memory. */
+/* Bound starts in one direction by the pair lags of both; the arena fails if there is no memory. */
 static void bound_direction(const struct direction *direction, const struct pair_lags *back,
                             struct arena *arena, int32_t window) {
     const size_t k = (size_t)direction->system.devices;
@@ -61,7 +61,7 @@ static void bound_direction(const struct direction *direction, const struct pair
     }
 }
 
-/* The graph and the links the other way round. */
+/* Reverse the graph and the links. */
 static void reverse(const struct direction *direction, struct direction *back, double *bandwidth) {
     const size_t k = (size_t)direction->system.devices;
     for (size_t from = 0; from < k; from++)

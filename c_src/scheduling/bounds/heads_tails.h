@@ -1,5 +1,6 @@
-/* How early a vertex can start on a device, whatever the schedule (Papadimitriou and Yannakakis, SIAM J.
- * Comput. 19, 1990; here with devices of several speeds, and links). */
+/* Heads and tails: how early a vertex can start on a device, and how much follows it, in any schedule
+ * (Papadimitriou and Yannakakis, SIAM J. Comput. 19, 1990; here with devices of several speeds and with
+ * links). */
 #ifndef SHARD_HEADS_TAILS_H
 #define SHARD_HEADS_TAILS_H
 
@@ -10,22 +11,23 @@
 #include "scheduling/units.h"
 
 /* cffi: begin */
-/* A time before which each vertex does not start on each device, and one that passes at least from its end
- * there to the end of the schedule.
+/* For each vertex and device, bound the start of the vertex there from below (its head) and the time from its
+ * end there to the end of the schedule (its tail).
  *
- * Devices may stand for several: then the diagonal of the bandwidths says how tensors pass between those; it
- * is infinite where a device is just one.
+ * A device may stand for several: then the diagonal of the bandwidths says how tensors pass between these; it
+ * is infinite for a single device.
  *
- *   order   in,  nodes elements: a topological order, those that start early first
- *   back    in,  the same backwards: those first that may be last
- *   window  how many of the vertices before one are looked at together, >= 0
- *   reach   how many of the vertices behind one are looked at together for each of its devices; 0: none
- *   start   in and out, nodes * devices elements, vertex by vertex: bounds that are known, 0 at least; then
- *           greater ones, infinite where a vertex may not go
- *   behind  in and out, the same
+ *   order   in,  nodes elements: a topological order, vertices that start early first
+ *   back    in,  nodes elements: a topological order of the reversed graph, vertices that may be last first
+ *   window  in,  how many of the vertices before one are looked at together, >= 0
+ *   reach   in,  how many vertices from one on are looked at together for each of its devices; 0: none
+ *   start   in and out, nodes * devices elements, vertex by vertex: known heads, at least 0; then greater
+ *           ones, infinite if the vertex may not go there
+ *   behind  in and out, nodes * devices elements: tails, likewise
  *
- * O((window * edges * devices^2 + nodes * devices * window^2) * (1 + devices * reach)) at most, and memory of
- * 16 bytes for nodes * reach * devices^2. Returns SHARD_OK or SHARD_NO_MEMORY. */
+ * All memory is the caller's. Takes O((window * edges * devices^2 + nodes * devices * window^2) * (1 +
+ * devices * reach)) at most, and 16 bytes per nodes * reach * devices^2. Returns SHARD_OK or
+ * SHARD_NO_MEMORY. */
 int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
                       const int32_t *order, const int32_t *back, int32_t window, int32_t reach, double *start,
                       double *behind);

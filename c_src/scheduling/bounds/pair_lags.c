@@ -1,8 +1,8 @@
-/* Vertices close behind a vertex v make a small problem of their own: v has run on one device, the others
- * start at time 0 at the earliest, and bounds on their starts are found as for the whole. Two ways from v
- * that meet again then begin on the same device, whereas the bounds of the whole let each begin where it
- * suits it best. What is known so of the vertices behind v counts in its problem, too: the last come first.
- */
+/* The vertices close behind a vertex v are a subproblem: v has run on a known device, the others start at
+ * time 0 or later, and their starts are bounded as in the whole graph. Two paths that part at v and meet
+ * again then begin on the same device, whereas the bounds of the whole graph let each begin on the device
+ * that suits it best. Lags of later vertices are used in the subproblems of earlier ones, so the last
+ * vertices come first. */
 #include "scheduling/bounds/pair_lags.h"
 
 #include <math.h>
@@ -19,24 +19,24 @@ struct subproblem {
     struct pair_lags *lags;
     size_t k;
     int32_t reach;
-    int32_t *position; /* of each vertex in the order */
-    int32_t *local;    /* of each vertex: its number in the small problem; -1: none */
-    int32_t *members;  /* vertices of the small problem */
+    int32_t *position; /* nodes elements: place in the order */
+    int32_t *local;    /* nodes elements: number in the subproblem, or -1 */
+    int32_t *members;  /* reach elements, count in use: the vertices of the subproblem */
     int32_t count;
     struct shard_system system_of_members;
     struct shard_units units_of_members;
-    int64_t *in_start; /* of `part`, as the following */
+    int64_t *in_start; /* arrays of units_of_members */
     int32_t *in_tail;
     double *in_size;
     int32_t *unit;
     double *complexity;
-    double *start; /* in the small problem */
-    double *time;  /* of its vertices on each device */
-    double *least; /* of each device: a start under way */
+    double *start; /* reach * devices elements: bounds in the subproblem */
+    double *time;  /* reach * devices elements: time of each vertex */
+    double *least; /* devices elements: scratch */
     struct head_bounds *heads;
 };
 
-/* A vertex behind the first: it takes its position among the chosen, and the last of too many goes. */
+/* Add a vertex at its place in the order; if there are too many, the last one goes. */
 static void add_member(struct subproblem *sub, int32_t v) {
     const struct shard_units *units = sub->units;
     if (sub->local[v] >= 0 || units->in_start[v + 1] - units->in_start[v] > MOST_INPUTS)
@@ -59,7 +59,7 @@ static void drop(struct subproblem *sub, int32_t from) {
         sub->local[sub->members[--sub->count]] = -1;
 }
 
-/* Edges between the chosen, and none behind the last where ways meet. */
+/* Build the edges between the members, and drop what comes after the last vertex where paths meet. */
 static void connect(struct subproblem *sub) {
     const struct shard_units *units = sub->units;
     int64_t edges = 0;
@@ -86,7 +86,8 @@ static void connect(struct subproblem *sub) {
     drop(sub, last + 1);
 }
 
-/* The first vertices behind v in the order; none is behind one of very many readers. */
+/* Choose the vertices that follow v soonest in the order; none beyond a vertex of more than MOST_INPUTS
+ * readers. */
 static void choose_followers(struct subproblem *sub, int32_t v) {
     const struct shard_system *system = sub->system;
     drop(sub, 0);
@@ -104,7 +105,7 @@ static void choose_followers(struct subproblem *sub, int32_t v) {
     connect(sub);
 }
 
-/* What is known of vertices behind number i of the small problem. */
+/* Raise the starts of members by the lags from member i. */
 static void pass_on(struct subproblem *sub, int32_t i) {
     const struct pair_lags *lags = sub->lags;
     const size_t k = sub->k;
@@ -126,7 +127,7 @@ static void pass_on(struct subproblem *sub, int32_t i) {
     }
 }
 
-/* Bounds of the small problem if its first vertex has run on `device`, at time 0. */
+/* Bound the starts of the members if the first has run on `device` and ended at time 0. */
 static void solve_on(struct subproblem *sub, size_t device) {
     const size_t k = sub->k;
     for (int32_t i = 0; i < sub->count; i++)
@@ -152,7 +153,7 @@ static void fill_lags_of(struct subproblem *sub, int32_t v) {
     }
 }
 
-/* How many are behind each vertex, and memory for them. */
+/* Count the followers of each vertex and allocate their lags. */
 static void allocate_lags(struct subproblem *sub) {
     struct pair_lags *lags = sub->lags;
     const int32_t n = sub->system->nodes;
@@ -182,7 +183,7 @@ static void allocate(struct subproblem *sub) {
     ARENA_ARRAY(sub->arena, sub->complexity, r);
 }
 
-/* The small problem, whose vertices are in their order. */
+/* Prepare the system of the members, which are in topological order. */
 static void prepare_members(struct subproblem *sub, int32_t window) {
     sub->system_of_members = *sub->system;
     sub->system_of_members.nodes = sub->reach;
