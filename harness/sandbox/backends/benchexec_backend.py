@@ -282,7 +282,7 @@ class Run:
 
         Without the files on disks that the group holds, since it lets go of them where others need memory.
         """
-        in_sockets = 0 if self.diagnostics is None else socket_memory.held_by_inet(self.diagnostics)
+        in_sockets = 0 if self.diagnostics is None else socket_memory.held_by_uncounted(self.diagnostics)
         if not in_sockets or self.cgroups is None:
             return 0
         in_group = int(self.cgroups.get_value(self.cgroups.MEMORY, "usage_in_bytes"))

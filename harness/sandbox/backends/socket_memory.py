@@ -1,7 +1,7 @@
 """Kernel memory in the socket buffers of one network namespace, as its diagnostics tell it (``sock_diag(7)``).
 
-Data that waits in a socket belongs to no process, so no other record of a process has it. Counted are Unix, TCP and UDP
-sockets. A process of the namespace opens the diagnostic socket; whoever holds that socket may ask.
+Data that waits in a socket belongs to no process, so no other record of a process has it. Counted are Unix, TCP, UDP
+and netlink sockets. A process of the namespace opens the diagnostic socket; whoever holds that socket may ask.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ SHOW = 0x4 | 0x10 | 0x20  # peer, lengths of queues, memory
 PEER, QUEUES, UNIX_MEMORY = 2, 4, 5  # attributes of a Unix socket
 INET_REQUEST = struct.Struct("=BBBxI48x")  # family, protocol, extensions, states, id
 INET_MESSAGE_BYTES, INET_MEMORY = 72, 7  # and the attribute of a TCP or UDP socket
+NETLINK_REQUEST = struct.Struct("=BBHIIQ")  # family, protocol, pad, inode, what to show, cookie
+EVERY_PROTOCOL, SHOW_MEMORY = 255, 1
+NETLINK_MESSAGE_BYTES, NETLINK_MEMORY = 28, 0
 RECEIVED, SENT, QUEUED = 0, 2, 5  # places in the record of memory: numbers of 32 bits, bytes
 ALL = 0xFFFFFFFF
 ANSWER_BYTES = 1 << 16
@@ -58,13 +61,13 @@ def open_diagnostics_of(pid: int) -> socket.socket | None:
 
 def held(diagnostics: socket.socket) -> int:
     """Bytes of kernel memory in socket buffers of the namespace."""
-    return _held_by_unix(diagnostics) + held_by_inet(diagnostics)
+    return _held_by_unix(diagnostics) + held_by_uncounted(diagnostics)
 
 
-def held_by_inet(diagnostics: socket.socket) -> int:
-    """Bytes in those of TCP and UDP alone, which control groups of version 1 do not count."""
+def held_by_uncounted(diagnostics: socket.socket) -> int:
+    """Bytes in those of TCP, UDP and netlink alone, which control groups of version 1 do not count."""
     inet = ((f, p) for f in (socket.AF_INET, socket.AF_INET6) for p in (socket.IPPROTO_TCP, socket.IPPROTO_UDP))
-    return sum(_held_by_inet(diagnostics, *which) for which in inet)
+    return _held_by_netlink(diagnostics) + sum(_held_by_inet(diagnostics, *which) for which in inet)
 
 
 def _held_by_unix(diagnostics: socket.socket) -> int:
@@ -80,6 +83,16 @@ def _held_by_unix(diagnostics: socket.socket) -> int:
         if PEER in attributes:
             unread.append((struct.unpack("=I", attributes[PEER])[0], struct.unpack_from("=I", attributes[QUEUES])[0]))
     return total + sum(length for peer, length in unread if peer not in inodes)
+
+
+def _held_by_netlink(diagnostics: socket.socket) -> int:
+    request = NETLINK_REQUEST.pack(socket.AF_NETLINK, EVERY_PROTOCOL, 0, 0, SHOW_MEMORY, 0)
+    return sum(
+        struct.unpack_from("=9I", value)[RECEIVED]
+        for payload in _dump(diagnostics, request)
+        for kind, value in _attributes(payload, NETLINK_MESSAGE_BYTES)
+        if kind == NETLINK_MEMORY
+    )
 
 
 def _held_by_inet(diagnostics: socket.socket, family: int, protocol: int) -> int:

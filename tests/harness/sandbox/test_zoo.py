@@ -471,6 +471,7 @@ GUARDED = (
     Case("fills-sockets", "memory", "memory", FULL, 10.0, TIGHT),
     Case("fills-sockets-that-nobody-wrote", "memory", "memory", FULL, 10.0, TIGHT),
     Case("fills-tcp", "memory", "memory", FULL, 10.0, TIGHT),
+    Case("fills-netlink", "memory", "memory", FULL, 10.0, TIGHT),
     Case("fills-udp", "memory", "memory", FULL, 10.0, TIGHT),
     Case("leaves-pages-in-a-pipe", "exit", "ok", cost=10.0, limits=TIGHT, log="^Function not implemented\n$"),
     Case("opens-odd-sockets", "exit", "ok", cost=10.0, log=ODD_SOCKETS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -62,6 +63,20 @@ def test_bytes_on_their_way_through_tcp_are_held(of_this_network):
     assert held(of_this_network) >= before + sent // 2
     for end in (ours, theirs):
         end.close()
+
+
+def test_answers_of_netlink_that_nobody_has_read_are_held(of_this_network):
+    """The one kind of netlink socket that a run may have; control groups do not count what waits in it."""
+    before = held(of_this_network)
+    ends = [socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) for _ in range(20)]
+    ask = struct.pack("=IHHIIBxHiII", 32, 18, 1, 0, 0, 0, 0, 1, 0, 0)  # what the first device of the network is
+    for end in ends:
+        for _ in range(100):
+            end.send(ask)
+    assert held(of_this_network) >= before + 2 * MIB
+    for end in ends:
+        end.close()
+    assert held(of_this_network) < before + MIB
 
 
 def test_many_sockets_take_several_answers(of_this_network):

@@ -6,6 +6,7 @@ import mmap
 import os
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -182,6 +183,22 @@ def fills_tcp(instance, run):
                 while True:
                     sent += hoard[-2].send(b"x" * (64 << 10))
         time.sleep(60)
+
+
+@solver(track="pipeline")
+def fills_netlink(instance, run):
+    """Ask the kernel for what its network is, from many sockets, and read none of the answers."""
+    run.report([0] * instance.nodes)
+    ask = struct.pack("=IHHIIBxHiII", 32, 18, 1, 0, 0, 0, 0, 1, 0, 0)
+    for _ in range(3):
+        if os.fork() == 0:
+            break
+    kept = []
+    for _ in range(900):
+        kept.append(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+        for _ in range(100):
+            kept[-1].send(ask)
+    time.sleep(60)
 
 
 @solver(track="pipeline")
