@@ -1,14 +1,14 @@
-"""What is solved: instance types, file formats and the catalog; imports nothing else of the project.
+"""Instance types, file formats and the catalog; imports nothing else of the project.
 
-A track is a module of this folder that offers five names, and nothing outside has to change when one is added:
+A track is a module of this folder that defines five names; adding one changes nothing outside:
 
 ``Instance``            a frozen dataclass of NumPy arrays, validated on construction, with ``name``, ``track``,
                         ``nodes``, ``edges`` and ``summary()``
-``recognises(doc)``     whether a parsed JSON document looks like this track's format
+``recognises(doc)``     True if a parsed JSON document looks like this track's format
 ``parse(doc, source, **options)``   the instance of a document, or InputError
 ``to_document(inst)``   the document of an instance; ``parse`` reads it back unchanged
 ``OPTIONS``             the options that ``parse`` takes, by name, each an `options.Option` (``pipeline``: ``stages``);
-                        those with a ``mode`` divide the track's ranking
+                        options with a ``mode`` divide the track's ranking
 ``RAGGED``              optional, True: ``parse`` takes `columns.Ragged` for a list of lists of integers
 """
 
@@ -50,8 +50,8 @@ def track_module(track: str) -> ModuleType:
 def parse(content: bytes, source: str, track: str | None = None, **options: Any) -> Any:
     """Turn the bytes of an instance file, decompressed, into an instance.
 
-    ``track`` is recognised from the content when it is None. ``options`` with the value None count as not
-    given; one that the track does not have raises InputError.
+    ``track`` None is recognised from the content. ``options`` with the value None count as not given; an unknown
+    option raises InputError.
     """
     from instances.files import scan
 
@@ -62,19 +62,19 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
 
 @contextmanager
 def _or_the_general_reader(source: str) -> Iterator[None]:
-    """Go on if the fast reader fails, as the general one says what is wrong and where; TooLarge stays an error."""
-    from instances.files.scan import Odd
+    """Let the general reader follow if the fast one fails, as its errors name the place; TooLarge stays an error."""
+    from instances.files.scan import Unsupported
 
     try:
         yield
     except TooLarge as error:
         raise TooLarge(source, error.place, error.expected) from None
-    except (InputError, OSError, Odd):
+    except (InputError, OSError, Unsupported):
         pass
 
 
 def _build(content: Any, source: str, track: str | None, options: Mapping[str, Any]) -> Any:
-    """The instance of a document, or of a `scan.Scanned` if the track takes it as it is, else `scan.Odd`."""
+    """Build the instance of a document or a `scan.Scanned`; `scan.Unsupported` if the track needs lists."""
     from instances.files import scan
 
     scanned = isinstance(content, scan.Scanned)
@@ -87,7 +87,7 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
         track = found[0]
     module = track_module(track)
     if scanned and content.leaves and not getattr(module, "RAGGED", False):
-        raise scan.Odd(f"{track} takes lists only")
+        raise scan.Unsupported(f"{track} takes lists only")
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
         if key not in module.OPTIONS:
@@ -96,7 +96,7 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
 
 
 def _found(document: Any) -> str:
-    """What a document is that no track recognises."""
+    """Describe a document that no track recognises."""
     from instances.files.columns import describe
 
     if not isinstance(document, dict):
@@ -106,14 +106,14 @@ def _found(document: Any) -> str:
 
 
 def load(path: str | os.PathLike[str], track: str | None = None, **options: Any) -> Any:
-    """Read an instance file, plain or gzip; see `parse`. Large ones are kept as arrays, see `array_cache`."""
+    """Read an instance file, plain or gzip; see `parse`. Large ones are cached as arrays, see `array_cache`."""
     return _load(path, track, options)[0]
 
 
 def load_hashed(
     path: str | os.PathLike[str], track: str | None = None, *, keep: bool = True, **options: Any
 ) -> tuple[Any, str]:
-    """The same, and the SHA-256 of the decompressed content that the instance was made of; ``keep``: in binary form."""
+    """Like `load`; also return the SHA-256 of the decompressed content. ``keep`` allows caching as arrays."""
     instance, checksum = _load(path, track, options, hashed=True, keep=keep)
     assert checksum is not None
     return instance, checksum
@@ -127,13 +127,13 @@ def _load(
     hashed: bool = False,
     keep: bool = True,
 ) -> tuple[Any, str | None]:
-    """The instance, and the checksum if it is wanted."""
+    """Return the instance and, if ``hashed``, the checksum."""
     from instances.files import array_cache
 
     source, mode = os.fspath(path), array_cache.mode()
     if mode == "on" and not keep:
         mode = "read"
-    if os.path.isfile(path):  # anything else can be read but once
+    if os.path.isfile(path):  # a pipe can be read only once
         with _or_the_general_reader(source):
             return array_cache.read(path, lambda scanned: _build(scanned, source, track, options), mode, hashed=hashed)
     content = read_bytes(path)

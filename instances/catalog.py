@@ -1,4 +1,4 @@
-"""The catalog of known instances: what they are, where their files lie, and whether a file is the right one."""
+"""The catalog of known instances: metadata, file locations and checksums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CACHE_VARIABLE = "SHARDMARK_CACHE"
 
 @dataclass(frozen=True)
 class Entry:
-    """One instance of the catalog; `catalog.toml` says what each key holds.
+    """One instance of the catalog; `catalog.toml` documents the keys.
 
     ``repository``, ``commit`` and ``licence`` are empty for an instance that comes with the project.
     """
@@ -42,7 +42,7 @@ class Entry:
 
     @property
     def embedded(self) -> bool:
-        """Whether the file comes with the project."""
+        """True if the file comes with the project."""
         return not self.repository
 
     @property
@@ -51,7 +51,7 @@ class Entry:
         return Path(self.repository) / self.path
 
     def mismatch(self, content: bytes) -> str:
-        """What is wrong with a file of this entry that holds ``content``; empty if it is the right one."""
+        """Describe why ``content`` is not this entry's file; empty if it is."""
         kind, expected = self.checksum.split(":")
         found = {"git-blob-sha1": git_blob_sha1, "sha256": sha256}[kind](content)
         return "" if found == expected else f"expected {kind} {expected}, found {found}"
@@ -140,10 +140,10 @@ def locate(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path:
 
 
 def at_hand(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path | None:
-    """The file of an entry: the one that comes with the project, the cache's, or that of a local mirror; None without.
+    """Find the file of an entry, embedded, cached or in a local mirror; None if there is none.
 
-    ``mirror`` is a folder laid out OWNER/REPOSITORY/PATH, by default SHARDMARK_MIRROR. Checksums of cached and
-    mirrored files are tested; InputError if there is only a wrong one.
+    ``mirror`` is a folder laid out OWNER/REPOSITORY/PATH, by default SHARDMARK_MIRROR. InputError if the checksum of a
+    cached or mirrored file is wrong.
     """
     if entry.embedded:
         return FOLDER / "data" / entry.path
@@ -158,12 +158,12 @@ def at_hand(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path 
 
 
 def _remedy(entry: Entry) -> str:
-    """The command that brings the file of an entry."""
+    """Command that fetches the file of an entry."""
     return f"shardmark fetch {entry.suites[0]}"
 
 
 def resolve(reference: str) -> tuple[Path, Entry | None]:
-    """The file that a user names: a path, or an id of the catalog, then with its entry."""
+    """Resolve a path, or an id of the catalog, to a file and its entry if it has one."""
     if os.path.isfile(reference):  # never raises, unlike Path.is_file
         return Path(reference), None
     known = {entry.id: entry for entry in entries()}

@@ -24,7 +24,7 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one entry: ``path`` of its file, or None and the reason in ``error``."""
+    """Result for one entry: ``path`` of its file, or None and the reason in ``error``."""
 
     id: str
     path: Path | None
@@ -36,7 +36,7 @@ def fetch(
     mirror: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[Outcome]:
-    """Bring the file of every entry into the cache; one that fails does not stop the others.
+    """Fetch the file of every entry into the cache; a failure does not stop the others.
 
     ``mirror`` (by default SHARDMARK_MIRROR) is a folder or the base of an http(s) address, laid out
     OWNER/REPOSITORY/PATH; without one, files come from the public repositories at the catalog's commits.
@@ -55,7 +55,7 @@ def fetch(
 
 
 def _bring(entry: Entry, mirror: str) -> tuple[Path, str]:
-    """The verified file of one entry, and in a few words how it got there."""
+    """Fetch and verify one file; return its path and a few words for the progress."""
     if entry.embedded:
         return locate(entry), "comes with the project"
     target = cache_folder() / entry.place
@@ -74,7 +74,7 @@ def _bring(entry: Entry, mirror: str) -> tuple[Path, str]:
 
 
 def _read(entry: Entry, mirror: str) -> tuple[bytes, str]:
-    """Content of an entry's file, not yet verified, and the place it comes from."""
+    """Unverified content of an entry's file, and its origin."""
     if not mirror:
         address = PUBLIC.format(repository=entry.repository, commit=entry.commit, path=entry.path)
     elif mirror.startswith(("http://", "https://")):

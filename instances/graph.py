@@ -22,9 +22,8 @@ class Graph:
     """A directed acyclic graph on nodes ``0..nodes-1``.
 
     ``tail``, ``head``: shape (edges,), kept as int32; edge e goes from ``tail[e]`` to ``head[e]``, in file order.
-    Construction checks index ranges, repeated edges and cycles, and raises InputError with the place; ``names``, if
-    given, are what it calls the nodes of a cycle, those that are empty by their numbers; ``places``, shape (edges,),
-    are the numbers that it gives the edges, by default e.
+    Construction raises InputError for indices out of range, repeated edges and cycles. Its text uses ``names``, if
+    given and not empty, for nodes, and ``places``, shape (edges,), by default e, for edges.
     """
 
     nodes: int
@@ -74,21 +73,21 @@ class Graph:
 
     @cached_property
     def out_csr(self) -> tuple[Ints, Index]:
-        """``(start, head)``: the consumers of node v are ``head[start[v]:start[v + 1]]``, in file order."""
+        """Return ``(start, head)``: the consumers of node v are ``head[start[v]:start[v + 1]]``, in file order."""
         return csr(self.nodes, self.tail, self.head)
 
     @cached_property
     def in_csr(self) -> tuple[Ints, Index]:
-        """``(start, tail)``: the producers that node v reads from are ``tail[start[v]:start[v + 1]]``."""
+        """Return ``(start, tail)``: the producers of node v are ``tail[start[v]:start[v + 1]]``."""
         return csr(self.nodes, self.head, self.tail)
 
     def successors(self, node: int) -> Index:
-        """Nodes that consume what ``node`` produces."""
+        """Consumers of the output of ``node``."""
         start, head = self.out_csr
         return head[start[node] : start[node + 1]]
 
     def predecessors(self, node: int) -> Index:
-        """Nodes whose output ``node`` consumes."""
+        """Producers of the inputs of ``node``."""
         start, tail = self.in_csr
         return tail[start[node] : start[node + 1]]
 
@@ -111,14 +110,14 @@ class Graph:
 
 
 def csr(nodes: int, key: NDArray[Any], value: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
-    """``(start, sorted)``: the values whose key is v are ``sorted[start[v]:start[v + 1]]``, in the order given."""
+    """Return ``(start, sorted)``: the values with key v are ``sorted[start[v]:start[v + 1]]``, in the given order."""
     start = np.zeros(nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(key, minlength=nodes), out=start[1:])
     return frozen(start), frozen(value[np.argsort(key, kind="stable")])
 
 
 def no_cycle(names: Sequence[str]) -> str:
-    """What is expected of a graph that has a cycle of nodes with these names."""
+    """Error text for a graph with a cycle of nodes with these names."""
     return f"expected a graph without cycles, found {' -> '.join([*names[:8], *['...'] * (len(names) > 8)])}"
 
 
@@ -130,7 +129,7 @@ def find_cycle(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> list[int]:
     first, heads = (column.tolist() for column in csr(nodes, tail, head))
     waiting = np.bincount(head, minlength=nodes).tolist()
     ready = [v for v in range(nodes) if not waiting[v]]
-    while ready:  # what remains after taking away every node without producers, again and again, has a cycle
+    while ready:  # nodes left after repeatedly removing those without producers contain a cycle
         node = ready.pop()
         for w in heads[first[node] : first[node + 1]]:
             waiting[w] -= 1
@@ -147,7 +146,7 @@ def find_cycle(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> list[int]:
 
 
 def strong_components(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> Index:
-    """The number 0, 1, ... of each node's strongly connected component, shape (nodes,), int32 (Tarjan 1972).
+    """Number the strongly connected components 0, 1, ...; shape (nodes,), int32 (Tarjan 1972).
 
     ``tail``, ``head``: shape (edges,), any integer type; edges may repeat. Edges lead to lesser numbers.
     """

@@ -27,16 +27,16 @@ LARGEST = 2**63 - 1  # a usage limit; the contest's reader holds it in 64 bits
 class Instance:
     """Strategies, costs and memory use of n nodes joined by m edges of any arity; all arrays int64, read-only.
 
-    ``begin``, ``end``            shape (n,): node v occupies memory in the time steps [begin[v], end[v]), half-open
-    ``strategy_start``            shape (n + 1,): strategies of v are ``strategy_start[v]:strategy_start[v + 1]`` in
-    ``node_cost``, ``usage``      shape (strategies,): cost and memory (bytes) of every strategy, all >= 0
-    ``scope_start``, ``scope``    edge e joins the nodes ``scope[scope_start[e]:scope_start[e + 1]]`` (one may recur)
+    ``begin``, ``end``            shape (n,): node v is live, and uses memory, in the time steps [begin[v], end[v])
+    ``strategy_start``            shape (n + 1,): strategies of v are ``strategy_start[v]:strategy_start[v + 1]`` of
+    ``node_cost``, ``usage``      shape (strategies,): cost and memory (bytes) of each strategy, all >= 0
+    ``scope_start``, ``scope``    edge e joins the nodes ``scope[scope_start[e]:scope_start[e + 1]]`` (nodes may recur)
     ``table_start``, ``table``    its costs, ``table[table_start[e]:table_start[e + 1]]``: row-major over the
                                   strategies of its nodes, the last node's running fastest, all >= 0
-    ``usage_limit``               bytes that all nodes together may use in any one time step; None: no limit (the
-                                  contest's reader takes files without one)
+    ``usage_limit``               bytes that live nodes together may use in any time step; None: no limit (the contest's
+                                  reader accepts files without one)
 
-    Single entries fit into 64 bits; sums need not, so totals belong into Python integers.
+    Single entries fit into 64 bits; sums may not, so compute totals in Python integers.
     """
 
     track: ClassVar[str] = "intraop"
@@ -109,7 +109,7 @@ class Instance:
             raise InputError(
                 self.source,
                 f"edges.costs[{at}]",
-                f"expected {describe(expected)} costs, one a combination of strategies, found {found[at]}",
+                f"expected {describe(expected)} costs, one per combination of strategies, found {found[at]}",
             )
 
     @property
@@ -151,7 +151,7 @@ class Instance:
         }
 
     def cheapest_parts(self) -> int:
-        """Sum of every node's and every edge's least cost: the simplest lower bound, exact."""
+        """Simplest lower bound: the sum of the least costs of all nodes and edges, exact."""
         total = 0
         for values, start in ((self.node_cost, self.strategy_start), (self.table, self.table_start)):
             if len(start) > 1:
@@ -163,7 +163,7 @@ class Instance:
         live = self.end > self.begin
         times = np.concatenate([self.begin[live], self.end[live]])
         change = [*usage_of_node[live].tolist(), *(-usage_of_node[live]).tolist()]
-        order = np.lexsort((np.repeat([1, 0], live.sum()), times))  # what ends at t is gone before t begins
+        order = np.lexsort((np.repeat([1, 0], live.sum()), times))  # at a time step, ends come before beginnings
         total = best = 0
         for i in order.tolist():
             total += change[i]
@@ -172,12 +172,12 @@ class Instance:
 
 
 def recognises(document: Any) -> bool:
-    """Whether the document is a contest file: an object whose one content is ``problem``."""
+    """True if the document is a contest file: an object with the key ``problem``."""
     return isinstance(document, dict) and "problem" in document
 
 
 def parse(document: Any, source: str) -> Instance:
-    """Build an instance from the contest's JSON; raise InputError with the place of the first defect."""
+    """Build an instance from the contest's JSON; InputError names the place of the first defect."""
     require_keys(document, source, "", ("problem",), ("comment",))
     problem = require_keys(
         document["problem"], source, "problem", ("nodes", "edges"), ("usage_limit", "name", "comment")
@@ -193,7 +193,7 @@ def parse(document: Any, source: str) -> Instance:
 
 
 def _nodes(document: Any, source: str) -> dict[str, Ints]:
-    """The columns of an instance that are about nodes."""
+    """The node columns of an instance."""
     nodes = require_keys(document, source, "nodes", ("intervals", "costs", "usages"))
     intervals = require_rows(nodes["intervals"], source, "nodes.intervals")
     costs = require_rows(nodes["costs"], source, "nodes.costs", len(intervals))
@@ -207,7 +207,7 @@ def _nodes(document: Any, source: str) -> dict[str, Ints]:
     unequal = np.diff(usage_start) != np.diff(strategy_start)
     if unequal.any():
         at = int(np.argmax(unequal))
-        expected = f"expected {len(costs[at])} usages, one a cost, found {len(usages[at])}"
+        expected = f"expected {len(costs[at])} usages, one per cost, found {len(usages[at])}"
         raise InputError(source, f"nodes.usages[{at}]", expected)
     return {
         "begin": bounds[0::2].copy(),
@@ -219,7 +219,7 @@ def _nodes(document: Any, source: str) -> dict[str, Ints]:
 
 
 def _edges(document: Any, source: str) -> dict[str, Ints]:
-    """The columns of an instance that are about edges."""
+    """The edge columns of an instance."""
     edges = require_keys(document, source, "edges", ("nodes", "costs"))
     scopes = require_rows(edges["nodes"], source, "edges.nodes")
     tables = require_rows(edges["costs"], source, "edges.costs", len(scopes))

@@ -1,4 +1,4 @@
-"""Placement by layers: nodes of a layer are put together, as they are in graphs whose nodes are layers."""
+"""Layer graphs of placement instances: the nodes of each layer share a device."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Ends = tuple[Ints | Index, Ints | Index]
 
 
 def by_layers(instance: Instance) -> Instance:
-    """The same workload with the nodes of each layer in one colour class, and those that shared a class with them.
+    """Return the workload with the nodes of each layer, and of classes they belong to, in one colour class.
 
-    What a placement of it costs is what the same placement of ``instance`` costs; there are fewer of them. Nodes
-    without a layer stay as they are (Tarnawski et al. 2020, Appendix E.3).
+    It has fewer placements, each at the same cost as in ``instance``. Nodes without a layer are unchanged (Tarnawski et
+    al. 2020, Appendix E.3).
     """
     joined = _joined(instance.unit, instance.layer)[instance.unit].astype(np.int64)
     alone = np.bincount(joined)[joined] == 1
@@ -25,7 +25,7 @@ def by_layers(instance: Instance) -> Instance:
 
 
 def _joined(item: Ints | Index, layer: Ints) -> Index:
-    """Shape (items,): the same number for items, of which ``item`` has that of each node, with nodes of one layer."""
+    """Shape (items,): a common number for items with nodes of one layer; ``item`` maps nodes to items."""
     items = int(item.max(initial=-1)) + 1
     nodes = np.flatnonzero(layer >= 0)
     ends = item[nodes], items + layer[nodes]
@@ -33,13 +33,13 @@ def _joined(item: Ints | Index, layer: Ints) -> Index:
     return strong_components(items + int(layer.max(initial=-1)) + 1, *both)[:items]
 
 
-def untangled(instance: Instance) -> Instance:
-    """The same workload without the layers of colour classes that put layers on cycles with each other.
+def without_cyclic_layers(instance: Instance) -> Instance:
+    """Return the workload without the layers of colour classes that put layers on cycles with each other.
 
-    Such layers could only be placed together. A class whose nodes are needed early and late, as weights that two
-    layers share, ties all between to its layer. One after another the class without which most layers can be placed
-    apart has its layer taken away, until there is none. Classes on a cycle with each other, layers or not, count as
-    one. The time is that of passes over the edges, one for each class on a cycle and each that is taken out.
+    Layers on a cycle could only be placed together. A class whose nodes are used early and late, such as weights shared
+    by two layers, ties all layers between to its own. Greedily, the class whose removal separates most layers loses its
+    layer, until no cycle is left. Classes on a cycle with each other count as one. The time is one pass over the edges
+    per class on a cycle and per removal.
     """
     ends = _forward_edges(instance)
     units = int(instance.unit.max(initial=-1)) + 1
@@ -57,14 +57,14 @@ def _forward_edges(instance: Instance) -> Ends:
 
 
 def _components(item: Index, layer: Ints, ends: Ends) -> tuple[Index, Index]:
-    """Shape (items,): what layers join, and the number of its component along the edges."""
+    """Shape (items,): the number after joining layers, and its strongly connected component."""
     joined = _joined(item, layer)
     component = strong_components(int(joined.max(initial=-1)) + 1, *(joined[item[column]] for column in ends))
     return joined, component[joined]
 
 
 def _tied(item: Index, layer: Ints, ends: Ends) -> Index:
-    """The items with a layer that are on a cycle with items of another one."""
+    """Items with a layer that are on a cycle with items of another layer."""
     joined, component = _components(item, layer, ends)
     items = np.unique(item[layer >= 0])
     pairs = np.unique(np.column_stack([component[items], joined[items]]), axis=0)
@@ -73,5 +73,5 @@ def _tied(item: Index, layer: Ints, ends: Ends) -> Index:
 
 
 def _apart(item: Index, layer: Ints, ends: Ends) -> int:
-    """How many components there are."""
+    """Number of components."""
     return int(_components(item, layer, ends)[1].max()) + 1

@@ -1,4 +1,4 @@
-"""Options: what else a track's instances can be read with, and an importer's files; which of them divide a track."""
+"""Options of tracks and importers, and the rankings into which a track's options divide it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from instances.files.jsonfile import require_keys
 
 @dataclass(frozen=True)
 class Option:
-    """Values of ``kind``, one of ``choices`` if there are any; ``default`` where none is given.
+    """An option with values of ``kind``, restricted to ``choices`` if there are any.
 
-    Where ``mode`` is set, values are modes, and instances of different modes are never ranked together. It is what a
-    value adds to the name of the ranking, ``{}`` stands for the value; a default is named by a plain ``{}`` only.
+    If ``mode`` is set, values are modes: instances of different modes are never ranked together. ``mode`` is the part
+    of the ranking's name, with ``{}`` for the value; the default is named only by a plain ``{}``.
     """
 
     kind: type
@@ -26,14 +26,14 @@ class Option:
     mode: str = ""
 
     def place(self, value: Any) -> int:
-        """Where a value stands among the modes: in the order of the choices, or after the default."""
+        """Sort key of a value among the modes: its index in the choices, or 0 for the default and 1 for others."""
         return self.choices.index(value) if value in self.choices else int(value != self.default)
 
 
 def division(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[tuple[int, ...], str]:
-    """Place among its track's rankings, and name, of the one that instances with these values are in.
+    """Sort key and name of the ranking of instances with these option values.
 
-    Other keys of ``values`` are ignored. The name is empty, and there is but one, in a track without modes.
+    Other keys of ``values`` are ignored. A track without modes has a single ranking with an empty name.
     """
     chosen = [(option, values.get(name, option.default)) for name, option in options.items() if option.mode]
     named = [option.mode.format(value) for option, value in chosen if option.mode == "{}" or value != option.default]
@@ -43,9 +43,9 @@ def division(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple[
 def read_options(
     document: Mapping[str, Any], given: Mapping[str, Any], options: Mapping[str, Option], source: str
 ) -> dict[str, Any]:
-    """Values of options, each of its kind, of those ``given`` and of a document's ``options``, which give way to them.
+    """Validated options of a document, overridden by those ``given``.
 
-    None stands for a default that is None. InputError for an option that there is not, or a value of another kind.
+    None stands for a default of None. InputError for an unknown option or a value of the wrong kind.
     """
     carried = document.get("options", {})
     if not isinstance(carried, dict):
@@ -60,7 +60,7 @@ def read_options(
 
 
 def refuse_other_choices(instance: object, options: Mapping[str, Option], source: str) -> None:
-    """InputError if an attribute of the name of an option is none of the option's choices."""
+    """Raise InputError if an attribute named like an option is not one of its choices."""
     for name, option in options.items():
         if option.choices and getattr(instance, name) not in option.choices:
             expected = f"expected one of {', '.join(option.choices)}, found {getattr(instance, name)!r}"

@@ -56,7 +56,7 @@ OPTIONS: Mapping[str, Option] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Instance(Workload):
-    """A `placement_file.Workload` and what makes a placement of it good.
+    """A `placement_file.Workload` and the objective and rules of its placements.
 
     ``objective``   "throughput": the largest load of a device (Section 5); "latency": the time that one sample takes
                     (Section 4, Appendix A)
@@ -97,11 +97,11 @@ class Instance(Workload):
             raise InputError(self.source, "option slowdown", f"expected at least 1, found {self.slowdown}")
         self._refuse_combinations()
         if not self.cpus:
-            self._refuse_hopeless()
-        self._refuse_endless()
+            self._refuse_lack_of_memory()
+        self._refuse_infinite_sums()
 
-    def _refuse_endless(self) -> None:
-        """InputError if a sum may be infinite: none is larger than all on one device after the other, all sent."""
+    def _refuse_infinite_sums(self) -> None:
+        """Raise InputError if a sum may overflow; none exceeds running and sending everything in sequence."""
         with np.errstate(over="ignore"):
             sent = self.transfer * (2 + np.diff(self.graph.out_csr[0])) * self.slowdown
             total = self.cpu_time.sum() + self.accelerator_time.sum() + sent.sum() + self.size.sum()
@@ -129,8 +129,8 @@ class Instance(Workload):
         if self.allreduce is not None and self.cluster is not None:
             raise InputError(self.source, "option allreduce", "expected it without clusters")
 
-    def _refuse_hopeless(self) -> None:
-        """InputError if there are no CPUs, and the accelerators cannot hold the nodes."""
+    def _refuse_lack_of_memory(self) -> None:
+        """Raise InputError if there are no CPUs and the accelerators cannot hold the nodes."""
         for v in np.flatnonzero(~self.supported)[:1]:
             expected = f"expected a node that accelerators support, as there are no CPUs{self._and_its_class(v)}"
             raise InputError(self.source, f"nodes[{v}].supportedOnFpga", expected)
@@ -175,14 +175,14 @@ class Instance(Workload):
         }
 
     def unit_times(self) -> tuple[Floats, Floats]:
-        """What each unit takes on an accelerator and on a CPU; infinite where it cannot be."""
+        """Time of each unit on an accelerator and on a CPU; infinite if it cannot be there."""
         unfit = (self.of_units(~self.supported) > 0) | (self.of_units(self.size) > self.room)
         accelerator = np.where(unfit | (self.accelerators == 0), np.inf, self.of_units(self.accelerator_time))
         cpu = np.where(self.cpus == 0, np.inf, self.of_units(self.cpu_time))
         return accelerator, cpu
 
     def load_bound(self) -> float:
-        """No throughput is better than that of all work spread evenly, each unit where that is best; memory ignored.
+        """Lower bound on the largest load: all work spread evenly over the best devices; memory ignored.
 
         Dual of the linear relaxation: for every share s, sum over units of min(s a / k, (1 - s) c / l) is a bound;
         the best share is found by golden section, as the sum is concave in it. Rounded down a little.
@@ -196,7 +196,7 @@ class Instance(Workload):
         return safely(max(largest, spread), self.nodes)
 
     def path_bound(self) -> float:
-        """No sample takes less than some path's nodes, each on the faster device; transfers ignored."""
+        """Lower bound on the latency: the longest path, each node on its faster device; transfers ignored."""
         can = np.isfinite(self.unit_times()[0])[self.unit]
         fastest = np.where(can, self.accelerator_time, np.inf)
         fastest = np.minimum(fastest, self.cpu_time if self.cpus else np.inf).tolist()
@@ -208,7 +208,7 @@ class Instance(Workload):
 
 
 def greatest(concave: Any) -> float:
-    """The greatest value met in a golden section search for the maximum of a concave function on (0, 1)."""
+    """Maximise a concave function on (0, 1) by golden section search; return the greatest value met."""
     ratio, low, high = (5**0.5 - 1) / 2, 0.0, 1.0
     points = [1 - ratio, ratio]
     values = [concave(points[0]), concave(points[1])]
@@ -238,6 +238,6 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
 
 
 def to_document(instance: Instance) -> dict[str, Any]:
-    """The paper's JSON of an instance, with the options that are not what they are by default."""
+    """The paper's JSON of an instance, with its non-default options."""
     options = {name: getattr(instance, name) for name in OPTIONS if getattr(instance, name) != OPTIONS[name].default}
     return {**({"options": options} if options else {}), **placement_file.document(instance)}

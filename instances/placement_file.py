@@ -32,29 +32,29 @@ from instances.files.columns import (
 from instances.graph import Graph, Index
 
 Flags = NDArray[np.bool_]
-SAME = 1e-6  # costs of the edges of one node may differ by this much; the paper's program allows it too
-LARGEST = 2**31  # fewer accelerators than this, and fewer CPUs
+SAME = 1e-6  # largest difference between costs of one node's edges, in units of time; as in the paper's program
+LARGEST = 2**31  # upper bound on the numbers of accelerators and of CPUs
 REQUIRED = object()
 TIMES = ("cpu_time", "accelerator_time", "size", "transfer")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Workload:
-    """A computation graph with its times on accelerators and CPUs, and the devices that it is to be placed on.
+    """A computation graph with its times on accelerators and CPUs, and the devices to place it on.
 
-    ``graph``             n nodes in the order of the file; m edges, each once, those that only order among them
-    ``ids``               shape (n,), int64: what the file calls the nodes, all different
-    ``cpu_time``          shape (n,), float64: processing time on a CPU, any one unit of time
+    ``graph``             n nodes in the order of the file; m distinct edges, including artificial ones
+    ``ids``               shape (n,), int64: the file's ids of the nodes, all different
+    ``cpu_time``          shape (n,), float64: processing time on a CPU, in any unit of time
     ``accelerator_time``  shape (n,), float64: the same on an accelerator
-    ``size``              shape (n,), float64: memory that a node takes on an accelerator, any one unit of size
+    ``size``              shape (n,), float64: memory of a node on an accelerator, in any unit of size
     ``transfer``          shape (n,), float64: time to move a node's output between an accelerator and RAM
-    ``supported``         shape (n,), bool: whether accelerators can process it; CPUs can process every node
-    ``backward``          shape (n,), bool: whether it belongs to the backward pass; no edge leads out of that
-    ``colour``            shape (n,), int64: nodes of one number must be on one device, -1: with no other.
-                          Numbered 0, 1, ... in the order of the first nodes
-    ``layer``             shape (n,), int64: the layer that a node is part of, in the same way
-    ``artificial``        shape (m,), bool: whether an edge only orders its nodes; nothing is sent then
-    ``memory``            of each accelerator, same unit as ``size``
+    ``supported``         shape (n,), bool: accelerators can process the node; CPUs can process every node
+    ``backward``          shape (n,), bool: the node is in the backward pass, which no edge leaves
+    ``colour``            shape (n,), int64: nodes of one colour must share a device; -1: no colour. Numbered
+                          0, 1, ... in order of their first nodes
+    ``layer``             shape (n,), int64: layer of the node, numbered likewise
+    ``artificial``        shape (m,), bool: the edge only orders its nodes and sends nothing
+    ``memory``            memory of each accelerator, in the unit of ``size``
     """
 
     name: str
@@ -110,26 +110,26 @@ class Workload:
 
     @property
     def training(self) -> bool:
-        """Whether there is a backward pass."""
+        """True if there is a backward pass."""
         return bool(self.backward.any())
 
     @property
     def capacity(self) -> float:
-        """Sizes with a greater sum do not fit an accelerator: the memory, and a billionth of it for rounding.
+        """Largest exact sum of sizes that fits an accelerator: the memory plus a billionth of it.
 
-        The sum is meant as it is without rounding. Plain sums may be some bits off: a bound has to let them come up to
-        the ``room``, and a solver that compares them with this is to be ready for a placement that just does not fit.
+        Floating-point sums may be some bits off. A bound must therefore allow sums up to ``room``; a solver that
+        compares sums with this must expect that a placement barely does not fit.
         """
         return self.memory * (1 + 1e-9)
 
     @property
     def room(self) -> float:
-        """The capacity, and how far above it plain sums of sizes may come that fit: no bound may ask for less."""
+        """Largest floating-point sum of sizes that may fit: the capacity plus rounding errors."""
         return self.capacity * (1 + (self.nodes + 2) * 2.0**-52)
 
     @cached_property
     def unit(self) -> Ints:
-        """Shape (n,): the same number 0, 1, ... for nodes of a colour, one of its own for every other node."""
+        """Shape (n,): unit of each node, numbered 0, 1, ...: one per colour and one per node without a colour."""
         alone = self.colour < 0
         label = np.where(alone, int(self.colour.max(initial=-1)) + 1 + np.arange(self.nodes), self.colour)
         return frozen(numbered(label))
@@ -141,7 +141,7 @@ class Workload:
 
 
 def numbered(label: Ints) -> Ints:
-    """Labels as 0, 1, ... in the order in which they first appear; negative ones become -1."""
+    """Renumber labels 0, 1, ... in order of first appearance; negative ones become -1."""
     known, first, member = np.unique(label, return_index=True, return_inverse=True)
     order = np.argsort(np.where(known < 0, -1, first), kind="stable")
     number = np.empty(len(known), dtype=np.int64)
@@ -151,7 +151,7 @@ def numbered(label: Ints) -> Ints:
 
 
 def refuse_repeated(ids: Ints, source: str) -> None:
-    """InputError if an id is there twice."""
+    """Raise InputError if an id occurs twice."""
     order = np.argsort(ids, kind="stable")
     again = order[1:][np.diff(ids[order]) == 0]
     if len(again):
@@ -160,7 +160,7 @@ def refuse_repeated(ids: Ints, source: str) -> None:
 
 
 def refuse_way_back(tail: Ints | Index, head: Ints | Index, backward: Flags, names: Sequence[str], source: str) -> None:
-    """InputError if an edge leads from a backward node to a forward node."""
+    """Raise InputError if an edge leads from a backward node to a forward node."""
     wrong = backward[tail] & ~backward[head]
     if wrong.any():
         at = int(np.argmax(wrong))
@@ -170,12 +170,12 @@ def refuse_way_back(tail: Ints | Index, head: Ints | Index, backward: Flags, nam
 
 
 def recognises(document: Any) -> bool:
-    """Whether a JSON document looks like such a file."""
+    """True if a JSON document looks like such a file."""
     return isinstance(document, dict) and not {"maxFPGAs", "maxCPUs"}.isdisjoint(document)
 
 
 def read(document: Any, source: str) -> dict[str, Any]:
-    """The fields of a `Workload`; InputError with the place of what is wrong."""
+    """Return the fields of a `Workload`; InputError names the place of a defect."""
     if not isinstance(document, dict):
         raise InputError(source, "", f"expected an object, found {describe(document)}")
     accelerators, cpus = (require_int(get(document, key, source, ""), source, key) for key in ("maxFPGAs", "maxCPUs"))
@@ -210,7 +210,7 @@ def read(document: Any, source: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Columns:
-    """A list of objects, read a key at a time."""
+    """A list of objects, read key by key."""
 
     records: Any
     source: str
@@ -222,7 +222,7 @@ class _Columns:
                 raise InputError(self.source, f"{self.place}[{i}]", f"expected an object, found {describe(record)}")
 
     def column(self, key: str, convert: Callable[[Any, str, str], Any], default: Any = REQUIRED) -> list[Any]:
-        """The value of a key in every object; where it is None, or absent, and that is the default, None."""
+        """Converted values of a key in all objects; None for absent or null ones if the default is None."""
         values = []
         for i, record in enumerate(self.records):
             value = get(record, key, self.source, f"{self.place}[{i}]", default)
@@ -232,7 +232,7 @@ class _Columns:
 
 
 def _edges(edges: _Columns, ids: Sequence[int], names: Sequence[str], backward: Flags) -> dict[str, Any]:
-    """The graph, which edges only order their nodes, and what it costs to send each node's output."""
+    """Return the fields ``graph``, ``artificial`` and ``transfer``."""
     position = {identity: at for at, identity in enumerate(ids)}
 
     def end(value: Any, source: str, place: str) -> int:
@@ -260,7 +260,7 @@ def _edges(edges: _Columns, ids: Sequence[int], names: Sequence[str], backward: 
 
 
 def _distinct(key: Ints, artificial: Flags) -> tuple[Ints, Flags]:
-    """Where each key stands first, in their order, and whether it is artificial wherever it stands."""
+    """Return the first index of each key, in order, and a mask of keys that are artificial at every occurrence."""
     known, first, which = np.unique(key, return_index=True, return_inverse=True)
     everywhere = np.ones(len(known), dtype=bool)
     np.logical_and.at(everywhere, which.reshape(-1), artificial)
@@ -305,7 +305,7 @@ def _edge(workload: Workload, e: int) -> dict[str, Any]:
 
 
 def get(record: Any, key: str, source: str, place: str, default: Any = REQUIRED) -> Any:
-    """The value of a key that has to be there, unless there is a default."""
+    """Value of a key; InputError if it is missing and there is no default."""
     if key in record:
         return record[key]
     if default is REQUIRED:
@@ -314,7 +314,7 @@ def get(record: Any, key: str, source: str, place: str, default: Any = REQUIRED)
 
 
 def require_flag(value: Any, source: str, place: str) -> bool:
-    """The bool of true, false, 1 or 0."""
+    """Convert true, false, 1 or 0 to a bool."""
     if type(value) not in (bool, int) or value not in (0, 1):
         raise InputError(source, place, f"expected true or false, found {describe(value)}")
     return bool(value)
@@ -328,6 +328,6 @@ def _integer(value: Any, source: str, place: str) -> int:
 
 
 def _labels(values: Sequence[int | None]) -> Ints:
-    """Numbers 0, 1, ... for labels of any value, in the order of the first ones; -1 for None."""
+    """Number labels 0, 1, ... in order of first appearance; -1 for None."""
     known: dict[int, int] = {}
     return np.array([-1 if value is None else known.setdefault(value, len(known)) for value in values], dtype=np.int64)

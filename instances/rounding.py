@@ -1,4 +1,4 @@
-"""Lower bounds that hold although sums in floating point are rounded."""
+"""Safe rounding of lower bounds that are sums of floats."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import TypeVar
 
 from instances.files.columns import Floats
 
-#: The least number above 0.
+#: Least positive float64.
 LEAST = 2.0**-1074
 
 Bound = TypeVar("Bound", float, Floats)
 
 
 def safely(bound: Bound, terms: int) -> Bound:
-    """A bound that is a sum of so many numbers >= 0, or several bounds, shape (any,), rounded down, 0 at least.
+    """Round down a bound, or an array of bounds, that sums ``terms`` numbers >= 0; at least 0.
 
-    Added one after the other they come out too great by at most ``terms`` times 2^-53, relatively, and what the referee
-    adds up is too small by at most that. Both are taken off, and some more for factors: 1e-12 in any case. Below the
-    normal range of float64 a factor or divisor may be off by half of the least number there is.
+    Sequential summation overestimates by a relative ``terms`` times 2^-53 at most, and the referee's sum may be too
+    small by as much. Both are subtracted, plus a margin for factors, at least 1e-12 in all. Below the normal range of
+    float64, a factor or divisor may be off by half of the least number.
     """
     lowered = bound * (1 - max((terms + 8) * 2.0**-52, 1e-12)) - (terms + 8) * LEAST
     return abs((lowered > 0) * lowered)

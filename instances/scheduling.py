@@ -31,12 +31,12 @@ from instances.graph import Graph
 from instances.options import Option, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"
-MOST_DEVICES = 4096  # there is a bandwidth for every pair, also if the file gives one number for all
+MOST_DEVICES = 4096  # every pair has a bandwidth, even if the file gives one number for all
 
-#: Times, and sizes, that differ by no more than this share of the greater one count as equal.
+#: Times, and sizes, with at most this relative difference count as equal.
 TOLERANCE = 1e-9
 
-#: The least time or size but 0; what is far below has fewer digits as a float, and sums and quotients are not near.
+#: Least positive time or size: keeps sums and quotients far from subnormal floats, which have fewer digits.
 LEAST = 1e-290
 
 OPTIONS: Mapping[str, Option] = {
@@ -57,28 +57,27 @@ OPTIONS: Mapping[str, Option] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Instance:
-    """A data flow graph, and devices on which its vertices run one after another.
+    """A dataflow graph, and devices that run its vertices one at a time.
 
-    ``graph``       n vertices, m edges; every edge carries a tensor of its own
+    ``graph``       n vertices, m edges; every edge carries its own tensor
     ``complexity``  shape (n,), float64 >= 0: operations of a vertex
-    ``size``        shape (m,), float64 >= 0: size of the tensor on an edge, in any one unit
-    ``colocation``  shape (n,), int64: number of the group that must share a device, from 0; -1: none
+    ``size``        shape (m,), float64 >= 0: size of the tensor on an edge, in any unit
+    ``colocation``  shape (n,), int64: group that must share a device, from 0; -1: none
     ``choices``     distinct sets of devices, each ascending and not empty
-    ``choice``      shape (n,), int64: the number of the set that a vertex is restricted to; -1: any device
+    ``choice``      shape (n,), int64: index in ``choices`` of the set that the vertex is restricted to; -1: any device
     ``speed``       shape (k,), float64 > 0: operations per time
-    ``memory``      shape (k,), float64: what is held on a device stays below it at every moment; inf: no limit
-    ``bandwidth``   shape (k, k), float64 >= 0: size per time from one device to another; 0: no link; its diagonal is
-                    inf, as nothing has to move within a device
-    ``links``       "independent": a tensor takes size / bandwidth whatever else is on its way, as Equations (10) and
-                    (12) have it; "queue": tensors from one device to another go one at a time, in the order in which
-                    they were made; "share": they go at once, at equal parts of the bandwidth
-    ``holding``     "waiting": a tensor takes memory of the device that reads it from its arrival until its reader
-                    starts, as Equation (2) has it ("edges of not yet scheduled vertices"); "reserved": from its
-                    departure until its reader has finished
+    ``memory``      shape (k,), float64: strict upper bound on what a device holds at any time; inf: no limit
+    ``bandwidth``   shape (k, k), float64 >= 0: size per time from one device to another; 0: no link; inf on the
+                    diagonal, as nothing moves within a device
+    ``links``       "independent": a tensor takes size / bandwidth regardless of others (Equations (10) and (12));
+                    "queue": tensors of a link are sent one at a time, in order of production; "share": they are sent
+                    concurrently at equal parts of the bandwidth
+    ``holding``     "waiting": a tensor takes memory of its reader's device from its arrival until the reader starts
+                    (Equation (2), "edges of not yet scheduled vertices"); "reserved": from its departure until the
+                    reader has finished
 
-    Times and sizes that differ by no more than `TOLERANCE`, a relative 1e-9, count as equal, so that verdicts are the
-    same in any units: a tensor is held until 1e-9 of the time before the moment at which it is released, and what is
-    held stays below `capacity`.
+    Times and sizes with a relative difference of at most `TOLERANCE` count as equal, so verdicts do not depend on
+    units: a tensor is released 1e-9 of the time early, and what a device holds stays below `capacity`.
     """
 
     track: ClassVar[str] = "scheduling"
@@ -103,8 +102,8 @@ class Instance:
         self._refuse_numbers()
         refuse_other_choices(self, OPTIONS, self.source)
         self._refuse_contradictions()
-        self._refuse_silence()
-        self._refuse_crowding()
+        self._refuse_missing_links()
+        self._refuse_lack_of_memory()
         for array in (self.complexity, self.size, self.colocation, self.choice, *self.choices):
             frozen(array)
         for array in (self.speed, self.memory, self.bandwidth):
@@ -130,7 +129,7 @@ class Instance:
         self._refuse_extremes()
 
     def _refuse_extremes(self) -> None:
-        """InputError if times or sizes are too great for floats, or so little that few digits of them are left."""
+        """Raise InputError if times or sizes could overflow, or become so small that floats lose digits."""
         fastest = self.bandwidth[np.isfinite(self.bandwidth)].max(initial=1.0)
         size, complexity = (column[column > 0] for column in (self.size, self.complexity))
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
@@ -143,7 +142,7 @@ class Instance:
             raise InputError(self.source, "nodes", expected)
 
     def _refuse_contradictions(self) -> None:
-        """InputError if the members of a colocation group have no device in common."""
+        """Raise InputError if the members of a colocation group have no device in common."""
         for unit, number in enumerate(self.unit_choice.tolist()):
             if number >= 0 and not len(self.unit_choices[number]):
                 first, *rest = np.flatnonzero(self.unit == unit).tolist()
@@ -158,8 +157,8 @@ class Instance:
         number = int(self.choice[v])
         return range(self.devices) if number < 0 else self.choices[number].tolist()
 
-    def _refuse_silence(self) -> None:
-        """InputError if no two devices that the ends of an edge may use can exchange its tensor."""
+    def _refuse_missing_links(self) -> None:
+        """Raise InputError if no link joins devices that the two ends of an edge may use."""
         if (self.bandwidth > 0).all():
             return
         tail, head = self.unit[self.graph.tail], self.unit[self.graph.head]
@@ -172,10 +171,10 @@ class Instance:
                 expected = "expected a link between some device of its tail and some device of its head"
                 raise InputError(self.source, f"edges[{at}]", f"{expected}, found bandwidth 0")
 
-    def _refuse_crowding(self) -> None:
-        """InputError if the tensors that a vertex reads are reserved while it runs, and no device may hold them.
+    def _refuse_lack_of_memory(self) -> None:
+        """Raise InputError if the inputs of a vertex are reserved while it runs and exceed the memory of its devices.
 
-        A vertex that takes no time, or next to none when it finishes, may hold nothing: then it is not refused.
+        A vertex that takes almost no time may hold nothing, and is accepted.
         """
         if self.holding != "reserved":
             return
@@ -205,12 +204,12 @@ class Instance:
 
     @property
     def capacity(self) -> Floats:
-        """What is held on each device stays below this, shape (k,): the memory, less `TOLERANCE` of it."""
+        """Strict upper bound, shape (k,), on what each device holds: the memory less `TOLERANCE` of it."""
         return self.memory * (1 - TOLERANCE)
 
     @cached_property
     def unit(self) -> Ints:
-        """What must share a device: groups, and vertices in none; shape (n,), numbered as their first members lie."""
+        """Unit of each vertex, shape (n,): its colocation group or itself, numbered in order of first members."""
         key = np.where(self.colocation >= 0, self.colocation, -1 - np.arange(self.nodes))
         _, first, unit = np.unique(key, return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int64)
@@ -219,7 +218,7 @@ class Instance:
 
     @cached_property
     def _common(self) -> tuple[tuple[Ints, ...], Ints]:
-        """Distinct sets of devices of units, those a group has in common, and the number of each unit's; -1: any."""
+        """Distinct sets of devices that units may use, and the index of each unit's set; -1: any device."""
         held = np.flatnonzero(self.choice >= 0)
         pairs = np.unique(np.stack([self.unit[held], self.choice[held]]), axis=1).T.tolist()
         sets: dict[tuple[int, ...], int] = {}
@@ -239,7 +238,7 @@ class Instance:
 
     @property
     def unit_choice(self) -> Ints:
-        """The number of the set that a unit is restricted to, shape (units,); -1: any device."""
+        """Index of the set that a unit is restricted to, shape (units,); -1: any device."""
         return self._common[1]
 
     def summary(self) -> dict[str, Any]:
@@ -271,27 +270,27 @@ class Instance:
         }
 
     def fastest(self) -> Floats:
-        """The greatest speed at which each vertex may run, shape (n,)."""
+        """Greatest speed of the devices that each vertex may use, shape (n,)."""
         best = [*(self.speed[choice].max() for choice in self.unit_choices), self.speed.max()]
         speeds: Floats = np.array(best)[self.unit_choice][self.unit]
         return speeds
 
     def slowness(self) -> float:
-        """Time that a size of 1 takes on a link, in the mean of all links that there are; 0 without any."""
+        """Mean transfer time of a size of 1 over all links; 0 without links."""
         between = self.bandwidth[~np.eye(self.devices, dtype=bool)]
         linked = between[between > 0]
         return float((1 / linked).mean()) if len(linked) else 0.0
 
     def _slowest_link(self) -> float:
-        """The least bandwidth of all links; infinite without any."""
+        """Least bandwidth of all links; infinite without links."""
         return float(self.bandwidth[(self.bandwidth > 0) & np.isfinite(self.bandwidth)].min(initial=np.inf))
 
     def horizon(self) -> float:
-        """No schedule takes longer than all vertices and all transfers, one after another, where they are slowest."""
+        """Upper bound on sensible makespans: all vertices and transfers in sequence, at the slowest speeds."""
         return float(self.complexity.sum() / self.speed.min() + self.size.sum() / self._slowest_link())
 
     def simple_bound(self) -> float:
-        """No makespan is below a path at the fastest speeds, nor below all work over all speeds; rounded down."""
+        """Lower bound: the longest path at the fastest speeds, or total work over total speed; rounded down."""
         time = (self.complexity / self.fastest()).tolist()
         start, tail = (column.tolist() for column in self.graph.in_csr)
         finish = [0.0] * self.nodes
@@ -303,15 +302,15 @@ class Instance:
 
 
 def recognises(document: Any) -> bool:
-    """Whether the document says that it is a scheduling instance."""
+    """True if the document declares the scheduling format."""
     return isinstance(document, dict) and str(document.get("format", "")).startswith("shardmark/scheduling/")
 
 
 def parse(document: Any, source: str, **given: Any) -> Instance:
     """Build an instance from the columnar JSON; options that are ``given`` override those in the file.
 
-    Where the file says nothing, vertices and devices are named by their numbers, are neither colocated nor
-    restricted, and memory has no limit. ``bandwidth`` may be one number for all links.
+    By default vertices and devices are named by their numbers, vertices are neither colocated nor restricted, and
+    memory is unlimited. ``bandwidth`` may be one number for all links.
     """
     optional = ("name", "options", "comment")
     require_keys(document, source, "", ("format", "nodes", "edges", "devices", "bandwidth"), optional)
@@ -365,7 +364,7 @@ def _colocation(groups: Any, n: int, source: str) -> Ints:
 
 
 def _no_minus(groups: list[Any], source: str) -> list[Any]:
-    """The groups, if none of them is a negative number, which would pass for none."""
+    """Return the groups; InputError for a negative number, which would be read as no group."""
     for i, group in enumerate(groups):
         if type(group) is int and group < 0:
             raise InputError(source, f"nodes.colocation[{i}]", f"expected null or at least 0, found {describe(group)}")
@@ -373,7 +372,7 @@ def _no_minus(groups: list[Any], source: str) -> list[Any]:
 
 
 def _choices(column: Any, n: int, k: int, source: str) -> tuple[tuple[Ints, ...], Ints]:
-    """The distinct sets in a column of lists of device numbers, and the number of each vertex's; -1 for null."""
+    """Return the distinct sets of a column of device lists, and the index of each vertex's set; -1 for null."""
     numbers, sets = np.full(n, -1, dtype=np.int64), dict[tuple[int, ...], int]()
     for v, devices in enumerate([] if column is None else require_list(column, source, "nodes.devices", n)):
         if devices is not None:
@@ -418,7 +417,7 @@ def _bandwidth(rows: Any, k: int, source: str) -> Floats:
 
 
 def to_document(instance: Instance) -> dict[str, Any]:
-    """The columnar JSON of an instance, with the options that are not what they are by default."""
+    """The columnar JSON of an instance, with its non-default options."""
     options = {name: getattr(instance, name) for name in OPTIONS if getattr(instance, name) != OPTIONS[name].default}
     rows: list[list[Any]] = [plain(row) for row in instance.bandwidth]
     for i, row in enumerate(rows):

@@ -1,1 +1,1 @@
-"""Files: strict JSON in, atomic JSON out, a fast scan of long lists, and arrays kept for the next reading."""
+"""Files: strict JSON input, atomic output, a fast scanner of long integer lists, and a cache of their arrays."""

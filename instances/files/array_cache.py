@@ -1,18 +1,16 @@
-"""Large instances as arrays in a file of their own, mapped read-only when the same content is read again.
+"""Cache of large instances as arrays, memory-mapped when the same content is read again.
 
-They lie in the user's cache (`instances.catalog.cache_folder`), in the folder ``arrays``, under a digest of the path of
-the instance; nothing is ever written beside the instance. A file of arrays holds what `scan` made of the
-instance's file, FILE below, and every reading validates it as it does the JSON. SHARDMARK_ARRAYS=off switches this off,
-=read uses what there is and writes nothing. Such files can be deleted at any time; nothing but time depends on them.
-Whenever one is written, those that were not used for longest are deleted until all together have at most `MOST` bytes.
+Array files lie in the user's cache (`instances.catalog.cache_folder`), in the folder ``arrays``, named by a digest of
+the instance's path. An array file contains the result of `scan` on the instance's file (FILE below); reading it
+validates the instance as reading the JSON does. SHARDMARK_ARRAYS=off disables the cache, =read never writes to it.
+Array files may be deleted at any time. Writing one deletes the least recently used until at most `MOST_BYTES` remain.
 
-A file of arrays is taken only if all its bytes have the digest that it was written with, and FILE has the very content
-that it was made of: by a digest of all bytes of FILE, under a random key that only the owner of the arrays can read, so
-that nobody can make a FILE that is mistaken for another. It must belong to the user who reads, and no other may be able
-to write it. Whatever is not so, of another version, cut off or damaged is made anew. It comes into being by a rename:
-who reads at that time sees the old one or the new one. Not guarded against is who acts as the same user, on purpose:
-who rewrites these bytes with their digest could rewrite the program too, and who shortens a file that is mapped ends
-the process that reads it. Runs that are isolated can write neither.
+An array file is used only if all its bytes match their digest, and FILE has the content it was made of. The latter is
+checked by a digest of all bytes of FILE under a random key that only the owner of the array file can read, so nobody
+can forge a FILE with the same digest. The array file must belong to the user and be writable by nobody else. Files of
+another version, truncated or damaged files are replaced. Replacement is an atomic rename. This does not protect against
+a malicious process of the same user, which could rewrite the program too, or truncate a mapped file and so kill the
+reader. Isolated runs can write neither.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from numpy.typing import NDArray
 
 from instances.catalog import place_of_arrays
 from instances.errors import InputError
-from instances.files.scan import Digest, Odd, Scanned, limited, on_disk, scan, seen_by, unpacked
+from instances.files.scan import Digest, Scanned, Unsupported, limited, on_disk, scan, seen_by, unpacked
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -45,23 +43,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VARIABLE = "SHARDMARK_ARRAYS"
-LEAST = 8 << 20  # bytes of arrays that are worth a file: smaller instances are read in hundredths of a second
-MOST = 4 << 30  # bytes of all arrays in the user's cache
+LEAST_BYTES = 8 << 20  # of arrays worth caching: smaller instances are read in hundredths of a second
+MOST_BYTES = 4 << 30  # of all arrays in the user's cache
 
 MAGIC = b"shardmark arrays"
 VERSION = 1  # of the file's layout and of what `instances.files.scan` makes of a text
-PAGE = 4096
-ABANDONED_S = 3600.0
+PAGE = 4096  # bytes; sections are aligned to it
+ABANDONED_S = 3600.0  # age in seconds at which a temporary file is deleted
 FRONT = len(MAGIC) + 32 + 8  # SHA-256 and length of the header, which follows
-#: What reading bytes that are not ours can raise.
+#: Errors raised by reading damaged or foreign bytes.
 DEFECTS = (OSError, ValueError, TypeError, LookupError, OverflowError, RuntimeError)
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a file of arrays holds, intact; whether it was made of the file at hand is still being found out.
+class ArrayFile:
+    """An intact array file; a thread still checks that it was made of the present content of FILE.
 
-    ``sha256``  of the content that it was made of, decompressed; None if that was not asked for
+    ``sha256``  SHA-256 of the decompressed content of FILE; None if it was not computed
     """
 
     scanned: Scanned
@@ -71,20 +69,20 @@ class Kept:
     _key_now: Future[str]
 
     def fits(self) -> bool:
-        """Whether the file still has the content that the arrays were made of; waits until that is known."""
+        """Wait for the check; return whether FILE has the content that the arrays were made of."""
         try:
             return self._key_now.result() == self._key
         except OSError:
             return False
 
     def touch(self) -> None:
-        """Note that it was of use."""
+        """Mark the array file as recently used."""
         with suppress(OSError):
             os.utime(self._place)
 
 
 def mode() -> str:
-    """What SHARDMARK_ARRAYS says: ``on`` (the default), ``read`` or ``off``; InputError for anything else."""
+    """Value of SHARDMARK_ARRAYS: ``on`` (the default), ``read`` or ``off``; InputError for anything else."""
     given = os.environ.get(VARIABLE) or "on"
     if given not in ("on", "read", "off"):
         raise InputError(VARIABLE, repr(given), "expected on, read or off")
@@ -94,15 +92,15 @@ def mode() -> str:
 def read(
     path: str | os.PathLike[str], build: Callable[[Scanned], T], mode: str, *, hashed: bool = False
 ) -> tuple[T, str | None]:
-    """What ``build`` makes of a file's content, and the content's SHA-256 if that is wanted or known.
+    """Build an instance from a file; also return the content's SHA-256 if it is requested or known.
 
-    It comes from the arrays of the file, or else from the file, whose arrays are then kept; ``mode`` as `mode` returns
-    it. Raises OSError, `scan.Odd`, and what ``build`` raises.
+    Reads the cached arrays of the file if they are valid, else the file, whose arrays are then cached; ``mode`` as
+    returned by `mode`. Raises OSError, `scan.Unsupported`, and errors of ``build``.
     """
     place = None if mode == "off" else place_of_arrays(path)
     kept = None if place is None else _find(place, path)
     if kept is not None and (kept.sha256 or not hashed):
-        with suppress(InputError, Odd):
+        with suppress(InputError, Unsupported):
             built = build(kept.scanned)
             if kept.fits():
                 if mode == "on":
@@ -118,17 +116,17 @@ def read(
     return built, checksum
 
 
-def _find(place: Path, path: str | os.PathLike[str]) -> Kept | None:
-    """The arrays of a file, if they are there and intact."""
+def _find(place: Path, path: str | os.PathLike[str]) -> ArrayFile | None:
+    """The array file of a file, if it exists and is intact."""
     with suppress(*DEFECTS):
         return _read(place, path)
     return None
 
 
 def _keep(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) -> None:
-    """Write the arrays of a file whose bytes the digest has seen, if they are large; not being able to is no error."""
+    """Cache the arrays of a file whose bytes the digest has seen, if they are large; failures are ignored."""
     size = scanned.start.nbytes + scanned.value.nbytes
-    if not LEAST <= size <= MOST:
+    if not LEAST_BYTES <= size <= MOST_BYTES:
         return
     with suppress(OSError):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -165,18 +163,18 @@ def _write(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) ->
 
 
 def _make_room(place: Path, size: int) -> None:
-    """Delete what processes left that were killed while they wrote, and arrays that must go, see the module."""
+    """Delete temporary files of killed processes, and the least recently used array files."""
     for left in place.parent.glob(".*"):
         with suppress(OSError):
             if left.stat().st_mtime < time.time() - ABANDONED_S:
                 left.unlink()
-    for path in _least_used(place, MOST - size):
+    for path in _least_used(place, MOST_BYTES - size):
         with suppress(OSError):
             path.unlink()
 
 
 def _least_used(place: Path, most: int) -> Iterator[Path]:
-    """What must go from beside a place so that at most so many bytes are left; first what was not used for longest."""
+    """Yield array files, least recently used first, to delete until at most ``most`` bytes remain."""
     kept = []
     for path in place.parent.glob("[!.]*"):
         with suppress(OSError):
@@ -197,8 +195,8 @@ def _digest(seed: bytes, section: NDArray[np.uint8]) -> str:
     return digest.text()
 
 
-def _read(place: Path, path: str | os.PathLike[str]) -> Kept:
-    """Map and verify one file of arrays, while another thread reads the file that they are of."""
+def _read(place: Path, path: str | os.PathLike[str]) -> ArrayFile:
+    """Map and verify an array file, while another thread reads FILE."""
     mapped = _map(place)
     header, end = _header(mapped)
     seed = bytes.fromhex(header["seed"])
@@ -207,7 +205,7 @@ def _read(place: Path, path: str | os.PathLike[str]) -> Kept:
     pool = ThreadPoolExecutor(1)
     key_now = pool.submit(_digest_of_file, path, seed)
     pool.shutdown(wait=False)
-    return Kept(_scanned(mapped, end, seed, header), header["sha256"], place, header["key"], key_now)
+    return ArrayFile(_scanned(mapped, end, seed, header), header["sha256"], place, header["key"], key_now)
 
 
 def _map(place: Path) -> mmap.mmap:
@@ -222,7 +220,7 @@ def _map(place: Path) -> mmap.mmap:
 
 
 def _header(mapped: mmap.mmap) -> tuple[dict[str, Any], int]:
-    """The header and where it ends."""
+    """Return the header and its end."""
     front = mapped[:FRONT]
     end = FRONT + int.from_bytes(front[-8:], "little")
     encoded = mapped[FRONT:end]
@@ -242,7 +240,7 @@ def _digest_of_file(path: str | os.PathLike[str], seed: bytes) -> str:
 
 
 def _scanned(mapped: mmap.mmap, end: int, seed: bytes, header: dict[str, Any]) -> Scanned:
-    """The arrays behind the header; ValueError if a byte has changed, or they are none of a text."""
+    """Arrays after the header; ValueError if a byte has changed or they are inconsistent."""
     sections = []
     for length, digest in header["sections"]:
         begin = end + -end % PAGE

@@ -57,7 +57,7 @@ def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> byte
 
 
 def too_many_bytes(most: int) -> str:
-    """What is expected of a file that has more."""
+    """Error text for a file with more bytes."""
     return f"expected at most {most} bytes, compressed or not"
 
 
@@ -108,12 +108,12 @@ def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[st
 
 
 def parts_of(text: str) -> int:
-    """At least as many values and keys as a JSON text has: one stands behind each of these characters."""
+    """Upper bound on the number of values and keys of a JSON text: each follows one of these characters."""
     return sum(map(text.count, "[{,:"))
 
 
 def shortened(key: str) -> str:
-    """A key as error sentences show it: in quotes, and only the beginning of a long one."""
+    """A key in quotes for error texts, truncated if long."""
     return repr(key) if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]!r}... of {len(key)} characters"
 
 
@@ -124,13 +124,13 @@ def _position(text: str, pattern: str) -> str:
 
 
 def line_and_column(text: str, at: int) -> str:
-    """The place of a character of a text in words, counted from 1."""
+    """Line and column, counted from 1, of a character of a text."""
     return f"line {text.count(chr(10), 0, at) + 1} column {at - text.rfind(chr(10), 0, at)}"
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the cycle collector from walking a growing tree of lists again and again: it doubles the parsing time."""
+    """Pause the cycle collector, which doubles parsing time by repeatedly walking a growing tree of lists."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -146,7 +146,7 @@ def read_json(path: str | os.PathLike[str], largest: int | None = None) -> Any:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a whole file or nothing: a temporary file beside it, then a rename; what is no file is written to."""
+    """Write a file atomically, by a temporary file and a rename; pipes and devices are written directly."""
     target = require_writable(path)
     try:
         if target.exists() and not target.is_file():  # a pipe or a device
@@ -170,7 +170,7 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def require_writable(path: str | os.PathLike[str]) -> Path:
-    """Where `write_bytes` will write, links followed; InputError if it cannot, as is better known before a long run."""
+    """Path that `write_bytes` will write, links resolved; InputError if it cannot, to fail before a long run."""
     try:
         target = Path(path).resolve()
         if target.is_dir():

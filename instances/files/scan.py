@@ -1,8 +1,8 @@
-"""Read JSON whose bulk is lists of lists of integers: these go straight into flat arrays, the rest to the JSON parser.
+"""Fast reader of JSON that is mostly lists of lists of integers: these become flat arrays, the rest is parsed as JSON.
 
-No Python object is made for an integer of the bulk. Only what is plain takes this way: a list of lists that holds
-anything but integers of 64 bits, a text that is not JSON, or a document that a track refuses is left to the general
-reader (`instances.files.jsonfile`), which then says what is wrong and where.
+No Python object is created per integer. Everything else is left to the general reader (`instances.files.jsonfile`),
+which names the place of a defect: lists of lists of anything but 64-bit integers, invalid JSON, and documents that a
+track refuses.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ except ImportError as error:
         f"cannot import the compiled module instances.files._reader ({error}): run `make setup` or `pip install -e .`"
     ) from error
 
-PIECE = 1 << 18  # bytes: stays in the cache of a core while it is looked at
-MOST_INTEGERS = 1 << 28  # and rows, 8 bytes each; the largest file of the contest has fewer
+PIECE = 1 << 18  # bytes; fits in a core's cache
+MOST_INTEGERS = 1 << 28  # plus rows, 8 bytes each; the contest's largest file has fewer
 
 
-class Odd(ValueError):
-    """A content that the general reader has to look at."""
+class Unsupported(ValueError):
+    """The content needs the general reader."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scanned:
-    """A JSON text taken apart.
+    """A JSON text whose lists of lists of integers are extracted.
 
-    ``text``    UTF-8, the word NaN in place of every list of lists
-    ``start``   int64, all rows of all lists, one list after the other: rows + 1 elements a list, as in `Ragged`
-    ``value``   int64, all integers of all lists
-    ``leaves``  a list each: number of rows, number of integers, whether one is negative
+    ``text``    the rest, UTF-8, with the word NaN for every list of lists
+    ``start``   int64, row starts of all lists, one list after the other: rows + 1 elements per list, as in `Ragged`
+    ``value``   int64, integers of all lists
+    ``leaves``  per list: number of rows, number of integers, True if one is negative
     """
 
     text: bytes
@@ -52,7 +52,7 @@ class Scanned:
     leaves: tuple[tuple[int, int, bool], ...]
 
     def document(self) -> Any:
-        """The document, a `Ragged` in place of every list of lists; InputError if it is not JSON or a list lacks."""
+        """Parse the text with a `Ragged` for every list of lists; InputError if it is not JSON or a list is missing."""
         lists = self.lists()
 
         def following(_: str) -> Ragged:
@@ -64,7 +64,7 @@ class Scanned:
         return jsonfile.parse_json(jsonfile.decode(self.text, ""), "", following)
 
     def validate(self) -> None:
-        """Raise ValueError if rows and signs of the lists are not those of these integers."""
+        """Raise ValueError if the rows and signs of the lists do not match the integers."""
         if sum(rows + 1 for rows, _, _ in self.leaves) != len(self.start):
             raise ValueError("starts of other lists")
         if sum(integers for _, integers, _ in self.leaves) != len(self.value):
@@ -85,9 +85,9 @@ class Scanned:
 
 
 def scan(pieces: Iterable[Any]) -> Scanned:
-    """Take apart a JSON text that comes in pieces, cut anywhere, each a buffer of bytes.
+    """Scan a JSON text given in pieces, cut anywhere, each a buffer of bytes.
 
-    Raises Odd if it is not plain, TooLarge for more than `MOST_INTEGERS`.
+    Raises Unsupported if it needs the general reader, TooLarge for more than `MOST_INTEGERS`.
     """
     state = ffi.gc(ffi.new("struct shard_scan *"), lib.shard_scan_clear)
     for piece in pieces:
@@ -95,7 +95,7 @@ def scan(pieces: Iterable[Any]) -> Scanned:
         if state.starts + state.values > MOST_INTEGERS:
             raise TooLarge("", "", f"expected at most {MOST_INTEGERS} integers and rows in lists of lists")
         if state.letters > jsonfile.LARGEST_TEXT:
-            raise Odd("too long a text beside the lists of lists")
+            raise Unsupported("too long a text beside the lists of lists")
     _require(lib.shard_scan_end(state))
     leaves = tuple((leaf.rows, leaf.values, bool(leaf.negative)) for leaf in state.leaf[0 : state.leaves])
     text = bytes(ffi.buffer(state.text, state.letters)) if state.letters else b""
@@ -106,11 +106,11 @@ def _require(status: int) -> None:
     if status == lib.SHARD_NO_MEMORY:
         raise MemoryError("the integers of a file")
     if status != lib.SHARD_OK:
-        raise Odd("a list of lists of something else than integers")
+        raise Unsupported("a list of lists of something else than integers")
 
 
 def _array(state: Any, pointer: Any, count: int) -> Ints:
-    """What a scan holds, as an array without a copy; the scan lives as long."""
+    """View of an array of a scan, which it keeps alive."""
     if not count:
         return np.zeros(0, dtype=np.int64)
     alive = ffi.gc(pointer, lambda _: state)  # frees nothing itself
@@ -118,7 +118,7 @@ def _array(state: Any, pointer: Any, count: int) -> Ints:
 
 
 class Digest:
-    """A fast digest under a key of its own (`c_src/reader/digest.h`), of bytes that come in pieces."""
+    """A fast keyed digest (`c_src/reader/digest.h`) of bytes given in pieces."""
 
     def __init__(self, seed: bytes) -> None:
         self.seed = seed
@@ -127,7 +127,7 @@ class Digest:
         self._length = 0
 
     def update(self, piece: Any) -> None:
-        """Go on; only the last piece may be cut within a block."""
+        """Add a piece; only the last one may end within a block."""
         if self._length % lib.SHARD_BLOCK:
             raise ValueError("a piece behind the last one")
         lib.shard_digest(self._key, ffi.from_buffer("uint8_t[]", piece), len(piece), self._state)
@@ -139,13 +139,13 @@ class Digest:
 
 
 def in_memory(content: bytes) -> Iterator[memoryview]:
-    """A content, cut into pieces."""
+    """Pieces of a content."""
     view = memoryview(content)
     return (view[at : at + PIECE] for at in range(0, len(view), PIECE))
 
 
 def on_disk(path: str | os.PathLike[str], digest: Digest) -> Iterator[memoryview]:
-    """The bytes of a file, as they are, all counted in the digest; each piece lasts until the next."""
+    """Pieces of a file, also added to the digest; each is valid until the next."""
     view = memoryview(bytearray(PIECE))
     with open(path, "rb", buffering=0) as stream:
         while length := _fill(stream, view):
@@ -162,7 +162,7 @@ def _fill(stream: Any, view: memoryview) -> int:
 
 
 def unpacked(pieces: Iterator[memoryview]) -> Iterator[Any]:
-    """The pieces, decompressed if they are gzip, piece by piece; Odd if that is damaged, or more than one stream."""
+    """Decompress the pieces if they are gzip; Unsupported for damaged or multiple streams."""
     first = next(pieces, memoryview(b""))
     content = itertools.chain([first], pieces)
     return _decompressed(content) if first[:2] == jsonfile.GZIP_MAGIC else content
@@ -177,15 +177,15 @@ def _decompressed(pieces: Iterable[Any]) -> Iterator[bytes]:
                 yield stream.decompress(packed, PIECE)
                 packed = stream.unconsumed_tail
             if packed or stream.unused_data:
-                raise Odd("something behind the gzip stream")
+                raise Unsupported("something behind the gzip stream")
     except zlib.error as error:
-        raise Odd(str(error)) from None
+        raise Unsupported(str(error)) from None
     if not stream.eof:
-        raise Odd("an incomplete gzip stream")
+        raise Unsupported("an incomplete gzip stream")
 
 
 def limited(pieces: Iterable[Any]) -> Iterator[Any]:
-    """The pieces; TooLarge once they are more than any instance has."""
+    """Pass the pieces through; TooLarge once they exceed the largest instance."""
     total = 0
     for piece in pieces:
         total += len(piece)
@@ -195,7 +195,7 @@ def limited(pieces: Iterable[Any]) -> Iterator[Any]:
 
 
 def seen_by(digest: Any, pieces: Iterable[Any]) -> Iterator[Any]:
-    """The pieces, each also given to a digest of `hashlib`."""
+    """Pass the pieces through, adding each to a `hashlib` digest."""
     for piece in pieces:
         digest.update(piece)
         yield piece

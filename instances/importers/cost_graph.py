@@ -1,6 +1,6 @@
 """TensorFlow's cost graphs (CostGraphDef) written as text, the format of the data set of REGAL (Paliwal et al. 2020).
 
-What becomes of the fields of tensorflow/core/framework/cost_graph.proto:
+Treatment of the fields of tensorflow/core/framework/cost_graph.proto:
 
 ``id``, ``input_info``  an edge from the node of every input. Several outputs of a node are several tensors: with
                         ``tensors="every"`` helper nodes after the file's own carry them, so that each counts once a

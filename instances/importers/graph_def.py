@@ -1,6 +1,6 @@
 """TensorFlow's graphs (GraphDef, also within a MetaGraphDef) written as text, as data flows to schedule.
 
-What becomes of the fields of tensorflow/core/framework/graph.proto and node_def.proto:
+Treatment of the fields of tensorflow/core/framework/graph.proto and node_def.proto:
 
 ``node``        a vertex, node i of the file is vertex i. A call of a function is one vertex; both branches of a
                 condition are executed
@@ -292,7 +292,7 @@ class _Graph:
             )
 
     def _edges(self) -> dict[tuple[int, int], list[int]]:
-        """Which outputs of its tail each edge carries."""
+        """Outputs of its tail that each edge carries."""
         edges: dict[tuple[int, int], dict[int, None]] = {}
         for head, inputs in enumerate(self._inputs):
             for place, (tail, port) in enumerate(inputs):

@@ -1,4 +1,4 @@
-"""Our own method: exact reduction, Lagrangian bounds by message passing, the integer program of what they leave."""
+"""Native method: exact reduction, Lagrangian bounds by message passing, integer programs of what they leave."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from solvers.registry import Run, solver
 def cfn_native(instance: Instance, run: Run) -> None:
     """Reduce exactly, bound by multipliers and message passing, and solve what bounds leave as an integer program.
 
-    An instance without an assignment that fits, or with entries of 10^17 and more in every one that does, is declined
-    with the time step or the edge that shows it, after the least bad assignment has been reported; the latter where all
-    other entries together cost less than 10^17, else those are costs like others.
+    Declines an instance in which nothing fits, or everything that fits has an entry of 10^17 or more although all other
+    entries together cost less, naming the time step or the edge, after reporting the least bad assignment.
     """
     end = run.deadline - reserve(run, least=0.35)
     timeline = Timeline.of(instance)

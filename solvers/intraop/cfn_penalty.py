@@ -1,4 +1,4 @@
-"""The contest winner's method, in which the memory limit becomes a price of memory, and two ablations of it."""
+"""The contest winner's method, which replaces the memory limit by a penalty on memory, and two ablations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ PAPER = "Soft Constraints, Strong Solutions"
 def cfn_penalty(instance: Instance, run: Run, *, slice_s: float = SLICE) -> None:
     """Solve without the memory limit but with a penalty on memory, adapting a weight for every node (toulbar2).
 
-    ``slice_s`` are the CPU seconds that toulbar2 has for each network at first, the only number that the winner's
-    program lets its user set, as does `--set` here.
-    Raises Declined for an instance in which nothing is possible; see `solve`.
+    ``slice_s``, CPU seconds of toulbar2 per network at first, is the only option of the winner's program. Raises
+    Declined for an infeasible instance; see `solve`.
     """
     solve(instance, run, NodeWeights, slice_s=slice_s)
 

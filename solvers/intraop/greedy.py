@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from instances.intraop import Instance
 from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.ragged import argmin
 from solvers.intraop.network.reduction import prepare
 from solvers.intraop.search.attempt import reserve
-from solvers.intraop.search.construction import cheapest
 from solvers.intraop.search.greedy import assignments
 from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Run, solver
@@ -18,7 +18,7 @@ def greedy(instance: Instance, run: Run) -> None:
     end = run.deadline - reserve(run)
     timeline = Timeline.of(instance)
     incumbent = Incumbent(instance, run, timeline)
-    incumbent.offer(cheapest(instance.usage, instance.strategy_start))
+    incumbent.offer(argmin(instance.usage, instance.strategy_start))
     model = prepare(instance, timeline, until=end) or prepare(instance, timeline, tolerant=True, until=end)
     assert model is not None, "a tolerant model forbids no table entry"
     for value in assignments(Footprint(instance, timeline, model), end):

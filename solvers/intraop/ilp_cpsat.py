@@ -1,4 +1,4 @@
-"""The integer program as CP-SAT solves it: rows of integers, and costs rounded down where they are huge."""
+"""The integer program solved by CP-SAT: integer rows, huge costs rounded down."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 
 from instances.intraop import Instance
 from solvers._cpsat import add_hint, answer, core, set_up
-from solvers.intraop.programs.baseline import Task, integer_below, solve
+from solvers.intraop.programs.baseline import Task, solve
 from solvers.intraop.programs.cpsat import columns, costs, equations, memory
+from solvers.intraop.programs.floating_point import integer_below
 from solvers.intraop.programs.integer_program import IntegerProgram
 from solvers.registry import Run, solver
 
-#: Bytes that CP-SAT takes for an entry of the program, presolve included (measured: 960).
+#: Bytes that CP-SAT needs per entry of the program, presolve included (measured: 960).
 BYTES = 1000
-#: Rows that are written between two looks at the clock.
+#: Rows written between two checks of the clock.
 CLOCK = 1000
 
 
@@ -28,9 +29,9 @@ CLOCK = 1000
 def ilp_cpsat(instance: Instance, run: Run) -> None:
     """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (CP-SAT).
 
-    Nothing is reduced but the time steps, see `_program`: edges between the same nodes are one, and entries of 10^17 or
-    more have no column where all others together cost less. Where writing the program would take too much memory, or
-    half of the time, the greedy solution remains.
+    Only time steps are reduced (see `programs.integer_program`), edges between the same nodes are merged, and entries
+    of 10^17 or more have no column if all others together cost less. If writing the program would take too much memory,
+    or half of the time, only the greedy solution is reported.
     """
     solve(instance, run, _engine, reduced=False)
 
@@ -45,7 +46,7 @@ def _engine(task: Task) -> bool:
         return True
     parameters = cp_sat.SatParameters()
     set_up(parameters, task.run.cores, task.run.seed, task.remaining() - program.notice(task.remaining()))
-    parameters.linearization_level = 2  # the relaxation has all rows, also those of values and cells
+    parameters.linearization_level = 2  # linearise all rows
     response = answer(
         writer.model,
         parameters,
@@ -70,7 +71,7 @@ class _Writer:
         return bound * self.unit
 
     def write(self) -> bool:
-        """Write everything down; False if that takes too long."""
+        """Write the whole program; False if that takes too long."""
         proto, program, task = self.model, self._program, self._task
         parts = columns(proto, program), equations(proto, program), memory(proto, program.memory)
         for number, _ in enumerate(chain(*parts)):

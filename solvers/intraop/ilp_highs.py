@@ -1,4 +1,4 @@
-"""The integer program as HiGHS solves it."""
+"""The integer program solved by HiGHS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from solvers.intraop.programs.floating_point import FloatProgram
 from solvers.intraop.programs.mathopt import minimise
 from solvers.registry import Run, solver
 
-#: Bytes that HiGHS takes for an entry of the program, and what hands it over (measured: 790).
+#: Bytes that HiGHS and the transfer to it need per entry of the program (measured: 790).
 BYTES = 850
 
 
@@ -18,8 +18,8 @@ BYTES = 850
 def ilp_highs(instance: Instance, run: Run) -> None:
     """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (HiGHS).
 
-    Reduced is what `ilp-cpsat` reduces, and bounds give way for the tolerances of HiGHS; see `_program_float`. HiGHS
-    reports at its end only. Where the program would take too much memory the greedy solution remains.
+    The program is that of `ilp-cpsat`; bounds are lowered by the tolerances of HiGHS (see `programs.floating_point`),
+    which reports only when it ends. If the program would take too much memory, only the greedy solution is reported.
     """
     solve(instance, run, _engine, reduced=False)
 
@@ -32,7 +32,7 @@ def _engine(task: Task) -> bool:
     hint = None if task.start is None else floats.columns(task.start)
     answer = minimise(floats, task.until, integer=True, hint=hint, **_parameters(task))
     if answer is None:
-        task.ended = "nothing, it was killed or failed"
+        task.ended = "no answer, it was killed or failed"
         return True
     task.ended = answer.ended
     if len(answer.column):
@@ -44,7 +44,7 @@ def _engine(task: Task) -> bool:
 
 
 def _parameters(task: Task) -> dict[str, Any]:
-    """No gap is small enough to stop at; as many threads as there are cores."""
+    """Do not stop at a gap; use as many threads as there are cores."""
     options = {
         "string_options": {"parallel": "on" if task.run.cores > 1 else "off"},
         "int_options": {"threads": task.run.cores},

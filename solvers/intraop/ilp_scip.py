@@ -1,4 +1,4 @@
-"""The integer program as SCIP solves it."""
+"""The integer program solved by SCIP."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from solvers.intraop.programs.baseline import Task, solve
 from solvers.intraop.programs.floating_point import FloatProgram
 from solvers.registry import Run, solver
 
-#: Bytes that SCIP takes for an entry of the program (measured: 1200).
+#: Bytes that SCIP needs per entry of the program (measured: 1200).
 BYTES = 1300
-#: Columns or rows that are written between two looks at the clock.
+#: Columns or rows written between two checks of the clock.
 CLOCK = 1000
-#: A bound is worth reporting where it is better by this fraction.
+#: Relative improvement of a bound that is reported.
 STEP = 1e-4
-#: Of the time that it took to write the program, the part that it takes to free it.
+#: Time for freeing the program, as a fraction of the time for writing it.
 FREEING = 0.2
 
 
@@ -29,8 +29,8 @@ FREEING = 0.2
 def ilp_scip(instance: Instance, run: Run) -> None:
     """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (SCIP).
 
-    Reduced is what `ilp-cpsat` reduces, and bounds give way for the tolerances of SCIP; see `_program_float`. Where
-    writing the program would take too much memory, or half of the time, the greedy solution remains.
+    The program is that of `ilp-cpsat`; bounds are lowered by the tolerances of SCIP (see `programs.floating_point`). If
+    writing it would take too much memory, or half of the time, only the greedy solution is reported.
     """
     solve(instance, run, _engine, reduced=False)
 
@@ -48,7 +48,7 @@ def _engine(task: Task) -> bool:
 
 
 class _Scip:
-    """A program as a model of SCIP."""
+    """The program as a SCIP model."""
 
     def __init__(self, program: FloatProgram, task: Task) -> None:
         self.program, self.task, self.model = program, task, _scip.model()
@@ -58,7 +58,7 @@ class _Scip:
         self._best = 0
 
     def write(self) -> bool:
-        """Write everything down; False if that takes too long."""
+        """Write the whole program; False if that takes too long."""
         for part in (self._add_columns(), self._add_rows()):
             for number, _ in enumerate(part):
                 if number % CLOCK == 0 and self.task.late():
@@ -89,7 +89,7 @@ class _Scip:
             yield
 
     def solve(self, seconds: float) -> bool:
-        """Search for some seconds; False if nothing fits."""
+        """Search for ``seconds``; False if nothing fits."""
         model = self.model
         model.setParam("limits/time", max(0.0, seconds))
         _scip.listen(model, self.offer, partial(self.prove, STEP))
@@ -101,7 +101,7 @@ class _Scip:
         return True
 
     def prove(self, step: float = 0.0) -> None:
-        """Report what is proved by now if it is better than before by a fraction."""
+        """Report the bound proved so far if it improves by the fraction ``step``."""
         bound = self.program.bound(_scip.proved(self.model))
         if bound > self._best * (1 + step):
             self._best = bound

@@ -1,4 +1,4 @@
-"""Iterated local search: single moves to a local optimum, a few random ones away from it, and down again."""
+"""Iterated local search: descend by single moves, perturb, repeat."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from solvers.registry import Run, solver
 def local_search(instance: Instance, run: Run, *, iterations: int = 1_000_000, kick: int = 4) -> None:
     """Give a few variables random values, repair memory, descend by single moves, and keep what is not worse.
 
-    It begins with what the constructive heuristic of `greedy` leads to. ``iterations`` is how often, time permitting,
-    and ``kick`` how many variables change at random. The result depends on the seed and the number of iterations alone.
-    Raises Declined where memory cannot suffice.
+    Starts from the constructive heuristic of `greedy`. ``iterations`` is the largest number of perturbations, ``kick``
+    the number of variables that each changes. The result depends on the seed and the number of iterations alone.
+    Raises Declined if memory cannot suffice.
     """
     timeline, end = Timeline.of(instance), run.deadline - reserve(run)
     incumbent = first_incumbent(instance, run, timeline)
@@ -53,7 +53,7 @@ def local_search(instance: Instance, run: Run, *, iterations: int = 1_000_000, k
 
 
 def _descend(search: Search, end: float) -> None:
-    """Make memory suffice by single moves, if they can, then move to a local optimum."""
+    """Repair memory by single moves, then descend to a local optimum."""
     if search.repair(end):
         search.descend(end)
 
@@ -66,5 +66,5 @@ def _kick(search: Search, variables: Ints, rng: np.random.Generator) -> None:
 
 
 def _worth(search: Search) -> tuple[int, int]:
-    """Memory above the limit in the worst step, then the cost: less is better."""
+    """Return ``(memory above the limit in the worst step, cost)``; less is better."""
     return max(0, int((search.profile - search.limit).max(initial=0))), search.footprint.model.cost(search.value)

@@ -1,4 +1,4 @@
-"""Uniformly random strategies, as many samples as time allows: what any other solver has to beat."""
+"""Uniformly random strategies, sampled until time is up: the baseline of all solvers."""
 
 from __future__ import annotations
 

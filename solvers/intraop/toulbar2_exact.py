@@ -34,8 +34,8 @@ ACCURACY = 0.001
 def toulbar2_exact(instance: Instance, run: Run) -> None:
     """Solve the reduced network with a knapsack constraint for each time step that needs one, to the end (toulbar2).
 
-    Begins without any and adds those of maximal live sets that a minimum breaks: a minimum that breaks none is the
-    optimum, and each one before it a bound. The network is reduced as for `cfn-penalty`.
+    Starts without constraints and adds those that a minimum violates, on maximal live sets. A minimum that violates
+    none is optimal; each earlier one is a bound. The network is reduced as for `cfn-penalty`.
     """
     solve(instance, run, _engine, reduced=True)
 
@@ -64,7 +64,7 @@ def _engine(task: Task) -> bool:
 
 
 def _minimise(task: Task, rows: MemoryRows) -> Minimum | None:
-    """Minimise with knapsack constraints in a child, until the end; None if it does not answer."""
+    """Minimise with knapsack constraints in a child until the end; None if it does not answer."""
     model, until = task.problem.model, task.until - GRACE
     nothing = np.zeros(len(model.unary), dtype=np.int64)
 
@@ -82,10 +82,10 @@ def _minimise(task: Task, rows: MemoryRows) -> Minimum | None:
 
 
 class _Knapsacks(Network):
-    """A network in which rows of memory must hold."""
+    """A network with a knapsack constraint per memory row."""
 
     def __init__(self, model: Model, rows: MemoryRows) -> None:
-        super().__init__(_joining(model, rows))
+        super().__init__(_with_every_variable_joined(model, rows))
         start, column, use = model.start, rows.column, rows.use
         variable = np.searchsorted(start, column, side="right") - 1
         for (begin, end), room in zip(pairwise(rows.start.tolist()), rows.room.tolist(), strict=True):
@@ -93,7 +93,7 @@ class _Knapsacks(Network):
             self._post(variable[terms], column[terms] - start[variable[terms]], use[terms], room)
 
     def _post(self, variable: Ints, value: Ints, use: Ints, room: int) -> None:
-        """Require that the uses of the values chosen come to ``room`` at most: toulbar2 knows lower limits only."""
+        """Require that the chosen values use at most ``room``, negated, as toulbar2 only has lower limits."""
         scope, first, count = np.unique(variable, return_index=True, return_counts=True)
         words = [str(-room)]
         for begin, many in zip(first.tolist(), count.tolist(), strict=True):
@@ -105,14 +105,14 @@ class _Knapsacks(Network):
         self._solver.wcsp.postKnapsackConstraint(self._index[scope].tolist(), " ".join(words), kp=True)
 
 
-def _joining(model: Model, rows: MemoryRows) -> Model:
-    """The model with tables of zeros, by which every variable of a row shares one: others toulbar2 does not know."""
+def _with_every_variable_joined(model: Model, rows: MemoryRows) -> Model:
+    """Add zero tables so that every variable of a row is in a table, as toulbar2 drops the others."""
     alone = np.zeros(model.variables, dtype=bool)
     alone[np.searchsorted(model.start, rows.column, side="right") - 1] = True
     alone[model.tail] = alone[model.head] = False
     for scope, _ in model.wide:
         alone[list(scope)] = False
-    first = np.flatnonzero(alone)[::2]  # each with the next of them, the last one with any variable
+    first = np.flatnonzero(alone)[::2]  # each with the next one, the last with any variable
     if not len(first) or model.variables == 1:
         return model
     others = np.append(np.flatnonzero(alone)[1::2], (first[-1] + 1) % model.variables)[: len(first)]

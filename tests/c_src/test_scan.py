@@ -79,7 +79,7 @@ def told(text: bytes, cut: int) -> str:
     """What the program should tell of a scan."""
     try:
         found = scan.scan(memoryview(text)[at : at + cut] for at in range(0, len(text), cut))
-    except scan.Odd:
+    except scan.Unsupported:
         return "5 "
     lists = [
         ",".join(map(str, (len(part), len(part.flat), int(part.negative), *part.start, *part.flat)))

@@ -11,7 +11,7 @@ import pytest
 
 from harness.verify import verify
 from instances import InputError
-from instances.layers import by_layers, untangled
+from instances.layers import by_layers, without_cyclic_layers
 from instances.placement import Instance, parse, to_document
 from tests.support.placements import draw_instance
 
@@ -72,18 +72,18 @@ def test_a_class_that_is_needed_early_and_late_is_taken_out_of_its_layer() -> No
     weights_of_both_ends = [(0, 1), (1, 2), (2, 3), (3, 4), (5, 4)]
     before = chain([5, None, None, None, None, 5], [1, 0, 0, 1, 1, 1], weights_of_both_ends)
     assert by_layers(before).unit.tolist() == [0, 1, 1, 0, 0, 0]
-    found = untangled(before)
+    found = without_cyclic_layers(before)
     assert found.layer.tolist() == [-1, 0, 0, 1, 1, -1]
     assert by_layers(found).unit.tolist() == [0, 1, 1, 2, 2, 0]
 
 
 def test_what_operators_are_on_a_cycle_by_themselves_takes_no_layer_away() -> None:
     before = chain([5, None, 5, None], [0, 1, 0, 1])
-    assert untangled(before).layer.tolist() == [0, 1, 0, 1]
+    assert without_cyclic_layers(before).layer.tolist() == [0, 1, 0, 1]
 
 
 def test_layers_in_a_row_stay() -> None:
     before = chain([None, 3, 3, None], [0, 0, 1, 1])
-    assert untangled(before).layer.tolist() == before.layer.tolist()
+    assert without_cyclic_layers(before).layer.tolist() == before.layer.tolist()
     apart = chain([None, 3, None, 4], [0, 0, 1, 1])
-    assert untangled(apart).layer.tolist() == [0, 0, 1, 1]
+    assert without_cyclic_layers(apart).layer.tolist() == [0, 0, 1, 1]

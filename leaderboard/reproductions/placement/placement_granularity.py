@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.campaign.problems import Problem
-from instances.layers import by_layers, untangled
+from instances.layers import by_layers, without_cyclic_layers
 from leaderboard.report import HERE, PAPER, Report, Section, Table
 from leaderboard.reproductions import Cell, Run
 from leaderboard.reproductions._generated import written
@@ -49,7 +49,7 @@ def _problems(work: Workload, folder: Path) -> list[tuple[str, Problem]]:
     problem = work.problem("acyclic")
     if problem is None or not (problem.instance.layer >= 0).any():
         return [(ON_OPERATORS, problem)] if problem else []
-    instances = {UNTANGLED: by_layers(untangled(problem.instance)), ON_LAYERS: by_layers(problem.instance)}
+    instances = {UNTANGLED: by_layers(without_cyclic_layers(problem.instance)), ON_LAYERS: by_layers(problem.instance)}
     found = [
         (granularity, Problem(f"{work.name}-{name}-acyclic", written(instance, folder), "placement", problem.options))
         for (granularity, instance), name in zip(instances.items(), ("by-layers-untangled", "by-layers"), strict=True)

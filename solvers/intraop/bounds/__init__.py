@@ -1,1 +1,1 @@
-"""TODO solvers/intraop/bounds."""
+"""Lower-bound methods of the track ``intraop``."""

@@ -1,4 +1,4 @@
-"""Lower bounds from multipliers of memory on maximal live sets, the inner problem bounded by message passing."""
+"""Lagrangian lower bound: multipliers of memory on maximal live sets, inner problem bounded by message passing."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ WORTHWHILE = 0.98
 def lagrange(instance: Instance, run: Run) -> None:
     """Raise a Lagrangian bound, each value computed from its multipliers and messages in exact integers.
 
-    Where memory is too large for 64 bits it is left out. An instance without an assignment that fits, or with entries
-    of 10^17 and more in every one that does, is declined with the time step or the edge that shows it; the latter
-    where all other entries together cost less than 10^17, else those are costs like others.
+    Memory too large for 64 bits is relaxed. Declines an instance in which nothing fits, or everything that fits has an
+    entry of 10^17 or more although all other entries together cost less, naming the time step or the edge.
     """
     end = run.deadline - reserve(run)
     decline_without_memory(instance)
@@ -42,13 +41,13 @@ def lagrange(instance: Instance, run: Run) -> None:
 
 
 class _Climb:
-    """Raises the bound of one problem after the other until a time."""
+    """Raises the bounds of successively pruned problems until a time."""
 
     def __init__(self, best_bound: BestBound, end: float) -> None:
         self._best_bound, self._end = best_bound, end
 
     def on(self, problem: Problem) -> bool:
-        """Bound one problem as well as time allows; False if no assignment fits that has no forbidden entry."""
+        """Bound a problem as well as time allows; False if every assignment that fits has a forbidden entry."""
         top, before = problem.model.forbidden, math.inf
         dual = self._dual(problem, top, {})
         left = None if dual.closed else problem
@@ -63,14 +62,14 @@ class _Climb:
         return left is not None or top < problem.model.forbidden
 
     def _dual(self, problem: Problem, top: int, multipliers: dict[int, float]) -> Dual:
-        """The bound of a problem that holds all assignments below ``top``."""
+        """Bound a problem that contains all assignments below ``top``."""
         dual = Dual(problem, top, multipliers)
         dual.climb(self._end, lambda: self._note(dual))
         self._note(dual)
         return dual
 
     def _note(self, dual: Dual) -> None:
-        if dual.bound < dual.problem.model.forbidden:  # that nothing is left is no bound
+        if dual.bound < dual.problem.model.forbidden:  # an empty problem proves no bound
             self._best_bound.offer(dual.bound << dual.problem.model.shift)
 
     def _incumbent(self, dual: Dual) -> int:

@@ -19,13 +19,15 @@ from solvers.registry import Run, bound
 
 #: Entries up to which HiGHS solves the program, by the simplex method; PDLP, by gradients, beyond.
 LARGEST = 1_000_000
-#: The fraction of the time for PDLP, and the rest for what messages can make of its dual values.
+#: Fraction of the time for PDLP; message passing from its dual values gets the rest.
 ENGINE = 0.7
 #: Iterations of PDLP between two looks at the clock.
 CHECKS = 8
-#: Rows of memory added at once, and the fraction of the limit above which a step is overloaded.
-MORE_ROWS, OVERLOAD = 5, 1e-5
-#: The fraction of the limit within which a step of the first solution gets a row from the beginning.
+#: Memory rows added at once.
+MORE_ROWS = 5
+#: Overload, as a fraction of the limit, that adds a row.
+OVERLOAD = 1e-5
+#: Steps of the first solution within this fraction of the limit get a row from the beginning.
 NEAR = 0.02
 
 
@@ -33,8 +35,8 @@ NEAR = 0.02
 def lp(instance: Instance, run: Run) -> None:
     """Relax the integer program of the reduced network, memory rows added where violated (HiGHS, PDLP when large).
 
-    Whatever the engine's dual values are, the bound is what they prove in exact integers; see `_program_dual`. Those of
-    a program that time did not suffice for are improved by message passing first, or replaced where there are none.
+    The bound is what the engine's dual values prove in exact integers (see `programs.dual_bound`). If time ran out,
+    message passing improves them first, starting from zero if there are none.
     """
     prove(instance, run, _engine)
 
@@ -59,7 +61,7 @@ def _engine(task: Task) -> bool:
 
 
 def _prove(task: Task, floats: FloatProgram, answer: SolveResult | None) -> None:
-    """Report what dual values prove; without any, message passing begins with none."""
+    """Report what dual values prove, improved by message passing if the engine did not finish."""
     some = answer is not None and len(answer.dual) > 0
     dual = answer.dual if answer is not None and some else np.zeros(len(floats.rows[0]) - 1)
     if some:
@@ -74,7 +76,7 @@ def _tight(problem: Problem, value: Ints) -> list[int]:
 
 
 def _overloaded(task: Task, column: Any) -> list[int]:
-    """Steps that need a row: those in which a solution, if there is one, uses more memory than there is."""
+    """Steps that need a row because a solution, if there is one, overloads them."""
     if not len(column):
         return []
     problem = task.problem

@@ -1,4 +1,4 @@
-"""The lower bound of the problem without its memory limit, a cost function network, as far as toulbar2 proves it."""
+"""Lower bound without the memory limit: the least cost of the network, as far as toulbar2 proves it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from solvers.intraop.programs.toulbar2_network import Network, Status
 from solvers.intraop.search.attempt import BestBound
 from solvers.registry import Run, bound
 
-#: Seconds kept back at the end for the child to answer.
+#: Seconds reserved at the end for the child to answer.
 RESERVE = 0.2
 
 
@@ -24,7 +24,7 @@ RESERVE = 0.2
     deterministic=False,
 )
 def cfn_relaxed(instance: Instance, run: Run) -> None:
-    """Minimise the cost without the memory limit, over strategies that fit beside the least of all others (toulbar2).
+    """Minimise the cost without the memory limit, over strategies that can fit (toulbar2).
 
     A minimum that keeps the limit is reported as a solution.
     """
@@ -36,9 +36,9 @@ def cfn_relaxed(instance: Instance, run: Run) -> None:
 
 
 def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model, best_bound: BestBound) -> bool:
-    """Report better and better bounds; False if the model has no assignment at all.
+    """Report improving bounds; False if the model has no assignment.
 
-    What a model forbids costs more than any assignment without it, so the bound holds for all solutions.
+    A forbidden entry costs more than any assignment without one, so the bound holds for all solutions.
     """
     network, nothing = Network(model), np.zeros(len(model.unary), dtype=np.int64)
     for found in bounded(network, nothing, lambda: run.remaining() - RESERVE, RESERVE / 2):

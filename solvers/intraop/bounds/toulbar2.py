@@ -1,4 +1,4 @@
-"""Lower bounds of networks in which memory has a price, as far as toulbar2 proves them."""
+"""Lagrangian lower bounds whose inner problem toulbar2 minimises."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from solvers.registry import Run, bound
 
 #: Fraction of the time for the first multipliers.
 FIRST = 0.2
-#: Steps that get a multiplier at once where a minimum breaks the limit.
+#: Overloaded steps that get a multiplier at once.
 MORE_ROWS = 3
-#: What a step along a subgradient is multiplied by where the bound does not rise, and the least it may become.
-SHORTER, LEAST_STEP = 0.9, 0.001
+#: Factor on the subgradient step after the bound did not rise.
+SHORTER = 0.9
+#: Step factor at which the search ends.
+LEAST_STEP = 0.001
 
 
 @bound(
@@ -42,7 +44,7 @@ def toulbar2(instance: Instance, run: Run) -> None:
 def _engine(task: Task) -> bool:
     dual = Dual(task.problem, task.top)
     dual.climb(time.monotonic() + FIRST * task.remaining())
-    if dual.closed:  # nothing costs less than the first solution, or nothing is allowed
+    if dual.closed:  # the first solution is optimal, or nothing is allowed
         task.prove(dual.bound)
         return task.start is not None
     lagrangian = _Lagrangian(task, dual.multipliers)
@@ -75,7 +77,7 @@ class _Lagrangian:
         self.open = False
 
     def _penalty(self) -> tuple[Ints, int]:
-        """Cost of the memory of every value, shape (rows,), and value of the free memory, in costs of the network."""
+        """Price of each value's memory, shape (rows,), and of the available memory, in costs of the network."""
         rows = memory_of_steps(self.task.problem, self.multipliers)
         unit = np.array(list(self.multipliers.values())) * rows.unit * float(self.network.scale)
         start = self.task.problem.model.start[:-1]
@@ -86,9 +88,9 @@ class _Lagrangian:
             unit = unit / 2  # any multipliers give a bound
 
     def _move(self, value: Ints, proven: int) -> None:
-        """Take a step along the subgradient, to where the bound would be that of the first solution if it were linear.
+        """Take a Polyak step along the subgradient, with the first solution's cost as target.
 
-        Done where the memory fits and what has a price is used up: the bound is that minimum's cost.
+        The search ends if the minimum fits and uses up all priced memory: then the bound is its cost.
         """
         over = self.task.problem.overload(value)
         if proven <= self.best:

@@ -1,1 +1,1 @@
-"""TODO solvers/intraop/cfn."""
+"""Engines of `cfn-native` and `cfn-penalty`: Lagrangian bounds, large neighbourhoods, adaptive penalties."""

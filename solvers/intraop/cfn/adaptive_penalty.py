@@ -1,11 +1,11 @@
-"""Algorithm 1 of the contest winner's paper: networks without the memory limit, in which memory costs, round by round.
+"""Algorithm 1 of the contest winner's paper: rounds of networks with a penalty on memory instead of the limit.
 
-Where the paper leaves a number open it is the one in the winner's program. Not in the paper, and not here, are what
-that program does beside Algorithm 1: a local search from the least memory, an exact attempt on small instances, and
-solving the best weights again on an eighth core.
+Numbers that the paper leaves open are those of the winner's program. Omitted, as in the paper, is what the program does
+in addition: a local search from the least memory, an exact attempt on small instances, and a second solve of the best
+weights on an eighth core.
 
-One thing is done once that toulbar2 would otherwise do in every solve: variables that are functions of others are
-merged into them, exactly (see `_reduce`). The networks have the same solutions at the same costs.
+Variables that are functions of others are merged once (see `network.reduction`) instead of by toulbar2 in every solve;
+solutions and costs stay the same.
 """
 
 from __future__ import annotations
@@ -31,31 +31,34 @@ from solvers.intraop.search.attempt import first_incumbent, reserve
 from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Declined, Run
 
-#: CPU seconds that toulbar2 has for each network at first.
+#: CPU seconds of toulbar2 per network at first.
 SLICE = 12.0
-#: Seconds by which the slice grows after a round: as a rule, up to `MOST_SLICES` of the first; and where a network was
-#: left without a solution, then beyond that as well.
-LONGER, MOST_SLICES, LONGER_AFTER_NOTHING = 1.0, 2, 5.0
-#: Networks of a round, or as many as there are cores if those are more.
+#: Seconds by which the slice grows after a round.
+LONGER = 1.0
+#: Largest slice, as a multiple of the first.
+MOST_SLICES = 2
+#: Seconds by which the slice, and its maximum, grow after a network without a solution.
+LONGER_AFTER_NOTHING = 5.0
+#: Networks per round; as many as cores if those are more.
 LEVELS = 7
-#: Seconds that the post-processing of one solution has.
+#: Seconds for post-processing one solution.
 POLISH = 1.0
-#: Line 2: the search has converged after so many rounds without a better solution.
+#: Line 2: rounds without a better solution after which the search has converged.
 PATIENCE = 25
-#: Fraction of the time that is left for finding the edge by which nothing is possible.
+#: Fraction of the remaining time for finding the edge that makes an instance infeasible.
 REASON = 0.5
-#: Bytes for each table entry that a child of toulbar2 needs beside what it shares.
+#: Bytes per table entry that a child of toulbar2 needs in addition to shared memory.
 CHILD_BYTES = 20
 
 Maker = Callable[[Mask, int, np.random.Generator], Weights]
 
 
 def solve(instance: Instance, run: Run, weights: Maker, *, slice_s: float, polish: bool = True) -> None:
-    """Run Algorithm 1 with weights of some kind, ``slice_s`` CPU seconds for each network at first.
+    """Run Algorithm 1 with a kind of weights and ``slice_s`` CPU seconds per network at first.
 
-    ``polish`` says whether feasible solutions are post-processed. Raises Declined, after the solution that uses
-    least memory was reported, where memory cannot suffice or every assignment has an entry of 10^17 or more, and all
-    other entries together cost less than that.
+    ``polish`` enables post-processing of feasible solutions. Raises Declined, after reporting the solution of least
+    memory, if memory cannot suffice, or if every assignment has an entry of 10^17 or more although all other entries
+    together cost less.
     """
     if not slice_s > 0:
         raise Declined(f"slice_s: expected a number above 0, found {slice_s:g}")
@@ -71,9 +74,9 @@ def solve(instance: Instance, run: Run, weights: Maker, *, slice_s: float, polis
 
 
 class _Relaxation:
-    """The relaxed problem, Equation (7): a penalty on every byte above the least that its node can use.
+    """The relaxed problem, Equation (7): a penalty on every byte above the least memory of its node.
 
-    ``every``, the network of all nodes, serves the post-processing, which is left out without it.
+    ``every``, the network of all nodes, enables post-processing.
     """
 
     def __init__(self, instance: Instance, timeline: Timeline, model: Model, every: Model | None) -> None:
@@ -84,7 +87,7 @@ class _Relaxation:
         self._search = Search(Footprint(instance, timeline, every), nobody) if every is not None else None
 
     def free(self) -> Mask:
-        """Nodes whose time steps cannot be overloaded, whatever is chosen: they need no weight."""
+        """Nodes whose time steps cannot be overloaded by any assignment: they need no weight."""
         timeline = self.timeline
         return timeline.peak_of_node(timeline.profile(timeline.most())) <= timeline.limit
 
@@ -95,16 +98,16 @@ class _Relaxation:
         return timeline.peak_of_node(timeline.profile(used)) > timeline.limit
 
     def penalty(self, weight: Floats) -> Ints:
-        """Penalties of the network's values on top of Equation (1), shape (rows,), for weights of shape (n,).
+        """Penalties of the network's values, added to Equation (1), shape (rows,), for weights of shape (n,).
 
-        Where they came to more than toulbar2 can count, all are made smaller by one factor.
+        If they exceed toulbar2's range, all are scaled down by one factor.
         """
         penalty = self.model.fold(weight[self.timeline.owner] * self._excess) * self._network.scale
         most = np.maximum.reduceat(penalty, self.model.start[:-1]).sum() if len(penalty) else 0.0
         return np.ceil(penalty * min(1.0, BUDGET / max(most, 1.0))).astype(np.int64)
 
     def minimise(self, penalty: Ints, seconds: float, end: float, last_call: float) -> Ints:
-        """A child's part, line 9: ``[status, strategy of every node]``, or the status alone without a solution."""
+        """Line 9, in a child: return ``[status, strategy of every node]``, or only the status without a solution."""
         found = self._network.minimise(penalty, seconds, end)
         if found.value is None:
             return np.array([found.status])
@@ -121,7 +124,7 @@ class _NoAssignment(Exception):
 
 
 class _Adaptation:
-    """The rounds of Algorithm 1, each of several networks in children, as many at once as there are cores."""
+    """The rounds of Algorithm 1, each of several networks, solved in one child per core."""
 
     def __init__(self, run: Run, incumbent: Incumbent, relaxation: _Relaxation, weights: Maker, slice_s: float) -> None:
         self._run, self._incumbent, self._relaxation = run, incumbent, relaxation
@@ -140,7 +143,7 @@ class _Adaptation:
         return max(1, min(self._run.cores, int((self._run.memory - own) / child)))
 
     def run(self) -> bool:
-        """Report better and better solutions; False if it turns out that every assignment is forbidden."""
+        """Report improving solutions; False if every assignment turns out to be forbidden."""
         stale = 0
         try:
             with self._workers:
@@ -154,7 +157,7 @@ class _Adaptation:
         return True
 
     def _round(self) -> list[Outcome | None]:
-        """Solve the networks of all levels, in random order; what they led to, None for those that failed."""
+        """Solve the networks of all levels in random order; return their outcomes, None for failures."""
         waiting = self._run.rng.permutation(len(self._weights.level)).tolist()
         outcomes: list[Outcome | None] = [None] * len(waiting)
         self._unsolved = False
@@ -173,7 +176,7 @@ class _Adaptation:
         self._workers.launch(level, job, self._end - time.monotonic())
 
     def _answers(self) -> Iterator[tuple[int, Outcome | None]]:
-        """Level and outcome of the next children to end; their solutions are reported if they are better."""
+        """Yield level and outcome of the next children to end, and report improving solutions."""
         for level, answer in self._workers.collect(self._last_call):
             status = Status.NOTHING_YET if answer is None else Status(answer[0])
             if status == Status.IMPOSSIBLE:
@@ -190,7 +193,7 @@ class _Adaptation:
             yield level, outcome
 
     def _adapt(self, outcomes: list[Outcome | None]) -> None:
-        """Lines 3 to 8, unless time was too short for a network: then the same weights have longer next time."""
+        """Lines 3 to 8; if time was too short for a network, retry the same weights with more time instead."""
         if self._unsolved:
             self._slice += LONGER_AFTER_NOTHING
             self._longest = max(self._longest, self._slice)

@@ -1,4 +1,4 @@
-"""The integer program of what is left of a problem, by CP-SAT: memory rows are added where solutions violate them."""
+"""The integer program of a pruned problem, by CP-SAT; memory rows are added when solutions violate them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MORE_ROWS = 3
 class ExactResult:
     """Result of an exact search, in costs of the model.
 
-    ``bound``  no assignment that fits costs less; None if there is none at all
-    ``value``  shape (v,): the best that fits, None if none was found
-    ``done``   whether the search is complete: ``value`` is optimal if it costs ``bound``, or nothing fits
+    ``bound``  lower bound on the cost of any assignment that fits; None if there is none
+    ``value``  shape (v,): the best assignment that fits, None if none was found
+    ``done``   True if the search is complete: ``value`` is optimal if it costs ``bound``, or nothing fits
     """
 
     bound: int | None
@@ -35,10 +35,10 @@ class ExactResult:
 
 
 class MemoryRowSearch:
-    """One-hot values, a flag for each allowed cell of a table, and the memory of some steps.
+    """One-hot values, a flag per allowed cell of a table, and the memory of some steps.
 
-    CP-SAT's rows and cuts are integers. Its values of the objective are doubles, so costs are in a unit that keeps them
-    exact, rounded down: its bound is proved, and its optimum is one of the problem where the unit is 1.
+    CP-SAT's rows and cuts are integers, but its objective values are doubles. Costs are therefore rounded down to a
+    unit that keeps them exact: the bound is proved, and with unit 1 the optimum is the problem's.
     """
 
     def __init__(self, problem: Problem, steps: Iterable[int]) -> None:
@@ -55,7 +55,7 @@ class MemoryRowSearch:
     def solve(self, top: int, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> ExactResult:
         """Search until a time, or until nothing can cost less than ``top``.
 
-        ``found`` gets every better assignment, whether it fits or not.
+        ``found`` receives every improving assignment, even if it does not fit.
         """
         self._model.clear_objective()
         self._unit, bound = costs(self._model, self._cost, top), 0
@@ -76,7 +76,7 @@ class MemoryRowSearch:
             self._add_rows(steps)
 
     def _search(self, top: int, seconds: float, cores: int, seed: int, found: Callable[[Ints], None]) -> Any:
-        """CP-SAT's answer on the rows that there are."""
+        """CP-SAT's response on the present rows."""
         parameters = self._cp.SatParameters()
         set_up(parameters, cores, seed, seconds)
         return answer(

@@ -1,6 +1,6 @@
-"""Search by generations: variants of an assignment, improved by blocks, and the best of all their parts put together.
+"""Evolutionary search: variants of an assignment are improved by large neighbourhoods and recombined optimally.
 
-Memory has a price meanwhile that follows the load; what that leads to is made to fit in every generation.
+Memory has a price that follows the load; each generation also repairs its result to fit the limit.
 """
 
 from __future__ import annotations
@@ -16,52 +16,69 @@ import numpy as np
 from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import BlockLimits
 from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
+from solvers.intraop.network.ragged import argmin
 from solvers.intraop.network.reduced_problem import Problem, worst_steps
 from solvers.intraop.network.reduction import reduce
 from solvers.intraop.search.assignment import Search, conditional_costs
 
-#: Neighbourhoods, one of which is drawn for each round, and the work of a round, in cells: some hundredths of a second.
-EFFORTS = (
+#: Block limits, one of which is drawn per round.
+LIMITS = (
     BlockLimits(300, 1e4, 4e6),
     BlockLimits(1000, 1e4, 1e7),
     BlockLimits(1000, 1e5, 3e7),
     BlockLimits(3000, 1e5, 3e7),
     BlockLimits(6000, 1e5, 5e7),
 )
+#: Work of a round in cells: some hundredths of a second.
 WORK = 3e7
-#: Neighbourhood and rounds in which variants are put together: of few values a variable, it takes in many variables.
-WHOLE, PUTTING = BlockLimits(6000, 1e6, 5e7), 4
-#: Variants in a generation; rounds under costs with noise, and without, at most.
-VARIANTS, NOISY, CLEAN = 4, 4, 12
-#: Range of the noise, as fractions of what it takes to change a variable; that counts for at least and at most so many
-#: times what a variable costs on average.
-NOISE, STAKES = (0.3, 10.0), (0.3, 1000.0)
-#: Variants of the best one that fits.
+#: Block limits of a recombination: with few values per variable, blocks can have many variables.
+RECOMBINATION_LIMITS = BlockLimits(6000, 1e6, 5e7)
+#: Most rounds of a recombination.
+RECOMBINATION_ROUNDS = 4
+#: Variants per generation.
+VARIANTS = 4
+#: Most rounds of a variant under noisy costs, then under true costs.
+NOISY, CLEAN = 4, 12
+#: Range of the noise, as a multiple of the regret.
+NOISE = (0.3, 10.0)
+#: Range to which regrets are clamped, as multiples of the average cost of a variable.
+REGRET_RANGE = (0.3, 1000.0)
+#: Variants of the best assignment that fits.
 FITTING = 3
-#: Rounds of the variants in the first generation, which all begin with the same assignment.
+#: Most rounds per variant of the first generation, whose variants all start from the same assignment.
 FIRST = 40
-#: Prices of memory, as multiples, under which what fits is improved, one after the other, and rounds at each, at most.
-LADDER, AT_ONE = (1.0, 0.5, 0.2, 0.0), 8
-#: Improvement is over when two rounds gain less than this fraction of the cost.
+#: Successive multiples of the prices under which a fitting assignment is improved.
+LADDER = (1.0, 0.5, 0.2, 0.0)
+#: Most rounds per multiple.
+AT_ONE = 8
+#: Improvement ends when two rounds gain less than this fraction of the cost.
 ENOUGH = 1e-5
-#: A price changes in a generation by up to this fraction where the load is above the limit, and below it: fully where
-#: they differ by this fraction of the limit. A step without a price gets this fraction of the highest, or of
-#: what makes all memory together cost as much as the assignment.
-UP, DOWN, BAND, FIRST_PRICE = 0.1, 0.03, 0.02, 0.03
-#: Steps that get a price in a generation, at most.
+#: Largest relative change of a price per generation if the load is above, or below, the limit.
+UP, DOWN = 0.1, 0.03
+#: Distance of the load from the limit, as a fraction of the limit, at which a price changes fully.
+BAND = 0.02
+#: Price of a step without one, as a fraction of the highest price, or of the price at which all memory together costs
+#: as much as the assignment.
+FIRST_PRICE = 0.03
+#: Most steps that get a price per generation.
 MORE_PRICES = 3
-#: Generations that together gain less than this fraction of the cost before the search goes back to the best solution;
-#: range of what the first prices are multiplied with then, and of those under which the best one is made better.
-STALE, PROGRESS, SPREAD, AROUND = 8, 1e-4, (0.9, 1.1), (0.3, 1.5)
-#: Seconds for making an assignment fit.
+#: Generations without progress after which the search returns to the best solution.
+STALE = 8
+#: Relative decrease of the cost that counts as progress.
+PROGRESS = 1e-4
+#: Range of factors on the first prices when the search returns to the best solution.
+SPREAD = (0.9, 1.1)
+#: Range of factors on the prices under which fitting assignments are improved.
+AROUND = (0.3, 1.5)
+#: Seconds for repairing an assignment.
 REPAIR = 5.0
 
 
 class GenerationalSearch:
-    """Searches one problem on all cores; as long as time is not over, deterministic for a seed and a number of cores.
+    """Searches one problem on all cores; until time is up, deterministic for a seed and a number of cores.
 
-    ``offer``  is given every assignment that may be the best, and says whether it is better than all before
-    ``best``   the best one that fits, None if none is known
+    ``offer``  receives every candidate for the best assignment, and returns whether it is better than all before
+    ``best``   the best assignment that fits, None if none is known
     """
 
     def __init__(self, blocks: LargeNeighbourhood, *, seed: int, cores: int, offer: Callable[[Ints], bool]) -> None:
@@ -77,19 +94,19 @@ class GenerationalSearch:
         return np.random.default_rng(self._seeds.spawn(1)[0])
 
     def begin(self, value: Ints, price: Floats) -> None:
-        """Start at an assignment, shape (v,), and prices of a byte in every span."""
+        """Start from an assignment, shape (v,), and prices per byte in every span."""
         self._value, self._price, self._first_price = value, price, price
         self._whole = self.problem.model.cost(value) / max(1, self.problem.timeline.limit)
 
     def run(self, until: float, enough: Callable[[], bool]) -> None:
-        """Search until a time, or until it is enough."""
+        """Search until a time, or until ``enough`` returns True."""
         self._until = until
         with ThreadPoolExecutor(self.cores) as pool:
             while time.monotonic() < until and not enough():
                 self._generation(pool)
 
     def _generation(self, pool: ThreadPoolExecutor) -> None:
-        """Vary, put together, adjust prices, make fit, put together what fits."""
+        """Mutate, recombine, repair, recombine the results that fit, adjust prices."""
         of_row = self.blocks.price(self._price)
         regrets = self._regrets(self._value, of_row)
         variants = pool.map(
@@ -112,7 +129,7 @@ class GenerationalSearch:
             self._go_back_if_stale(self.best)
 
     def _go_back_if_stale(self, best: Ints) -> None:
-        """Go on from the best solution and about the first prices after generations that have gained little."""
+        """Return to the best solution, near the first prices, after generations with little progress."""
         cost = self.problem.model.cost(best)
         if cost < self._mark:
             self._mark, self._stale = (1 - PROGRESS) * cost, 0
@@ -123,7 +140,7 @@ class GenerationalSearch:
             self._price = self._first_price * self._random.uniform(*SPREAD)
 
     def _mutate(self, of_row: Floats, regrets: Floats, random: np.random.Generator) -> Ints:
-        """Improve the assignment under costs with noise, and then without."""
+        """Improve the assignment under noisy costs, then under true costs."""
         if not self._generations:
             return self._improve(self.blocks, self._value, of_row, FIRST, random, fits=False)
         noise = _noise(regrets, random)
@@ -131,13 +148,13 @@ class GenerationalSearch:
         return self._improve(self.blocks, value, of_row, CLEAN, random, fits=False)
 
     def _regrets(self, value: Ints, of_row: Floats) -> Floats:
-        """Regret of each value's variable: extra cost of its next best value, all others fixed; shape (rows,)."""
+        """Regret of each value's variable, shape (rows,): extra cost of its next best value, all others fixed."""
         model = self.problem.model
         present, start = model.start[:-1] + value, model.start[:-1]
         cost = conditional_costs(self.problem.footprint.clipped, value) + of_row
         now = cost[present]
         cost[present] = np.inf
-        least, most = np.array(STAKES) * max(1, model.cost(value)) / max(1, model.variables)
+        least, most = np.array(REGRET_RANGE) * max(1, model.cost(value)) / max(1, model.variables)
         return np.repeat(least + np.clip(np.minimum.reduceat(cost, start) - now, 0, most), model.sizes)
 
     def _improve(
@@ -150,20 +167,20 @@ class GenerationalSearch:
         *,
         fits: bool,
     ) -> Ints:
-        """So many rounds of blocks at most; less when they gain little, or when time is over."""
+        """Improve by up to ``rounds`` rounds of blocks, fewer if they gain little or time is up."""
         before = np.inf
         for _ in range(rounds):
             if time.monotonic() > self._until:
                 break
-            effort = EFFORTS[random.integers(len(EFFORTS))]
-            value, _, gain = blocks.improve(value, of_row, effort, WORK, random, fits=fits)
+            limits = LIMITS[random.integers(len(LIMITS))]
+            value, _, gain = blocks.improve(value, of_row, limits, WORK, random, fits=fits)
             if before + gain < ENOUGH * abs(blocks.problem.model.cost(value)):
                 break
             before = gain
         return value
 
     def _recombine(self, values: list[Ints], price: Floats, *, fits: bool) -> Ints:
-        """The best assignment, nearly, of those in which every variable has its value in one of some assignments."""
+        """Near-optimal combination of assignments: each variable takes its value from one of them."""
         model = self.problem.model
         of_row = self.blocks.price(price)
         least = min(values, key=model.cost if fits else lambda value: self._priced(value, of_row))
@@ -175,12 +192,14 @@ class GenerationalSearch:
         part = Problem(self.problem.instance, self.problem.timeline, few)
         blocks, value = LargeNeighbourhood(part), few.project(part.instance, model.lift(part.instance, least))
         if value is None:  # it has forbidden entries
-            value = part.first_values(few.unary)
+            value = argmin(few.unary, few.start)
         of_few = blocks.price(blocks.span_prices(self.blocks.step_prices(price)))
         best = value
         for multiple in LADDER if fits else (1.0,):
-            for _ in range(PUTTING):
-                value, _, gain = blocks.improve(value, multiple * of_few, WHOLE, WORK, self._random, fits=fits)
+            for _ in range(RECOMBINATION_ROUNDS):
+                value, _, gain = blocks.improve(
+                    value, multiple * of_few, RECOMBINATION_LIMITS, WORK, self._random, fits=fits
+                )
                 if not gain or time.monotonic() > self._until:
                     break
             best = min(best, value, key=few.cost) if fits else value
@@ -191,7 +210,7 @@ class GenerationalSearch:
         return self.problem.model.cost(value) + float(of_row[self.problem.model.start[:-1] + value].sum())
 
     def _repair_and_improve(self, value: Ints, random: np.random.Generator) -> Ints | None:
-        """Make an assignment fit and improve it under lower and lower prices; None if that fails."""
+        """Repair an assignment and improve it under falling prices; None if the repair fails."""
         search = Search(self.problem.footprint, value)
         if not search.repair(min(self._until, time.monotonic() + REPAIR)):
             return None
@@ -212,7 +231,7 @@ class GenerationalSearch:
             self.best = value
 
     def _adjust_prices(self, price: Floats, load: Ints) -> Floats:
-        """Prices after a generation: higher where there was too little room, lower where there was some left."""
+        """Prices after a generation: raised in overloaded spans, lowered in spans with free memory."""
         above = (load - self.blocks.room) / max(1, self.problem.timeline.limit)
         change = np.clip(above / BAND, -1.0, 1.0)
         price = price * (1 + np.where(change > 0, UP, DOWN) * change)
@@ -223,5 +242,5 @@ class GenerationalSearch:
 
 
 def _noise(regrets: Floats, random: np.random.Generator) -> Floats:
-    """Costs of values at random, shape (rows,), by a share of the regrets that is drawn as well."""
+    """Random costs of values, shape (rows,), exponential with a random multiple of the regrets as mean."""
     return random.exponential(np.exp(random.uniform(*np.log(NOISE))) * regrets)

@@ -1,8 +1,8 @@
-"""Lower bounds from multipliers of memory, a step each, and message passing in the network; exact integers.
+"""Lagrangian lower bounds in exact integers: a memory multiplier per step, and message passing in the network.
 
-Which multipliers and messages are good is found in floating point, under a minimum that is softened less and less
-(Savchynskyy et al., UAI 2012): moved one at a time under the plain minimum, multipliers of steps with nearly the same
-nodes get stuck. What they prove is computed in integers.
+Good multipliers and messages are found in floating point under a minimum that is softened less and less (Savchynskyy
+et al., UAI 2012): coordinate ascent under the plain minimum gets stuck on steps with nearly the same nodes. The bound
+that they prove is then computed in integers.
 """
 
 from __future__ import annotations
@@ -16,27 +16,37 @@ from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import FORBIDDEN, SoftTrws, Trws
 from solvers.intraop.cfn.multipliers import Multipliers, StepMultiplier
 from solvers.intraop.network.model import Mask
+from solvers.intraop.network.ragged import argmin
 from solvers.intraop.network.reduced_problem import Problem
 
-#: Costs below the one that ends the search come to this much, scaled: room for fractions of messages.
+#: Scaled value of ``top``: leaves room for fractions of messages.
 FINE = 2**56
-#: Memory is measured in so many units a limit, rounded down.
+#: Units of memory per limit, rounded down.
 UNITS = 2**24
-#: Softness as a fraction of the bound a variable: at first, at first where multipliers are given, at last; a stage's
-#: part of the one before.
-SOFT, WARM, HARD, NEXT = 1.0, 0.2, 0.001, 0.8
-#: Passes between two moves of the multipliers; moves between two looks for further steps; moves in a stage;
-#: fraction of the limit that memory misses it by when a stage is done.
-SWEEPS, LOOK, MOVES, SETTLED = 5, 4, range(4, 20), 0.01
-#: Exact passes that show what a stage is worth; those between two looks at what the last ones gain, and the fraction
-#: of the bound that is enough to go on.
-PROOF, POLISH, GAIN = 5, 10, 3e-5
+#: Softness, as a fraction of the bound per variable: first, first with given multipliers, last.
+SOFT, WARM, HARD = 1.0, 0.2, 0.001
+#: Factor on the softness per stage.
+NEXT = 0.8
+#: Sweeps between two moves of the multipliers.
+SWEEPS = 5
+#: Moves between two searches for further steps.
+LOOK = 4
+#: Fewest and most moves per stage.
+MOVES = range(4, 20)
+#: A stage ends when expected memory misses the limit by less than this fraction.
+SETTLED = 0.01
+#: Exact sweeps that evaluate a stage.
+PROOF = 5
+#: Exact sweeps between two checks of progress at the end.
+POLISH = 10
+#: Relative gain of a check that justifies more sweeps.
+GAIN = 3e-5
 
 
 class Dual:
     """The Lagrangian bound of a problem, for assignments that cost less than ``top`` in costs of the model.
 
-    Any multipliers and messages give a bound; `climb` makes them better. All numbers are integers: costs divided by
+    Any multipliers and messages give a bound; `climb` improves them. All numbers are integers: costs divided by
     2**drop, rounded down, times 2**bits, and memory in units of 2**grain bytes.
     """
 
@@ -60,17 +70,17 @@ class Dual:
 
     @property
     def _per_byte(self) -> float:
-        """Cost of a byte, in costs of the model, where a unit of memory has the multiplier 1."""
+        """Price of a byte, in costs of the model, at a multiplier of 1 per unit of memory."""
         return 2.0 ** (self.drop - self.bits - self.grain)
 
     @property
     def multipliers(self) -> dict[int, float]:
-        """Cost of a byte in every step that has such a price."""
+        """Price of a byte in every step that has one."""
         return {row.step: multiplier * self._per_byte for row, multiplier in self._proved if multiplier}
 
     @property
     def priced(self) -> list[tuple[StepMultiplier, int]]:
-        """The rows of memory that the bound rests on, and what a unit of each costs."""
+        """The memory rows of the bound, each with its price per unit."""
         return list(self._proved)
 
     @property
@@ -84,7 +94,7 @@ class Dual:
         return self.messages.bound >= self.messages.top
 
     def price(self) -> Ints:
-        """Cost of the memory of every value, shape (rows,), in costs of the model; rounded down."""
+        """Price of the memory of every value, shape (rows,), in costs of the model, rounded down."""
         return self._priced() >> self.bits << self.drop
 
     def _priced(self) -> Ints:
@@ -94,31 +104,31 @@ class Dual:
         return total
 
     def values(self) -> Ints:
-        """An assignment, shape (v,), that costs little beside the memory it is priced at; it need not fit."""
-        return self.problem.first_values(self.messages.cost) if self._soft is None else self._soft.round()
+        """An assignment, shape (v,), of low cost plus price of memory; it need not fit."""
+        return argmin(self.messages.cost, self.problem.model.start) if self._soft is None else self._soft.round()
 
     def prune(self, top: int | None = None) -> Problem | None:
-        """The problem without what no assignment below ``top`` contains, by default its own; None if there is none."""
+        """Restrict the problem to what assignments below ``top``, by default its own, may contain; None if empty."""
         top = self.top if top is None else top
-        return None if self.bound >= top else self.problem.keep(*self._below(top))
+        return None if self.bound >= top else self.problem.restrict(*self._below(top))
 
     def left(self, top: int) -> int:
-        """Number of values and cells that an assignment cheaper than ``top`` can contain."""
+        """Number of values and cells that assignments below ``top`` may contain."""
         return 0 if self.bound >= top else sum(int(allowed.sum()) for allowed in self._below(top))
 
     def _below(self, top: int) -> tuple[Mask, Mask]:
-        """Which values and cells those can be; ``top`` is above the bound."""
+        """Masks of these values and cells; ``top`` is above the bound."""
         return self.messages.prune(min(self.messages.top, ((top - 1 >> self.drop) + 1) << self.bits))
 
     def climb(self, until: float, note: Callable[[], None] = lambda: None, *, hard: float = HARD) -> None:
-        """Raise the bound to where it gains little more, or until a time; ``note`` is called as it rises.
+        """Raise the bound until it gains little, or until a time; ``note`` is called as it rises.
 
-        ``hard`` is the softness at last.
+        ``hard`` is the last softness.
         """
         began = time.monotonic()
         self.messages.sweep(PROOF)
-        until -= time.monotonic() - began  # what stages come to takes as long to prove
-        self._cost = np.where(self.messages.cost < FORBIDDEN, self._cost, FORBIDDEN)  # what cannot be is out of the way
+        until -= time.monotonic() - began  # evaluating a stage takes as long
+        self._cost = np.where(self.messages.cost < FORBIDDEN, self._cost, FORBIDDEN)  # keep what is ruled out
         soft = self._soft = self._softened()
         fraction = WARM if self._prices.rows else SOFT
         while fraction > hard and not self.closed and time.monotonic() < until:
@@ -139,7 +149,7 @@ class Dual:
         return soft
 
     def _stage(self, soft: SoftTrws, fraction: float, until: float) -> None:
-        """Pass messages at one softness until expected memory about fits, or for so many moves of multipliers."""
+        """Pass messages at one softness until expected memory nearly fits, or the moves are used up."""
         softness = max(1.0, fraction * abs(self.messages.bound) / max(1, self.problem.model.variables))
         for moves in range(MOVES.stop):
             if self.closed or time.monotonic() > until:
@@ -163,7 +173,7 @@ class Dual:
         return result
 
     def _adopt(self, soft: SoftTrws) -> bool:
-        """Take over multipliers and messages if they prove more than those at hand; whether they do."""
+        """Adopt multipliers and messages if they prove more than the present ones; return whether they do."""
         if self.closed:
             return True
         before, proved = self.messages.state, self._proved

@@ -1,4 +1,4 @@
-"""Multipliers of memory, one a step: moved together to where the memory that is expected fits."""
+"""Memory multipliers per step, moved jointly by Newton's method until expected memory fits."""
 
 from __future__ import annotations
 
@@ -9,21 +9,27 @@ import numpy as np
 from instances.files.columns import Floats, Ints
 from solvers.intraop.network.reduced_problem import Problem, worst_steps
 
-#: Steps with multipliers, at most; those added at once; fraction of the limit that counts as an overload.
-MOST_STEPS, MORE_STEPS, OVERLOAD = 60, 3, 0.001
-#: A step whose multiplier has been 0 for so many moves is dropped.
+#: Most steps with multipliers.
+MOST_STEPS = 60
+#: Most steps added at once.
+MORE_STEPS = 3
+#: Overload, as a fraction of the limit, that adds a step.
+OVERLOAD = 0.001
+#: Moves with multiplier 0 after which a step is dropped.
 IDLE = 20
-#: Curvature is taken for so many times what it is without the network, which spreads a change.
+#: Factor on the curvature of independent variables, because the network spreads a change.
 DAMPING = 1.5
-#: A multiplier grows in one move to twice what it was, and by what costs the average value so many softnesses.
+#: A move at most doubles a multiplier, plus what costs the average value this many softnesses.
 REACH = 10.0
-#: Rounds over all multipliers in which one move is computed, at most, and the change by which it is done.
-ROUNDS, DONE = 100, 1e-4
+#: Most rounds of coordinate ascent per move.
+ROUNDS = 100
+#: Relative change at which the coordinate ascent ends.
+DONE = 1e-4
 
 
 @dataclass(eq=False)
 class StepMultiplier:
-    """One step's memory: the values that use some, in units above the variable's least, and its multiplier."""
+    """Memory of one step, in units above each variable's least: values that use some, and the multiplier."""
 
     step: int
     at: Ints
@@ -34,20 +40,20 @@ class StepMultiplier:
 
 
 class Multipliers:
-    """Prices of memory at some time steps.
+    """Memory multipliers of some time steps.
 
-    ``rows``   the steps, by number
-    ``grain``  memory is measured in units of 2**grain bytes, rounded down: what fits in bytes fits in units
+    ``rows``   by number of the step
+    ``grain``  units of memory are 2**grain bytes, rounded down: what fits in bytes fits in units
     """
 
     def __init__(self, problem: Problem, grain: int, chains: Ints) -> None:
         self.problem, self.grain = problem, grain
         self.rows: dict[int, StepMultiplier] = {}
         self._chains = chains.astype(np.float64)
-        self._table: _Table | None = None  # made when it is needed
+        self._table: _Table | None = None  # built on demand
 
     def add(self, step: int, multiplier: float = 0.0) -> StepMultiplier:
-        """Give a step a multiplier, in costs a unit."""
+        """Add a step with a multiplier, in cost per unit."""
         problem, model = self.problem, self.problem.model
         memory = problem.memory(step)
         least = np.minimum.reduceat(memory, model.start[:-1])
@@ -60,7 +66,7 @@ class Multipliers:
         return row
 
     def look(self, weight: Floats) -> list[StepMultiplier]:
-        """Add steps that are overloaded where each value has a weight, shape (rows,)."""
+        """Add steps whose expected memory under weights of values, shape (rows,), is above the limit."""
         over = self.problem.expected(weight) - self.problem.room - OVERLOAD * self.problem.timeline.limit
         fresh = [step for step in worst_steps(over, MORE_STEPS) if step not in self.rows]
         return [self.add(step) for step in fresh[: MOST_STEPS - len(self.rows)]]
@@ -68,8 +74,8 @@ class Multipliers:
     def move(self, weight: Floats, softness: float, cost: Floats) -> float:
         """Change all multipliers by Newton's method, and ``cost``, shape (rows,), with them.
 
-        ``weight``, shape (rows,), are the values' at a softness. Returns by what fraction of the limit expected
-        memory misses it most: above it, or below it at a price.
+        ``weight``, shape (rows,), holds the values' weights at the softness. Returns the largest miss of the limit, as
+        a fraction of it: expected memory above it, or below it at a positive price.
         """
         rows = list(self.rows.values())
         if not rows:
@@ -96,7 +102,7 @@ class Multipliers:
 
 @dataclass(eq=False)
 class _Table:
-    """The rows of steps side by side, ``usage`` of shape (steps, columns), for the values that use memory in any."""
+    """Dense memory rows, ``usage`` of shape (steps, columns), over the values that use memory in any step."""
 
     at: Ints
     variable: Ints
@@ -114,9 +120,9 @@ class _Table:
         return cls(at, variable[at][start], start, usage, np.array([row.room for row in rows], dtype=np.float64))
 
     def derivatives(self, weight: Floats, softness: Floats) -> tuple[Floats, Floats]:
-        """Excess of memory, shape (steps,), and the rate at which it falls as multipliers rise, (steps, steps).
+        """Excess of expected memory, shape (steps,), and its negative Jacobian in the multipliers, (steps, steps).
 
-        As if every variable, at its softness, shape (v,), were alone.
+        Variables are treated as independent, each at its softness, shape (v,).
         """
         if not len(self.start):
             return -self.room, np.zeros((len(self.room), len(self.room)))
@@ -129,7 +135,7 @@ class _Table:
 
 
 def _box_maximum(gradient: Floats, curvature: Floats, low: Floats, high: Floats) -> Floats:
-    """The x between ``low`` and ``high`` with the most of g x - x C x / 2, one coordinate at a time; shape (n,)."""
+    """Maximise g x - x C x / 2 for ``low`` <= x <= ``high`` by coordinate ascent; shape (n,)."""
     x = np.zeros(len(gradient))
     for _ in range(ROUNDS):
         before = x.copy()

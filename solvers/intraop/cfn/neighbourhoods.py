@@ -1,4 +1,4 @@
-"""Search with large neighbourhoods: blocks chosen anew, optimally beside the rest, memory having a price."""
+"""Large neighbourhood search: blocks get new values, optimal given the rest, with memory at a price."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from solvers.intraop._kernels import BlockLimits, MemoryNetwork
 from solvers.intraop.network.ragged import offsets
 from solvers.intraop.network.reduced_problem import Problem
 
-#: More room than there is memory.
+#: Room that no load exceeds.
 BOUNDLESS = 2**62
 
 
 class LargeNeighbourhood:
-    """The blocks of one problem; an assignment is a value for every variable, shape (v,).
+    """Large neighbourhoods of one problem; an assignment is a value per variable, shape (v,).
 
-    Time is counted in spans in which the same nodes are live; a span has the room of its tightest step.
+    Time is divided into spans in which the same nodes are live; the room of a span is that of its tightest step.
 
-    ``room``  shape (spans,): memory that is left to the nodes whose memory depends on values
+    ``room``  shape (spans,): memory available to the nodes whose memory depends on values
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -39,7 +39,7 @@ class LargeNeighbourhood:
         )
 
     def load(self, value: Ints) -> Ints:
-        """Memory in use in every span, of the nodes whose memory depends on values."""
+        """Memory in use in every span by the nodes whose memory depends on values."""
         foot = self.problem.footprint
         place = foot.usage_start[foot.variable] + value[foot.variable] * foot.nodes[foot.variable]
         used = foot.usage[place + np.arange(len(foot.begin)) - foot.start[foot.variable]]
@@ -49,7 +49,7 @@ class LargeNeighbourhood:
         return np.cumsum(change)[:-1]
 
     def price(self, of_span: Floats) -> Floats:
-        """Cost of the memory of every value, shape (rows,), given the price per byte in every span."""
+        """Price of the memory of every value, shape (rows,), for prices per byte in every span."""
         row, usage, start = self.problem.usages
         until = np.concatenate([[0.0], np.cumsum(of_span)])
         of_node = until[self._end] - until[self._begin]
@@ -57,25 +57,25 @@ class LargeNeighbourhood:
         return np.bincount(row, weight, minlength=len(self.problem.variable)).astype(np.float64)
 
     def span_prices(self, multipliers: dict[int, float]) -> Floats:
-        """Prices of a byte in every span, for those of some steps."""
+        """Prices per byte in every span, given those of some steps."""
         result = np.zeros(len(self.room))
         for step, multiplier in multipliers.items():
             result[np.searchsorted(self._cuts, step, side="right") - 1] += multiplier
         return result
 
     def step_prices(self, price: Floats) -> dict[int, float]:
-        """Prices of a byte in the first step of every span, where they are not zero."""
+        """Non-zero prices per byte, assigned to the first step of their span."""
         return {int(self._cuts[span]): float(price[span]) for span in np.flatnonzero(price)}
 
     def improve(
-        self, value: Ints, price: Floats, effort: BlockLimits, work: float, random: np.random.Generator, *, fits: bool
+        self, value: Ints, price: Floats, limits: BlockLimits, work: float, random: np.random.Generator, *, fits: bool
     ) -> tuple[Ints, Ints, float]:
-        """``(value, load, gain)`` after blocks of about so much work; see `MemoryNetwork.improve`.
+        """Return ``(value, load, gain)`` after blocks of about ``work``; see `MemoryNetwork.improve`.
 
-        If it ``fits``, no span is loaded beyond its room, or more than before; else memory has only its price.
+        If ``fits``, no span is loaded beyond its room, or more than before; else memory only has its price.
         """
         field = self._tight if fits else self._wide
         value, load = value.copy(), self.load(value)
         state = random.integers(0, 2**63, size=1).astype(np.uint64)
-        gain = field.improve(price, value, load, effort, work, state)
+        gain = field.improve(price, value, load, limits, work, state)
         return value, load, gain

@@ -1,7 +1,7 @@
-"""Weights of memory for Algorithm 1 of the contest winner's paper: first on a logarithmic scale, then in brackets.
+"""Memory weights for Algorithm 1 of the contest winner's paper: first on a logarithmic scale, then in brackets.
 
-A round has several vectors of weights, rising; what their networks lead to makes those of the next round. The paper
-says which way weights move and leaves open how far; that, and all factors here, are as in the winner's program.
+A round has several rising vectors of weights; the outcomes of their networks determine those of the next round. The
+paper gives the direction in which weights move; all step sizes and factors here are those of the winner's program.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ import numpy as np
 from instances.files.columns import Floats
 from solvers.intraop.network.model import Mask
 
-#: Random change of the first weights.
+#: Largest relative random change of the first weights.
 NOISE = 0.125
-#: Factors on the upper and the lower end of a node's bracket where the memory in its time steps is on one side of the
-#: limit under all weights of a round; on the lower end where it has never been above.
-RAISE, LOWER, LOWER_UNTRIED = 1.35, 1.5, 1000.0
-#: Exponents of these factors while that goes on: for each round of it, how soon that wears off, the greatest factors.
-PER_ROUND_ABOVE, PER_ROUND_BELOW, WEAR, MOST_RAISE, MOST_LOWER = 1.0, 1.25, 0.175, 100.0, 1000.0
-#: The same for one weight for all nodes.
+#: Factor on the upper end of a node's bracket if its time steps are overloaded under all weights of a round.
+RAISE = 1.35
+#: Divisor of the lower end if they are overloaded under none, and if they never were.
+LOWER, LOWER_UNTRIED = 1.5, 1000.0
+#: Growth of the exponent of these factors per consecutive round.
+PER_ROUND_ABOVE, PER_ROUND_BELOW = 1.0, 1.25
+#: Rate at which this growth decays over the rounds.
+WEAR = 0.175
+#: Largest factors.
+MOST_RAISE, MOST_LOWER = 100.0, 1000.0
+#: Factor and divisor for a single weight of all nodes.
 RAISE_GLOBAL, LOWER_GLOBAL = 2.0, 1000.0
 
 
@@ -31,7 +36,7 @@ class Outcome:
     """Result of minimising the network under some weights.
 
     ``cost``  exact cost of its solution, Equation (1)
-    ``over``  shape (n,): whether memory exceeds the limit in one of the node's time steps, Equation (2)
+    ``over``  shape (n,): memory exceeds the limit in one of the node's time steps, Equation (2)
     """
 
     cost: int
@@ -54,9 +59,9 @@ class Weights(ABC):
         self._begun = False
 
     def update(self, outcomes: Sequence[Outcome | None]) -> None:
-        """Lines 3 to 8, for what each level led to, None for one that failed.
+        """Lines 3 to 8, for the outcome of each level, None for failures.
 
-        Until one has led to a feasible solution, line 1: the logarithmic scale is continued.
+        Until some level has led to a feasible solution, line 1: continue the logarithmic scale.
         """
         tried = [(level, outcome) for level, outcome in zip(self.level, outcomes, strict=True) if outcome is not None]
         self._begun |= any(outcome.feasible for _, outcome in tried)
@@ -70,11 +75,11 @@ class Weights(ABC):
 
     @abstractmethod
     def _bracket(self, tried: Sequence[tuple[Floats, Outcome]]) -> tuple[Floats, Floats]:
-        """The ends between which the next weights of each node lie, shape (n,)."""
+        """Return the brackets, shape (n,) each, of the next weights of each node."""
 
 
 class NodeWeights(Weights):
-    """Equation (7): a weight w_v for every node, bracketed by what happens in the node's own time steps."""
+    """Equation (7): a weight w_v per node, bracketed by the memory in the node's own time steps."""
 
     def __init__(self, free: Mask, levels: int, rng: np.random.Generator) -> None:
         super().__init__(free, levels, rng)
@@ -99,10 +104,10 @@ class NodeWeights(Weights):
         return self._low, self._high
 
     def _section(self, tried: Sequence[tuple[Floats, Outcome]]) -> tuple[Mask, Mask]:
-        """Narrow the brackets; for every node: whether its highest weights suffice, and whether any does not.
+        """Narrow the brackets; return masks of nodes whose highest weight suffices, and for which some weight does not.
 
-        The upper end is the weight of the cheapest solution that fits there, above all weights that do not suffice;
-        the lower end is the last weight that does not suffice below all that do.
+        The upper end is the weight of the cheapest solution that fits in the node's steps, above all weights that do
+        not suffice; the lower end is the last insufficient weight below all that suffice.
         """
         place = {cost: i for i, cost in enumerate(sorted({outcome.cost for _, outcome in tried}))}
         fits, last_over, any_over = (np.zeros(self.level.shape[1], dtype=bool) for _ in range(3))
@@ -117,7 +122,7 @@ class NodeWeights(Weights):
 
 
 class GlobalWeight(Weights):
-    """The same weight for all nodes, bracketed by whether memory suffices everywhere: what the paper compares with."""
+    """One weight for all nodes, bracketed by whether memory suffices everywhere: the paper's baseline."""
 
     def _bracket(self, tried: Sequence[tuple[Floats, Outcome]]) -> tuple[Floats, Floats]:
         heights = [float(weight.max(initial=0.0)) for weight, _ in tried]

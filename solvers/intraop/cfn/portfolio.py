@@ -1,10 +1,10 @@
-"""The methods of `cfn-native` under one clock: what each finds out about one model, the others use.
+"""The methods of `cfn-native` under one clock, sharing bounds, multipliers and solutions of one model.
 
-What is proved: messages, multipliers and what they rule out are exact integers (`_dual`), dominance keeps an optimum of
-what fits (`_dominance`), and CP-SAT has integer rows, and costs that doubles hold: where what is of interest costs 2^50
-or more they are rounded down (`_exact`). HiGHS, for programs too large for CP-SAT, computes in doubles, but only with
-what bounds leave of costs, and what it proves gives way for its tolerances (`_relaxation`). Costs above about 2^56 are
-rounded down before, and memory above 2^62 is rounded up for solutions and left out of bounds.
+All bounds are proved. Messages, multipliers and pruning are exact integers (`lagrangian`); dominance keeps an optimum
+(`network.dominance`); CP-SAT has integer rows, and costs that doubles represent exactly: if the relevant costs reach
+2^50 they are rounded down (`exact`). HiGHS, for programs too large for CP-SAT, computes in doubles, but only on reduced
+costs, and its bounds are lowered by its tolerances (`relaxation`). Costs above about 2^56 are rounded down first, and
+memory above 2^62 is rounded up for solutions and relaxed in bounds.
 """
 
 from __future__ import annotations
@@ -28,34 +28,45 @@ from solvers.intraop.search.construction import construct
 from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Run
 
-#: Allowed cells and values with which an integer program is tried at first, at most; half of those of one that was not
-#: done in its fraction of the remaining time, afterwards.
-LARGEST_PROGRAM, PROGRAM_SHARE = 150_000, 0.4
-#: Up to so many CP-SAT solves it, by search; above, where linear relaxation tells more, HiGHS.
+#: Largest integer program to try, in allowed cells and values; halved below any that runs out of time.
+LARGEST_PROGRAM = 150_000
+#: Fraction of the remaining time for an integer program.
+PROGRAM_SHARE = 0.4
+#: Largest program for CP-SAT, in allowed cells and values; HiGHS, with its tighter relaxation, solves larger ones.
 LARGEST_SEARCH = 10_000
-#: Up to so many the program comes first: no bound is had sooner.
+#: Largest problem, in allowed cells and values, that is solved as a program before any bound is computed.
 SMALL = 2_000
-#: Seconds that it takes to import CP-SAT, and to write a program down, for each of them: it does not stop meanwhile.
-IMPORT, WRITE = 0.5, 3e-5
-#: The optimum is looked for up to a fraction above the bound: the first one, how it grows when that is done and shrinks
-#: when too much is left. The best solution so far is the end if it is nearer than so many fractions.
-FIRST_GAP, LARGER, SMALLER, NEAR = 0.003, 2, 3, 1.5
+#: Seconds for importing CP-SAT, which cannot be interrupted.
+IMPORT = 0.5
+#: Seconds for writing a program, per allowed cell or value; this cannot be interrupted either.
+WRITE = 3e-5
+#: First gap above the bound, relative to it, within which the optimum is sought.
+FIRST_GAP = 0.003
+#: Factor by which the gap grows after success, and divisor after failure.
+LARGER, SMALLER = 2, 3
+#: If the best cost lies within this multiple of the gap, it is the target.
+NEAR = 1.5
 #: Pruning is repeated while it leaves less than this fraction.
 WORTHWHILE = 0.9
-#: Fraction of the remaining time for the first bound, and for everything else that comes before the search; between
-#: two attempts to make fit what a bound has come to, so many times the time of the last one passes.
-FIRST_SHARE, SHARE, REST = 0.3, 0.1, 4.0
-#: Pruning is tried if its first step leaves so many times the largest program, and if it closes this part of the gap.
-TRACTABLE, PART = 4, 0.125
-#: Fraction of the remaining time for the first search, and how it grows.
+#: Fraction of the remaining time for the first bound.
+FIRST_SHARE = 0.3
+#: Fraction of the remaining time for each other step before the search.
+SHARE = 0.1
+#: Pause between two roundings of a bound, as a multiple of the time of the last one.
+REST = 4.0
+#: Pruning is tried if its first step leaves at most this multiple of the largest program.
+TRACTABLE = 4
+#: Pruning ends when its gap is below this part of the gap to the best cost.
+PART = 0.125
+#: Fraction of the remaining time for the first search, and its growth per search.
 FIRST_SEARCH, MORE = 0.1, 2.0
 
 
 @dataclass
 class State:
-    """Knowledge about one model, in its costs: assignments of interest cost less than ``top`` and at least ``bound``.
+    """Bounds of one model: relevant assignments cost less than ``top``, and at least ``bound``, in costs of the model.
 
-    ``multipliers``  what a byte costs in the steps that bind
+    ``multipliers``  price of a byte in the binding steps
     """
 
     top: int
@@ -64,7 +75,7 @@ class State:
 
 
 class Portfolio:
-    """Solves the problem of an instance; solutions go to the incumbent, and bounds to the best bound."""
+    """Solves the problem of an instance; reports solutions to the incumbent and bounds to the best bound."""
 
     def __init__(
         self,
@@ -88,7 +99,7 @@ class Portfolio:
         return self.state.bound < self.state.top and time.monotonic() < self.end
 
     def solve(self) -> bool:
-        """Solve as far as time allows; False if no assignment fits that has no forbidden entry."""
+        """Solve as far as time allows; False if every assignment that fits has a forbidden entry."""
         until = self._after(SHARE)
         start = construct(self.problem.footprint, np.zeros(len(self.problem.variable)), until)
         self._descend_from(start, self.problem, until)
@@ -106,9 +117,9 @@ class Portfolio:
         return self.state.bound < self.problem.model.forbidden
 
     def _close_in(self, dual: Dual) -> None:
-        """Find the best assignment up to a fraction above the bound, or prove that there is none, and go on upwards.
+        """Find the best assignment within a gap above the bound, or prove that there is none, for growing gaps.
 
-        Only while little enough is left there, and while that closes a good part of the gap.
+        Ends when pruning leaves too much, or the gap becomes too small a part of the remaining one.
         """
         gap, larger = FIRST_GAP, LARGER
         while self.open:
@@ -120,15 +131,15 @@ class Portfolio:
             elif self.state.bound >= min(top, self.state.top):
                 gap *= larger
             elif self.state.top == best:
-                break  # no time for more, or no proof where memory is rounded
+                break  # time is up, or rounded memory allows no proof
 
     def _target(self, gap: float) -> int:
-        """Cost that the next solution must beat: a fraction above the bound, or the best cost."""
+        """Cost that the next solution must beat: the gap above the bound, or the best cost."""
         bound, top = self.state.bound, self.state.top
         return top if top - bound <= NEAR * gap * bound else bound + int(gap * bound) + 1
 
     def _below(self, dual: Dual, top: int) -> bool:
-        """Find the best assignment below ``top``, or prove that there is none; False if too much is left for that.
+        """Find the best assignment below ``top``, or prove that there is none; False if the problem remains too large.
 
         ``dual`` is a bound of the whole problem.
         """
@@ -146,7 +157,7 @@ class Portfolio:
         return True
 
     def _bound(self, problem: Problem, top: int, share: float) -> Dual:
-        """The Lagrangian bound of a problem whose assignments below ``top`` are all those of the model."""
+        """Compute the Lagrangian bound of a problem that contains all assignments of the model below ``top``."""
         dual = Dual(problem, top, self.state.multipliers)
         until = self._after(share)
 
@@ -163,12 +174,12 @@ class Portfolio:
         return dual
 
     def _after(self, share: float) -> float:
-        """When a share of the remaining time will be over."""
+        """Time at which a share of the remaining time is over."""
         now = time.monotonic()
         return now + share * (self.end - now)
 
     def _round(self, dual: Dual, until: float) -> None:
-        """Make fit what a bound's messages come to; this is to take only a fraction of the time."""
+        """Round a bound's messages to an assignment and repair it, at most a fixed fraction of the time."""
         begin = time.monotonic()
         if not dual.closed:
             self._descend_from(Search(dual.problem.footprint, dual.values()), dual.problem, until)
@@ -176,7 +187,7 @@ class Portfolio:
         self.rest = now + REST * (now - begin)
 
     def _search(self, dual: Dual, share: float) -> None:
-        """Walk about the limit of memory from where the bound has led to, for a share of the remaining time."""
+        """Search from the rounded bound, or from where the last search ended, for a share of the remaining time."""
         if self.search is None:
             blocks = LargeNeighbourhood(self.problem)
             self.search = GenerationalSearch(blocks, seed=self.run.seed, cores=self.run.cores, offer=self._found)
@@ -185,7 +196,7 @@ class Portfolio:
         self.search.run(self._after(share), lambda: not self.open)
 
     def _finish(self, problem: Problem, top: int) -> None:
-        """Solve the integer program of what is left below ``top``."""
+        """Solve the integer program of the problem below ``top``."""
 
         def found(value: Ints) -> None:
             self._offer(problem, value)
@@ -207,18 +218,18 @@ class Portfolio:
         self._conclude(answer, top)
 
     def _conclude(self, answer: ExactResult, top: int) -> None:
-        """Use a bound on what is left below ``top``: all else costs at least ``top``."""
+        """Report the bound of a search below ``top``: everything else costs at least ``top``."""
         if self.timeline.exact:
             self._prove(top if answer.bound is None else min(top, answer.bound))
 
     def _prove(self, bound: int) -> None:
-        """Take note of a bound, in costs of the model, and report it; that nothing is left is no bound."""
+        """Record a bound, in costs of the model, and report it unless it is the forbidden cost."""
         self.state.bound = max(self.state.bound, bound)
         if bound < self.problem.model.forbidden:
             self.best_bound.offer(bound << self.problem.model.shift)
 
     def _offer(self, problem: Problem, value: Ints) -> bool:
-        """Take note of an assignment of the problem, and report it if it is the best; whether it is and fits."""
+        """Record an assignment, and report it if it is the best; return whether it fits and is the best."""
         cost, fits = problem.model.cost(value), bool((problem.overload(value) <= 0).all())
         better = fits and cost < self.state.top
         if better or self.incumbent.excess:
@@ -233,7 +244,7 @@ class Portfolio:
         return self._offer(self.problem, value)
 
     def _descend_from(self, search: Search, problem: Problem, until: float) -> None:
-        """Make an assignment fit, improve it by single moves and offer it."""
+        """Repair an assignment, improve it by single moves and offer it."""
         if search.repair(until):
             search.descend(until)
         self._offer(problem, search.value)

@@ -1,8 +1,8 @@
-"""The integer program over what a Lagrangian bound leaves of all costs, by HiGHS, whose linear relaxation is tight.
+"""The integer program over the reduced costs of a Lagrangian bound, by HiGHS, whose linear relaxation is tight.
 
-Messages and multipliers are exact integers, and every assignment costs the bound, what they leave of its values and
-cells, and the price of the memory that it does not use. The last three, which HiGHS minimises in floating point,
-are small beside the bound: so is what its answer has to give way for rounding.
+Messages and multipliers are exact integers. An assignment costs the bound, plus the reduced costs of its values and
+cells, plus the price of unused memory. HiGHS minimises only the latter two in floating point; they are small compared
+with the bound, and so is the loss by rounding.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from solvers.intraop.programs.integer_program import IntegerProgram, Tables
 from solvers.intraop.programs.mathopt import minimise
 from solvers.intraop.programs.memory_rows import MemoryRows, memory_of_steps
 
-#: Of the time, what the bound may take, and its softness at last: nearly where the linear relaxation is.
-BOUND, HARD = 0.2, 1e-5
-#: The fraction of all costs by which HiGHS may miss the end of interest.
+#: Largest fraction of the time for the bound.
+BOUND = 0.2
+#: Last softness of the bound: brings it close to the linear relaxation.
+HARD = 1e-5
+#: Relative margin of HiGHS's cutoff above ``top``.
 BEYOND = 1e-6
-#: Rows of memory added at once.
+#: Memory rows added at once.
 MORE_ROWS = 10
 
 
@@ -43,9 +45,9 @@ def solve(
     seed: int,
     found: Callable[[Ints], None],
 ) -> ExactResult:
-    """Search for the best assignment below ``top`` until a time, on one core; ``found`` gets what is found.
+    """Search for the best assignment below ``top`` until a time, on one core; ``found`` receives solutions.
 
-    HiGHS reports at its end only. Rows of memory are added where solutions violate them.
+    HiGHS reports only when it ends. Memory rows are added when solutions violate them.
     """
     dual = Dual(problem, top, multipliers)
     now = time.monotonic()
@@ -75,12 +77,12 @@ def solve(
 
 
 def _violated(problem: Problem, value: Ints, steps: list[int]) -> list[int]:
-    """Further steps in which an assignment uses too much memory."""
+    """Further steps that an assignment overloads."""
     return [step for step in worst_steps(problem.overload(value), MORE_ROWS) if step not in steps]
 
 
 def _parameters(left: _ReducedCostProgram, seed: int) -> dict[str, Any]:
-    """One thread, no gap that is small enough, and an end to what is of interest."""
+    """One thread, no gap tolerance, and a cutoff at ``top``."""
     cutoff = left.top * left.scale * (1 + BEYOND) + BEYOND
     doubles = {"mip_rel_gap": 0.0, "mip_abs_gap": BEYOND, "objective_bound": cutoff}
     return {
@@ -90,7 +92,7 @@ def _parameters(left: _ReducedCostProgram, seed: int) -> dict[str, Any]:
 
 
 def _reduced_cost_model(dual: Dual, values: Mask, cells: Mask) -> Model:
-    """The model whose costs are what the messages leave: of the values and cells only that may be below the top."""
+    """The model with reduced costs, of the values and cells that assignments below ``top`` may contain."""
     model, (cost, sent, bound) = dual.problem.model, dual.messages.state
     top = dual.messages.top - bound
     rows, columns = model.sizes[model.tail], model.sizes[model.head]
@@ -108,15 +110,15 @@ def _reduced_cost_model(dual: Dual, values: Mask, cells: Mask) -> Model:
 
 
 def _scaled(dual: Dual, costs: Ints) -> Ints:
-    """Costs of the model in the numbers of the messages, in which what is not of interest costs their top."""
+    """Costs of the model on the scale of the messages, capped at their ``top``."""
     result: Ints = np.minimum(costs >> dual.drop, dual.messages.top >> dual.bits) << dual.bits
     return result
 
 
 class _ReducedCostProgram(FloatProgram):
-    """The program of what is left, with a column for the price of the memory that is not used in each step.
+    """The program on reduced costs, with a column per priced step for its unused memory.
 
-    ``top``  what is left of the end of interest
+    ``top``  cutoff on the reduced costs
     """
 
     def __init__(self, dual: Dual, rest: Model, steps: list[int]) -> None:
@@ -132,13 +134,13 @@ class _ReducedCostProgram(FloatProgram):
         self.cost[first:] = price * most.astype(np.float64) * self.scale
 
     def proved(self, bound: float) -> int:
-        """Lower bound that follows from HiGHS's bound, in costs of the problem."""
+        """Convert HiGHS's bound to a lower bound in costs of the problem."""
         total = self.dual.messages.bound + self.bound(bound)
         return min(self.dual.top, -(-total >> self.dual.bits) << self.dual.drop)
 
 
 def _with_unused(rows: MemoryRows, priced: list[StepMultiplier], most: Ints, first: int) -> MemoryRows:
-    """The rows, and one for each of the priced: what is used there and the column for what is not fill the room."""
+    """Add an equation per priced row: memory used plus the column for unused memory fills the room."""
     count = np.array([len(row.at) + 1 for row in priced], dtype=np.int64)
     entries = [np.repeat(np.arange(len(rows.room)), np.diff(rows.start)), len(rows.room) + _numbers(count)]
     columns = [rows.column, *(np.append(row.at, first + k) for k, row in enumerate(priced))]

@@ -1,1 +1,1 @@
-"""TODO solvers/intraop/network."""
+"""The instance as a network of cost functions with memory, and its exact reductions."""

@@ -1,4 +1,4 @@
-"""Which variables of a model share tables, and these tables as seen from each."""
+"""Adjacency of a model: the pairs and wide tables of each variable, with each table seen from that variable."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from solvers.intraop.network.ragged import offsets
 
 
 class Adjacency:
-    """The pairs at every variable, and the wide tables.
+    """The pairs and wide tables of every variable.
 
-    The pairs of variable v have the numbers ``at(v)``; pair i joins it to ``other[i]``. ``wide[v]`` are the indices
-    of the wide tables of v, if it has any.
+    The pairs of variable v are numbered ``at(v)``; pair i joins v to ``other[i]``. ``wide[v]``, if present, lists the
+    indices of the wide tables of v.
     """
 
     def __init__(self, model: Model) -> None:
@@ -41,6 +41,6 @@ class Adjacency:
         return cells.reshape(self._own[pair], other) if self._is_tail[pair] else cells.reshape(other, -1).T
 
     def neighbours(self, variable: int) -> list[int]:
-        """Variables that share a table with this one; some may recur, also itself."""
+        """Variables that share a table with this one, possibly repeated, possibly including itself."""
         near = [self.other[pair] for pair in self.at(variable)]
         return near + [one for index in self.wide.get(variable, ()) for one in self._model.wide[index].scope]

@@ -1,6 +1,6 @@
-"""Exact reduction by cost and memory: values that others replace go, leaves that follow their neighbour merge into it.
+"""Exact reduction by cost and memory: eliminate dominated values, and merge leaves that are functions of a neighbour.
 
-Unlike the reductions of `_reduce`, these keep an optimum but not every assignment.
+Unlike `reduction.reduce`, this keeps an optimum but not every assignment.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from solvers.intraop.network.model import Contraction, Mask, Model, contract
 from solvers.intraop.network.ragged import offsets, spread, within
 from solvers.intraop.network.reduction import reduce
 
-#: Another round is worth its time while the last one left less than this fraction of the values.
+#: Rounds go on while one leaves less than this fraction of the values.
 WORTHWHILE = 0.99
 
 
 def simplify(instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Model | None:
-    """A model with fewer variables and values that keeps, of the assignments that fit, one of least cost.
+    """Return a smaller model that keeps a cheapest one of the assignments that fit; None if all have a forbidden entry.
 
-    None where it turns out that none fits without a forbidden entry. The timeline must be exact: rounded memory does
-    not say which value uses less. At the time ``until`` the model is taken as it is then.
+    The timeline must be exact: rounded memory does not tell which value uses less. Stops at the time ``until``.
     """
     before = math.inf
     while len(model.unary) < WORTHWHILE * before and time.monotonic() < until:
@@ -43,20 +42,20 @@ def simplify(instance: Instance, timeline: Timeline, model: Model, until: float 
 
 
 class _DominanceInput:
-    """A model's network and the memory of its values, as the core reads them."""
+    """Inputs of the core's eliminations: network, costs, memory of each value, variables to skip."""
 
     def __init__(self, instance: Instance, timeline: Timeline, model: Model) -> None:
         allowed = model.cell < model.forbidden
         self.network = CostNetwork(model.start, model.tail, model.head, np.where(allowed, model.cell, FORBIDDEN))
-        keep = np.zeros(model.variables, dtype=bool)
+        skip = np.zeros(model.variables, dtype=bool)
         for scope, _ in model.wide:
-            keep[list(scope)] = True
+            skip[list(scope)] = True
         footprint = Footprint(instance, timeline, model)
-        self.columns = (model.unary, *memory_by_span(footprint, may_bind(footprint)), keep)
+        self.columns = (model.unary, *memory_by_span(footprint, may_bind(footprint)), skip)
 
 
 def may_bind(footprint: Footprint) -> Mask:
-    """Steps, shape (steps,), in which memory can exceed the limit if every node uses the most it can."""
+    """Mask, shape (steps,): memory can exceed the limit if every node uses the most it can."""
     timeline, model = footprint.timeline, footprint.model
     most = np.zeros(len(timeline.begin), dtype=np.int64)
     owner = timeline.owner[model.member]
@@ -65,10 +64,10 @@ def may_bind(footprint: Footprint) -> Mask:
 
 
 def memory_by_span(footprint: Footprint, matters: Mask) -> tuple[Ints, Ints]:
-    """``(start, usage)``: the memory of every value in the spans between two changes of its variable's set of nodes.
+    """Return ``(start, usage)``: memory of each value per span, in which its variable's set of live nodes is constant.
 
-    Variable i has as many spans as its nodes have ends and beginnings; value k uses, in the j-th of w,
-    ``usage[start[i] + k * w + j]``. Only steps that matter count, shape (steps,).
+    In the j-th of its w spans, value k of variable i uses ``usage[start[i] + k * w + j]``. Only steps of the mask
+    ``matters``, shape (steps,), count.
     """
     foot, steps = footprint, footprint.timeline.steps + 1
     some = offsets(matters.astype(np.int64))
@@ -102,22 +101,22 @@ def _matters(keys: Ints, steps: int, some: Ints, sizes: Ints, width: Ints) -> Ma
 
 
 def _plan(model: Model, given: _DominanceInput) -> Contraction:
-    """Merge the variables that follow another into it."""
-    follow, choice = given.network.functional_leaves(*given.columns)
-    child = np.flatnonzero(follow >= 0)
+    """Merge each functional leaf into its neighbour."""
+    parent, response = given.network.functional_leaves(*given.columns)
+    child = np.flatnonzero(parent >= 0)
     root = np.arange(model.variables)
-    root[child] = follow[child]
+    root[child] = parent[child]
     kept, new = np.unique(root, return_inverse=True)
     count = model.sizes[root]
     start, value = offsets(count), within(count)
     pair = _only_pair(model)[child]
     first = given.network.message[pair] + np.where(model.head[pair] == root[child], model.sizes[model.tail[pair]], 0)
-    value[spread(start[child], count[child])] = choice[spread(first, count[child])]
+    value[spread(start[child], count[child])] = response[spread(first, count[child])]
     return Contraction(model.sizes[kept], new, start, value)
 
 
 def _only_pair(model: Model) -> Ints:
-    """Some pair of every variable, shape (v,): for leaves the only one."""
+    """One pair of every variable, shape (v,); the only one for leaves."""
     pair = np.zeros(model.variables, dtype=np.int64)
     pair[model.tail] = np.arange(len(model.tail))
     pair[model.head] = np.arange(len(model.tail))

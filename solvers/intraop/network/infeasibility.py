@@ -1,4 +1,4 @@
-"""Why an instance has no assignment worth the name: the time step without memory, or the edge without a way out."""
+"""Explain infeasibility: the time step that lacks memory, or the first edge that forbids every assignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from solvers.intraop.network.reduction import reduce
 
 
 def lack_of_memory(instance: Instance) -> str | None:
-    """A sentence on the first time step whose least memory exceeds the limit, exact whatever its size; None if none."""
+    """Name the first time step whose least memory exceeds the limit, in exact integers; None if there is none."""
     limit = instance.usage_limit
     if not instance.nodes or limit is None:
         return None
@@ -24,7 +24,7 @@ def lack_of_memory(instance: Instance) -> str | None:
         (int(instance.end[v]), 0, -least[v]) for v in live
     ]
     in_use, overfull = 0, None
-    for step, _, change in sorted(changes):  # what ends at a step is gone before anything begins
+    for step, _, change in sorted(changes):  # at a step, ends come before beginnings
         in_use += change
         if in_use > limit:
             overfull = step
@@ -39,14 +39,14 @@ def lack_of_memory(instance: Instance) -> str | None:
 
 
 def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
-    """A sentence on the first edge by which entries of 10^17 or more cannot be avoided any more in what fits.
+    """Name the first edge with which no assignment that fits avoids entries of 10^17 or more.
 
-    Where no edge shows it by propagation alone, or not until a time, the sentence is on all of them.
+    The sentence is about all edges if propagation alone does not find it, or not by the time ``until``.
     """
     nothing_else = "every assignment that fits into memory has an entry of 10^17 or more"
     if _possible(instance, timeline):
         return f"{nothing_else}, as a complete search shows"
-    few, many = -1, instance.edges  # so many edges leave something, and nothing
+    few, many = -1, instance.edges  # numbers of edges known to leave an assignment, and none
     while many - few > 1 and time.monotonic() < until:
         middle = (few + many) // 2
         if _possible(_with_edges(instance, middle), timeline):
@@ -69,7 +69,7 @@ def _possible(instance: Instance, timeline: Timeline) -> bool:
 
 
 def _with_edges(instance: Instance, count: int) -> Instance:
-    """The instance with its first edges only."""
+    """The instance with its first ``count`` edges only."""
     scope, table = instance.scope_start[: count + 1], instance.table_start[: count + 1]
     return dataclasses.replace(
         instance,

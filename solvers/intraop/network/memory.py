@@ -1,4 +1,4 @@
-"""Memory in use over time, on the time steps that matter, and what every value of a model adds to it."""
+"""Memory in use per relevant time step, and the contribution of each value of a model."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from solvers.intraop.network.adjacency import Adjacency
 from solvers.intraop.network.model import Mask, Model
 from solvers.intraop.network.ragged import offsets, spread
 
-#: Sums of memory stay below.
+#: Upper bound on sums of memory.
 LARGEST_SUM = 2**62
 
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Equation (2) on the time steps whose set of live nodes is not part of a neighbouring one's.
+    """Equation (2) on the time steps whose set of live nodes is maximal: not contained in a neighbouring step's.
 
-    ``begin``, ``end``    shape (n,): node v is live in the steps [begin[v], end[v]), numbered anew
+    ``begin``, ``end``    shape (n,): node v is live in the steps [begin[v], end[v]), renumbered
     ``owner``, ``usage``  shape (strategies,): node of every strategy, and its memory, 0 if the node is never live
     ``steps``, ``limit``  number of steps, memory that may be in use in any one
 
-    Where sums could pass 64 bits the numbers are scaled, usage rounded up and the limit down: what fits then fits
-    in truth.
+    If sums could overflow 64 bits, numbers are scaled, usage rounded up and the limit down (``exact`` is False): an
+    assignment that fits then fits the original limit.
     """
 
     begin: Ints
@@ -45,9 +45,9 @@ class Timeline:
         ends = np.unique(instance.end[live])
         first = np.searchsorted(ends, instance.begin, side="right")
         last = np.searchsorted(ends, instance.end, side="right")
-        begins = np.unique(first[live])  # the stretches between two ends in which something begins
+        begins = np.unique(first[live])  # intervals between two ends in which something begins
         owner = np.repeat(np.arange(instance.nodes), instance.strategies)
-        most = max(limit + 1, LARGEST_SUM // max(1, instance.nodes) - 1)  # more is as bad
+        most = max(limit + 1, LARGEST_SUM // max(1, instance.nodes) - 1)  # larger usages are equally infeasible
         usage = np.minimum(np.where(live[owner], instance.usage, 0), min(most, 2**63 - 1))
         most = int(usage.max(initial=0))
         bits = max(0, (most * instance.nodes).bit_length() - LARGEST_SUM.bit_length() + 1)
@@ -85,9 +85,9 @@ class Timeline:
         return largest
 
     def never_fits(self) -> Mask:
-        """Strategies that overload some step even beside the least of all other nodes, shape (strategies,).
+        """Mask, shape (strategies,): overloads some step even if all other nodes use their least memory.
 
-        None where the least of all nodes is an overload itself, or where scaled numbers say too little to rule out.
+        All False if the least memory of all nodes overloads a step already, or if the timeline is not exact.
         """
         least = self.least()
         base = self.profile(least)
@@ -98,7 +98,7 @@ class Timeline:
 
 
 def peaks(of_step: Ints, begin: Ints, end: Ints) -> Ints:
-    """Largest entry of ``of_step``, shape (steps,), in every interval [begin, end), shape (n,); 0 if it is empty."""
+    """Largest entry of ``of_step``, shape (steps,), in each interval [begin, end), shape (n,); 0 if it is empty."""
     length = end - begin
     peak = np.zeros(len(length), dtype=of_step.dtype)
     span, largest = 1, of_step  # largest[t] is the maximum of `span` steps from t on
@@ -113,9 +113,8 @@ def peaks(of_step: Ints, begin: Ints, end: Ints) -> Ints:
 class Footprint:
     """Contribution of every value of every variable to the memory profile.
 
-    Kept are only the nodes whose memory depends on the value, ``nodes[i]`` of them for variable i: those from
-    ``start[i]`` on, live in the steps [begin, end). The j-th of them, under value k, uses
-    ``usage[usage_start[i] + k * nodes[i] + j]``.
+    It lists only nodes whose memory depends on the value: for variable i ``nodes[i]`` nodes from ``start[i]`` on, live
+    in the steps [begin, end). Under value k, the j-th of them uses ``usage[usage_start[i] + k * nodes[i] + j]``.
     """
 
     def __init__(self, instance: Instance, timeline: Timeline, model: Model) -> None:
@@ -157,5 +156,5 @@ class Footprint:
 
 
 def _columns(sizes: Ints, members: Ints) -> Ints:
-    """For every entry of all values' members: which node, counted over all variables, it is about."""
+    """Node, counted over all variables, of each entry of all values' members."""
     return spread(np.repeat(offsets(members)[:-1], sizes), np.repeat(members, sizes))

@@ -12,10 +12,10 @@ from solvers.intraop.network.ragged import offsets, within
 
 
 def values_that_fit(footprint: Footprint, room: Ints) -> Mask | None:
-    """Which values, shape (rows,), fit in every step beside the least of every other variable; None if none do.
+    """Mask of values, shape (rows,), that fit in every step if all other variables use their least; None if none do.
 
-    ``room``, shape (steps,), is the memory that there is for the nodes of the footprint. A merged variable may use
-    the least for one of its nodes only where it does not for another: its least is that of the whole variable.
+    ``room``, shape (steps,), is the memory available to the nodes of the footprint. The least memory of a merged
+    variable is that of the whole variable: its nodes need not reach their minima under one value.
     """
     variable, begin, end = _spans(footprint)
     usage = memory_by_span(footprint, np.ones(len(room), dtype=bool))[1]
@@ -34,7 +34,7 @@ def values_that_fit(footprint: Footprint, room: Ints) -> Mask | None:
 
 
 def _spans(footprint: Footprint) -> tuple[Ints, Ints, Ints]:
-    """``(variable, begin, end)`` of the spans of `memory_by_span`; the last one of every variable is over at once."""
+    """Return ``(variable, begin, end)`` of the spans of `memory_by_span`; the last of every variable is empty."""
     node = np.flatnonzero(footprint.end > footprint.begin)
     steps, variable = footprint.timeline.steps + 1, footprint.variable[node]
     keys = np.unique(np.concatenate([variable * steps + footprint.begin[node], variable * steps + footprint.end[node]]))
@@ -44,7 +44,7 @@ def _spans(footprint: Footprint) -> tuple[Ints, Ints, Ints]:
 
 
 def _profile(usage: Ints, begin: Ints, end: Ints, steps: int) -> Ints:
-    """The sum over all spans of a step, shape (steps,)."""
+    """Sum over all spans per step, shape (steps,)."""
     change = np.zeros(steps + 1, dtype=np.int64)
     np.add.at(change, begin, usage)
     np.add.at(change, end, -usage)

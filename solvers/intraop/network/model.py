@@ -1,7 +1,7 @@
 """The instance as a network of integer cost functions that search can compute with in 64 bits.
 
-Edges become pairs of distinct nodes, at most one a pair, and tables of three nodes or more; entries that no good
-solution uses become one number, ``forbidden``.
+Edges become tables of pairs, at most one per pair of nodes, and wide tables of three nodes or more. Entries that no
+good solution uses become one number, ``forbidden``.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from solvers.intraop.network.ragged import offsets, spread, within
 
 Mask = NDArray[np.bool_]
 
-#: Entries from here on mean "impossible" in the contest's files, which write 10^18.
+#: Costs from here on mean "impossible" in the contest's files, which write 10^18.
 IMPOSSIBLE = 10**17
-#: Stands for the cost of an entry that no assignment of interest has.
+#: Marks the cost of an entry that no assignment of interest has.
 USELESS = -1
-#: No sum of costs that are not forbidden reaches this; toulbar2 takes costs up to about 5 * 10^17.
+#: Exceeds every sum of allowed costs; toulbar2 takes costs up to about 5 * 10^17.
 LARGEST_TOTAL = 2**57
-#: Table entries that are gathered at once: bounds the temporary memory.
-BLOCK = 2**22
+#: Table entries gathered at once, to bound temporary memory.
+CHUNK = 2**22
 
 
 class Wide(NamedTuple):
-    """A cost table over the variables of ``scope``; ``cost`` has one axis for each of them."""
+    """A cost table over the variables of ``scope``; ``cost`` has one axis per variable."""
 
     scope: tuple[int, ...]
     cost: Ints
@@ -44,14 +44,13 @@ class Model:
 
     ``start``               shape (v + 1,): the values of variable i are the rows ``start[i]:start[i + 1]``
     ``unary``               shape (rows,): cost of every value
-    ``tail``, ``head``      shape (p,): pair j joins two variables, ``tail[j] < head[j]``, every pair once
-    ``cell_start, cell``    its costs, row-major, the head's value running fastest
+    ``tail``, ``head``      shape (p,): pair j joins two variables, ``tail[j] < head[j]``; each pair occurs once
+    ``cell_start, cell``    costs of the pairs, row-major, the head's value running fastest
     ``wide``                cost tables of three distinct variables or more
-    ``forbidden``           every entry from here on is this number; all others together cost less
+    ``forbidden``           cost of every forbidden entry; all other entries together cost less
     ``shift``               costs are those of the instance divided by 2**shift, rounded down
     ``member_start, member``  value r stands for the strategies ``member[member_start[r]:member_start[r + 1]]`` of
-                            the instance, one for each node that its variable decides, in the same order for all
-                            values of the variable
+                            the instance, one per node of its variable, in the same order for all values
     """
 
     start: Ints
@@ -87,7 +86,7 @@ class Model:
         return strategy
 
     def project(self, instance: Instance, strategy: Ints) -> Ints | None:
-        """The opposite of `lift`; None where the model does not hold these strategies."""
+        """Inverse of `lift`; None if the model does not contain these strategies."""
         chosen = np.zeros(len(instance.node_cost), dtype=bool)
         chosen[instance.strategy_start[:-1] + strategy] = True
         row = np.flatnonzero(np.logical_and.reduceat(chosen[self.member], self.member_start[:-1]))
@@ -95,9 +94,9 @@ class Model:
         return row - self.start[:-1] if held.all() else None
 
     def clipped(self) -> Model:
-        """The model, its entries cut down where those that one value meets could add up to 2^62 and more.
+        """The model with costs capped so that the entries of one value cannot sum to 2^62.
 
-        For searches, which keep such sums: what they find is judged by the model itself.
+        For searches, which keep such sums; the uncapped model judges their results.
         """
         scopes = [self.tail, self.head, *(np.array(scope) for scope, _ in self.wide)]
         most = 2**62 // (2 + int(np.bincount(np.concatenate(scopes), minlength=1).max()))
@@ -112,7 +111,7 @@ class Model:
         )
 
     def fold(self, of_strategy: NDArray) -> NDArray:
-        """Sum for every value of something given for every strategy of the instance, shape (rows,)."""
+        """Sum a quantity per strategy of the instance over the strategies of each value, shape (rows,)."""
         if not len(self.unary):
             return of_strategy[:0]
         return np.add.reduceat(of_strategy[self.member], self.member_start[:-1])
@@ -126,7 +125,7 @@ class Model:
 
 
 def exact_cost(instance: Instance, strategy: Ints) -> int:
-    """Equation (1) for strategies of shape (n,), exact whatever its size."""
+    """Equation (1) for strategies of shape (n,), in exact integers."""
     total = sum(instance.node_cost[instance.strategy_start[:-1] + strategy].tolist())
     if not instance.edges:
         return total
@@ -155,12 +154,12 @@ class Contraction:
 
     @classmethod
     def identity(cls, sizes: Ints) -> Contraction:
-        """Every variable decides itself."""
+        """Each variable is its own root."""
         return cls(sizes, np.arange(len(sizes)), offsets(sizes), within(sizes))
 
 
 class _Costs(NamedTuple):
-    """The costs of all nodes and of all edges, `USELESS` where no assignment of interest has them."""
+    """Costs of all nodes and edges, `USELESS` for entries that no assignment of interest has."""
 
     node: Ints
     node_start: Ints
@@ -169,17 +168,17 @@ class _Costs(NamedTuple):
 
     @property
     def parts(self) -> tuple[tuple[Ints, Ints], ...]:
-        """Both columns, each with the beginnings of its menus or tables; what is empty left out."""
+        """Both columns with the starts of their menus or tables; empty columns are omitted."""
         both = (self.node, self.node_start), (self.table, self.table_start)
         return tuple((costs, start) for costs, start in both if len(costs))
 
     def largest_total(self, below: int) -> int:
-        """The sum of the greatest costs below a number, one a node and one an edge."""
+        """Sum over nodes and edges of the greatest cost below a number."""
         greatest = (np.maximum.reduceat(np.where(part < below, part, 0), start[:-1]) for part, start in self.parts)
         return sum(sum(part.tolist()) for part in greatest)
 
     def within(self, room: int) -> _Costs:
-        """The costs without those that exceed the least of their node or edge by more than ``room``."""
+        """Mark costs that exceed the least of their node or edge by more than ``room`` as `USELESS`."""
         room = min(room, 2**63 - 1)
 
         def kept(costs: Ints, start: Ints) -> Ints:
@@ -192,14 +191,14 @@ class _Costs(NamedTuple):
 
 
 def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: int | None = None) -> Model:
-    """The model with one variable a node, in the order of the nodes.
+    """Build the model with one variable per node, in the order of the nodes.
 
-    The strategies of ``excluded``, shape (strategies,), are forbidden, and entries from `IMPOSSIBLE` on where that
-    is sound: where all other entries together cost less than one of them. A ``tolerant`` model forbids no entry for
-    that; there each of these entries, if they are all the same, costs a little more than all others together.
+    It forbids the strategies of the mask ``excluded``, shape (strategies,), and entries from `IMPOSSIBLE` on if all
+    other entries together cost less than one of them. A ``tolerant`` model does not forbid the latter: if they are all
+    equal, each costs a little more than all other entries together.
 
-    Where costs would have to be shifted, and an assignment that fits is ``known`` to cost so much, also forbidden are
-    the entries that cost more even beside the least of everything else.
+    If costs have to be shifted and some assignment that fits has the cost ``known``, entries that exceed it even with
+    the least of everything else are forbidden too.
     """
     costs = _Costs(instance.node_cost, instance.strategy_start, instance.table, instance.table_start)
     apart = costs.largest_total(IMPOSSIBLE) < IMPOSSIBLE
@@ -236,12 +235,12 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: 
 
 
 def _scale(instance: Instance, costs: _Costs, apart: bool, tolerant: bool) -> tuple[int, int, int, int]:
-    """``(forbidden, shift, threshold, instead)``: entries from the threshold on become ``instead``.
+    """Return ``(forbidden, shift, threshold, instead)``: entries from the threshold on become ``instead``.
 
-    ``apart``  whether all entries below `IMPOSSIBLE` together cost less than it
+    ``apart``  True if all entries below `IMPOSSIBLE` together cost less than it
     """
     ordinary = costs.largest_total(IMPOSSIBLE)
-    terms = 2 + int(np.bincount(instance.scope, minlength=1).max())  # forbidden entries that a value can meet
+    terms = 2 + int(np.bincount(instance.scope, minlength=1).max())  # most forbidden entries that involve one value
     if apart and not tolerant:
         shift = max(0, ((ordinary + 1) * terms).bit_length() - 62)
         return (ordinary >> shift) + 1, shift, IMPOSSIBLE, (ordinary >> shift) + 1
@@ -262,7 +261,7 @@ def _impossible_alike(costs: _Costs) -> bool:
 
 
 def _other_edges(instance: Instance, costs: Ints) -> Iterator[Wide]:
-    """Edges of one node, and of three or more, with one axis for every place of the scope."""
+    """Yield the edges of one node, or of three or more, with one axis per element of the scope."""
     for edge in np.flatnonzero(np.diff(instance.scope_start) != 2).tolist():
         scope = instance.scope[instance.scope_start[edge] : instance.scope_start[edge + 1]]
         table = costs[instance.table_start[edge] : instance.table_start[edge + 1]]
@@ -270,7 +269,7 @@ def _other_edges(instance: Instance, costs: Ints) -> Iterator[Wide]:
 
 
 class _Sums:
-    """Sums of costs at positions of an array, in which one forbidden term makes the whole sum forbidden."""
+    """Sums of costs per position of an array; one forbidden term makes the sum forbidden."""
 
     def __init__(self, length: int, forbidden: int) -> None:
         self._total = np.zeros(length, dtype=np.int64)
@@ -319,7 +318,7 @@ def contract(model: Model, how: Contraction) -> Model:
 
 
 def _contract_wide(model: Model, how: Contraction) -> tuple[list[Wide], list[Wide]]:
-    """Tables over at least three, and over one or two, distinct new variables; those of size 1 do not count."""
+    """Split tables by their number of distinct new variables of size above 1: three or more, and fewer."""
     wide: list[Wide] = []
     narrow: list[Wide] = []
     for old_scope, cost in model.wide:
@@ -335,7 +334,7 @@ def _contract_wide(model: Model, how: Contraction) -> tuple[list[Wide], list[Wid
 
 
 def _contract_pairs(model: Model, how: Contraction, unary: _Sums, narrow: list[Wide]) -> tuple[Ints, Ints, Ints, Ints]:
-    """The new pairs ``(tail, head, cell_start, cell)``; costs that depend on one new variable go to ``unary``."""
+    """Return the new pairs ``(tail, head, cell_start, cell)``; add costs of a single new variable to ``unary``."""
     sizes, start = how.sizes, offsets(how.sizes)
     extra = [table for table in narrow if len(table.scope) == 2]
     ends = np.sort(how.root[np.stack([model.tail, model.head])], axis=0)
@@ -367,9 +366,9 @@ def _contract_pairs(model: Model, how: Contraction, unary: _Sums, narrow: list[W
     return tail, head, cell_start, cell
 
 
-def blocks(counts: Ints) -> Iterator[Ints]:
-    """Consecutive indices whose counts add up to about `BLOCK`."""
-    cuts = np.flatnonzero(np.diff(offsets(counts)[:-1] // BLOCK)) + 1
+def chunks(counts: Ints) -> Iterator[Ints]:
+    """Yield runs of consecutive indices whose counts sum to about `CHUNK`."""
+    cuts = np.flatnonzero(np.diff(offsets(counts)[:-1] // CHUNK)) + 1
     for part in np.split(np.arange(len(counts)), cuts):
         if len(part):
             yield part

@@ -1,26 +1,33 @@
-"""Index arithmetic on rows of unequal length that lie one after another in a flat array."""
+"""Index arithmetic on rows of unequal length, stored consecutively in a flat array."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from instances.files.columns import Ints
 
 
 def offsets(counts: Ints) -> Ints:
-    """Start of every row, and the total: shape (rows + 1,)."""
+    """Start of each row, then the total: shape (rows + 1,)."""
     start = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=start[1:])
     return start
 
 
 def within(counts: Ints) -> Ints:
-    """Place of every element in its row: 0..counts[0]-1, 0..counts[1]-1, and so on."""
+    """Index of each element in its row: 0..counts[0]-1, 0..counts[1]-1, and so on."""
     start = offsets(counts)
     return np.arange(start[-1]) - np.repeat(start[:-1], counts)
 
 
 def spread(first: Ints, counts: Ints) -> Ints:
-    """The integers first[i]..first[i]+counts[i]-1 of every row i, one after another."""
+    """The integers first[i]..first[i]+counts[i]-1 of each row i, concatenated."""
     start = offsets(counts)
     return np.arange(start[-1]) + np.repeat(first - start[:-1], counts)
+
+
+def argmin(flat: NDArray, start: Ints) -> Ints:
+    """Index within its row of the least number of each row ``start[i]:start[i + 1]``, the first of equals."""
+    order = np.lexsort((flat, np.repeat(np.arange(len(start) - 1), np.diff(start))))
+    return order[start[:-1]] - start[:-1]

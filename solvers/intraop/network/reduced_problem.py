@@ -1,4 +1,4 @@
-"""The reduced problem: a network of cost functions, and memory in use over time."""
+"""The reduced problem: a network of cost functions with memory in use over time."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from solvers.intraop.network.reduction import prepare, reduce
 
 Number = TypeVar("Number", Ints, Floats)
 
-#: Values are looked for that cannot fit while there are more than this fraction.
-FEW = 0.01
+#: Memory pruning is repeated while it removes more than this fraction of the values.
+WORTHWHILE = 0.01
 
 
 class Problem:
-    """Choose a value for every variable of a model such that memory suffices in every step, at least cost.
+    """Minimise the cost of an assignment, shape (v,), of a model subject to the memory limit in every step.
 
-    The methods of `cfn-native` share it: they read the arrays of ``model`` (costs) and ``footprint`` (memory), and
-    hand back values, shape (v,), that ``model.lift`` turns into strategies.
+    The methods of `cfn-native` share it: they read ``model`` (costs) and ``footprint`` (memory), and return assignments
+    that ``model.lift`` converts to strategies.
 
     ``variable``  shape (rows,): variable of every value
-    ``room``      shape (steps,): memory that is left to the nodes whose memory depends on values
+    ``room``      shape (steps,): memory available to the nodes whose memory depends on values
     """
 
     def __init__(self, instance: Instance, timeline: Timeline, model: Model) -> None:
@@ -47,18 +47,15 @@ class Problem:
     def of(
         cls, instance: Instance, timeline: Timeline, *, tolerant: bool = False, until: float = math.inf
     ) -> Problem | None:
-        """The reduced problem of an instance; None where every assignment that fits has a forbidden entry.
-
-        At the time ``until`` it is taken as it is then.
-        """
+        """Reduce an instance until a time; None if every assignment that fits has a forbidden entry."""
         model = prepare(instance, timeline, tolerant=tolerant, until=until)
         return None if model is None else cls._reduced(instance, timeline, model, until)
 
     @classmethod
     def _reduced(cls, instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Problem | None:
-        """The problem without what dominance and memory rule out; None if nothing is left.
+        """Apply dominance and memory pruning until they achieve little, or until a time; None if nothing is left.
 
-        That ends at the time ``until``, or when memory rules out few values at once. Rounded memory rules out none.
+        Rounded memory rules out nothing.
         """
         left, go_on = model, timeline.exact
         while go_on:
@@ -72,7 +69,7 @@ class Problem:
             fewer = problem._fewer(values, np.ones(len(simple.cell), dtype=bool))
             if fewer is None:
                 return None
-            left, go_on = fewer, values.mean() < 1 - FEW and time.monotonic() < until
+            left, go_on = fewer, values.mean() < 1 - WORTHWHILE and time.monotonic() < until
         return cls(instance, timeline, left)
 
     @cached_property
@@ -83,14 +80,14 @@ class Problem:
 
     @cached_property
     def usages(self) -> tuple[Ints, Ints, Ints]:
-        """``(row, usage, start)``: all nodes one after another, of each every value's row and memory."""
+        """Return ``(row, usage, start)``: node by node, the row and the memory of every value."""
         foot, sizes = self.footprint, self.model.sizes
         count = sizes[foot.variable]
         place = np.repeat(self._first_usage, count) + within(count) * np.repeat(foot.nodes[foot.variable], count)
         return spread(self.model.start[foot.variable], count), foot.usage[place], offsets(count)
 
     def _profile(self, of_node: Number) -> Number:
-        """The sum over the nodes of the footprint that are live, shape (steps,)."""
+        """Sum over the live nodes of the footprint per step, shape (steps,)."""
         change = np.zeros(self.timeline.steps + 1, dtype=of_node.dtype)
         np.add.at(change, self.footprint.begin, of_node)
         np.add.at(change, self.footprint.end, -of_node)
@@ -98,7 +95,7 @@ class Problem:
         return result
 
     def expected(self, weight: Floats) -> Floats:
-        """Memory in use in every step, beside ``limit - room``, where each value has a weight, shape (rows,)."""
+        """Expected memory in every step, in addition to ``limit - room``, for weights of values, shape (rows,)."""
         row, usage, start = self.usages
         if not len(row):
             return np.zeros(self.timeline.steps)
@@ -115,33 +112,26 @@ class Problem:
         return result
 
     def overload(self, value: Ints) -> Ints:
-        """Memory above the limit in every step, negative where there is room, for values of shape (v,)."""
+        """Memory above the limit in every step, negative if there is room, for an assignment of shape (v,)."""
         return self.footprint.profile(value) - self.timeline.limit
 
-    def keep(self, values: Mask, cells: Mask) -> Problem | None:
-        """The problem with some values, shape (rows,), and cells of pairs only, reduced; None if nothing is left.
+    def restrict(self, values: Mask, cells: Mask) -> Problem | None:
+        """Restrict the problem to masks of values, shape (rows,), and cells of pairs; None if nothing is left.
 
-        Of the assignments that are left and fit, one of least cost is in it.
+        The result keeps a cheapest one of the remaining assignments that fit.
         """
         fewer = self._fewer(values, cells)
         return None if fewer is None else self._reduced(self.instance, self.timeline, fewer)
 
     def _fewer(self, values: Mask, cells: Mask) -> Model | None:
-        """The model with some values and cells only, reduced."""
+        """Restrict and reduce the model."""
         model = self.model
         unary = np.where(values, model.unary, model.forbidden)
         return reduce(dataclasses.replace(model, unary=unary, cell=np.where(cells, model.cell, model.forbidden)))
 
-    def first_values(self, of_row: Ints) -> Ints:
-        """The value of every variable that has the least entry, the first of equals; shape (v,)."""
-        start = self.model.start[:-1]
-        least = np.minimum.reduceat(of_row, start)
-        hit = np.flatnonzero(of_row == least[self.variable])
-        return hit[np.searchsorted(hit, start)] - start
-
 
 def worst_steps(overload: Ints | Floats, count: int) -> list[int]:
-    """Up to ``count`` steps of greatest overload, above 0 and apart from each other by a fiftieth of all steps."""
+    """Up to ``count`` steps of greatest positive overload, each a fiftieth of all steps apart from the others."""
     left, apart = overload.copy(), len(overload) // 50
     found: list[int] = []
     while len(found) < count and len(left) and left[step := int(np.argmax(left))] > 0:

@@ -1,4 +1,4 @@
-"""Exact reduction of a network: values without support go, variables that are functions of others merge into them.
+"""Exact reduction of a network: remove values without support, merge variables that are functions of others.
 
 The crosscutting edges of the contest's instances, and most forbidden entries, tie neighbours so tightly that one
 strategy determines the other; see "Soft Constraints, Strong Solutions", Appendix A, on crosscuts.
@@ -14,16 +14,16 @@ import numpy as np
 from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.model import BLOCK, Contraction, Mask, Model, blocks, build, contract, exact_cost
+from solvers.intraop.network.model import CHUNK, Contraction, Mask, Model, build, chunks, contract, exact_cost
 from solvers.intraop.network.ragged import offsets, spread, within
 from solvers.intraop.search.construction import construct
 
 
 def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, until: float = math.inf) -> Model | None:
-    """The reduced model of an instance, without strategies that cannot fit; see `build` and `reduce`.
+    """Return the reduced model of an instance without strategies that never fit; see `build` and `reduce`.
 
-    Where costs have to be shifted, for a few that no good solution has, a greedy assignment shows which those are. At
-    the time ``until`` the model is taken as it is then.
+    If a few large costs force a shift, a greedy assignment shows which entries no good solution has. Stops at the time
+    ``until``.
     """
     never_fits = timeline.never_fits()
     model = reduce(build(instance, never_fits, tolerant=tolerant), until)
@@ -38,19 +38,17 @@ def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, u
 
 
 def reduce(model: Model, until: float = math.inf) -> Model | None:
-    """An equivalent model with fewer variables and values, or None where every assignment has a forbidden entry.
+    """Return an equivalent model with fewer variables and values; None if every assignment has a forbidden entry.
 
-    At the time ``until`` what is reduced by then is taken.
-
-    Every assignment of ``model`` without forbidden entries corresponds to one of the result, at the same cost and
-    with the same strategies.
+    Every assignment of ``model`` without forbidden entries corresponds to one of the result with the same cost and
+    strategies. Stops at the time ``until``.
     """
     while time.monotonic() < until:
         support = _Support(model)
         if not support.every_variable_lives():
             return None
         how = _plan(support, _functions(support))
-        if _cells(model, how) > 2 * len(model.cell) + BLOCK:
+        if _cells(model, how) > 2 * len(model.cell) + CHUNK:
             how = _plan(support, _NO_FUNCTIONS)
         if len(how.sizes) == model.variables and how.sizes.sum() == len(model.unary):
             return model
@@ -59,10 +57,10 @@ def reduce(model: Model, until: float = math.inf) -> Model | None:
 
 
 class _Support:
-    """Arc consistency on forbidden entries: the values that are left, and the pairs that are functions.
+    """Arc consistency on forbidden entries: remaining values, and pairs that are functions.
 
-    ``alive``       shape (rows,): whether the value takes part in an assignment of every pair by itself
-    ``determines``  shape (2, p): whether every living value of the tail (the head) leaves one of the head (the tail)
+    ``alive``       shape (rows,): the value has an allowed cell in every pair
+    ``determines``  shape (2, p): every living value of the tail (the head) allows one value of the head (the tail)
     """
 
     def __init__(self, model: Model) -> None:
@@ -73,12 +71,12 @@ class _Support:
         pairs, degree = np.arange(len(model.tail)), np.bincount(ends, minlength=model.variables)
         first, of_variable = offsets(degree), np.tile(pairs, 2)[np.argsort(ends, kind="stable")]
         while len(pairs):
-            parts = blocks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]])
-            lost = np.unique(np.concatenate([self._visit(pairs[block]) for block in parts]))
+            parts = chunks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]])
+            lost = np.unique(np.concatenate([self._visit(pairs[chunk]) for chunk in parts]))
             pairs = np.unique(of_variable[spread(first[lost], degree[lost])])
 
     def _visit(self, pairs: Ints) -> Ints:
-        """Remove the values that have no support in some pairs; the variables that lose any, some recurring."""
+        """Remove values without support in some pairs; return the variables that lose any, possibly repeated."""
         model, lost = self.model, []
         open_cell, row, column = self.open_cells(pairs)
         for side, (variable, of_cell) in enumerate(((model.tail[pairs], row), (model.head[pairs], column))):
@@ -92,10 +90,10 @@ class _Support:
         return np.concatenate(lost)
 
     def open_cells(self, pairs: Ints) -> tuple[Mask, Ints, Ints]:
-        """``(open, row, column)`` for every cell of the pairs.
+        """Return ``(open, row, column)`` per cell of the pairs.
 
-        Whether both its values live and the cell is not forbidden, and to which of the tails' values and of the
-        heads' values, counted over all the pairs, it belongs.
+        A cell is open if it is allowed and both its values live; ``row`` and ``column`` index the values of all tails
+        and of all heads, counted over the pairs.
         """
         model = self.model
         tail, head = model.tail[pairs], model.head[pairs]
@@ -125,7 +123,7 @@ def _cells(model: Model, how: Contraction) -> int:
 
 
 def _plan(support: _Support, functions: tuple[Ints, Ints, Mask]) -> Contraction:
-    """Drop the dead values, merge the given functions, and merge all variables that have one value left."""
+    """Drop dead values, merge the given functions, and merge all variables with a single value left."""
     model, left = support.model, support.left()
     parent = np.arange(model.variables)
     fixed = np.flatnonzero(left == 1)
@@ -133,7 +131,7 @@ def _plan(support: _Support, functions: tuple[Ints, Ints, Mask]) -> Contraction:
     child, pair, by_tail = functions
     parent[child] = np.where(by_tail, model.tail[pair], model.head[pair])
     start = offsets(left[parent])
-    rank = within(left[parent])  # which living value the parent's values decide: their own, unless told otherwise
+    rank = within(left[parent])  # living value for each value of the parent; identity by default
     rank[spread(start[child], left[parent[child]])] = _maps(support, pair, by_tail)
     parent, start, rank = _to_roots(parent, left, start, rank)
     roots, root = np.unique(parent, return_inverse=True)
@@ -145,10 +143,10 @@ _NO_FUNCTIONS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.ze
 
 
 def _functions(support: _Support) -> tuple[Ints, Ints, Mask]:
-    """``(child, pair, by_tail)``: children, each with a pair in which another variable determines it.
+    """Return ``(child, pair, by_tail)``: variables and, for each, a pair in which its parent determines it.
 
-    A parent has more living values than its child, or as many and a lower index: no circle can arise. Of several
-    parents the one with the fewest values is taken. Variables of wide tables merge into no larger ones: the
+    A parent has more living values than its child, or as many and a lower index, so there are no cycles. Of several
+    parents the one with the fewest values is taken. Variables of wide tables do not merge into larger ones, as the
     tables would grow.
     """
     model, left = support.model, support.left()
@@ -167,27 +165,27 @@ def _functions(support: _Support) -> tuple[Ints, Ints, Mask]:
 
 
 def _maps(support: _Support, pairs: Ints, by_tail: Mask) -> Ints:
-    """For each pair in turn: which living value of the child every living value of the parent leaves."""
+    """For each pair in order, the living value of the child for each living value of the parent."""
     model = support.model
     before = offsets(support.alive.astype(np.int64))
     found = [np.zeros(0, dtype=np.int64)]
-    for block in blocks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]]):
-        tail, head = model.tail[pairs[block]], model.head[pairs[block]]
+    for chunk in chunks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]]):
+        tail, head = model.tail[pairs[chunk]], model.head[pairs[chunk]]
         rows, columns = model.sizes[tail], model.sizes[head]
-        open_cell, row, column = support.open_cells(pairs[block])
-        of_pair = np.repeat(np.arange(len(block)), rows * columns)[open_cell]
+        open_cell, row, column = support.open_cells(pairs[chunk])
+        of_pair = np.repeat(np.arange(len(chunk)), rows * columns)[open_cell]
         tail_row = spread(model.start[tail], rows)[row[open_cell]]
         head_row = spread(model.start[head], columns)[column[open_cell]]
-        decides = by_tail[block][of_pair]
+        decides = by_tail[chunk][of_pair]
         order = np.lexsort((np.where(decides, tail_row, head_row), of_pair))
-        child = np.where(by_tail[block], head, tail)[of_pair]
+        child = np.where(by_tail[chunk], head, tail)[of_pair]
         rank = before[np.where(decides, head_row, tail_row)] - before[model.start[child]]
         found.append(rank[order])
     return np.concatenate(found)
 
 
 def _to_roots(parent: Ints, left: Ints, start: Ints, rank: Ints) -> tuple[Ints, Ints, Ints]:
-    """Follow parents to those that are their own, composing the maps; the distance doubles in every step."""
+    """Replace parents by roots, composing the maps by pointer doubling."""
     while (parent[parent] != parent).any():
         grand = parent[parent]
         count = left[grand]

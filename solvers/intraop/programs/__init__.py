@@ -1,1 +1,1 @@
-"""TODO solvers/intraop/programs."""
+"""Integer programs of the track ``intraop``, and the engines that solve them."""

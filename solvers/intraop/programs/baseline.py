@@ -1,4 +1,4 @@
-"""Common frame of the exact baselines: first solution, solutions and bounds of an engine, and its end."""
+"""Common frame of the exact baselines: a first solution, then the solutions and bounds of an engine."""
 
 from __future__ import annotations
 
@@ -29,28 +29,23 @@ from solvers.intraop.search.greedy import assignments
 from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Run
 
-#: What is kept back at the end, see `reserve`.
+#: Time reserved at the end, see `reserve`.
 RESERVE = {"share": 0.03, "least": 0.6, "most": 3.0}
-#: Fraction of the time for the first solution, at most.
+#: Largest fraction of the time for the first solution.
 FIRST = 0.2
-#: Of the time that is left when an engine's program is written, the fraction that writing it may take.
+#: Largest fraction of the remaining time for writing an engine's program.
 WRITING = 0.5
-#: An end is early where more than this fraction of an engine's time is left.
+#: An engine ends early if more than this fraction of its time is left.
 EARLY = 0.1
 
 
-def integer_below(value: float) -> int:
-    """The largest integer that is certainly not above the one that was rounded to ``value``."""
-    return int(value if value < 2**53 else math.nextafter(value, 0.0))
-
-
 class Task:
-    """A problem for an engine, and where its results go; an engine may call it from threads of its own.
+    """A problem for an engine, and the receiver of its results; thread-safe.
 
     ``start``  shape (v,): an assignment that fits and has no forbidden entry, None if none is known
     ``top``    what that costs in the model, else ``model.forbidden``
     ``until``  value of `time.monotonic` by which the engine is to end
-    ``ended``  how the engine says that it ended, "" where it has not been asked
+    ``ended``  the engine's status at its end, "" before
     """
 
     def __init__(
@@ -73,7 +68,7 @@ class Task:
         return max(0.0, self.until - time.monotonic())
 
     def offer(self, value: Ints) -> None:
-        """Report an assignment, shape (v,), repaired if the tolerances of an engine let it break the limit."""
+        """Report an assignment, shape (v,), repaired if an engine's tolerances let it violate the limit."""
         if (self.problem.overload(value) > 0).any():
             search = Search(self.problem.footprint, value)
             search.repair(self.until)
@@ -83,9 +78,9 @@ class Task:
             self._incumbent.offer(self.problem.model.lift(self.problem.instance, value))
 
     def prove(self, bound: int) -> None:
-        """Report a bound on what fits and costs less than ``top``, in costs of the model.
+        """Report a bound, in costs of the model, on assignments that fit and cost less than ``top``.
 
-        It is none where memory is rounded up, nor is what exceeds all costs that are not forbidden.
+        Ignored if memory is rounded up, or if the bound is the forbidden cost.
         """
         model, bound = self.problem.model, min(bound, self.top)
         if self.problem.timeline.exact and bound < model.forbidden:
@@ -93,7 +88,7 @@ class Task:
                 self._best_bound.offer(bound << model.shift)
 
     def program(self, bytes_an_entry: int) -> IntegerProgram | None:
-        """The program, None with a line on stderr if an engine could not hold it, or there is no time to write it."""
+        """The program; None, with a line on stderr, if it exceeds memory or there is no time to write it."""
         if self.late():
             return None
         program = IntegerProgram.of(self.problem)
@@ -103,7 +98,7 @@ class Task:
         return None
 
     def explain(self) -> None:
-        """Say on stderr how an engine ended that has proved no optimum, though time is left."""
+        """Explain on stderr why an engine ended early without proving an optimum."""
         open_ = self._incumbent is not None and self._best_bound.best < self._incumbent.cost
         if self.ended and open_ and self.remaining() > EARLY * self._seconds:
             early = f"ended {self.remaining():.1f} s early without a proof"
@@ -121,11 +116,11 @@ Engine = Callable[[Task], bool]
 
 
 def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> None:
-    """Report a greedy solution, then what an engine finds and proves on the instance, or on what is left of it.
+    """Report a greedy solution, then the results of an engine on the instance, reduced or not.
 
     The engine returns False if it has proved that every assignment that fits has a forbidden entry: one of 10^17 or
-    more, where all others together cost less. Such instances, and those that lack memory, are declined with the time
-    step or the edge that shows it, after the least bad assignment has been looked for.
+    more if all others together cost less. Such instances, and those that lack memory, are declined, naming the edge or
+    the time step, after a search for the least bad assignment.
     """
     until = run.deadline - reserve(run, **RESERVE)
     timeline = Timeline.of(instance)
@@ -154,7 +149,7 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
 
 
 def prove(instance: Instance, run: Run, engine: Engine) -> None:
-    """Report what an engine proves on the reduced network, and no solution: a greedy one only says what is too much.
+    """Report the bounds of an engine on the reduced network; a greedy solution only provides its cutoff.
 
     Instances that lack memory, or whose forbidden entries cannot be avoided, are declined as by `solve`.
     """
@@ -181,7 +176,7 @@ def _fits(problem: Problem, value: Ints) -> bool:
 
 
 def _first(problem: Problem, until: float, note: Callable[[Ints], object] = lambda _: None) -> Ints:
-    """The best assignment of the method `greedy` in a part of the time, each of them noted; it need not fit."""
+    """The best assignment of `greedy` in a part of the time, all of which are noted; it need not fit."""
     best, worth = np.zeros(problem.model.variables, dtype=np.int64), (math.inf, 0)
     for value in assignments(problem.footprint, time.monotonic() + FIRST * (until - time.monotonic())):
         note(value)

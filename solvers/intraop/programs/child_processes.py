@@ -1,4 +1,4 @@
-"""Child processes that compute one array each: forked, so that they share what is built, and never left behind."""
+"""Child processes that compute one array each: forked to share memory with the parent, and always reaped."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from instances.files.columns import Ints
 
-#: Seconds that a child has between being asked to stop and being killed.
+#: Seconds between asking a child to stop and killing it.
 GRACE = 0.5
-#: Failures in a row, none of them asked for, that count as a defect and not as bad luck.
+#: Consecutive unrequested failures that count as a defect rather than bad luck.
 TOLERATED = 3
 
 PR_SET_PDEATHSIG = 1
@@ -122,7 +122,7 @@ def in_child(job: Callable[[], Ints | None], seconds: float, until: float) -> In
 
 
 def _work(job: Callable[[], Ints | None], reading: int, writing: int, parent: int, unblocked: set[int]) -> NoReturn:
-    """The child's side: compute, send, and leave without any of the parent's clean-up."""
+    """Child side: compute, send, and exit without the parent's clean-up."""
     status = 1
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

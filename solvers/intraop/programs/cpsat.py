@@ -1,4 +1,4 @@
-"""Programs as CP-SAT reads them, one part after another."""
+"""Integer programs as CP-SAT protos, written part by part."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from solvers._cpsat import LOWEST, add_row
 from solvers.intraop.programs.integer_program import IntegerProgram
 from solvers.intraop.programs.memory_rows import MemoryRows
 
-#: CP-SAT adds up coefficients in 64 bits, but compares and reports values of the objective as doubles, after some
-#: operations on them: all coefficients together, and the values that matter, stay below.
-LARGEST_SUM, LARGEST_VALUE = 2**60, 2**50
+#: Upper bound on the sum of coefficients, which CP-SAT computes in 64 bits.
+LARGEST_SUM = 2**60
+#: Upper bound on objective values, which CP-SAT compares and reports as doubles after some operations.
+LARGEST_VALUE = 2**50
 
 
 def columns(model: Any, program: IntegerProgram) -> Iterator[None]:
-    """Add the columns of a program to a proto, one a turn."""
+    """Add the columns of a program to a proto, one per iteration."""
     variables = model.variables
     for upper in program.upper.tolist():
         variables.add().domain.extend((0, upper))
@@ -28,7 +29,7 @@ def columns(model: Any, program: IntegerProgram) -> Iterator[None]:
 
 
 def equations(model: Any, program: IntegerProgram) -> Iterator[None]:
-    """Add one value of every variable, and cells of every margin that add up to its value; one a turn."""
+    """Add one-value-per-variable and margin constraints, one per iteration."""
     constraints = model.constraints
     for begin, end in pairwise(program.model.start.tolist()):
         constraints.add().exactly_one.literals.extend(range(begin, end))
@@ -39,7 +40,7 @@ def equations(model: Any, program: IntegerProgram) -> Iterator[None]:
 
 
 def memory(model: Any, rows: MemoryRows) -> Iterator[None]:
-    """Add rows of memory, one a turn."""
+    """Add memory rows, one per iteration."""
     for column, use, room in zip(
         _rows(rows.start, rows.column), _rows(rows.start, rows.use), rows.room.tolist(), strict=True
     ):
@@ -48,14 +49,14 @@ def memory(model: Any, rows: MemoryRows) -> Iterator[None]:
 
 
 def write(*parts: Iterator[None]) -> None:
-    """Take all turns of the above."""
+    """Exhaust the iterators above."""
     deque(chain(*parts), maxlen=0)
 
 
 def costs(model: Any, cost: Ints, top: int) -> int:
-    """Minimise the costs of the columns, shape (columns,), in a unit that is returned, rounded down.
+    """Minimise the costs of the columns, shape (columns,), rounded down to multiples of a unit, which is returned.
 
-    So a bound times the unit is one on what costs less than ``top``; costs above ``top`` are as bad as that.
+    A bound times the unit is a bound on assignments below ``top``; costs above ``top`` are capped to it.
     """
     cost = np.minimum(cost, top)
     unit = int(np.gcd.reduce(cost, initial=0)) or 1

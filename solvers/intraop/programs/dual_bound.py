@@ -1,4 +1,4 @@
-"""The bound that dual values of a program prove, in exact integers whatever their rounding."""
+"""Lower bounds from dual values of a program, in exact integers: valid whatever the duals' rounding."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from solvers.intraop.programs.floating_point import FloatProgram
 from solvers.intraop.programs.integer_program import IntegerProgram, costly_pairs
 from solvers.intraop.programs.memory_rows import MemoryRows
 
-#: Costs below ``top`` come to this much, scaled: room for fractions of dual values.
+#: Scaled value of ``top``: leaves room for fractions of dual values.
 FINE = 2**46
-#: Nothing that is added up for one value or cell exceeds this.
+#: Upper bound on the sums per value or cell.
 LARGEST = 2**60
-#: Messages are passed on where ``top`` is at most this.
+#: Largest ``top`` for which message passing continues.
 LARGEST_TOP = 2**56
-#: Dual values beyond, which an engine in trouble may give, are cut off.
+#: Dual values are clipped to this; engines in numerical trouble may exceed it.
 MOST_DUAL = 1e30
-#: Passes between two looks at what they gain, and the fraction of the bound that is enough to go on.
-SWEEPS, GAIN = 10, 1e-6
-#: Bits of a multiplier beyond those of costs: their rounding costs less than one unit for each variable.
+#: Sweeps between two checks of progress.
+SWEEPS = 10
+#: Relative gain of a check that justifies more sweeps.
+GAIN = 1e-6
+#: Fraction bits of multipliers: rounding loses less than one unit per variable.
 MULTIPLIER_BITS = 64
 
 
 def proved(floats: FloatProgram, dual: Floats) -> int:
     """Lower bound on the cost of any assignment that fits, in costs of the model, from dual values of shape (rows,).
 
-    Those of the margins become integer messages, which move costs from cells to values, and those of the rows of memory
-    become integer multipliers. Any messages, and any multipliers from 0 on, give a bound: the least of every table,
-    and the least of every variable, its memory included, less what the room is worth. The program must have a row of
-    memory a step, without sums, and each of its tables an allowed cell.
+    Duals of margins become integer messages, which move costs from cells to values; duals of memory rows become integer
+    multipliers. Any messages and non-negative multipliers give a bound: the minimum of every table, plus the minimum of
+    every variable including the price of its memory, less the price of the room. The program must have one memory row
+    per step, without sums, and an allowed cell in each table.
     """
     program, model = floats.program, floats.program.model
     bits, message, (priced, worth) = _whole(floats, dual)
@@ -46,10 +48,10 @@ def proved(floats: FloatProgram, dual: Floats) -> int:
 
 
 def polished(floats: FloatProgram, dual: Floats, until: float) -> int:
-    """The same after messages have been passed on from those, under the same multipliers, while that gains something.
+    """The same after message passing from these messages, under the same multipliers, while that gains something.
 
-    Of use where an engine did not get far with the messages. The model must have tables of two variables only. It is 0
-    where numbers are too large.
+    Useful if the engine's messages have not converged. The model must have tables of two variables only. Returns 0 if
+    numbers are too large.
     """
     model = floats.program.model
     bits, message, (priced, worth) = _whole(floats, dual)
@@ -75,7 +77,7 @@ def _gains(before: int, now: int) -> bool:
 
 
 def _whole(floats: FloatProgram, dual: Floats) -> tuple[int, Ints, tuple[Ints, int]]:
-    """``(bits, message, price)`` in integers: costs times 2**bits, one message a margin, and what `price` says."""
+    """Return integers ``(bits, message, price)``: scale 2**bits of costs, a message per margin, result of `price`."""
     program, values = floats.program, len(floats.program.model.unary)
     bits = max(0, FINE.bit_length() - 1 - floats.top.bit_length())
     scale = 2.0**bits / floats.scale
@@ -97,9 +99,9 @@ def _messages(program: IntegerProgram, message: Ints) -> tuple[Ints, Ints]:
 
 
 def price(memory: MemoryRows, multiplier: Floats, values: int) -> tuple[Ints, int]:
-    """``(of_value, worth)``: in every assignment that fits the values chosen come to ``worth`` at most.
+    """Return ``(of_value, worth)``: in any assignment that fits, prices of the chosen values sum to ``worth`` at most.
 
-    ``multiplier``, shape (rows,), is what a unit of memory costs in each row; it is rounded, and the products are not.
+    ``multiplier``, shape (rows,), is the price per unit of memory in each row; it is rounded, its products are exact.
     """
     some = np.flatnonzero(multiplier)
     factor = {int(row): int(float(min(multiplier[row], LARGEST)) * 2.0**MULTIPLIER_BITS) for row in some}
@@ -108,10 +110,10 @@ def price(memory: MemoryRows, multiplier: Floats, values: int) -> tuple[Ints, in
         part = slice(memory.start[row], memory.start[row + 1])
         exact[memory.column[part]] += memory.use[part].astype(object) * much
     worth = sum(much * int(memory.room[row]) for row, much in factor.items())
-    most = np.full(values, LARGEST // 4, dtype=object)  # to charge less never makes a bound false
+    most = np.full(values, LARGEST // 4, dtype=object)  # a lower price keeps the bound valid
     return np.minimum(exact >> MULTIPLIER_BITS, most).astype(np.int64), worth >> MULTIPLIER_BITS
 
 
 def _sum_of_least(of_row: Ints, start: Ints) -> int:
-    """The least of every row ``start[i]:start[i + 1]``, added up."""
+    """Sum of the minima of the rows ``start[i]:start[i + 1]``."""
     return sum(np.minimum.reduceat(of_row, start[:-1]).tolist()) if len(start) > 1 else 0

@@ -1,4 +1,4 @@
-"""A program in floating-point numbers that engines cope with, and what their bounds are worth in integers."""
+"""Programs scaled for floating-point engines, and their bounds converted to safe integers."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from instances.files.columns import Floats, Ints
 from solvers.intraop.network.ragged import offsets
 from solvers.intraop.programs.integer_program import IntegerProgram
 
-#: The best cost known becomes about this, and the largest coefficient of a row of memory: far from the absolute
-#: tolerances of 1e-9 to 1e-6, small enough for the arithmetic.
-COST_SCALE, ROW_SCALE = 2.0**20, 2.0**10
-#: SCIP and HiGHS accept reduced costs that are off by this much, of columns that range from 0 to 1.
+#: Scaled value of the best known cost: far from absolute tolerances of 1e-9 to 1e-6, small enough for arithmetic.
+COST_SCALE = 2.0**20
+#: Scaled value of the largest coefficient of a memory row.
+ROW_SCALE = 2.0**10
+#: Error that SCIP and HiGHS accept in reduced costs of columns in [0, 1].
 DUAL_TOLERANCE = 1e-7
-#: What every bound gives way besides: cuts, propagation and pruning work with relative tolerances up to 1e-6.
+#: Further relative loss of every bound: cuts, propagation and pruning have relative tolerances up to 1e-6.
 RELATIVE_TOLERANCE = 1e-6
+
+
+def integer_below(value: float) -> int:
+    """The largest integer certainly not above the number that was rounded to ``value``."""
+    return int(value if value < 2**53 else math.nextafter(value, 0.0))
 
 
 class FloatProgram:
     """A program for assignments that cost less than ``top``, all of whose columns range from 0 to 1.
 
-    Sums of memory are measured in what they can come to, rows of memory and costs in powers of two. Costs above
-    ``top`` are as bad as ``top``. ``start, column, value`` are the entries of all rows, whose sums lie in
-    [``low``, ``high``]: of each variable of the model, of each margin, of each row of memory.
+    Memory sums are scaled by their maxima, memory rows and costs by powers of two; costs are capped at ``top``. The
+    rows are those of the model's variables, then of the margins, then of memory.
     """
 
     def __init__(self, program: IntegerProgram, top: int) -> None:
@@ -41,7 +46,7 @@ class FloatProgram:
 
     @cached_property
     def rows(self) -> tuple[Ints, Ints, Floats, Floats, Floats]:
-        """``(start, column, value, low, high)``: in every row each column once, in ascending order."""
+        """Return ``(start, column, value, low, high)``: entries per row, columns ascending, and bounds of its sum."""
         model, memory = self.program.model, self.program.memory
         margin_start, margin_column = self.program.margins()
         margin = np.ones(len(margin_column))
@@ -61,7 +66,7 @@ class FloatProgram:
 
     @cached_property
     def _memory(self) -> tuple[Floats, Floats]:
-        """The entries of the rows of memory, and what each row was multiplied by."""
+        """Entries of the memory rows, and the scale factor of each."""
         memory, first = self.program.memory, self.program.first_sum
         use = memory.use.astype(np.float64)
         summed = memory.column >= first
@@ -80,7 +85,7 @@ class FloatProgram:
         return column
 
     def bound(self, dual: float) -> int:
-        """Lower bound in costs of the model from an engine's bound, less its possible rounding error."""
+        """Convert an engine's bound to costs of the model, lowered by its possible rounding error."""
         if not dual > 0:
             return 0
         owed = DUAL_TOLERANCE * (len(self.cost) + 1)

@@ -1,7 +1,7 @@
-"""The integer program of a model, one-hot values and a variable for each cell of a table, as flat arrays.
+"""The integer program of a model as flat arrays: one-hot values, and a column per cell of a table.
 
-It is the formulation of XLA's auto-sharding: one of a node's strategies, one of an edge's cells, whose margins are the
-strategies of its ends, and the memory of every time step whose set of live nodes is not part of a neighbouring one's.
+It is the formulation of XLA's auto-sharding: one strategy per node, one cell per edge whose margins are the strategies
+of its ends, and a memory row per time step whose set of live nodes is maximal.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from numpy.typing import NDArray
 
 from instances.files.columns import Ints
 from solvers.intraop.network.model import Model
-from solvers.intraop.network.ragged import offsets, spread, within
+from solvers.intraop.network.ragged import argmin, offsets, spread, within
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.programs.memory_rows import MemoryRows, memory_of_all_steps, memory_of_steps
-from solvers.intraop.search.construction import cheapest
 
-#: Seconds that an engine may take to notice that its time is up, for each entry of its program, and the fraction of its
-#: time that is kept back for it at most.
-NOTICE, LARGEST_NOTICE = 2e-6, 0.25
+#: Seconds that an engine may overrun its time limit, per entry of its program.
+NOTICE = 2e-6
+#: Largest fraction of the time reserved for that.
+LARGEST_NOTICE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The cells of all tables that are not forbidden, table after table, and their margins; all arrays int64.
+    """The allowed cells of all tables, table by table, and their margins; all arrays int64.
 
     ``start``         shape (tables + 1,): the cells of table e are ``start[e]:start[e + 1]``
     ``cost``          shape (cells,)
-    ``margin_value``  shape (margins,): the row of the model's value that the cells of a margin add up to
+    ``margin_value``  shape (margins,): the model's row of the value to which the margin's cells sum
     ``margin_start, margin_cell``  those cells
     """
 
@@ -42,7 +42,7 @@ class Tables:
 
     @classmethod
     def of(cls, model: Model) -> Tables:
-        """The tables of a model, but for those in which every cell is 0."""
+        """The tables of a model, except all-zero ones."""
         count, cost, value, cell, margin = zip(_pairs(model), *_wide(model), strict=True)
         first_cell = offsets(np.array([len(part) for part in cost]))
         first_margin = offsets(np.array([len(part) for part in value]))
@@ -62,7 +62,7 @@ _Part = tuple[Ints, Ints, Ints, Ints, Ints]  # cells of every table, their costs
 
 
 def _pairs(model: Model) -> _Part:
-    """The allowed cells of all pairs, each of which has one margin for each value of its tail, then of its head."""
+    """Allowed cells and margins of all pairs; margins are per value of the tail, then of the head."""
     pair = costly_pairs(model)
     tail, head = model.tail[pair], model.head[pair]
     rows, columns = model.sizes[tail], model.sizes[head]
@@ -79,13 +79,13 @@ def _pairs(model: Model) -> _Part:
 
 
 def costly_pairs(model: Model) -> Ints:
-    """The pairs in which some cell is not 0, which have a table in the program."""
+    """The pairs with a non-zero cell, which have a table in the program."""
     largest = np.maximum.reduceat(model.cell, model.cell_start[:-1]) if len(model.tail) else model.tail
     return np.flatnonzero(largest > 0)
 
 
 def _wide(model: Model) -> Iterator[_Part]:
-    """The same of every table of three variables or more."""
+    """The same for every table of three variables or more."""
     for scope, cost in model.wide:
         place = np.argwhere(cost < model.forbidden)
         first = offsets(np.array(cost.shape))
@@ -98,10 +98,10 @@ def _wide(model: Model) -> Iterator[_Part]:
 
 @dataclass(frozen=True, eq=False)
 class IntegerProgram:
-    """Minimise the costs of integer columns that are 0 or more: first the model's values, then cells, then sums.
+    """Minimise the cost of non-negative integer columns: the model's values, then cells, then memory sums.
 
-    ``tables``  the cells; forbidden ones have no column
-    ``memory``  rows of memory: their columns are values and, from the number ``first_sum`` on, sums of memory
+    ``tables``  the cells that have columns: the allowed ones
+    ``memory``  memory rows over values and, from column ``first_sum`` on, sums of memory
     """
 
     model: Model
@@ -110,7 +110,7 @@ class IntegerProgram:
 
     @classmethod
     def of(cls, problem: Problem, steps: Iterable[int] | None = None) -> IntegerProgram:
-        """The program of a problem with the memory of the given steps, of all that matter if none are given."""
+        """Build the program of a problem with the memory of some steps, by default of all that may bind."""
         tables = Tables.of(problem.model)
         if steps is None:
             return cls(problem.model, tables, memory_of_all_steps(problem, len(problem.variable) + len(tables.cost)))
@@ -118,7 +118,7 @@ class IntegerProgram:
 
     @property
     def first_sum(self) -> int:
-        """Number of columns that stand for values and cells: all of them are 0 or 1."""
+        """Number of columns for values and cells; all of these are 0 or 1."""
         return len(self.model.unary) + len(self.tables.cost)
 
     @property
@@ -135,7 +135,7 @@ class IntegerProgram:
 
     @property
     def entries(self) -> int:
-        """Number of coefficients of the rows that are not 0, and of columns: what the size of a program is."""
+        """Size of the program: number of non-zero coefficients plus number of columns."""
         tables = self.tables
         rows = len(self.model.unary) + len(tables.margin_cell) + len(tables.margin_value) + len(self.memory.column)
         return rows + self.first_sum + len(self.memory.most)
@@ -145,7 +145,7 @@ class IntegerProgram:
         return min(LARGEST_NOTICE * seconds, NOTICE * self.entries)
 
     def margins(self) -> tuple[Ints, Ints]:
-        """``(start, column)``: of every margin the column of its value, then those of its cells."""
+        """Return ``(start, column)``: for every margin the column of its value, then those of its cells."""
         tables = self.tables
         count = np.diff(tables.margin_start)
         start = offsets(count + 1)
@@ -168,5 +168,5 @@ class IntegerProgram:
         return column
 
     def values(self, column: NDArray) -> Ints:
-        """The assignment, shape (v,), that columns, shape (columns,), say: the largest of every variable's values."""
-        return cheapest(-column[: len(self.model.unary)], self.model.start)
+        """Assignment, shape (v,), of the largest columns, shape (columns,), among each variable's values."""
+        return argmin(-column[: len(self.model.unary)], self.model.start)

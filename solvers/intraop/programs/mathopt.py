@@ -1,7 +1,7 @@
-"""Programs as the MathOpt of ortools solves them, HiGHS and PDLP: by columns, not object by object, in a child.
+"""Programs solved in a child process by HiGHS and PDLP through OR-Tools' MathOpt, transferred by columns.
 
-highspy and ortools cannot be imported into one process, so HiGHS comes from ortools. It prints to stdout whatever its
-options say, and may look at the clock late; a child's stdout leads nowhere, and it can be killed.
+highspy and OR-Tools cannot be imported into one process, so HiGHS comes from OR-Tools. It prints to stdout whatever its
+options, and may check the clock late; a child's stdout is discarded, and a child can be killed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from instances.files.columns import Floats, Ints
 from solvers.intraop.programs.child_processes import in_child
 from solvers.intraop.programs.floating_point import FloatProgram
 
-#: Seconds, and at most the fraction of its time, that a child has beyond its engine's before it is killed.
-GRACE, LARGEST_GRACE = 0.5, 0.05
+#: Seconds from the engine's time limit until its child is killed.
+GRACE = 0.5
+#: The same as a largest fraction of the time.
+LARGEST_GRACE = 0.05
 
 
 @dataclass(frozen=True)
 class SolveResult:
     """Result of an engine; ``bound`` is minus infinity if it has none.
 
-    ``ended``   why the engine ended, in MathOpt's word
+    ``ended``   MathOpt's termination reason
     ``column``  shape (columns,), or (0,) if it found no solution
     ``dual``    shape (rows,), or (0,)
     """
@@ -50,11 +52,11 @@ class SolveResult:
 def minimise(
     program: FloatProgram, until: float, *, integer: bool, hint: Floats | None = None, **options: Any
 ) -> SolveResult | None:
-    """Minimise in a child until a time; None if it did not answer.
+    """Minimise in a child until a time; None if it does not answer.
 
-    ``integer``  whether columns of values must be whole numbers
-    ``hint``     shape (columns,): a solution to begin with
-    ``options``  fields of MathOpt's parameters; where they name none of HiGHS, PDLP solves the program
+    ``integer``  True if columns of values must be integers
+    ``hint``     shape (columns,): a starting solution
+    ``options``  fields of MathOpt's parameters; without any for HiGHS, PDLP solves the program
     """
     _import()
     seconds = until - time.monotonic()
@@ -113,7 +115,7 @@ def _model(program: FloatProgram, integer: bool) -> Any:
 
 
 def _packed(found: Any) -> Ints:
-    """Header of an answer as bits: its status, its bound, and the count of numbers of each kind that follow."""
+    """Encode an answer as 64-bit words: status, bound, number of columns, columns, dual values."""
     solution = found.solutions[0] if len(found.solutions) else None
     column = [] if solution is None else solution.primal_solution.variable_values.values
     dual = [] if solution is None else solution.dual_solution.dual_values.values

@@ -1,4 +1,4 @@
-"""The rows of a program that are about memory: of single time steps, or of all that matter in a sparse form."""
+"""Memory rows of a program: of single time steps, or of all that may bind in a sparse form."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from solvers.intraop.network.dominance import may_bind
 from solvers.intraop.network.ragged import offsets, spread
 from solvers.intraop.network.reduced_problem import Problem
 
-#: All uses of a program together stay below, so that engines can add them up in 64 bits.
+#: Upper bound on the sum of all uses, so that engines can sum them in 64 bits.
 LARGEST_USE = 2**60
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryRows:
-    """Sums over columns that must not exceed a number each; all arrays int64.
+    """Weighted sums of columns with an upper bound each; all arrays int64.
 
-    ``start, column, use``  row i adds up ``use[j]`` times column ``column[j]`` for j from ``start[i]`` on, each column
-                            once and in ascending order
-    ``room``                shape (rows,): what it may come to, in units of ``unit`` bytes like everything here
-    ``most``                shape (sums,): what columns of their own, which stand for sums of others, can come to
+    ``start, column, use``  row i sums ``use[j]`` times column ``column[j]`` for j from ``start[i]`` on; columns ascend
+    ``room``                shape (rows,): upper bound of the sum, in units of ``unit`` bytes like all memory here
+    ``most``                shape (sums,): maxima of the extra columns that represent memory sums
     """
 
     start: Ints
@@ -35,7 +34,7 @@ class MemoryRows:
 
     @classmethod
     def of(cls, row: Ints, column: Ints, use: Ints, room: Ints, most: Ints, unit: int) -> MemoryRows:
-        """The rows with entries ``use[j]`` in row ``row[j]`` and column ``column[j]``, equal places added up."""
+        """Build rows from entries ``use[j]`` at row ``row[j]`` and column ``column[j]``, summing duplicates."""
         order = np.lexsort((column, row))
         row, column = row[order], column[order]
         first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(column, prepend=-1) != 0))
@@ -46,10 +45,10 @@ class MemoryRows:
 
 @dataclass(frozen=True, eq=False)
 class _Uses:
-    """Memory that values use above the least of their node: shapes (uses,), nodes of the footprint in ascending order.
+    """Memory of values above the least of their node: shapes (uses,), nodes of the footprint in ascending order.
 
-    ``amount``, the ``most`` of every node, and ``room``, shape (steps,), what is left above the least of all nodes, are
-    in ``unit`` bytes, rounded down: what fits in bytes fits in units. Only huge numbers have something to round.
+    ``amount``, ``most`` (maximum per node) and ``room`` (shape (steps,), memory above the least of all nodes) are in
+    units of ``unit`` bytes, rounded down: what fits in bytes fits in units. Only huge numbers are rounded.
     """
 
     node: Ints
@@ -78,7 +77,7 @@ class _Uses:
 
 
 def memory_of_steps(problem: Problem, steps: Iterable[int]) -> MemoryRows:
-    """One row for each of the steps, over the values."""
+    """One memory row per given step, over the values."""
     chosen, foot, uses = list(steps), problem.footprint, _Uses.of(problem)
     begin, end = foot.begin[uses.node], foot.end[uses.node]
     live = [np.flatnonzero((begin <= step) & (step < end)) for step in chosen]
@@ -88,12 +87,12 @@ def memory_of_steps(problem: Problem, steps: Iterable[int]) -> MemoryRows:
 
 
 def memory_of_all_steps(problem: Problem, first_sum: int) -> MemoryRows:
-    """The rows of all steps in which memory can exceed the limit; columns from ``first_sum`` on are sums.
+    """Rows of all steps in which memory can exceed the limit; columns from ``first_sum`` on are sums.
 
-    A row for every step over all that is live in it has entries by the hundred million on the contest's instances. So
-    the steps are the leaves of a binary tree, and the interval of a node is cut into subtrees, at most two a level:
-    the memory of a subtree's nodes is summed up once, in a column of its own where that makes fewer entries, and every
-    step adds up the subtrees above it. The feasible assignments are the same; XLA shortens its rows by sums as well.
+    A dense row per step would have hundreds of millions of entries on the contest's instances. The steps are therefore
+    the leaves of a binary tree, and the interval of a node is divided into subtrees, at most two per level. The memory
+    of a subtree's nodes is summed once, in an extra column if that saves entries, and each step sums the subtrees above
+    it. The feasible assignments stay the same; XLA shortens its rows by sums as well.
     """
     matters = may_bind(problem.footprint)
     tree, uses = _Tree(int(matters.sum())), _Uses.of(problem)
@@ -112,7 +111,7 @@ class _Tree:
         self.depth = max(0, steps - 1).bit_length()
 
     def cut(self, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-        """``(place, interval)``: the subtrees that the intervals [begin, end) consist of."""
+        """Return ``(place, interval)``: the subtrees that partition the intervals [begin, end)."""
         left, right = begin + (1 << self.depth), end + (1 << self.depth)
         place, interval = [left[:0]], [left[:0]]
         while (left < right).any():
@@ -124,16 +123,16 @@ class _Tree:
         return np.concatenate(place), np.concatenate(interval)
 
     def leaves(self, place: Ints) -> tuple[Ints, Ints]:
-        """First step and number of steps below each place."""
+        """First step and number of steps below each tree node."""
         below = self.depth + 1 - np.frexp(place.astype(np.float64))[1]
         first = (place << below) - (1 << self.depth)
         return first, np.minimum(first + (1 << below), self.steps) - first
 
     def rows(self, place: Ints, node: Ints, uses: _Uses, first_sum: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """``(row, column, use, most)``: entries of rows, one for each sum and then one for each step.
+        """Return ``(row, column, use, most)``: entries of the rows, one per sum, then one per step.
 
-        ``place`` and ``node`` say which node uses memory in all steps below which place; a sum gets the number
-        ``first_sum`` or a higher one, and ``most`` says what it can come to.
+        Node ``node[i]`` uses memory in all steps below the tree node ``place[i]``. Sums are the columns from
+        ``first_sum`` on; ``most`` has their maxima.
         """
         places, at = np.unique(place, return_inverse=True)
         entry = np.searchsorted(uses.node, np.stack([node, node + 1]))

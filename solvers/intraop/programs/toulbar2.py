@@ -1,4 +1,4 @@
-"""Minimisations of toulbar2 in children: it keeps its options in globals, and a minimisation uses its network up."""
+"""Minimisations by toulbar2 in child processes, as its options are global and a solve consumes its network."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from instances.files.columns import Ints
 from solvers.intraop.programs.child_processes import GRACE, in_child
 from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
 
-#: Message passing goes on while an iteration gains more than the fraction; share of the remaining time for it all.
+#: Successive minimisations: relative gain at which message passing ends, and share of the remaining time.
 STAGES = ((0.01, 0.1), (0.001, 0.3), (0.00001, 1.0))
 
 
 def minimum(job: Callable[[], Minimum], until: float, grace: float = GRACE) -> Minimum | None:
-    """Run a minimisation that is asked to stop at a time; None if it does not answer within ``grace`` seconds."""
+    """Run a minimisation until a time; None if it does not answer within ``grace`` seconds after."""
 
     def packed() -> Ints:
         found = job()
@@ -32,9 +32,9 @@ def minimum(job: Callable[[], Minimum], until: float, grace: float = GRACE) -> M
 
 
 def bounded(network: Network, penalty: Ints, remaining: Callable[[], float], grace: float = GRACE) -> Iterator[Minimum]:
-    """Bound the least cost under penalties, shape (rows,), with ever more message passing while time is remaining.
+    """Yield bounds on the least cost under penalties, shape (rows,), with growing effort of message passing.
 
-    Ends with a minimum that is optimal, or says that there is none, if it comes to that.
+    Ends early with an optimal minimum, or with the proof that there is none.
     """
     for accuracy, share in STAGES:
         seconds = share * remaining()

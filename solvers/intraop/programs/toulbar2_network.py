@@ -1,9 +1,8 @@
-"""A model as a cost function network of toulbar2, minimised under penalties on single values."""
+"""A model as a cost function network of toulbar2, minimised under penalties on values."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 import signal
 import time
 from enum import IntEnum
@@ -13,17 +12,18 @@ import numpy as np
 
 from instances.files.columns import Ints
 from solvers.intraop.network.model import LARGEST_TOTAL, Model
-from solvers.intraop.search.construction import cheapest
+from solvers.intraop.network.ragged import argmin
+from solvers.intraop.programs.floating_point import integer_below
 
-#: Costs, and penalties, may each come to this much: both together stay below toulbar2's greatest cost, 5 * 10^17.
+#: Largest sum of costs, and of penalties: together they stay below toulbar2's greatest cost, 5 * 10^17.
 BUDGET = LARGEST_TOTAL
-#: Costs are multiplied up to about this, so that small ones can be told apart from small penalties.
+#: Costs are scaled up to about this, for resolution relative to small penalties.
 FINE = 2**40
-#: Discrepancies that the winner of the contest allows.
+#: Discrepancies of the contest winner's search.
 DISCREPANCIES = 4
-#: A timer set to no time at all would never ring.
+#: Shortest timer; 0 would disable it.
 LEAST_SECONDS = 0.01
-#: What toulbar2 takes for no message passing, as it has it by default; it fails without tables of two variables.
+#: toulbar2's default: no message passing, which fails on networks without tables of two variables.
 NO_MESSAGES = -1.0
 
 
@@ -84,7 +84,7 @@ class Network:
         return np.where(costs >= self.model.forbidden, self._toulbar2.MAX_COST, costs * self.scale)
 
     def _post_tables(self) -> None:
-        """Pairs of one shape go to toulbar2 in one call."""
+        """Post the tables, pairs of one shape in one call."""
         model = self.model
         rows, columns = model.sizes[model.tail], model.sizes[model.head]
         order = np.lexsort((columns, rows))
@@ -113,11 +113,11 @@ class Network:
         discrepancies: int = DISCREPANCIES,
         accuracy: float = NO_MESSAGES,
     ) -> Minimum:
-        """Search for an assignment of least cost, for some CPU seconds and, by SIGINT from outside, until a time.
+        """Search for an assignment of least cost for some CPU seconds and, interrupted by SIGINT, until a time.
 
-        Limited discrepancy search with up to ``discrepancies``, then hybrid best-first search; before them, if asked
-        for, tree-reweighted message passing while an iteration gains more than the fraction ``accuracy``. ``penalty``,
-        shape (rows,), is added to the network's costs of values.
+        Limited discrepancy search with up to ``discrepancies``, then hybrid best-first search; optionally preceded by
+        tree-reweighted message passing while an iteration gains more than the fraction ``accuracy``. ``penalty``, shape
+        (rows,), is added to the network's costs of values.
         """
         solver, options = self._solver, self._toulbar2.option
         rows = np.minimum(self._scaled(self.model.unary) + penalty, self._toulbar2.MAX_COST)
@@ -136,7 +136,7 @@ class Network:
         return self._minimum(rows, complete)
 
     def _post_unary(self, rows: Ints) -> None:
-        """Post the costs of values, less the least of every variable; variables of one size go in one call."""
+        """Post the costs of values less each variable's minimum, variables of one size in one call."""
         start, sizes = self.model.start[self._joined], self.model.sizes[self._joined]
         for size in np.unique(sizes).tolist():
             index = np.flatnonzero(sizes == size)
@@ -145,18 +145,13 @@ class Network:
 
     def _minimum(self, rows: Ints, complete: bool) -> Minimum:
         """Combine toulbar2's assignment with the best value of every variable that it does not contain."""
-        value = cheapest(rows, self.model.start)
+        value = argmin(rows, self.model.start)
         bound = sum(rows[self.model.start[:-1] + value].tolist())
         found = not len(self._joined)
         if not found:
-            bound += _integer_below(self._solver.getDDualBound())
+            bound += integer_below(self._solver.getDDualBound())
             found = bool(len(self._solver.solutions()))
             value[self._joined] = self._solver.solution() if found else 0
         if found and self.model.cost(value) < self.model.forbidden:
             return Minimum(Status.OPTIMAL if complete else Status.BEST_SO_FAR, value, bound)
         return Minimum(Status.IMPOSSIBLE if complete else Status.NOTHING_YET, bound=bound)
-
-
-def _integer_below(value: float) -> int:
-    """The largest integer that is certainly not above what was rounded to ``value``."""
-    return int(value if value < 2**53 else math.nextafter(value, 0))

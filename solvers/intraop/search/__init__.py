@@ -1,1 +1,1 @@
-"""TODO solvers/intraop/search."""
+"""Local search, greedy construction and the reporting of incumbents and bounds."""

@@ -1,4 +1,4 @@
-"""An assignment that changes one variable at a time; cost, memory and the gain of every move are kept up to date."""
+"""Local search by single moves; the cost of every move and the memory profile are kept up to date."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from solvers.intraop.network.memory import Footprint
 from solvers.intraop.network.model import Model, Wide
 from solvers.intraop.network.ragged import offsets, spread
 
-#: Moves of a repair that are chosen at once, as a fraction of those made before.
+#: Moves that a repair chooses at once, as a fraction of those made before.
 AT_ONCE = 0.1
 
 
@@ -19,7 +19,7 @@ class Search:
     """A value for every variable of a model.
 
     ``value``    shape (v,): the assignment
-    ``local``    shape (rows,): what each value of a variable costs beside the present values of all others
+    ``local``    shape (rows,): cost of each value given the present values of all other variables
     ``profile``  shape (steps,): memory in use
     """
 
@@ -48,7 +48,7 @@ class Search:
         return bool((self.profile <= self.limit).all())
 
     def _change(self, variable: int, value: int) -> tuple[int, Ints]:
-        """``(step, change)``: what a move adds to the profile from ``step`` on."""
+        """Return ``(step, change)``: the change of the profile by a move, from ``step`` on."""
         foot = self.footprint
         low, high = int(foot.start[variable]), int(foot.start[variable + 1])
         difference = foot.of(variable, value) - foot.of(variable, int(self.value[variable]))
@@ -65,7 +65,7 @@ class Search:
         return step, np.cumsum(change)[:-1]
 
     def fits(self, variable: int, value: int) -> bool:
-        """Return whether no time step to which a move adds memory is overloaded afterwards."""
+        """Return whether a move overloads no step in which it adds memory."""
         step, change = self._change(variable, value)
         after = self.profile[step : step + len(change)] + change
         return not ((after > self.limit) & (change > 0)).any()
@@ -94,12 +94,12 @@ class Search:
                     self.value[variable] = old
 
     def descend(self, until: float) -> None:
-        """Take improving moves of single variables that fit, the first found, to a local optimum or until a time."""
+        """Make improving moves that fit, first improvement first, to a local optimum or until a time."""
         while time.monotonic() < until and self._sweep(until):
             pass
 
     def _sweep(self, until: float) -> bool:
-        """Try every variable that some value would improve, and the neighbours of those that moved."""
+        """Try each variable with an improving value, then the neighbours of those that moved."""
         model = self.model
         gains = self.local - np.repeat(self.local[model.start[:-1] + self.value], model.sizes)
         promising = np.flatnonzero(gains < 0)
@@ -117,7 +117,7 @@ class Search:
         return moved
 
     def _improve(self, variable: int) -> bool:
-        """Give a variable the best value that fits, if one is better than its present value."""
+        """Give a variable its best fitting value, if that improves the cost."""
         local = self.rows(variable)
         better = np.flatnonzero(local < local[self.value[variable]])
         for value in better[np.argsort(local[better], kind="stable")].tolist():
@@ -127,10 +127,10 @@ class Search:
         return False
 
     def repair(self, until: float) -> bool:
-        """Move single variables until no step is overloaded; whether that succeeded before a time.
+        """Move single variables until no step is overloaded; return whether that succeeded before a time.
 
-        First come moves that cost least for the memory they free in overloaded steps, among those that fit; they are
-        looked for anew when a fraction more have been made.
+        Moves that fit are made in order of cost per memory freed in overloaded steps; the order is recomputed whenever
+        the number of moves has grown by `AT_ONCE`.
         """
         moves = 0
         while not self.feasible():
@@ -140,7 +140,7 @@ class Search:
         return True
 
     def _relieve(self, most: int) -> int:
-        """Make up to so many moves that free memory in overloaded steps; how many were made."""
+        """Make up to ``most`` moves that free memory in overloaded steps; return their number."""
         row, freed = self._freed()
         variable = np.searchsorted(self.model.start, row, side="right") - 1
         cost = self.local[row] - self.local[self.model.start[variable] + self.value[variable]]
@@ -160,7 +160,7 @@ class Search:
         return bool(((self.profile[step : step + len(change)] > self.limit) & (change < 0)).any())
 
     def _freed(self) -> tuple[Ints, Floats]:
-        """``(row, freed)``: values that free memory in overloaded steps, and how much, summed over these steps."""
+        """Return ``(row, freed)``: values that free memory in overloaded steps, and how much in total."""
         foot, sizes = self.footprint, self.model.sizes
         over = offsets((self.profile > self.limit).astype(np.int64))
         steps = over[foot.end] - over[foot.begin]
@@ -196,12 +196,12 @@ def conditional_costs(model: Model, value: Ints) -> Ints:
 
 
 def _slice(table: Wide, variable: int, value: Ints) -> Ints:
-    """The costs of a wide table's variable beside the values of its others."""
+    """Costs of one variable's values in a wide table, its other variables fixed."""
     return table.cost[tuple(slice(None) if one == variable else int(value[one]) for one in table.scope)]
 
 
 def strided(first: Ints, stride: Ints, counts: Ints) -> Ints:
-    """The integers first[i] + stride[i] * (0..counts[i]-1) of every row i, one after another."""
+    """The integers first[i] + stride[i] * (0..counts[i]-1) of each row i, concatenated."""
     start = offsets(counts)
     place = np.arange(start[-1]) - np.repeat(start[:-1], counts)
     return np.repeat(first, counts) + place * np.repeat(stride, counts)

@@ -1,4 +1,4 @@
-"""A first assignment: the variable with most to lose chooses next, beside the least memory of those yet to choose."""
+"""Greedy construction by largest regret; undecided variables count with their least memory."""
 
 from __future__ import annotations
 
@@ -6,32 +6,26 @@ import heapq
 import time
 
 import numpy as np
-from numpy.typing import NDArray
 
 from instances.files.columns import Floats, Ints
 from solvers.intraop.network.memory import Footprint
+from solvers.intraop.network.ragged import argmin
 from solvers.intraop.search.assignment import Search
 
 
 def least_memory(footprint: Footprint) -> Ints:
-    """The value of every variable that uses least memory, summed over the time steps, shape (v,)."""
+    """Assignment, shape (v,), of the values that use least memory, summed over the time steps."""
     model, timeline = footprint.model, footprint.timeline
     steps = (timeline.end - timeline.begin)[timeline.owner]
-    return cheapest(model.fold(timeline.usage * steps.astype(np.float64)), model.start)
-
-
-def cheapest(of_row: NDArray, start: Ints) -> Ints:
-    """Place of the least number, the first of equals, in every row ``start[i]:start[i + 1]``; shape (v,)."""
-    order = np.lexsort((of_row, np.repeat(np.arange(len(start) - 1), np.diff(start))))
-    return order[start[:-1]] - start[:-1]
+    return argmin(model.fold(timeline.usage * steps.astype(np.float64)), model.start)
 
 
 def construct(footprint: Footprint, price: Floats, until: float) -> Search:
-    """Decide one variable after the other, each for the value that costs least beside those decided, if it fits.
+    """Decide the variables in order of regret, each for the cheapest value that fits, given those decided before.
 
-    A variable not yet decided counts with its least memory, and its tables with the least that they can come to.
-    Next is the variable whose second choice costs most more than its first. ``price``, shape (rows,), is added to
-    the costs of values in all these choices. At the time ``until`` all that are left stay at their least memory.
+    An undecided variable counts with its least memory, and its tables with their least costs. The regret of a variable
+    is the extra cost of its second best value. ``price``, shape (rows,), is added to the costs of values. At the time
+    ``until`` the remaining variables keep their least memory.
     """
     search = Search(footprint, least_memory(footprint))
     optimistic = _OptimisticCosts(search, price)
@@ -41,7 +35,7 @@ def construct(footprint: Footprint, price: Floats, until: float) -> Search:
     while heap and time.monotonic() < until:
         regret, variable = heapq.heappop(heap)
         if not open_[variable] or -regret != optimistic.regret(variable):
-            continue  # decided, or in the heap again with what it has become
+            continue  # decided, or in the heap again with another regret
         open_[variable] = False
         for value in np.argsort(optimistic.of(variable), kind="stable").tolist():
             if value == search.value[variable] or search.fits(variable, value):
@@ -55,7 +49,7 @@ def construct(footprint: Footprint, price: Floats, until: float) -> Search:
 
 
 class _OptimisticCosts:
-    """Cost of every value beside the decided variables, with the least entry for pairs with undecided ones."""
+    """Cost of every value given the decided variables; pairs with undecided ones count with their least entry."""
 
     def __init__(self, search: Search, price: Floats) -> None:
         self.model, self.pairs = search.model, search.adjacency
@@ -75,7 +69,7 @@ class _OptimisticCosts:
         return float(np.diff(np.partition(costs, 1)[:2])[0]) if len(costs) > 1 else 0.0
 
     def decide(self, variable: int, value: int) -> list[int]:
-        """Take note of a decision; the variables whose costs it changes."""
+        """Record a decision; return the variables whose costs it changes."""
         for pair in self.pairs.at(variable):
             table = self.pairs.table(pair)
             rows = self.of(self.pairs.other[pair])

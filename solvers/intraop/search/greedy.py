@@ -24,7 +24,7 @@ def assignments(footprint: Footprint, until: float) -> Iterator[Ints]:
         if time.monotonic() >= until or (price and not unit):
             return
         search = construct(footprint, memory * unit * price, until)
-        if not price:  # what the solution that is built costs for a unit of memory above the least
+        if not price:  # cost per unit of memory above the least
             used = memory[model.start[:-1] + search.value].sum()
             unit = model.cost(search.value) / used if used else 0.0
         if search.repair(until):

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.intraop.network.memory import Footprint, Timeline
+from solvers.intraop.network.ragged import argmin
 from solvers.intraop.network.reduction import prepare
 from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.construction import cheapest, construct, least_memory
+from solvers.intraop.search.construction import construct, least_memory
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=150)
@@ -94,5 +95,5 @@ def test_without_time_construction_is_least_memory_and_descent_stands_still(tiny
     assert (search.value == least_memory(footprint)).all()
 
 
-def test_cheapest_takes_the_first_of_equals():
-    assert cheapest(np.array([3, 1, 1, 5, 2, 2]), np.array([0, 3, 4, 6])).tolist() == [1, 0, 0]
+def test_argmin_takes_the_first_of_equals():
+    assert argmin(np.array([3, 1, 1, 5, 2, 2]), np.array([0, 3, 4, 6])).tolist() == [1, 0, 0]
