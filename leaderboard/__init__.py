@@ -1,1 +1,1 @@
-"""What people see: a folder of pages that opens from disk; reads scores only."""
+"""The site: a folder of pages that opens from disk; it reads scores only."""

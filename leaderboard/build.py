@@ -69,7 +69,7 @@ def require_writable(folder: Path) -> None:
 
 
 def unwritable(folder: Path, error: OSError) -> InputError:
-    """What a failure to write a site says."""
+    """Turn a failure to write the site into an InputError."""
     return InputError(folder, "", f"expected a folder that can be written ({error.strerror or error})")
 
 
@@ -102,7 +102,7 @@ def reproductions(folder: Path) -> dict[str, str]:
 
 
 def has_asv(folder: Path) -> bool:
-    """Whether a site has pages of somebody else's on the speed of its parts."""
+    """Return whether a site has pages of another program on the speed of its parts."""
     return (folder / ASV / INDEX).is_file()
 
 
@@ -118,11 +118,8 @@ def _title(page: str) -> str:
     return html.unescape(found[1]) if found else ""
 
 
-# ---------------------------------------------------------------- files
-
-
 def static() -> Iterator[File]:
-    """What all pages need."""
+    """Data that all pages need."""
     for path in STATIC.iterdir():
         if path.name != "preview.png":  # a picture of the site
             yield f"static/{path.name}", path.read_bytes()

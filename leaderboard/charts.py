@@ -43,11 +43,8 @@ def text(words: str, x: float, y: float, **attributes: object) -> Markup:
 
 
 def tooltip(words: str) -> Markup:
-    """What is shown when the pointer rests on the element that this is the first child of."""
+    """Tooltip of the element whose first child this is."""
     return tag("title", escape(printable(words)))
-
-
-# ---------------------------------------------------------------- scales
 
 
 @dataclass(frozen=True)
@@ -121,9 +118,6 @@ def amounts(low: float, high: float) -> Scale:
     return Scale(low, high, partial(symmetric, unit=unit), [t for t in ticks if low <= t[0] <= high])
 
 
-# ---------------------------------------------------------------- rows on one axis
-
-
 def ruled(scale: Scale, left: int, inner: int, top: int, foot: int, axis: str) -> list[Markup]:
     """The lines and words of an axis that rows share, ``inner`` wide."""
     ticks = [(left + inner * scale(value), words) for value, words in scale.ticks]
@@ -144,9 +138,6 @@ def _apart(ticks: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
 def row_name(words: str, left: int, y: float) -> Markup:
     """The name of a row, which begins at ``left``."""
     return text(shorten(printable(words), (left - 8) // 7), left - 12.0, y + 4.5, class_="name", text_anchor="end")
-
-
-# ---------------------------------------------------------------- ranking
 
 
 @dataclass(frozen=True)
@@ -189,7 +180,7 @@ def ranking(
 
 
 def lowest(values: Iterable[float]) -> float:
-    """Where the axis of a ranking begins: 0, or closer to 1 when nothing is far from it."""
+    """Start of the axis of a ranking: 0, or closer to 1 if all scores are close to it."""
     least = min(values, default=0.0)
     return next((start for start in (0.99, 0.9, 0.8, 0.5) if least > start + (1 - start) * 0.05), 0.0)
 
@@ -205,9 +196,6 @@ def _bar(bar: Bar, x: Callable[[float], float], y: float, left: int, width: int)
     marks.append(tag("circle", class_="dot", cx=x(bar.value), cy=y, r=5.5))
     value = text(bar.words, float(width), y + 4.5, class_="value", text_anchor="end")
     return tag("a", tag("g", *marks, row_name(bar.name, left, y), value, class_=f"series {bar.style}"), href=bar.href)
-
-
-# ---------------------------------------------------------------- marks on strips
 
 
 @dataclass(frozen=True)
@@ -251,7 +239,7 @@ def strips(rows: Sequence[Strip], scale: Scale, width: int, axis: str) -> Markup
 
 
 def beside(places: Sequence[float], apart: float = 10.0, aside: float = 8.0) -> list[tuple[float, float]]:
-    """Where marks of a row lie, x and height: above or below the row's middle if another one would cover them."""
+    """Positions of the marks of a row, x and height: off the middle of the row if another mark would cover them."""
     kept: list[tuple[float, float]] = []
     for x in places:
         near = {y for other, y in kept if abs(other - x) < apart}
@@ -279,9 +267,6 @@ def key(rows: Sequence[Strip]) -> Markup:
         sample = tag("svg", shown, viewBox="0 0 16 16", width=16, height=16)
         items.append(tag("li", sample, escape(printable(name))))
     return tag("ul", *items, class_="legend always")
-
-
-# ---------------------------------------------------------------- curves
 
 
 @dataclass(frozen=True)

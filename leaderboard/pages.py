@@ -72,7 +72,7 @@ def alike(runs: Iterable[Row]) -> list[list[Row]]:
 
 @dataclass(frozen=True)
 class Division:
-    """What is ranked together of a track; the lists hold rows of the tables of the same names.
+    """A division of a track, ranked together; the lists hold rows of the tables of the same names.
 
     ``name`` is empty in a track that has no modes. ``ranking`` has the solvers, ``methods`` the bound methods, and the
     solvers that report bounds.
@@ -90,12 +90,12 @@ class Division:
 
     @property
     def anchor(self) -> str:
-        """Where its part of the track's page begins."""
+        """Return the anchor of its part of the track's page."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower())
 
     @property
     def end(self) -> str:
-        """What ends the names of places in its part of the page."""
+        """Return the suffix of anchors in its part of the page."""
         return f"-{self.anchor}" if self.name else ""
 
     @property
@@ -109,7 +109,7 @@ class Division:
         return sum(row["proven"] for row in self.instances)
 
     def refusals(self) -> list[Row]:
-        """Who declined instances, and why: a row a method and reason, with the numbers of instances and of runs."""
+        """Methods that declined instances: one row per method and reason, with the numbers of instances and of runs."""
         groups: dict[tuple[str, str], list[str]] = defaultdict(list)
         for run in self.runs:
             if run["status"] == DECLINED:
@@ -127,7 +127,7 @@ class Division:
 
 @dataclass(frozen=True)
 class Track:
-    """What the pages of one track share: its divisions, one or more, and rows of the tables of the same names."""
+    """Data that the pages of one track share: its divisions, and rows of the tables of the same names."""
 
     name: str
     about: str
@@ -139,17 +139,17 @@ class Track:
 
     @property
     def named(self) -> bool:
-        """Whether it has modes."""
+        """Return whether it has modes."""
         return any(division.name for division in self.divisions)
 
     @property
     def solvers(self) -> dict[str, Row]:
-        """What is said of each solver, by its name."""
+        """Facts about each solver, by its name."""
         return self._methods("solver")
 
     @property
     def methods(self) -> dict[str, Row]:
-        """What is said of each bound method, by its name."""
+        """Facts about each bound method, by its name."""
         return self._methods("bound")
 
     def _methods(self, kind: str) -> dict[str, Row]:
@@ -313,7 +313,7 @@ class Site:
         return {row["track"]: row for row in of_track.iter_rows(named=True)}
 
     def _front(self, division: Division, root: str, most: int, wide: int) -> Row:
-        """What is said of a division first."""
+        """Sentences at the top of a division."""
         return {
             "division": division,
             "verdict": self._verdict(division),
@@ -322,7 +322,7 @@ class Site:
 
     @staticmethod
     def _verdict(division: Division) -> Row | None:
-        """Who leads, by how much, and how sure that is; None without a solver that scored."""
+        """Sentence about the leader, its margin, and how certain that is; None if no solver scored."""
         ranking = division.ranking
         if not ranking or ranking[0]["score_sum"] == 0:
             return None
@@ -504,9 +504,6 @@ class Site:
         return charts.figure(lines, x, y, ("time since the start", y_axis), rules=rules, band=band)
 
 
-# ---------------------------------------------------------------- parts of charts
-
-
 def solution(picture: Split | Schedule, wide: int = charts.WIDE) -> Markup:
     """A solution, drawn."""
     return split_svg.draw(picture, wide) if isinstance(picture, Split) else schedule_svg.draw(picture, wide)
@@ -530,7 +527,7 @@ def _colours(rankings: Iterable[Sequence[Row]]) -> list[dict[str, str]]:
 
 
 def _made_from(runs: pl.DataFrame) -> str:
-    """Which results a page shows: after a build that was killed some pages may still be those of the build before."""
+    """The results that a page shows; after a killed build some pages may still show those of the build before."""
     last = max(runs["started"], default="")
     return f"Made from {text.count(len(runs), 'run')}{f', the last of {last[:10]} {last[11:16]} UTC' if last else ''}."
 

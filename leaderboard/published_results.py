@@ -1,4 +1,4 @@
-"""What others have published on instances of a track, beside ours: rows and a chart of another kind, never ranked."""
+"""Results that others published on instances of a track: separate rows and a chart beside ours, never ranked."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Beside:
 def beside(
     instances: Iterable[Row], published: Mapping[str, Sequence[Row]], runs: Mapping[str, Sequence[Row]]
 ) -> list[Beside]:
-    """Of the instances those with anything published; what is published, and runs, by instance."""
+    """Return the instances with published results; those results, and our runs, by instance."""
     found = []
     for instance in instances:
         rows = published[instance["instance"]]

@@ -1,4 +1,4 @@
-"""What a reproduction says: statements, tables and pictures, the same for the screen and for pages."""
+"""Reports of reproductions: statements, tables and pictures, the same for the screen and for pages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Bracket:
-    """What is proved of an optimum by a step: it lies from ``low`` to 1."""
+    """An interval that a step proves to contain the optimum: from ``low`` to 1."""
 
     name: str
     low: float
@@ -142,7 +142,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Device:
-    """What may hold nodes: its name, words for its load, whether it is a CPU, which is drawn without a colour, and its
+    """A device: its name, its load in words, whether it is a CPU, which is drawn without a colour, and its
     speed in words.
     """
 
@@ -218,7 +218,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """What a reproduction found.
+    """The findings of a reproduction.
 
     ``facts`` states what the figures rest on: sample, seed, limits, machine. ``notes`` says what keeps them from
     being compared with the published ones without a second thought, ``contradictions`` which of two figures cannot both

@@ -75,12 +75,9 @@ def render_list(titles: Mapping[str, str], *, leaderboard: bool, **menu: Any) ->
     return template.render(root="../", titles=titles, leaderboard=leaderboard, **menu)
 
 
-# ---------------------------------------------------------------- tables
-
-
 @dataclass(frozen=True)
 class Cell:
-    """What a table shows; ``key`` is what a number is sorted by, None for words."""
+    """A cell of a table; ``key`` is its sort key, None for words."""
 
     shown: str
     key: str | None
@@ -116,9 +113,6 @@ def _cell(value: Any, numeric: bool, digits: int) -> Cell:
     if isinstance(value, float):
         return Cell(f"{value:,.{digits}f}".replace("-", "−"), repr(value))
     return Cell(f"{value:,}", str(value)) if numeric else Cell(value, None)
-
-
-# ---------------------------------------------------------------- pictures
 
 
 def figures(pictures: Sequence[Picture]) -> list[tuple[Picture, Markup]]:

@@ -131,7 +131,7 @@ def times(value: float | None) -> str:
 
 
 def sort_key(value: float | str | None) -> float | str:
-    """What a cell is sorted by, as scripts read it; empty for nothing."""
+    """Return the sort key of a cell, as scripts read it; empty for None."""
     return "" if value is None else "Infinity" if value == math.inf else value
 
 
@@ -163,12 +163,12 @@ def tone(status: str) -> str:
 
 
 def meaning(status: str) -> str:
-    """What a status says of a run."""
+    """Explain a status in words."""
     return STATUS.get(status, ("", "unknown"))[1]
 
 
 def held(enforced: Mapping[str, str]) -> str:
-    """How each limit of a run was held, the firmest first."""
+    """List how each limit of a run was enforced, the firmest first."""
     groups = {
         words: [MEASURES.get(name, name) for name, how in enforced.items() if how == firmness]
         for firmness, words in FIRMNESS.items()

@@ -26,7 +26,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class RunOptions(TypedDict, total=False):
-    """How a run is held, keywords of `solve`, `bound` and `check`.
+    """Limits and seed of a run: keywords of `solve`, `bound` and `check`.
 
     ``timeout``    seconds of wall time; by default the catalog's limit for the instance, or 60
     ``memory``     MiB for all processes of the run; default: 4096

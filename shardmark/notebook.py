@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: a small table, and a chart of costs and lower bounds over time."""
+"""Results in a notebook: a small table, and a chart of costs and lower bounds over time."""
 
 from __future__ import annotations
 

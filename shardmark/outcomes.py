@@ -60,7 +60,7 @@ class RunResult:
 
     @property
     def optimal(self) -> bool | None:
-        """Whether the lower bound proves the cost optimal; None without a cost."""
+        """True if the lower bound proves the cost optimal; None without a cost."""
         from harness.results.claims import optimal
 
         return optimal(self.cost, self.lower_bound)
@@ -104,7 +104,7 @@ class CheckResult:
 
     @property
     def optimal(self) -> bool | None:
-        """Whether the lower bound proves the solution optimal; None for one that is infeasible."""
+        """True if the lower bound proves the solution optimal; None if it is infeasible."""
         from harness.results.claims import optimal
 
         return optimal(self.cost, self.lower_bound) if self.feasible else None

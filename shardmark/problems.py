@@ -1,4 +1,4 @@
-"""What users name as an instance or a solution: a file, an id of the catalog, or a value in memory."""
+"""Instances and solutions that users name: files, ids of the catalog, and values in memory."""
 
 from __future__ import annotations
 

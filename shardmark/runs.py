@@ -31,9 +31,6 @@ NO_BOUND = "reported no lower bound"
 MOST = 1e9  # of seconds, MiB, cores or processes; excludes NaN and infinity as well
 
 
-# ---------------------------------------------------------------- methods
-
-
 def method_of(method: Any, track: str, kind: str, paths: Any = ()) -> SolverInfo:
     """The solver or bound that a user names, or declares by a function in a file; ``kind`` is "solver" or "bound"."""
     if isinstance(method, str):
@@ -83,8 +80,6 @@ def with_params(method: SolverInfo, params: Mapping[str, Any] | None) -> SolverI
     }
     return with_settings(method, texts)
 
-
-# ---------------------------------------------------------------- runs
 
 #: The backend that holds runs here, tried once.
 backend = cache(partial(choose, keep=True))
@@ -141,9 +136,6 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise InputError(name, "", f"expected one of {', '.join(choices)}, found {value!r}")
     return value
-
-
-# ---------------------------------------------------------------- results
 
 
 def result_of(problem: Problem, row: Record) -> RunResult:

@@ -1,1 +1,1 @@
-"""TODO harness/results."""
+"""Judgement, storage and ranking of runs."""

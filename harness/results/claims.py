@@ -15,13 +15,13 @@ PROVEN = Fraction(1, 10**5)
 
 
 def contradicts(bound: Number, cost: Number, integral: bool) -> bool:
-    """Whether a lower bound lies above a verified cost."""
+    """Return whether a lower bound lies above a verified cost."""
     slack = Fraction(0) if integral else TOLERANCE * abs(Fraction(cost))
     return Fraction(bound) > Fraction(cost) + slack
 
 
 def proves(bound: Number, cost: Number, integral: bool) -> bool:
-    """Whether a lower bound leaves no room below a cost: less than 1 for integers, a relative 1e-5 for floats."""
+    """Return whether a bound proves a cost optimal: less than 1 below it for integers, a relative 1e-5 for floats."""
     room = Fraction(cost) - Fraction(bound)
     return room < 1 if integral else room <= PROVEN * abs(Fraction(cost))
 

@@ -101,7 +101,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """What is written inside is stored whole or not at all; one inside another is part of it."""
+        """Store everything written inside, or nothing; a nested transaction is part of the outer one."""
         if self.connection.in_transaction:
             yield self.connection
             return
@@ -227,7 +227,7 @@ class Store:
 
 
 def _why(said: object) -> str:
-    """What SQLite says, which can quote a whole schema, as one line that is not too long."""
+    """Shorten a message of SQLite's, which can quote a whole schema, to one line."""
     return textwrap.shorten(str(said), MOST_SAID, placeholder=" …")
 
 
@@ -275,7 +275,7 @@ def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _columns(run: Record) -> dict[str, Any]:
-    """What the database holds of a run, by column."""
+    """Return the row of a run, by column."""
     names = [f.name for f in fields(run) if f.name not in ("incumbents", "bounds")]
     return {name: getattr(run, name) for name in names} | {
         **{

@@ -22,7 +22,7 @@ FAULTS = ("error", "crash", "import", "lost")
 
 
 class Reports:
-    """What a run sent, message after message: what it claims, and what is true of that.
+    """Messages of a run in order of arrival: what they claim, and what the verifier found.
 
     ``incumbents``     all solutions, verified, as they arrived           ``bounds``        all lower bounds
     ``cost``           least verified cost, None without one              ``solution``      the one of that cost
@@ -60,7 +60,7 @@ class Reports:
         return self.word.value / 2**20 if self.word is not None and self.word.kind == "done" else 0.0
 
     def claimed(self, outcome: Outcome, external: bool) -> dict[str, Any]:
-        """What the run says of itself, as it is stored."""
+        """Return the claims of the run as they are stored."""
         return {
             "end": self.end(outcome, external),
             "cost": decimal(self.claimed_cost),
@@ -70,7 +70,7 @@ class Reports:
         }
 
     def end(self, outcome: Outcome, external: bool) -> str:
-        """How the run says it ended: "done", "declined", "error" or "nothing"; a program says so by its exit status."""
+        """Return the end that the run reported: "done", "declined", "error" or "nothing"; a program's by its status."""
         if external:
             return "done" if outcome.stop == "exit" else "nothing"
         return self.word.kind if self.word is not None else "nothing"
@@ -131,7 +131,7 @@ class Reports:
 
 
 def undercuts(claim: int | float, cost: int | float) -> bool:
-    """Whether a claimed cost lies below the true one: at all between ints, beyond the tolerance between floats."""
+    """Return whether a claimed cost lies below the true one: at all for ints, beyond the tolerance for floats."""
     return contradicts(cost, claim, isinstance(claim, int) and isinstance(cost, int))
 
 

@@ -19,7 +19,7 @@ BOUND = "lower bound"
 
 @dataclass(frozen=True)
 class Author:
-    """Whose results: a name, what that is, and on what machine, for how long, they were made.
+    """An author of published results: name, who that is, and the machine and time the results took.
 
     ``role`` is "winner", "team", "compiler", "later", "paper" for costs, and "bound" for lower bounds.
     """
@@ -32,7 +32,7 @@ class Author:
 
 @dataclass(frozen=True)
 class Result:
-    """What was published of an instance: a cost, or a lower bound if its author is called `BOUND`.
+    """A published result on an instance: a cost, or a lower bound if its author is called `BOUND`.
 
     ``value`` is exact decimal text, None if nothing feasible was found.
     """
@@ -55,7 +55,7 @@ def authors() -> tuple[Author, ...]:
 
 
 def contestants() -> tuple[Author, ...]:
-    """Those whose costs were measured by the contest's organisers on the contest's machine."""
+    """Authors whose costs the contest's organisers measured on the contest's machine."""
     return tuple(author for author in authors() if author.role != "later")
 
 
@@ -65,7 +65,7 @@ def instances() -> tuple[str, ...]:
 
 
 def costs(instance: str) -> list[Result]:
-    """What was published of an instance, a result for each of the `authors`; none for an instance without any."""
+    """Published costs of an instance, one per author in `authors`; empty if there are none."""
     texts = figures()["costs"].get(instance)
     if texts is None:
         return []
@@ -73,7 +73,7 @@ def costs(instance: str) -> list[Result]:
 
 
 def contest_costs(instance: str) -> list[Result]:
-    """Those of the costs of an instance that are of `contestants`."""
+    """Published costs of an instance by `contestants`."""
     return [result for result in costs(instance) if result.author in contestants()]
 
 
@@ -102,9 +102,6 @@ def results(instance: str) -> list[tuple[str, Result]]:
     return [("cost", result) for result in found] + ([("bound", bound)] if bound else [])
 
 
-# ---------------------------------------------------------------- placement
-
-
 #: What the paper calls its methods whose splits an id's end allows, and that it has figures of on every instance.
 METHODS = {
     "throughput": {
@@ -126,7 +123,7 @@ def placement_figures() -> Mapping[str, Any]:
 
 
 def placements(instance: str) -> list[Result]:
-    """What the placement paper has of an instance, of each method whose splits are allowed there.
+    """Figures of the placement paper on an instance, one per method whose splits are allowed there.
 
     Printed costs have two digits after the point, and are rounded up by half of the last one, so that no bound is above
     one for its rounding. None for a split that exceeds the memory.

@@ -44,7 +44,7 @@ def one_of(*words: str | int) -> Kind:
 
 
 def is_decimal(value: Any) -> bool:
-    """Whether a value is the decimal text of a number within float64."""
+    """Return whether a value is the decimal text of a number within float64."""
     return (
         isinstance(value, str)
         and len(value) <= LONGEST_DECIMAL

@@ -21,7 +21,7 @@ LONGEST, LONGEST_PER_NODE = 1 << 20, 256
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a solution is worth.
+    """The verdict on a solution: feasible or not, and its cost.
 
     ``cost`` is exact (int) for ``intraop`` and a float for the other tracks; None where a solution is so
     malformed that it has no cost. ``violations`` holds a sentence with place and amount for each broken rule, and
@@ -36,7 +36,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Parts:
-    """How a solution splits the nodes: the part of each, 0, 1, ...; and of each part a name, and whether it is on CPUs.
+    """A split of the nodes: the part of each node, 0, 1, ...; the name of each part, and whether it is on CPUs.
 
     ``loads`` has the load of each part, if parts have one.
     """
@@ -49,7 +49,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Times:
-    """When a schedule does what, in the units of its instance.
+    """The times of a schedule, in the units of its instance.
 
     ``device``, ``start`` and ``finish`` of each vertex; ``arrival`` of the tensor of each edge; ``begun`` has the
     vertices in the order in which they began.
@@ -73,7 +73,7 @@ def malformed(*reasons: str) -> Verdict:
 
 
 def misplaced(values: Any, choices: Sequence[int], meaning: str, place: str = "solution", each: str = "node") -> str:
-    """Why ``values`` is not a list with an int from 0 to ``choices[i] - 1`` at every place i; empty if it is."""
+    """Say why ``values`` is not a list with an int from 0 to ``choices[i] - 1`` at every place i; empty if it is."""
     if not isinstance(values, list):
         return f"{place}: expected a list of {len(choices)} integers, found {describe(values)}"
     if len(values) != len(choices):
@@ -90,7 +90,7 @@ def verify(instance: Any, solution: Any) -> Verdict:
 
 
 def has_parts(track: str) -> bool:
-    """Whether solutions of a track have parts to show."""
+    """Return whether solutions of a track have parts to show."""
     return hasattr(_module(track), "parts")
 
 
@@ -100,12 +100,12 @@ def parts(instance: Any, solution: Any) -> Parts | None:
 
 
 def has_times(track: str) -> bool:
-    """Whether solutions of a track are schedules."""
+    """Return whether solutions of a track are schedules."""
     return hasattr(_module(track), "times")
 
 
 def times(instance: Any, solution: Any) -> Times | None:
-    """When a solution does what, of a track that `has_times`; None if it breaks a rule."""
+    """Return the times of a solution, for a track that `has_times`; None if it breaks a rule."""
     return _module(instance.track).times(instance, solution)
 
 

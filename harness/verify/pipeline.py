@@ -62,7 +62,7 @@ class Partition:
 
     @cached_property
     def crossing(self) -> NDArray[np.bool_]:
-        """Which edges lead from one block to another, shape (m,)."""
+        """Edges that lead from one block to another: mask of shape (m,)."""
         return self.number[self.graph.tail] != self.number[self.graph.head]
 
     def cycle(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Partition:
         return (f"block: expected no cycle among the blocks, found {path} through the edges {shown}",)
 
     def disorder(self, order: list[int]) -> str:
-        """Why ``order``, node indices, is no order of execution; empty if it is one."""
+        """Say why ``order``, node indices, is no order of execution; empty if it is one."""
         rank = np.full(self.graph.nodes, -1)
         rank[order] = np.arange(len(order))
         if (rank < 0).any():

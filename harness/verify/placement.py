@@ -61,7 +61,7 @@ def parts(instance: Instance, solution: Any) -> Parts | None:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """What nodes are put together in: devices, or stages with one device or more.
+    """Groups of nodes: devices, or stages with one device or more.
 
     ``of``            shape (n,), int64: the group of each node, 0, 1, ...; every group has nodes
     ``accelerator``   shape (g,), bool: whether it is on accelerators, else on CPUs
@@ -87,9 +87,6 @@ class Groups:
         return [math.fsum(ordered[a:b]) for a, b in pairwise(cuts)]
 
 
-# ---------------------------------------------------------------- forms of solutions
-
-
 def _groups(instance: Instance, solution: Any) -> Groups | str:
     """The groups of a solution in any form, or why it has none."""
     latency = instance.objective == "latency"
@@ -107,7 +104,7 @@ def _groups(instance: Instance, solution: Any) -> Groups | str:
 
 
 def _no_form(solution: dict[str, Any], *, latency: bool) -> str:
-    """Why an object with these keys is no solution."""
+    """Say why an object with these keys is no solution."""
     if "slot" in solution and not latency:
         return "slot: expected it with the objective latency only, found throughput"
     if solution and all(key.lstrip("-").isdigit() for key in solution):
@@ -193,9 +190,6 @@ def _stages(instance: Instance, stage: Any, replicas: Any) -> Groups | str:
     return Groups(of.reshape(-1), first < instance.accelerators, counts, _clusters(instance, first), names)
 
 
-# ---------------------------------------------------------------- rules
-
-
 def _broken(instance: Instance, groups: Groups) -> Iterator[str]:
     """A sentence for each colour class that is torn, each node that is not supported, each memory that is exceeded."""
     first = np.unique(instance.unit, return_index=True)[1][instance.unit]
@@ -265,9 +259,6 @@ def _returns(instance: Instance, groups: Groups, inside: NDArray[np.bool_], chos
             found.setdefault(own[v], v)
         before[v] |= own[v]
     return list(found.values())
-
-
-# ---------------------------------------------------------------- throughput
 
 
 def _throughput(instance: Instance, groups: Groups) -> Verdict:
@@ -343,9 +334,6 @@ def _replicated(instance: Instance, load: float, size: float, count: int) -> flo
     return share + synchronising if instance.overlap == "none" else max(share, synchronising)
 
 
-# ---------------------------------------------------------------- latency
-
-
 def _latency(instance: Instance, devices: Groups, slot: Ints) -> Verdict:
     """Appendix A: the end of the schedule in which everything starts as soon as its inputs are in RAM.
 
@@ -373,7 +361,7 @@ def _latency(instance: Instance, devices: Groups, slot: Ints) -> Verdict:
 
 
 def _tasks(instance: Instance, devices: Groups, slot: Ints) -> tuple[Groups, Ints]:
-    """What is executed without interruption, subgraphs and single nodes on CPUs; and which subgraph follows which.
+    """Tasks that run without interruption, subgraphs and single nodes on CPUs, and which subgraph follows which.
 
     The latter has the shape (pairs, 2).
     """
@@ -402,7 +390,7 @@ def _too_many(instance: Instance, devices: Groups, tasks: Groups) -> Iterator[st
 
 
 def _end(instance: Instance, tasks: Groups, waits: Ints) -> float:
-    """When the last task ends; ``waits`` has the pairs of tasks of which the second waits for the first."""
+    """Return the end of the last task; in each pair of ``waits`` the second task waits for the first."""
     receiver, received, sent = _tensors(instance, tasks.of)
     time = np.where(tasks.accelerator[tasks.of], instance.accelerator_time, instance.cpu_time)
     moving = tasks.accelerator[receiver], tasks.accelerator[tasks.of[sent]]

@@ -58,7 +58,7 @@ def verify(instance: Instance, solution: Any) -> Verdict:
 
 
 def times(instance: Instance, solution: Any) -> Times | None:
-    """When a feasible solution does what; None for another one."""
+    """Return the times of a feasible solution; None if it is infeasible."""
     if not verify(instance, solution).feasible:
         return None
     execution = _executed(instance, solution)
@@ -66,7 +66,7 @@ def times(instance: Instance, solution: Any) -> Times | None:
 
 
 def _keys(solution: Any) -> str:
-    """What there is in place of the keys of a solution, and what of them is missing."""
+    """List the keys that a solution lacks, and what it has instead."""
     if not isinstance(solution, dict):
         return describe(solution)
     found = ", ".join(map(describe, solution)) or "none"
@@ -75,7 +75,7 @@ def _keys(solution: Any) -> str:
 
 
 def _executed(instance: Instance, solution: dict[str, Any]) -> Execution:
-    """What a well-formed solution comes to."""
+    """Execute a well-formed solution."""
     device, order = solution["device"], solution.get("order")
     if order is None:
         chosen = Execution(instance, device, _Priorities(solution["priority"], instance.devices))
@@ -86,7 +86,7 @@ def _executed(instance: Instance, solution: dict[str, Any]) -> Execution:
 
 
 def _unordered(instance: Instance, device: list[int], solution: dict[str, Any]) -> str:
-    """Why the order or the priorities are none; empty if they are."""
+    """Say why the order or the priorities are malformed; empty if they are not."""
     if "priority" in solution:
         return _no_priorities(solution["priority"], instance.nodes)
     order = solution["order"]
@@ -224,7 +224,7 @@ class _Link:
         return arrived
 
     def next_end(self) -> float:
-        """When the next tensor arrives if nothing changes."""
+        """Return the time at which the next tensor arrives if nothing changes."""
         return self.since + max(0.0, self.through[0][0] - self.served) / self._pace()
 
     def _pace(self) -> float:
@@ -273,7 +273,7 @@ class Execution:
             self._round()
 
     def _round(self) -> None:
-        """What ends in this moment, in the order of time, then what begins."""
+        """Process what ends at this moment, in order of time, then what begins."""
         ready, freed = list[int](), set[int]()
         while self.events and self.events[0][0] <= self.until:
             now, kind, what, change = heapq.heappop(self.events)

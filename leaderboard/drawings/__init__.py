@@ -1,1 +1,1 @@
-"""TODO leaderboard/drawings."""
+"""Drawings of splits and schedules."""

@@ -22,7 +22,7 @@ def drawing(
     title: str = "",
     caption: str = "",
 ) -> Schedule | None:
-    """When a solution of a track with times runs what, the fastest devices first; None if it breaks a rule.
+    """Lay out the schedule of a solution, the fastest devices first; None if it breaks a rule.
 
     The caption also says what the critical chain spends its time on.
     """

@@ -108,9 +108,6 @@ def together(schedule: Schedule, vertices: Iterable[int], pixel: float) -> list[
     return found
 
 
-# ---------------------------------------------------------------- marks
-
-
 @dataclass(frozen=True)
 class Frame:
     """Layout of the drawing: rows of one height below ``top``, times from 0 to the right of ``left``."""
@@ -122,16 +119,16 @@ class Frame:
     x: Scale
 
     def at(self, time: float) -> float:
-        """The place of a time."""
+        """Return the x of a time."""
         return self.left + self.inner * self.x(time)
 
     def middle(self, row: int) -> float:
-        """Of a row."""
+        """Return the y of the middle of a row."""
         return self.top + self.row * (row + 0.5)
 
     @property
     def pixel(self) -> float:
-        """The time that one takes."""
+        """Time per pixel."""
         return (self.x.high - self.x.low) / self.inner
 
 
@@ -215,7 +212,7 @@ def _hops(schedule: Schedule, frame: Frame, shown: Sequence[Row]) -> list[Markup
 
 
 def _ends(schedule: Schedule, frame: Frame, foot: int, makespan: float) -> list[Markup]:
-    """When it ends, and before when no schedule does."""
+    """Rules at the makespan and at the lower bound."""
     parts = [_limit(frame.at(makespan), foot, 14.0, f"makespan {makespan:,.6g}", "base", frame)]
     if schedule.bound is not None:
         parts.append(_limit(frame.at(schedule.bound), foot, 28.0, f"lower bound {schedule.bound:,.6g}", "limit", frame))
@@ -227,9 +224,6 @@ def _limit(x: float, foot: int, y: float, words: str, style: str, frame: Frame) 
     before = x - frame.left > 6.5 * len(words)
     label = text(words, x - 5 if before else x + 5, y, class_="tick", text_anchor="end" if before else "start")
     return tag("g", tag("line", class_=style, x1=x, x2=x, y1=y - 10, y2=float(foot)), label)
-
-
-# ---------------------------------------------------------------- words
 
 
 def _legend(schedule: Schedule) -> Markup:

@@ -79,9 +79,6 @@ def draw(split: Split, wide: int = WIDE) -> Markup:
     return charts.responsive(lambda width: _drawing(split, devices, places, width), wide) + legend(devices)
 
 
-# ---------------------------------------------------------------- layers
-
-
 def layers(nodes: int, edges: Edges) -> list[int]:
     """The layer of each node, 0, 1, ...: every edge leads to a greater one.
 
@@ -145,9 +142,6 @@ def beside(wanted: Sequence[float], most: float) -> list[float]:
     shift = (sum(wanted) - sum(found)) / len(found)
     shift = min(max(shift, -min(found)), most - max(found))
     return [place + shift for place in found]
-
-
-# ---------------------------------------------------------------- marks
 
 
 def _drawing(split: Split, devices: Sequence[Held], places: Sequence[tuple[int, float]], width: int) -> Markup:

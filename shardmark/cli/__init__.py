@@ -1,1 +1,1 @@
-"""TODO shardmark/cli."""
+"""The command line, one module per group of commands."""

@@ -100,9 +100,6 @@ def _clean_end() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# ---------------------------------------------------------------- arguments
-
-
 class Version(argparse.Action):
     """Prints the version, which takes a moment to find."""
 

@@ -1,4 +1,4 @@
-"""How many threads of a run want a core at once, seen from outside: what CPU time hides on a machine that is busy."""
+"""Number of threads of a run that want a core at once, seen from outside; CPU time hides it on a busy machine."""
 
 from __future__ import annotations
 

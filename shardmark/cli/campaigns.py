@@ -43,7 +43,7 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_run(options: argparse.Namespace) -> Answer:
-    """The matrix of solvers, instances and seeds; resumes where it stopped."""
+    """Run the matrix of solvers, instances and seeds; resume where it stopped."""
     from shardmark.cli.matrix import kept_alone, matrix, run_jobs
 
     check_executor(options)

@@ -89,7 +89,7 @@ def examine(
 
 
 def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding]:
-    """What a solver says of itself."""
+    """Check that a solver has a free name, a description and a source."""
     taken = [other.file for other in others if (other.track, other.name) == (info.track, info.name)]
     said = f"taken by {taken[0]}" if taken else f"no other solver or bound of {info.track} has it"
     yield Finding("name is free", info.name, NO if taken else YES, said)
@@ -182,7 +182,7 @@ def problems(suite: str, track: str) -> list[Problem]:
 
 
 def _worth(row: Record, problem: Problem) -> tuple[str, str]:
-    """Whether a run on a tiny instance is good enough, and what came of it."""
+    """Judge a run on a tiny instance: did it pass, and how did it end?"""
     if row.status == "declined":
         return YES, f"declined: {row.reason}"
     if row.status != "ok":
@@ -197,7 +197,7 @@ def _worth(row: Record, problem: Problem) -> tuple[str, str]:
 
 
 def _in_time(row: Record, problem: Problem) -> tuple[str, str]:
-    """Whether a run ended by itself before its limit, with something to show."""
+    """Check that a run ended by itself before its limit, with something to show."""
     if row.stop == "timeout":
         return NO, f"{problem.id}: {row.reason}; it has to return before run.deadline"
     if row.status not in ("ok", "declined"):
@@ -206,7 +206,7 @@ def _in_time(row: Record, problem: Problem) -> tuple[str, str]:
 
 
 def _on_one_core(row: Record, busy: float | None) -> tuple[str, str]:
-    """Whether a run that could have had all cores used one; ``busy`` is its mean number of busy threads, if known."""
+    """Check that a run used one core of those it could reach; ``busy``: its mean number of busy threads, if known."""
     seen = f"{row.cpu_s:.2f} s of CPU time in {row.wall_s:.2f} s"
     if row.status in FAULTS:
         return UNTESTED, f"the run above did not end by itself, after {seen}"
@@ -228,7 +228,7 @@ def _words(row: Record, shown: Callable[[object], str] = terminal.text) -> str:
 
 
 def _out_of_time(row: Record) -> bool:
-    """Whether a run may have been cut short by its own deadline."""
+    """Return whether its own deadline may have cut a run short."""
     limits = Limits(row.timeout_s, row.memory_mib)
     return row.wall_s > 0.9 * (row.timeout_s - limits.margin_s())
 

@@ -24,7 +24,7 @@ def fetch_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_fetch(options: argparse.Namespace) -> Answer:
-    """Public instances into the cache, checksums verified."""
+    """Download public instances into the cache, and verify their checksums."""
     from instances.fetch import fetch
 
     suites = catalog.suites()
@@ -58,7 +58,7 @@ def generate_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_generate(options: argparse.Namespace) -> Answer:
-    """A new instance from a seed."""
+    """Generate an instance from a seed."""
     from instances.generate import families
 
     shared.require_outputs(options.output)
@@ -99,7 +99,7 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_import(options: argparse.Namespace) -> Answer:
-    """A new instance from a file of another program."""
+    """Import an instance from a file of another program."""
     from instances.importers import importers
 
     shared.require_outputs(options.output)
@@ -120,7 +120,7 @@ def new_solver_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_new_solver(options: argparse.Namespace) -> Answer:
-    """A solver file to start from; its folder is created if there is none."""
+    """Write a solver file to start from; create its folder if need be."""
     from harness.campaign.discover import discover
     from shardmark.cli.new_solver import template
 
@@ -152,7 +152,7 @@ def submit_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_submit(options: argparse.Namespace) -> Answer:
-    """The conformance check of a solver, before it is proposed."""
+    """Check a solver before it is proposed."""
     from shardmark.cli.conformance import submit, verdict
 
     findings = submit(options.file, options.track, lambda text: print(printable(text), file=sys.stderr))

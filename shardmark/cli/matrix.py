@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from leaderboard.reproductions import Cell
 
 
-# ---------------------------------------------------------------- which
-
-
 def matrix(options: argparse.Namespace) -> list[Job]:
     """All jobs of a campaign, those of one instance together; bounds need one seed only."""
     references = options.instance or [entry.id for entry in catalog.suite(options.suite)]
@@ -92,9 +89,6 @@ def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[Solve
     return infos + programs
 
 
-# ---------------------------------------------------------------- carried out
-
-
 @contextmanager
 def kept_alone(folder: Path) -> Iterator[Store]:
     """The database of a campaign, which no other may write meanwhile."""
@@ -152,7 +146,7 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
 
 
 def executor_of(options: argparse.Namespace, jobs: Sequence[Job], tell: Callable[[str], None]) -> Executor:
-    """What carries out the jobs of a campaign."""
+    """Return the executor that carries out the jobs of a campaign."""
     cores = max((job.limits.cores for job in jobs), default=1)
     if options.executor == "local":
         backend = choose(options.limits, options.isolation)

@@ -28,7 +28,7 @@ def list_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_list(options: argparse.Namespace) -> Answer:
-    """What there is."""
+    """List the instances, solvers, bounds or suites."""
     wanted = tracks() if options.track is None else (options.track,)
     if options.what == "instances":
         return 0, [
@@ -67,15 +67,15 @@ def solve_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_solve(options: argparse.Namespace) -> Answer:
-    """One run under limits.
+    """Run a solver on an instance, under limits.
 
-    The bound shown is the greatest at hand; ``bound_from`` says whose: the instance's own simple one, which `info`
-    shows, a published one, or the solver's. ``gap`` is cost / bound - 1, a fraction: 0.5 if the cost can be half as
-    much again as the optimum; 0 where it is proven to be the optimum.
+    The lower bound shown is the greatest one known; ``bound_from`` names its source: the instance's own simple bound,
+    which `info` shows, a published one, or the solver's. ``gap`` is cost / bound - 1, a fraction: at 0.5 the cost may
+    be 1.5 times the optimum; at 0 it is proven optimal.
 
-    The exit status is 0 if the solver found a feasible solution, also if a limit ended it after that. It is 1 if it
-    found none, or if it crashed, failed or made a claim that is refuted: the solution that it reported before is shown
-    and written all the same, and standard error says what happened.
+    The exit status is 0 if the solver found a feasible solution, even if a limit ended it later. It is 1 if it found
+    none, or if it crashed, failed or made a claim that was refuted: the solution reported before that is still shown
+    and written, and standard error says what happened.
     """
     from harness.campaign.settings import by_name
 
@@ -119,13 +119,13 @@ def check_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_check(options: argparse.Namespace) -> Answer:
-    """The verdict on a solution, and how far from the optimum it can be at most.
+    """Verify a solution, and bound its distance from the optimum.
 
-    With --method, one run of a bound, or of a solver that proves bounds, comes before the answer; ``method_cost`` is
-    that of the best solution that it finds on its way (`solve` writes it to a file). The run is left out for a solution
-    that is infeasible; a bound above the verified cost of one that is feasible counts for nothing. ``bound_from`` says
-    whose the greatest bound is: the instance's own simple one, which `info` shows, a published one, or the method's.
-    ``gap`` is cost / bound - 1, a fraction; 0 where the cost is proven to be the optimum.
+    With --method, a bound or a solver that proves bounds runs before the answer; ``method_cost`` is the cost of the
+    best solution it finds (`solve` writes it to a file). If the solution is infeasible, the method does not run. A
+    bound above the verified cost of a feasible solution is ignored. ``bound_from`` names the source of the greatest
+    bound: the instance's own simple bound, which `info` shows, a published one, or the method's. ``gap`` is
+    cost / bound - 1, a fraction; 0 if the cost is proven optimal.
     """
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected it beside --method, which it is the limit of")
@@ -151,7 +151,7 @@ def run_check(options: argparse.Namespace) -> Answer:
 
 
 def of_method(run: RunResult) -> dict[str, Any]:
-    """What `check` tells of the run of a method."""
+    """Return the part of the answer of `check` that is about a method's run."""
     about = {"method": run.method, "method_cost": run.cost, "status": run.status, "reason": run.reason}
     return {**about, **measured(run)}
 
@@ -165,11 +165,11 @@ def bound_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_bound(options: argparse.Namespace) -> Answer:
-    """A lower bound, and whether it is proven to be the optimum.
+    """Run a method that proves a lower bound.
 
-    The cost that a method finds beside it is "optimal" if the bound leaves no room below: less than 1 where costs are
-    integers, a relative 1e-5 where they are floats. ``gap`` is cost / bound - 1, a fraction; 0 where it is "optimal".
-    The exit status is 1 if there is no bound, if the bound is refuted, or if the method crashed or failed after it.
+    If the method also finds a cost, that is "optimal" if the bound lies less than 1 below it (integer costs) or within
+    a relative 1e-5 (float costs). ``gap`` is cost / bound - 1, a fraction; 0 if the cost is "optimal". The exit status
+    is 1 if there is no bound, if the bound is refuted, or if the method crashed or failed later.
     """
     found = api.bound(load_named(options), options.method, solver_path=options.solver_path, **limits_of(options))
     tell_of(found)
@@ -188,11 +188,8 @@ def run_bound(options: argparse.Namespace) -> Answer:
 
 
 def run_info(options: argparse.Namespace) -> Answer:
-    """Facts about an instance."""
+    """Show facts about an instance."""
     return 0, load_named(options).summary()
-
-
-# ---------------------------------------------------------------- what they share
 
 
 def load_named(options: argparse.Namespace) -> Any:
@@ -201,7 +198,7 @@ def load_named(options: argparse.Namespace) -> Any:
 
 
 def limits_of(options: argparse.Namespace) -> RunOptions:
-    """How the command line wants one run to be held."""
+    """Return the limits of one run that the command line sets."""
     return {
         "timeout": options.timeout,
         "memory": options.memory,
@@ -235,7 +232,7 @@ def at_fault(run: RunResult) -> bool:
 
 
 def measured(run: RunResult) -> dict[str, Any]:
-    """What a run used, rounded for reading, and how it was held to its limits."""
+    """Return the time and memory that a run used, rounded, and how its limits were enforced."""
     used = {"wall_s": round(run.wall_s, 3), "cpu_s": round(run.cpu_s, 3), "peak_mib": round(run.peak_mib, 1)}
     return {**used, "limits": run.limits or None}
 

@@ -1,4 +1,4 @@
-"""What commands of the command line are, and options that several of them have."""
+"""Commands of the command line, and options that several of them share."""
 
 from __future__ import annotations
 
@@ -34,18 +34,15 @@ class Command:
     example: str
 
 
-# ---------------------------------------------------------------- options that several commands have
-
-
 def add_instance(sub: argparse.ArgumentParser) -> None:
-    """The instance that a command is about."""
+    """Add the instance that a command is about."""
     sub.add_argument("instance", metavar="INSTANCE", help="a file, or an id from `shardmark list instances`")
     sub.add_argument("--track", choices=tracks(), help="default: recognised from the content")
     add_track_options(sub)
 
 
 def add_track_options(sub: argparse.ArgumentParser) -> None:
-    """What instances can be read with, of every track."""
+    """Add the options with which instances of each track can be read."""
     readers: Mapping[type, Callable[[str], Any]] = {int: values.positive_int, float: values.positive, str: str}
     for track in tracks():
         for name, option in track_module(track).OPTIONS.items():
@@ -60,7 +57,7 @@ def add_track_options(sub: argparse.ArgumentParser) -> None:
 
 
 def add_settings(sub: argparse.ArgumentParser) -> None:
-    """Parameters of solvers."""
+    """Add parameters of solvers."""
     sub.add_argument(
         "--set",
         action="append",
@@ -72,7 +69,7 @@ def add_settings(sub: argparse.ArgumentParser) -> None:
 
 
 def add_limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
-    """Limits of a run, and what holds it to them."""
+    """Add the limits of a run, and what holds it to them."""
     sub.add_argument(
         "--timeout", type=values.seconds, metavar="S", help="seconds of wall time (default: the instance's)"
     )
@@ -107,18 +104,18 @@ def add_limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
 
 
 def add_backend(sub: argparse.ArgumentParser) -> None:
-    """What holds runs to their limits."""
+    """Add the choice of what holds runs to their limits."""
     sub.add_argument("--limits", choices=LIMITS, default="auto", help="what holds runs to their limits (default: auto)")
     sub.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs see and reach all that you can")
 
 
 def add_results(sub: argparse.ArgumentParser) -> None:
-    """The folder of results."""
+    """Add the folder of results."""
     sub.add_argument("--results", type=values.path, default=Path("results"), metavar="DIR", help="default: results")
 
 
 def add_solver_path(sub: argparse.ArgumentParser) -> None:
-    """More solvers."""
+    """Add the paths of more solvers."""
     sub.add_argument(
         "--solver-path",
         action="append",
@@ -127,9 +124,6 @@ def add_solver_path(sub: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="more solvers: a file or a folder",
     )
-
-
-# ---------------------------------------------------------------- what they mean
 
 
 def given_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def results_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_results(options: argparse.Namespace) -> Answer:
-    """The table of runs with their scores, or another; also as Parquet and CSV."""
+    """Show the runs with their scores, or another table; also write it as Parquet or CSV."""
     from harness.results import export
 
     shared.require_outputs(options.parquet, options.csv)
@@ -48,7 +48,7 @@ def leaderboard_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_leaderboard(options: argparse.Namespace) -> Answer:
-    """The static site."""
+    """Build the static site."""
     from harness.results import ranking
     from harness.results.database import Store
     from leaderboard.build import build
@@ -110,7 +110,7 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_reproduce(options: argparse.Namespace) -> Answer:
-    """A paper's tables or figures, ours beside the published ones."""
+    """Reproduce a paper's tables or figures, ours beside the published ones."""
     from harness.campaign import host
     from harness.campaign.cpus import usable_cpus
     from harness.results.judgement import FAULTS

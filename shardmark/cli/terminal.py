@@ -86,7 +86,7 @@ def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None 
 
 
 def report(found: Report) -> str:
-    """What a reproduction says, its pictures left out; see `printable`."""
+    """Format the report of a reproduction as text, without its pictures; see `printable`."""
     parts = [f"{found.title}\n{found.about}", pairs(found.facts)]
     for section in found.sections:
         parts += ["\n".join([f"== {section.title}", *section.words])]

@@ -1,4 +1,4 @@
-"""How values of options are read: each reader takes the text of one and says in a sentence what it expects."""
+"""Readers of option values: each takes the text of a value, and says in one sentence what it expects."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class Filler:
     def facts(
         self, solver: str, status: str, cost: int | float | None, incumbents: list[Incumbent], bounds: list[Bound]
     ) -> dict[str, Any]:
-        """What the second version of the schema knows of a run; as if recorded by the first for one solver."""
+        """Optional columns of a run; not recorded for one solver."""
         if solver == "random-1":
             return {}
         claims = 1.5 if status == "misclaim" else cost if solver.startswith("brkga") else None

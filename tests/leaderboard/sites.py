@@ -1,4 +1,4 @@
-"""Whether a site is whole, and how to kill whatever builds one at a chosen moment; standard library only."""
+"""Tests for a whole site, and a way to kill its build at a chosen moment; standard library only."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def own(site: Path) -> dict[str, bytes]:
 
 
 def problems(site: Path, versions: Sequence[Files], foreign: Files = FOREIGN) -> list[str]:
-    """What is wrong with a site whose files may be of any of some versions.
+    """List what is wrong with a site whose files may be of any of some versions.
 
     Each file of ours has to be that of a version, whole; what links lead to from the first page has to be there; files
     of others have to be as they were.

@@ -70,7 +70,7 @@ def of_class(page: ET.Element, name: str) -> list[ET.Element]:
 
 
 def extract(page: ET.Element) -> dict[str, Any]:
-    """What a page says: headings, sentences, tables, tooltips of its wide charts."""
+    """Return the content of a page: headings, sentences, tables, tooltips of its wide charts."""
     main = page.find("body/main")
     assert main is not None
     rows = [[words(cell) for cell in row] for row in main.iter("tr")]
@@ -493,9 +493,6 @@ def test_an_empty_database_gives_a_site(tmp_path: Path) -> None:
     index = build(tables(store), tmp_path / "site")
     store.close()
     assert "No runs are recorded yet." in words(ET.parse(index).getroot())
-
-
-# ---------------------------------------------------------------- the folder
 
 
 @pytest.fixture(scope="module")

@@ -141,9 +141,6 @@ def test_long_curves_are_thinned() -> None:
     assert (kept[0], kept[-1]) == (points[0], points[-1])
 
 
-# ---------------------------------------------------------------- colours
-
-
 def palette(block: str) -> dict[str, str]:
     """Custom properties with a colour in a piece of the style sheet."""
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))

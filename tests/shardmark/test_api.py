@@ -112,9 +112,6 @@ def test_the_examples_of_the_documentation_hold(module):
     assert not results.failed
 
 
-# ---------------------------------------------------------------- names
-
-
 def loaded_by(code: str) -> set[str]:
     """Modules of ours, and NumPy, that are loaded once some code has run in a process of its own."""
     code += "\nimport sys; print(*sys.modules)"
@@ -162,9 +159,6 @@ def test_a_module_that_has_moved_is_told_by_its_new_name(tmp_path):
 def test_the_earlier_name_of_the_decorator_still_works(mine):
     mine.write_text(re.sub(r"from shardmark import .*", "from solvers.registry import Run, bound, solver", SOLVER))
     assert sm.solve("chain", "halves", solver_path=mine, timeout=20).status == "ok"
-
-
-# ---------------------------------------------------------------- instances
 
 
 def test_an_instance_is_read_with_options(four):
@@ -244,9 +238,6 @@ def test_a_large_instance_in_memory_is_written_once_and_leaves_nothing(tmp_path,
     assert sm.check(instance, [0] * 300).feasible
     assert sm.solve(instance, "random-1", timeout=20).feasible
     assert list(tmp_path.iterdir()) == []
-
-
-# ---------------------------------------------------------------- runs
 
 
 def test_a_run_tells_all_that_it_reported(four, mine):
@@ -356,7 +347,7 @@ def test_the_command_line_says_the_same(four):
 
 
 def printed(*arguments: str) -> str:
-    """What a command prints."""
+    """Return the JSON that a command prints."""
     stdout = io.StringIO()
     with redirect_stdout(stdout), redirect_stderr(io.StringIO()):
         assert main(arguments) == 0
@@ -376,11 +367,8 @@ def test_results_are_data_frames(four, tmp_path):
         found.runs = None
 
 
-# ---------------------------------------------------------------- notebooks
-
-
 def drawn(found: sm.RunResult | sm.CheckResult) -> ElementTree.Element:
-    """What a notebook shows, which must be well-formed and fetch nothing."""
+    """Return the HTML that a notebook shows, which must be well-formed and fetch nothing."""
     text = found._repr_html_()
     assert not any(word in text for word in ("http", "src=", "href=", "url(", "<script", "@import"))
     return ElementTree.fromstring(text)

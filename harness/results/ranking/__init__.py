@@ -1,4 +1,4 @@
-"""What runs are worth: scores of runs, instances, solvers and bound methods; polars does the arithmetic of tables.
+"""Scores of runs, instances, solvers and bound methods, computed on polars frames.
 
 Costs and bounds are compared as exact fractions of their stored decimal text, never as floats; only ratios are floats.
 The words:

@@ -59,15 +59,15 @@ class Case:
         return cost, max(stand, default=None)
 
     def contradicts(self, bound: Fraction) -> bool:
-        """Whether a lower bound lies above the known cost."""
+        """Return whether a lower bound lies above the known cost."""
         return self.best is not None and contradicts(bound, self.best.value, self.integral)
 
     def is_best(self, cost: Fraction) -> bool:
-        """Whether a cost is the least known one."""
+        """Return whether a cost is the least known one."""
         return self.best is not None and cost <= self.best.value + abs(self.best.value) * self.slack
 
     def is_best_bound(self, bound: Fraction) -> bool:
-        """Whether a trusted bound is the greatest one."""
+        """Return whether a trusted bound is the greatest one."""
         return self.bound is not None and bound >= self.bound.value - abs(self.bound.value) * self.slack
 
     def of_cost(self, cost: Fraction) -> tuple[float, float | None, float | None, bool, bool]:
@@ -141,7 +141,7 @@ def contradictions_of(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.
 
 
 def published_results(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
-    """What was published of instances of the catalog, beside the best of our runs on them."""
+    """Published results on instances of the catalog, beside the best of our runs on them."""
     where = (*DIVISION, "instance", "checksum")
     rows = [
         (*place, *astuple(result.author), kind, result.value, *_beside(kind, result.value, *ours))

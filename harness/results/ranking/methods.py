@@ -32,7 +32,7 @@ def without_declined_scores(runs: pl.DataFrame, declined: pl.DataFrame) -> pl.Da
 
 
 def expected_runs(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
-    """How many runs each method should have: those it has, and one for every instance of a division it never ran on.
+    """Number of runs that each method should have: its runs, plus one per instance of the division it never ran on.
 
     Of the divisions that it was run in at all.
     """

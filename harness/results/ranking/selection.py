@@ -40,7 +40,7 @@ def reports_of(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def current_runs(runs: pl.DataFrame, matrix: pl.DataFrame) -> pl.DataFrame:
-    """Of what the newest campaigns asked for: runs of each solver's version, the newest of every content and seed."""
+    """Keep what the newest campaigns asked for: each solver's newest version, one run per content and seed."""
     asked = matrix.group_by(id="run").agg(asked=pl.col("campaign").max())
     ordered = runs.join(asked, on="id", how="left").sort(pl.coalesce("asked", "campaign"), "started", "id")
     newest_version = pl.col("solver_hash") == pl.col("solver_hash").last().over(METHOD)

@@ -1,1 +1,1 @@
-"""TODO leaderboard/reproductions/contest."""
+"""Reproductions of the contest and of its winner's paper."""

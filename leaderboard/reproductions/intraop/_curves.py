@@ -49,7 +49,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As tables have it."""
+        """Name in tables."""
         return self.entry.id.removeprefix("contest-")
 
     @property
@@ -70,9 +70,6 @@ class Case:
         That one uses least memory and is no solution of a network.
         """
         return {run.cell.seed: run.costs[1:] for run in self.runs.get(solver, ())}
-
-
-# ---------------------------------------------------------------- what runs
 
 
 def cells(settings: Settings, solvers: Sequence[str]) -> list[Cell]:
@@ -131,9 +128,6 @@ def parts(every: Sequence[Case], figures: Iterable[int]) -> list[tuple[str, list
     return found + ([("Other instances", [], others)] if others else [])
 
 
-# ---------------------------------------------------------------- costs over time
-
-
 def value_at(curve: Curve, time: float) -> float | None:
     """The value that holds at a time, None before the first."""
     return next((value for at, value in reversed(curve) if at <= time), None)
@@ -154,7 +148,7 @@ def median_curve(
 
 
 def settled(curve: Curve, within: float = 0.01) -> float | None:
-    """When a curve that falls came within a fraction of where it ends, for good."""
+    """Seconds until a falling curve stays within a fraction of its end."""
     if not curve:
         return None
     enough = curve[-1][1] * (1 + within)
@@ -178,9 +172,6 @@ def median_of(values: Iterable[float | None]) -> float | None:
     """The median of those that are there."""
     found = [value for value in values if value is not None]
     return float(median(found)) if found else None
-
-
-# ---------------------------------------------------------------- what was published, and what is said
 
 
 @cache

@@ -49,7 +49,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As tables have it."""
+        """Name in tables."""
         return self.entry.id.removeprefix("contest-")
 
     def cost(self, method: str) -> int | None:
@@ -97,9 +97,6 @@ class Case:
         return max(stand, default=Fraction(0))
 
 
-# ---------------------------------------------------------------- what runs
-
-
 def cells(settings: Settings) -> list[Cell]:
     """Every solver, and every bound that is asked for, on every instance at hand."""
     solvers = [("solver", name) for name in settings.solvers]
@@ -141,9 +138,6 @@ def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
     return [Case(entry, found.get(entry.id, {})) for entry in entries(settings)]
 
 
-# ---------------------------------------------------------------- what is said of them
-
-
 def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
     """The sample, its seed and limits, and on what the published figures were made."""
     here = [case.name for case in every if case.here]
@@ -178,7 +172,7 @@ def notes(every: Sequence[Case]) -> list[str]:
 
 
 def whose(case: Case) -> str:
-    """Whose figures a row of an instance has."""
+    """Return the source of the figures in a row of an instance."""
     return f"{PAPER} and {HERE}" if case.here else PAPER
 
 
@@ -225,12 +219,12 @@ def ratio(part: int | Fraction | None, whole: int | Fraction | None) -> float | 
 
 
 def percent_above(cost: int | Fraction | None, bound: int | Fraction | None) -> float | None:
-    """How far a cost is above a bound, in percent."""
+    """Distance of a cost above a bound, in percent."""
     above = ratio(cost, bound)
     return None if above is None else 100 * (above - 1)
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:
-    """Of those that are there, None without any."""
+    """Geometric mean of the values that are not None; None without any."""
     found = [value for value in values if value]
     return statistics.geometric_mean(found) if found else None

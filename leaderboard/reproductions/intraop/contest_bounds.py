@@ -47,7 +47,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 
 def methods(settings: Settings) -> list[str]:
-    """Whose bounds there are: those of bound methods, and of solvers."""
+    """Methods that have bounds: bound methods and solvers."""
     return [*(settings.bounds or ()), *settings.solvers]
 
 
@@ -116,7 +116,7 @@ def _gap(case: Case, settings: Settings) -> Row:
 
 
 def _times(every: Sequence[Case], settings: Settings) -> list[Section]:
-    """When each bound last rose; nothing if nothing ran."""
+    """Seconds until each bound last rose; empty if nothing ran."""
     rows: list[Row] = [
         {"instance": case.name, **{name: _last(case, name) for name in methods(settings)}}
         for case in every

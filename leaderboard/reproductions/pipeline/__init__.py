@@ -1,1 +1,1 @@
-"""TODO leaderboard/reproductions/pipeline."""
+"""Reproductions of papers on pipelines."""

@@ -85,9 +85,6 @@ Cases = dict[Case, dict[str, Run]]
 Row = dict[str, Any]
 
 
-# ---------------------------------------------------------------- the sample
-
-
 def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
     """The graphs of a sample, written to the folder, each with every number of stages; those of one graph together.
 
@@ -183,9 +180,6 @@ def remarks(runs: Iterable[Run], left_out: Iterable[Case]) -> list[str]:
     missing = [f"{case.graph} with k = {case.stages}" for case in left_out]
     words = f"Left out of all means, for want of a figure above 0: {', '.join(missing)}."
     return [*failures(runs), *([words] if missing else [])]
-
-
-# ---------------------------------------------------------------- published figures, and means
 
 
 @cache

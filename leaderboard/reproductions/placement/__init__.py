@@ -1,1 +1,1 @@
-"""TODO leaderboard/reproductions/placement."""
+"""Reproductions of papers on placement."""

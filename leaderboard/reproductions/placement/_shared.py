@@ -68,7 +68,7 @@ class Workload:
         return f"{file}{'-latency' if self.objective == 'latency' else ''}{MODES[mode]}", None
 
     def options(self, mode: str) -> dict[str, str]:
-        """Of the instance, those that are not what they are by default."""
+        """Options of the instance that differ from their defaults."""
         return {
             **({"objective": "latency"} if self.objective == "latency" else {}),
             **({"contiguity": mode} if mode != "contiguous" else {}),
@@ -114,7 +114,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As tables have it."""
+        """Name in tables."""
         return self.work.name
 
     @property
@@ -180,9 +180,6 @@ def _beside(entry: Entry, path: str, blob: str) -> Entry:
     return replace(entry, id=f"{entry.id}-expert", path=path, checksum=f"git-blob-sha1:{blob}")
 
 
-# ---------------------------------------------------------------- what runs
-
-
 def cells(settings: Settings, objective: str, methods: Methods, *, keep: bool = False) -> list[Cell]:
     """Every solver in its modes and every bound, on every file at hand; InputError for a solver without a mode.
 
@@ -212,9 +209,6 @@ def cases(settings: Settings, objective: str, runs: Iterable[Run], order: Sequen
         found.setdefault(name, {})[run.cell.method, mode] = run
     every = workloads(settings.instances or (), objective)
     return [Case(work, found.get(work.name, {}), objective, order) for work in every]
-
-
-# ---------------------------------------------------------------- what is said
 
 
 def report(
@@ -310,7 +304,7 @@ def beside(cases_: Sequence[Case], settings: Settings, methods: Methods) -> list
 
 
 def heading(name: str, mode: str, methods: Methods) -> str:
-    """Of the column of a method in a mode."""
+    """Return the column title of a method in a mode."""
     return name if len(methods[name]) == 1 else f"{name}, {mode}"
 
 
@@ -400,7 +394,7 @@ def _above_ours(case: Case) -> list[str]:
 
 
 def _above_printed(case: Case) -> list[str]:
-    """Of what is printed the last digit may have been cut off."""
+    """List printed costs below a bound by more than their last digit, which may have been cut off."""
     found = []
     for name, text in case.published.get("cost", {}).items():
         modes = {mode for method, mode in case.runs if method == name}

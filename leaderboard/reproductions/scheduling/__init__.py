@@ -1,1 +1,1 @@
-"""TODO leaderboard/reproductions/scheduling."""
+"""Reproductions of papers on scheduling."""

@@ -70,7 +70,7 @@ class Network:
     bounds: Mapping[int, float]
 
     def mean(self, method: str) -> float | None:
-        """Of a method, over the draws that it solved."""
+        """Mean makespan of a method over the draws that it solved."""
         costs = self.costs.get(method)
         return fmean(costs.values()) if costs else None
 
@@ -180,9 +180,6 @@ def _network(name: str, runs: Iterable[Run]) -> Network:
         if run.cell.about == name and run.bound is not None:
             bounds[run.cell.seed] = max(run.bound, bounds.get(run.cell.seed, 0.0))
     return Network(name, costs, bounds)
-
-
-# ---------------------------------------------------------------- over all networks
 
 
 def _findings(every: Sequence[Network], settings: Settings) -> Section:
@@ -362,9 +359,6 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-# ---------------------------------------------------------------- one network
-
-
 def _section(network: Network, settings: Settings) -> Section:
     vertices, edges = published()["networks"][network.name]
     methods = [name for name in (*PAIRS, *_others(settings)) if network.costs.get(name)]
@@ -415,9 +409,6 @@ def _draws(settings: Settings) -> str:
 def _colour(name: str) -> int:
     """One for each scheduler, another one for what is not of the paper."""
     return 1 + SCHEDULERS.index(name.rpartition("-")[2]) if name in PAIRS else 4
-
-
-# ---------------------------------------------------------------- schedules
 
 
 def _drawn(every: Sequence[Network], runs: Sequence[Run], settings: Settings) -> list[Section]:

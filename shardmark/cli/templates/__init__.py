@@ -1,1 +1,1 @@
-"""TODO shardmark/cli/templates."""
+"""Solver files to start from, one per track."""

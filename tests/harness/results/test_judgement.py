@@ -167,9 +167,6 @@ def test_what_held_the_limits_is_kept(problem):
     assert limits == (LIMITS.cpu_limit_s, LIMITS.processes, LIMITS.output_mib)
 
 
-# ---------------------------------------------------------------- strangers
-
-
 def test_a_message_longer_than_any_solution_is_not_even_read(problem, monkeypatch):
     monkeypatch.setattr(judging, "decode", lambda payload: pytest.fail("read"))
     row = judged(problem, b"[" + b" " * (LONGEST + 4 * 256) + b"]", stop="timeout", reason="late")
@@ -258,7 +255,7 @@ def test_any_messages_are_a_row_that_tells_the_truth(problem, integral, payloads
 
 
 def tells_the_truth(where: Problem, payloads: list[bytes], stop: str, kind: str) -> None:
-    """What must hold of the row of any run."""
+    """Check what must hold of the row of any run."""
     row = judged(where, *payloads, kind=kind, stop=stop, reason="" if stop == "exit" else "why")
     assert (row.status == "ok") == (row.reason == "")
     assert row.reason.isprintable()

@@ -841,8 +841,6 @@ def test_every_table_can_be_exported(book: Book, tmp_path: Path) -> None:
     assert json.loads(tall["hosts"]["facts"][0]) == HOST
 
 
-# ---------------------------------------------------------------- what others have published
-
 G = {"best_cost": "217039", "lower_bound": "217039"}
 
 

@@ -64,7 +64,7 @@ def slow_cost(instance: Instance, block: list[int], order: list[int]) -> Fractio
 
 
 def is_acyclic(instance: Instance, block: list[int]) -> bool:
-    """Whether some order of the blocks has no edge that leads back."""
+    """Return whether some order of the blocks has no edge that leads back."""
     pairs = {(block[u], block[v]) for u, v in zip(instance.graph.tail, instance.graph.head, strict=True)}
     orders = itertools.permutations(sorted(set(block)))
     return any(all(order.index(a) <= order.index(b) for a, b in pairs) for order in orders)

@@ -39,7 +39,7 @@ CHAIN = [(0, 1), (1, 2), (2, 3)]
 
 
 def is_acyclic(instance, solution, cost):
-    """Whether the devices can follow one another; for latency, whether nothing waits for itself."""
+    """Return whether the devices can follow one another; for latency, whether nothing waits for itself."""
     if instance.objective == "latency":
         return cost is not None
     where = solution["stage"] if isinstance(solution, dict) else solution
@@ -62,7 +62,7 @@ def test_random_placements_are_judged_by_the_definitions(seed):
 
 
 def test_random_placements_are_of_every_kind():
-    """What the test above would miss if none of them were feasible, or all were."""
+    """The test above shows little if none of the solutions is feasible, or if all are."""
     draw, seen = random.Random(1), set()
     for _ in range(400):
         instance = draw_instance(draw, most_nodes=6)
@@ -108,9 +108,6 @@ def test_backward_edges_may_run_either_way_but_not_both(backward):
     assert verify(alike, [0, 1, 1, 0, 1, 1]).feasible
     both = make([1] * 6, [(0, 1), *backward, (3, 5) if backward == [(4, 3)] else (5, 3)], **chosen)
     assert not verify(both, [0, 1, 1, 0, 1, 1]).feasible
-
-
-# ---------------------------------------------------------------- throughput
 
 
 def test_a_tensor_is_paid_once_a_side():
@@ -210,9 +207,6 @@ def test_transfers_between_clusters_take_longer():
     assert verify(apart, [0, 1, 2]).cost == 10 + 1  # who reads nearby pays little though the sender pays more
 
 
-# ---------------------------------------------------------------- latency
-
-
 def test_the_schedule_of_a_sample():
     instance = make([3, 4, 5], [(0, 1), (0, 2)], objective="latency", cpu=2)
     assert verify(instance, [0, 0, 0]).cost == 12
@@ -244,9 +238,6 @@ def test_either_pass_is_a_subgraph_where_no_slots_are_given():
     whole = {"device": [0] * 4, "slot": [0] * 4}
     assert verify(instance, [0] * 4).cost == (3 + 1) + (1 + 7)
     assert verify(instance, whole).cost == 10
-
-
-# ---------------------------------------------------------------- forms
 
 
 LIST = "expected a list of devices in the order of the file's nodes"
@@ -316,9 +307,6 @@ def test_a_split_as_the_paper_s_program_writes_it():
     assert verify(instance, {"cpus": [{"nodes": [3]}], "fpgas": [{"nodes": [0, 1, 2]}]}) == verify(
         instance, [0, 0, 0, 2]
     )
-
-
-# ---------------------------------------------------------------- published values
 
 
 #: Table 1, column Expert, and Table 2, column Single acc. (the ratio to the DP's value, printed to two digits).

@@ -162,7 +162,7 @@ def rescaled(document, times, sizes):
 
 @pytest.mark.parametrize(("times", "sizes"), [(10, 1), (1, 10), (1 / 3, 7), (1e-200, 1e-80), (1e150, 1e100)])
 def test_verdicts_do_not_depend_on_the_units(times, sizes):
-    """Of instances in which much happens at the same time, or as much is held as fits."""
+    """Instances in which much happens at the same time, or as much is held as fits."""
     draw, seen = random.Random(8), set()
     for _ in range(400):
         document = draw_document(draw, 6)

@@ -93,7 +93,7 @@ class Shelf:
         return {checksum: picture for checksum, picture in found.items() if not isinstance(picture, str)}
 
     def words(self) -> list[str]:
-        """Why what has no drawing has none."""
+        """Return the reasons why solutions have no drawing."""
         return [x for x in best(self.store, tables(self.store)).values() if isinstance(x, str)]
 
 

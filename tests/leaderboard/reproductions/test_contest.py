@@ -73,9 +73,6 @@ def fine(instance: str, method: str) -> tuple[int | None, str | None]:
     return None, str(best - 1000) if method == "cfn-relaxed" else "10.5"
 
 
-# ---------------------------------------------------------------- what runs
-
-
 def test_limits_are_the_contests_and_what_is_not_at_hand_does_not_run():
     cells = COSTS.plan(replace(COSTS.DEFAULTS, instances=ASKED, percent=50), Path())
     assert [(cell.about, cell.method, cell.kind, cell.timeout_s) for cell in cells] == [
@@ -131,9 +128,6 @@ def test_what_came_of_a_run_is_exact_and_only_improves(tmp_path):
     assert run.exact == (str(10**20 + 1), "217040")
     assert run.costs == ((0.1, 1e21), (0.4, 1e20))
     assert (run.bound, run.contradicted) == (None, True)  # a published cost is below it
-
-
-# ---------------------------------------------------------------- Table 4
 
 
 def test_costs_stand_beside_the_published_ones_with_all_digits():
@@ -192,9 +186,6 @@ def test_without_any_instance_the_published_figures_remain():
     assert (only.empty, made.empty) == (True, False)
     assert "Nothing was run here" not in on_screen(made)
     assert on_screen(only)
-
-
-# ---------------------------------------------------------------- Table 5
 
 
 def test_bounds_stand_beside_the_published_ones():
@@ -263,9 +254,6 @@ def test_a_refuted_bound_counts_nowhere_and_one_above_a_published_cost_is_shown(
     assert above.best_bound == 532843  # which the published cost does not contradict
     better = case(532842, "532842")
     assert (better.best, better.best_bound) == (532842, 532842)
-
-
-# ---------------------------------------------------------------- from end to end
 
 
 @pytest.mark.usefixtures("posix_for_auto")

@@ -64,9 +64,6 @@ def rows(part: Section, instance: str, whose: str) -> list[dict[str, Any]]:
     return [dict(row) for row in part.tables[0].rows if row["instance"] == instance and row["figures"] == whose]
 
 
-# ---------------------------------------------------------------- the record, and curves
-
-
 def test_the_record_is_of_curves_that_fall_within_the_time_limit():
     record = _curves.record()
     shown = {name for figure in record["figure"].values() for name in figure["instances"]}
@@ -100,9 +97,6 @@ def test_the_difference_of_two_curves_begins_with_the_later_one_and_may_be_negat
     assert _curves.difference(without, full) == [(2.0, 25.0), (4.0, 37.5), (5.0, -25.0)]
     assert _curves.difference([], full) == []
     assert _curves.difference([(1.0, 0.0)], [(1.0, 0.0)]) == [(1.0, 0.0)]
-
-
-# ---------------------------------------------------------------- convergence
 
 
 def test_costs_over_time_stand_beside_the_published_ones():
@@ -159,9 +153,6 @@ def test_instances_of_another_track_are_refused():
         CONVERGENCE.plan(replace(CONVERGENCE.DEFAULTS, instances=("diamond", "quick")), Path())
 
 
-# ---------------------------------------------------------------- post-processing
-
-
 def test_reductions_are_of_pairs_with_the_same_seed():
     def costs(cell: Cell) -> Costs:
         times = 1.0 + cell.seed
@@ -188,9 +179,6 @@ def test_reductions_are_of_pairs_with_the_same_seed():
     assert [line.name for line in plot.lines] == ["S"]  # type: ignore[union-attr]
     assert plot.lines[0].points[0][0] == 2.0  # type: ignore[union-attr]
     assert [row["instance"] for row in section(made, 10).tables[0].rows] == ["X"]
-
-
-# ---------------------------------------------------------------- from end to end
 
 
 @pytest.mark.usefixtures("posix_for_auto")

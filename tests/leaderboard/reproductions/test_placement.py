@@ -81,9 +81,6 @@ def fine(cell: Cell) -> tuple[float | None, float | None]:
     return known.get(cell.method, (None, 20.0 if cell.kind == "bound" else None))
 
 
-# ---------------------------------------------------------------- published figures
-
-
 def test_figures_agree_with_the_catalog_and_with_each_other() -> None:
     figures = _shared.figures()
     assert [len(figures[part]) for part in ("throughput", "layers", "latency")] == [16, 8, 8]
@@ -120,9 +117,6 @@ def test_ideals_are_as_many_as_printed(mirror: Path) -> None:
             assert count_ideals(load(path, "placement")) == known["ideals"], name
             counted += 1
     assert counted
-
-
-# ---------------------------------------------------------------- what runs
 
 
 def test_every_method_runs_with_its_sets_on_what_is_at_hand() -> None:
@@ -176,9 +170,6 @@ def test_a_file_of_another_name_and_mode_is_run_in_all(monkeypatch: pytest.Monke
 def test_what_has_no_part_in_it_is_refused(asked: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         THROUGHPUT.plan(replace(THROUGHPUT.DEFAULTS, **asked), Path())
-
-
-# ---------------------------------------------------------------- what is said
 
 
 def test_ours_stand_beside_the_papers_with_what_is_proved() -> None:
@@ -287,11 +278,8 @@ def test_the_experts_latency_of_bert_24_is_that_of_six_accelerators(
     assert cost == pytest.approx(float(_shared.figures()["latency"][entry.id]["cost"]["expert"]), abs=0.005)
 
 
-# ---------------------------------------------------------------- from end to end
-
-
 def ran(*arguments: object, folder: Path) -> dict[str, Any]:
-    """What a reproduction says, as JSON."""
+    """Return the report of a reproduction as JSON."""
     places = ["--results", folder / "results", "--output", folder / "site", "--json"]
     status, out, err = shardmark("reproduce", *arguments, *places)
     assert status == 0, err

@@ -42,9 +42,6 @@ def column(table: Table, name: str) -> dict[tuple[str, str], Any]:
     return {tuple(list(row.values())[:2]): row[name] for row in table.rows}
 
 
-# ---------------------------------------------------------------- what there is
-
-
 def test_each_says_what_it_is_and_the_command_line_knows_its_options():
     of_pipeline = {"pipeline-bounds", "pipeline-orderings", "pipeline-times", "practitioner"}
     assert set(EVERY) >= of_pipeline | {"contest", "contest-bounds"}
@@ -119,8 +116,6 @@ def test_a_sample_of_none_or_too_many_is_refused(tmp_path, settings):
     with pytest.raises(InputError, match="expected from 1 to 1000 graphs"):
         _shared.sample(replace(SMALL, **settings), tmp_path)
 
-
-# ---------------------------------------------------------------- bounds
 
 #: Bounds in units of the best partition of the first graph; those of the second are half as good.
 BOUNDS = {
@@ -218,9 +213,6 @@ def test_stages_that_the_paper_does_not_have_and_graphs_without_a_gap(tmp_path):
     assert column(fractions, "k=3")["exact", PAPER] is None
     assert column(fractions, "k=3")["simple", HERE] == 1.0
     assert set(column(closed, "k=3").values()) == {None}
-
-
-# ---------------------------------------------------------------- the others
 
 
 def test_orderings_are_means_over_the_simple_bound(tmp_path):
@@ -338,9 +330,6 @@ def test_a_contradicted_bound_is_named():
     cell = EVERY["practitioner"].plan(EVERY["practitioner"].DEFAULTS, Path())[-1]
     [words] = failures([Run(cell, "ok", "", 1.0, None, None, None, None, True)])
     assert words == "reweighted on u-net-5: its bound is above a verified cost and counts nowhere."
-
-
-# ---------------------------------------------------------------- from end to end
 
 
 def shardmark(*arguments: object) -> tuple[int, str, str]:

@@ -56,7 +56,7 @@ ATTACK = Path(__file__).parents[2] / "data" / "attack"
 
 @dataclass(frozen=True)
 class Result:
-    """What a command left behind."""
+    """Return what a command left behind."""
 
     returncode: int
     stdout: str
@@ -97,9 +97,6 @@ def solution_file(tmp_path, solution) -> Path:
     path = tmp_path / "solution.json"
     write_json(path, solution)
     return path
-
-
-# ---------------------------------------------------------------- check
 
 
 def test_check_tells_the_exact_cost(example, tmp_path):
@@ -191,9 +188,6 @@ def test_check_runs_no_method_for_what_is_infeasible(example, tmp_path):
     assert (found["gap"], found["optimal"], "method" in found) == (None, None, False)
 
 
-# ---------------------------------------------------------------- solve, bound, info
-
-
 def test_solve_reports_and_writes_the_solution(graph, tmp_path):
     output = tmp_path / "out.json"
     found = answer("solve", graph, "--solver", "random-100", "--timeout", 60, "--output", output)
@@ -263,9 +257,6 @@ def test_people_get_columns(graph, example):
     assert "stages         2" in result.stdout or "stages" in result.stdout.split()
     assert "{" not in result.stdout
     assert shardmark("info", example).stdout.startswith("track")
-
-
-# ---------------------------------------------------------------- lists, generators, new solvers
 
 
 def test_lists(tmp_path):
@@ -363,9 +354,6 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
     [host] = answer("results", "--results", results, "--table", "hosts", "--csv", tmp_path / "hosts.csv")
     assert json.loads(host["disturbances"]) == ["It was hot."]
     assert "It was hot." in (tmp_path / "hosts.csv").read_text()
-
-
-# ---------------------------------------------------------------- mistakes
 
 
 @pytest.mark.parametrize(
@@ -792,9 +780,6 @@ def ours(instance, run):
 """)
     answer("run", "--instance", graph, "--solver", "ours", "--solver-path", ours, "--results", results)
     assert [row["cost"] for row in answer("results", "--results", results)] == ["10.0"]
-
-
-# ---------------------------------------------------------------- signals
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

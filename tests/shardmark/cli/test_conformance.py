@@ -245,9 +245,6 @@ def test_a_bound_is_held_against_the_optimum(tmp_path):
     assert "reported no lower bound" in silent["bounds diamond"].detail
 
 
-# ---------------------------------------------------------------- programs
-
-
 @pytest.fixture
 def program(tmp_path) -> Path:
     """A program that puts every operator into one block, however many there are."""
@@ -311,9 +308,6 @@ def test_a_syntax_error_is_told_with_its_file_and_line(tmp_path):
     (tmp_path / "slipped.py").write_text("\ny = (\n")
     (finding,) = submit(path, "intraop", lambda _: None)
     assert finding.detail == "SyntaxError: '(' was never closed (slipped.py:2)"
-
-
-# ---------------------------------------------------------------- on the command line
 
 
 def test_submit_ends_with_what_to_do_next(tmp_path, capsys):
