@@ -278,7 +278,7 @@ def test_nothing_on_a_terminal_has_the_double_backticks_of_docstrings():
     listed = shardmark("list", "solvers").stdout + shardmark("list", "bounds").stdout
     helped = [shardmark(*words, "--help").stdout for words in (["solve"], ["check"], ["import", "graph-def"])]
     assert "``" not in "".join([listed, *helped])
-    assert "`bound_from` says whose" in " ".join(helped[0].split())
+    assert "`bound_from` names its source" in " ".join(helped[0].split())
     assert "\nnode            a vertex" in helped[2]  # in its column
     assert "default: 4096" in helped[0]
 
@@ -605,7 +605,7 @@ def test_a_bound_that_crashes_after_a_report_ends_with_1(graph, tmp_path):
 
 def test_help_says_when_solve_exits_with_1():
     helped = " ".join(shardmark("solve", "--help").stdout.split())
-    assert "It is 1 if it found none, or if it crashed, failed or made a claim that is refuted" in helped
+    assert "It is 1 if it found none, or if it crashed, failed or made a claim that was refuted" in helped
 
 
 def test_a_new_solver_makes_its_folder(tmp_path):
@@ -663,7 +663,7 @@ def test_control_characters_of_a_log_are_escaped(graph):
 
 def test_help_says_what_counts_as_proven():
     assert Fraction("1e-5") == PROVEN
-    assert "a relative 1e-5 where they are floats" in " ".join(shardmark("bound", "--help").stdout.split())
+    assert "a relative 1e-5 (float costs)" in " ".join(shardmark("bound", "--help").stdout.split())
     practitioner = shardmark("reproduce", "practitioner", "--help").stdout
     assert "four" not in practitioner
 
