@@ -11,7 +11,7 @@ FOLDER = Path(__file__).resolve().parent
 HEADERS = (
     "common/status.h",
     "common/kahn.h",
-    "common/segment.h",
+    "pipeline/segment.h",
     "pipeline/slice.h",
     "pipeline/kahn_slice.h",
     "pipeline/anneal_partition.h",
@@ -62,7 +62,7 @@ INTERNAL = (
 SOURCES = (
     "common/kahn.c",
     "common/stop.c",
-    "common/segment.c",
+    "pipeline/segment.c",
     "pipeline/slice.c",
     "pipeline/kahn_slice.c",
     "pipeline/partition.c",

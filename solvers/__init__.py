@@ -1,1 +1,1 @@
-"""Who solves: one folder a track, one file a solver; bounds are solvers that report bounds."""
+"""The solvers: a folder per track, a file per solver; bounds are solvers that report bounds."""

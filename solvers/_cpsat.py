@@ -11,8 +11,9 @@ from typing import Any
 #: CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
 STRATEGIES = 8
 
-#: What CP-SAT takes for no limit of a sum.
-LOWEST, HIGHEST = -(2**63), 2**63 - 1
+#: No lower limit of a sum, and no upper one.
+LOWEST = -(2**63)
+HIGHEST = 2**63 - 1
 
 
 def core() -> Any:

@@ -17,7 +17,7 @@ from instances.files.jsonfile import decode, encode, read_bytes
 from solvers.registry import FOLDER, NAME, files_in, hash_of, legal_name
 
 SHIPPED = FOLDER / "external.toml"
-#: What the referee fills in when it starts a command.
+#: Words of a command that the referee replaces when it starts it.
 PLACEHOLDERS = ("instance", "timeout", "seed", "cores", "memory")
 TYPES: Mapping[str, tuple[type, ...]] = {
     "name": (str,),

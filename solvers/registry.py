@@ -46,7 +46,7 @@ class Declined(Exception):
 
 
 class Run(ABC):
-    """What the referee hands a solver beside the instance.
+    """The run that the referee hands a solver beside the instance.
 
     ``seed``      int; the only source of randomness that keeps a run repeatable
     ``cores``     int; how many threads or processes may compute at once
@@ -180,13 +180,13 @@ def _declare(
 
 
 def _again(other: Solver, name: str, track: str, function: Callable[..., Any]) -> bool:
-    """Whether a function declares the same once more: its module was reloaded, or a notebook's cell run again."""
+    """Say whether a function declares the same once more: its module was reloaded, or a notebook's cell run again."""
     same = other.function.__module__ == function.__module__ and other.function.__qualname__ == function.__qualname__
     return same and (other.name, other.track) == (name, track)
 
 
 def declared_by(function: object) -> list[Solver]:
-    """What a function declares, in the order of declaration."""
+    """The solvers that a function declares, in order."""
     return [solver for solver in _declared if solver.function is function]
 
 

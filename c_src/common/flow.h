@@ -1,5 +1,5 @@
-/* Minimum cuts of a network whose terminals change from one cut to the next; the flow is kept between them.
- */
+/* Minimum cuts of a network whose terminals change from one cut to the next; the flow is kept between
+ * cuts. */
 #ifndef SHARD_FLOW_H
 #define SHARD_FLOW_H
 
@@ -8,7 +8,7 @@
 
 #include "common/arena.h"
 
-/* More than any sum of finite capacities may be. */
+/* Greater than any sum of finite capacities. */
 #define FLOW_INFINITE ((int64_t)1 << 60)
 
 /* Arc e leads from tip[e ^ 1] to tip[e]; e ^ 1 is its reverse. `excess` of a vertex is its capacity from the

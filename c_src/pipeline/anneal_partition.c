@@ -1,4 +1,4 @@
-/* Annealing: each step draws a node and a block that it may go to. */
+/* Each step draws a node and a block that it may go to. */
 #include "pipeline/anneal_partition.h"
 
 #include <math.h>
@@ -7,10 +7,10 @@
 #include "common/anneal.h"
 #include "pipeline/partition.h"
 
-/* One step in so many moves a run. */
+/* Every RUN_INTERVAL-th step moves a run of nodes. */
 #define RUN_INTERVAL 8
 
-/* Moves between two recounts. */
+/* Moves after which all costs are summed up anew, against rounding errors. */
 #define RECOUNT_INTERVAL (INT64_C(1) << 22)
 
 struct annealer {
@@ -19,15 +19,16 @@ struct annealer {
     const struct shard_annealing *options;
     double temperature;
     double best;          /* least greatest cost of a block so far */
-    double target;        /* excess begins here */
+    double target;        /* cost beyond which a block has energy */
     double limit;         /* a block that costs this is no better than the best */
     int32_t above;        /* blocks that cost `limit` or more */
-    bool kept;            /* whether the best partition is in `order` and `cut` */
-    int32_t *first_order; /* nodes elements: the order first_order with */
+    bool kept;            /* the best partition is in `order` and `cut` */
+    int32_t *first_order; /* nodes elements: the first order */
     int32_t *order, *cut;
 };
 
-/* A partition that is better than all before may be followed by others at once: only the last is kept. */
+/* Write the best partition down, unless that is done. Improvements may follow each other at once, so only the
+ * last of them is written. */
 static void keep(struct annealer *annealer) {
     if (!annealer->kept)
         partition_slicing(&annealer->partition, annealer->first_order, annealer->order, annealer->cut);
@@ -55,7 +56,7 @@ static void notice_improvement(struct annealer *annealer) {
         return;
     measure(annealer);
     annealer->kept = false;
-    if (annealer->partition.limited) /* by the time that the next move is judged the lists have changed */
+    if (annealer->partition.limited) /* the lists change before the next move is judged */
         keep(annealer);
 }
 
@@ -66,7 +67,7 @@ static inline double energy(const struct annealer *annealer, double cost) {
     return annealer->options->squared ? excess * excess / annealer->target : excess;
 }
 
-/* How much energy the next move may add. */
+/* Draw the energy that the next move may add. */
 static inline double draw_allowance(struct annealer *annealer) {
     return anneal_allowance(&annealer->random, annealer->temperature);
 }
@@ -77,7 +78,7 @@ static inline void settle(struct annealer *annealer, int32_t b, const struct blo
     *now = *then;
 }
 
-/* Energy that two blocks add by becoming others. */
+/* The energy that a change of two blocks adds. */
 static inline double added_energy(const struct annealer *annealer, int32_t from, const struct block *leaves,
                                   int32_t to, const struct block *joins) {
     const struct block *block = annealer->partition.block;
@@ -85,7 +86,8 @@ static inline double added_energy(const struct annealer *annealer, int32_t from,
            energy(annealer, block[from].cost) - energy(annealer, block[to].cost);
 }
 
-/* Mostly an end of the window: some neighbour is there, unless it is the first or the last rank of all. */
+/* Draw a rank from a window, mostly an end of it: some neighbour is there, unless it is the first or last of
+ * all ranks. */
 static int32_t draw_rank(struct annealer *annealer, int32_t low, int32_t high) {
     const uint64_t bits = random_bits(&annealer->random);
     if (bits % 4 == 0)
@@ -116,8 +118,8 @@ static void step(struct annealer *annealer) {
     notice_improvement(annealer);
 }
 
-/* Whether two blocks, whose lists are as they would be, add no more energy than that; if so their costs are
- * complete. A walk along a list is spared where the other peak alone is too much. */
+/* Say whether two blocks with changed lists add at most the allowance; then their costs are complete. If the
+ * peak of one is already too much, the list of the other is not walked. */
 static bool is_accepted(struct annealer *annealer, int32_t from, struct block *leaves, int32_t to,
                         struct block *joins, double allowance) {
     struct partition *partition = &annealer->partition;
@@ -130,7 +132,7 @@ static bool is_accepted(struct annealer *annealer, int32_t from, struct block *l
     return added_energy(annealer, from, leaves, to, joins) <= allowance;
 }
 
-/* Run a node of a block at another place. */
+/* Try to run a node at another place of its block. */
 static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     struct partition *partition = &annealer->partition;
     const int32_t prior = partition->prior[v];
@@ -150,8 +152,8 @@ static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     partition_link(partition, v, b, prior);
 }
 
-/* The peaks are known only once the lists are as they would be, so a move is made and, if need be, taken
- * back. */
+/* Try to move a node to another block. The peaks are known only after the move, so it is made and, if need
+ * be, undone. */
 static void step_across(struct annealer *annealer, int32_t v, int32_t from, int32_t to) {
     struct partition *partition = &annealer->partition;
     const double allowance = draw_allowance(annealer);
@@ -187,7 +189,7 @@ static void step_limited(struct annealer *annealer) {
         step_across(annealer, v, from, to);
 }
 
-/* The best partition is gone once the run has crossing, so if it is not kept the run moves there twice. */
+/* Write the best partition down before a run leaves it: the run moves back and forth again. */
 static void leave_best(struct annealer *annealer, int32_t count, bool forwards, int32_t from, int32_t to) {
     struct block leaves, joins;
     partition_return_run(&annealer->partition, count, from);
@@ -195,8 +197,8 @@ static void leave_best(struct annealer *annealer, int32_t count, bool forwards, 
     partition_move_run(&annealer->partition, count, forwards, to, &leaves, &joins);
 }
 
-/* Move a node to the next block along with all in its own block that must follow it: so the boundary between
- * two blocks moves by more than a node at a time, past places where many tensors would cross it. */
+/* Try to move a node to the next block, along with all nodes of its block that must follow it: so a boundary
+ * moves by many nodes at once, past places where many tensors would cross it. */
 static void step_run(struct annealer *annealer) {
     struct partition *partition = &annealer->partition;
     const int32_t v = random_below(&annealer->random, partition->problem->nodes);
@@ -251,7 +253,7 @@ static void anneal(struct annealer *annealer, const int32_t *stop) {
     keep(annealer);
 }
 
-/* Whether `order` is topological and the cuts divide it. */
+/* Say whether `order` is topological and the cuts divide it. */
 static bool well_formed(const struct shard_pipeline *problem, const int32_t *order, const int32_t *cut,
                         int32_t *position) {
     for (int32_t v = 0; v < problem->nodes; v++)

@@ -1,4 +1,4 @@
-/* Each step draws a node beside the set, or in it, and moves it to the other side. */
+/* Each step draws a node in the set or beside it and moves it to the other side. */
 #include "pipeline/anneal_set.h"
 
 #include <stdbool.h>
@@ -7,8 +7,8 @@
 #include "common/anneal.h"
 #include "common/arena.h"
 
-#define COLD_SHARE 0.01   /* temperature at the last move, in shares of the limit */
-#define EXCESS_FACTOR 1.5 /* what an excess over the limit counts, against weight for its price */
+#define COLD_SHARE 0.01   /* temperature at the last move, as a share of the limit */
+#define EXCESS_FACTOR 1.5 /* energy per excess over the limit */
 
 struct annealer {
     struct arena arena;
@@ -17,10 +17,10 @@ struct annealer {
     int64_t limit;
     int32_t words;
     int8_t *member;
-    uint64_t *set;   /* words: the set once more, as bits */
-    int32_t *inside; /* nodes: how many of a node and its consumers are in the set */
-    int32_t *node;   /* nodes: those of the set come first */
-    int32_t *place;  /* nodes: where in `node` */
+    uint64_t *set;   /* words elements: the set as bits */
+    int32_t *inside; /* nodes elements: how many of a node and its consumers are in the set */
+    int32_t *node;   /* nodes elements: nodes of the set come first */
+    int32_t *place;  /* nodes elements: place in `node` */
     int32_t size;    /* of the set */
     int64_t cost, weighed;
     int8_t *best;
@@ -39,7 +39,7 @@ static int allocate(struct annealer *annealer) {
     return arena_status(&annealer->arena);
 }
 
-/* What the tensor of u adds to the cost once `by` more of its nodes are in the set. */
+/* The cost that the tensor of u adds if `by` more of its nodes are in the set. */
 static int64_t tensor_change(const struct annealer *annealer, int32_t u, int32_t by) {
     const struct shard_set_costs *p = annealer->problem;
     const int64_t all = 1 + p->out_start[u + 1] - p->out_start[u];
@@ -48,7 +48,7 @@ static int64_t tensor_change(const struct annealer *annealer, int32_t u, int32_t
     return cut == (before > 0 && before < all) ? 0 : (cut ? p->size[u] : -p->size[u]);
 }
 
-/* What the set costs more with v on its other side. */
+/* The cost that moving v to its other side adds. */
 static int64_t cost_change(const struct annealer *annealer, int32_t v) {
     const struct shard_set_costs *p = annealer->problem;
     const int32_t by = annealer->member[v] ? -1 : 1;
@@ -84,7 +84,7 @@ static bool intersects(const struct annealer *annealer, const uint64_t *rows, in
     return false;
 }
 
-/* Whether the set is convex with v on its other side, as it is now. */
+/* Say whether the convex set stays convex if v moves to its other side. */
 static bool stays_convex(const struct annealer *annealer, int32_t v) {
     const struct shard_set_costs *p = annealer->problem;
     if (annealer->member[v])
@@ -98,7 +98,7 @@ static bool stays_convex(const struct annealer *annealer, int32_t v) {
     return true;
 }
 
-/* A member, a node beside one, or, once in a while, any node. */
+/* Draw a member, a node beside a member or, rarely, any node. */
 static int32_t draw(const struct annealer *annealer, struct random *random) {
     const struct shard_set_costs *p = annealer->problem;
     const int32_t kind = random_below(random, 16);
@@ -145,7 +145,7 @@ static void anneal(struct annealer *annealer, int64_t moves, double hot, double 
     }
 }
 
-/* Put the members in, one by one. */
+/* Put the members into the set one by one. */
 static void begin(struct annealer *annealer, const int8_t *member) {
     annealer->heaviest = -1;
     for (int32_t v = 0; v < annealer->problem->nodes; v++)

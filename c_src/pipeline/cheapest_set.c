@@ -8,31 +8,31 @@
 #include "common/stop.h"
 
 #define FIXED_EXCESS FLOW_INFINITE
-#define PRICES_TRIED 4 /* prices tried for a node of the tree */
-#define CANDIDATES 16  /* nodes of the graph whose children are tried before one is branched on */
+#define PRICES_TRIED 4 /* prices per node of the tree */
+#define CANDIDATES 16  /* nodes of the graph whose children are probed before one is branched on */
 
-#define MOST_PRICED 0x1p52 /* what all weights together may be worth */
+#define MOST_PRICED 0x1p52 /* value of all weights together, at most: doubles below lie at most 1 apart */
 
-#define RELIABLE 2 /* children of a node that are tried before their mean is trusted */
+#define RELIABLE 2 /* children of a node that are probed before their mean gain is trusted */
 
 enum verdict { CLOSED, FOUND, OPEN };
 
-/* A node of the tree whose other child is still to be seen. */
+/* A node of the tree whose second child is still to be visited. */
 struct decision {
     int32_t trail; /* assignments before it */
-    int32_t level; /* of the node of the tree that it belongs to */
-    int32_t node;  /* put into the set; left out by the other child */
+    int32_t level; /* its level in the trunk */
+    int32_t node;  /* in the set in the first child, out of it in the second */
     int64_t bound;
     double price;
 };
 
-/* What the bounds of children gained, one kind of children of one node of the graph. */
+/* Gains in the bound of the children of one kind of a node of the graph. */
 struct gain {
     double sum;
     int32_t count;
 };
 
-/* A set of nodes with what it costs and weighs. */
+/* A set of nodes, its cost and its weight. */
 struct set {
     bool *side;
     int64_t cost;
@@ -44,20 +44,20 @@ struct tree {
     const struct shard_set_costs *problem;
     const int64_t *weight;
     int64_t need;
-    int64_t total; /* of all weights, at least `need` where prices are set */
+    int64_t total; /* of all weights; at least `need` when prices are set */
     int64_t limit;
     int32_t words;
     struct flow flow;
     double price;
-    int64_t *reward;    /* nodes: price of the weight, as it stands in the network */
-    int8_t *value;      /* nodes: 1 in, -1 out, 0 open */
-    int32_t *trail;     /* nodes: in the order of assignment */
+    int64_t *reward;    /* nodes elements: price of the weight in the network */
+    int8_t *value;      /* nodes elements: 1 in, -1 out, 0 open */
+    int32_t *trail;     /* nodes elements: assigned nodes in order */
     int32_t assigned;   /* length of the trail */
-    uint64_t *rows;     /* bit sets: see `bits` */
-    struct gain *gains; /* 2 * nodes: of leaving a node out, and of putting it in */
+    uint64_t *rows;     /* bit sets, see `bits` */
+    struct gain *gains; /* 2 * nodes elements: of leaving a node out, and of putting it in */
     struct decision *decisions;
-    int32_t depth; /* decisions whose other child is still to be seen */
-    int32_t level; /* nodes left out on the way here if no node was put in, else SHARD_TRUNK */
+    int32_t depth; /* decisions whose second child is still to be visited */
+    int32_t level; /* nodes left out so far if none was put in, else SHARD_TRUNK */
     int32_t *shared;
     int32_t *stop;
     double deadline;
@@ -66,7 +66,7 @@ struct tree {
     struct set heavy;     /* weighs enough */
     struct set trial;
     int64_t bound;        /* of the current node of the tree */
-    int32_t missing_node; /* a node that a set found lacks to be convex, -1 for none */
+    int32_t missing_node; /* a node that the last cheap heavy set lacks to be convex, or -1 */
 };
 
 enum bits { IN, OUT, BELOW, ABOVE, FORCED, BARRED, BITS };
@@ -84,7 +84,7 @@ static void unite(uint64_t *into, const uint64_t *from, int32_t words) {
         into[i] |= from[i];
 }
 
-/* Whether no further minimum cut may be computed. */
+/* Say whether no further minimum cut may be computed. */
 static bool is_exhausted(const struct tree *tree) {
     return tree->cuts >= tree->budget || is_stopped(tree->stop) || monotonic_seconds() >= tree->deadline;
 }
@@ -93,8 +93,8 @@ static const uint64_t *relatives(const struct tree *tree, const uint64_t *of, in
     return of + (size_t)v * (size_t)tree->words;
 }
 
-/* Build the network: a tensor of several consumers has two vertices of its own, on the source's side if all,
- * and if any, of its nodes are. */
+/* Add the tensor of u to the network: if it has several consumers it gets two vertices, which are on the
+ * source's side if all of its nodes are, and if any is. */
 static void join_tensor(struct tree *tree, int32_t u, int32_t *vertex) {
     const struct shard_set_costs *p = tree->problem;
     const int64_t consumers = p->out_start[u + 1] - p->out_start[u];
@@ -140,7 +140,7 @@ static int allocate(struct tree *tree) {
     return SHARD_OK;
 }
 
-/* Put a node into the set or leave it out; false if the opposite is settled. */
+/* Put a node into the set or leave it out; false if the opposite is decided. */
 static bool assign(struct tree *tree, int32_t v, int8_t value) {
     if (tree->value[v] != 0)
         return tree->value[v] == value;
@@ -167,7 +167,8 @@ static bool assign_all(struct tree *tree, const uint64_t *set, int8_t value) {
     return true;
 }
 
-/* What the assignments from `from` on add to the sets of nodes in, out, below and above. */
+/* Add the assignments from `from` on to the bit sets of nodes in, out, below and above; false if they
+ * contradict. */
 static bool note(struct tree *tree, int32_t from) {
     const struct shard_set_costs *p = tree->problem;
     for (int32_t at = from; at < tree->assigned; at++) {
@@ -185,7 +186,7 @@ static bool note(struct tree *tree, int32_t from) {
     return true;
 }
 
-/* Nodes that a node left out keeps out: those beyond it as seen from a node of the set. */
+/* Nodes that must stay out: those beyond a node that is out, as seen from a node of the set. */
 static void bar(struct tree *tree, int32_t v) {
     const struct shard_set_costs *p = tree->problem;
     if (has(row(tree, BELOW), v))
@@ -194,7 +195,7 @@ static void bar(struct tree *tree, int32_t v) {
         unite(row(tree, BARRED), relatives(tree, p->above, v), tree->words);
 }
 
-/* Draw all conclusions from the trail; false if there is no such set. */
+/* Propagate all assignments of the trail; false if there is no such set. */
 static bool propagate(struct tree *tree) {
     memset(tree->rows, 0, BITS * (size_t)tree->words * sizeof *tree->rows);
     for (int32_t noted = 0; noted < tree->assigned;) {
@@ -213,7 +214,7 @@ static bool propagate(struct tree *tree) {
     return true;
 }
 
-/* What a set costs and weighs. */
+/* Compute the cost and the weight of a set. */
 static void evaluate(const struct tree *tree, struct set *set) {
     const struct shard_set_costs *p = tree->problem;
     set->cost = set->weight = 0;
@@ -234,7 +235,7 @@ static void take(const struct tree *tree, int8_t least, struct set *set) {
     evaluate(tree, set);
 }
 
-/* A node on a path missing_node two of the set that is not in it itself; -1 if the set is convex. */
+/* A node outside the set on a path between two of its nodes; -1 if the set is convex. */
 static int32_t find_missing(const struct tree *tree, const struct set *set) {
     const struct shard_set_costs *p = tree->problem;
     uint64_t *below = row(tree, FORCED);
@@ -266,8 +267,8 @@ static void set_price(struct tree *tree, double price) {
     }
 }
 
-/* The least of cost less reward over all sets, as a bound on the cost of sets that weigh enough: each weighs
- * at least `need`, which is at most the total, so the price of that is off by at most 1/2 too. */
+/* A bound on the cost of sets that weigh enough, from the set of least cost less reward. Such sets weigh at
+ * least `need`, which is at most the total, so the price of `need` is off by at most 1/2 as well. */
 static int64_t bound_of(const struct tree *tree, const struct set *set) {
     int64_t bound = set->cost - 2 + (int64_t)(tree->price * (double)tree->need);
     for (int32_t v = 0; v < tree->problem->nodes; v++)
@@ -281,7 +282,7 @@ static void swap_sides(struct set *a, struct set *b) {
     *b = other;
 }
 
-/* Look at the set on trial: as a solution, and as the better of the light or heavy ones. */
+/* Take the trial set as a solution, which returns true, or as the new light or heavy set. */
 static bool consider(struct tree *tree) {
     const bool enough = tree->trial.weight >= tree->need;
     if (enough && tree->trial.cost < tree->limit) {
@@ -293,7 +294,8 @@ static bool consider(struct tree *tree) {
     return false;
 }
 
-/* Bound the current node of the tree by minimum cuts at the prices where the light and the heavy set tie. */
+/* Bound the current node of the tree by minimum cuts, at the prices at which the light and the heavy set
+ * tie. */
 static enum verdict bound_node(struct tree *tree) {
     tree->missing_node = -1;
     take(tree, 1, &tree->light);
@@ -337,7 +339,7 @@ static enum verdict bound_node(struct tree *tree) {
     return OPEN;
 }
 
-/* Whether branching on a node helps to make the heavy set convex. */
+/* Say whether branching on a node helps to make the heavy set convex. */
 static bool closes_gap(const struct tree *tree, int32_t v) {
     const uint64_t *below = relatives(tree, tree->problem->below, v);
     const uint64_t *above = relatives(tree, tree->problem->above, v);
@@ -345,8 +347,8 @@ static bool closes_gap(const struct tree *tree, int32_t v) {
     return v == z || (tree->heavy.side[v] && (has(below, z) || has(above, z)));
 }
 
-/* The open nodes most worth trying, best first: those that a set lacks to be convex, else where light and
- * heavy differ, heaviest first. Returns how many. */
+/* List the open nodes most worth branching on, best first: those that the heavy set lacks to be convex, else
+ * those in which light and heavy set differ, heaviest first. Returns how many. */
 static int32_t candidates(const struct tree *tree, int32_t *found, int32_t most) {
     int64_t score[CANDIDATES];
     int32_t count = 0;
@@ -372,7 +374,7 @@ static int32_t candidates(const struct tree *tree, int32_t *found, int32_t most)
     return count;
 }
 
-/* The bound of a child at the price as it stands, its limit if it is closed. */
+/* The bound of a child at the current price; the limit if the child is closed. */
 static int64_t probe(struct tree *tree, int32_t v, int8_t value) {
     const int32_t length = tree->assigned;
     int64_t bound = tree->limit;
@@ -387,7 +389,7 @@ static int64_t probe(struct tree *tree, int32_t v, int8_t value) {
     return bound < tree->limit ? (bound > tree->bound ? bound : tree->bound) : tree->limit;
 }
 
-/* What putting a node in (value 1) or leaving it out (-1) adds to the bound: the mean of several trials. */
+/* The gain in the bound of putting a node in (value 1) or leaving it out (-1): the mean of several probes. */
 static double gain(struct tree *tree, int32_t v, int8_t value) {
     struct gain *past = &tree->gains[2 * v + (value > 0)];
     if (past->count >= RELIABLE)
@@ -398,14 +400,15 @@ static double gain(struct tree *tree, int32_t v, int8_t value) {
     return gained;
 }
 
-/* The node to branch on: the one whose children's bounds promise the smallest tree. */
+/* Choose the node whose children promise the smallest tree. */
 static int32_t choose_branch_node(struct tree *tree) {
     int32_t found[CANDIDATES];
     const int32_t count = candidates(tree, found, CANDIDATES);
     int32_t best = count > 0 ? found[0] : -1;
     double most = -1.0;
     const double gap = (double)(tree->limit - tree->bound);
-    const double least = 1e-6 * (double)tree->limit; /* so that no child without progress hides the other's */
+    const double least =
+        1e-6 * (double)tree->limit; /* a child without progress does not hide the gain of the other */
     for (int32_t i = 0; i < count && count > 1 && !is_exhausted(tree); i++) {
         const double in = fmin(gap, gain(tree, found[i], 1));
         const double out = fmin(gap, gain(tree, found[i], -1));
@@ -418,7 +421,7 @@ static int32_t choose_branch_node(struct tree *tree) {
     return best;
 }
 
-/* Go to a child of a node of the tree; false if it needs no search, or another thread has claimed it. */
+/* Enter a child of a node of the tree; false if it is closed, or claimed by another thread. */
 static bool enter_child(struct tree *tree, const struct decision *from, int8_t value) {
     const bool trunk = from->level < SHARD_TRUNK;
     tree->level = trunk && value < 0 ? from->level + 1 : SHARD_TRUNK;
@@ -427,7 +430,7 @@ static bool enter_child(struct tree *tree, const struct decision *from, int8_t v
     return assign(tree, from->node, value) && propagate(tree);
 }
 
-/* Go to the next node of the tree that is still to be seen; false if there is none. */
+/* Enter the next node of the tree that is still to be visited; false if there is none. */
 static bool backtrack(struct tree *tree) {
     while (tree->depth > 0) {
         const struct decision last = tree->decisions[--tree->depth];
@@ -442,11 +445,11 @@ static bool backtrack(struct tree *tree) {
     return false;
 }
 
-/* The node that the first thread here has chosen to branch on. */
+/* The node that the first thread at this level of the trunk has chosen to branch on. */
 static int32_t agreed_branch_node(struct tree *tree) {
     if (tree->level == SHARD_TRUNK)
         return choose_branch_node(tree);
-    int32_t *agreed = &tree->shared[2 * tree->level]; /* plus 1, 0 for none yet */
+    int32_t *agreed = &tree->shared[2 * tree->level]; /* the node plus 1; 0 for none yet */
     int32_t chosen = __atomic_load_n(agreed, __ATOMIC_RELAXED);
     if (chosen == 0) {
         const int32_t own = choose_branch_node(tree) + 1;
@@ -465,7 +468,7 @@ static bool branch(struct tree *tree) {
     return enter_child(tree, &last, 1) || backtrack(tree);
 }
 
-/* The least bound of all that is not yet seen. */
+/* The least bound of all that is not yet visited. */
 static int64_t open_bound(const struct tree *tree) {
     int64_t least = tree->bound;
     for (int32_t i = 0; i < tree->depth; i++)
@@ -473,7 +476,7 @@ static int64_t open_bound(const struct tree *tree) {
     return least;
 }
 
-/* Search the tree, keep the last set found; return what is proved. */
+/* Search the tree, keep the last set found and return the proved bound. */
 static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *member) {
     bool more = propagate(tree);
     while (more && !is_exhausted(tree)) {
@@ -484,7 +487,7 @@ static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *membe
                 member[v] = tree->trial.side[v];
             if (first)
                 stop_all(tree->stop);
-            continue; /* the same node again, for a cheaper one */
+            continue; /* visit the same node again for a cheaper set */
         }
         more = verdict == CLOSED ? backtrack(tree) : branch(tree);
     }

@@ -1,9 +1,9 @@
-/* The cheapest convex set of nodes of a given weight: what a block costs at least that holds these nodes.
+/* The cheapest convex set of nodes of a given weight: a lower bound on the cost of a block that holds them.
  *
  * A set is convex if it holds every path between two of its nodes, as every block of a partition without
- * cycles does. Without that, and with the weight as a price instead of a demand, the cheapest set is a
- * minimum cut; branching on single nodes does the rest. All numbers are integers, so what is proved is exact.
- */
+ * cycles does. Without that condition, and with the weight as a price instead of a demand, the cheapest set
+ * is a minimum cut; branching on single nodes does the rest. All numbers are integers, so the bound is
+ * exact. */
 #ifndef SHARD_CHEAPEST_SET_H
 #define SHARD_CHEAPEST_SET_H
 
@@ -40,8 +40,8 @@ struct shard_set_costs {
     const int64_t *pair;
 };
 
-/* Nodes of the trunk of the tree, on which all decisions leave a node out, whose branches threads share out.
- */
+/* Levels of the trunk of the tree, on which all decisions leave a node out; threads share out its
+ * branches. */
 #define SHARD_TRUNK 4096
 
 /* Find a convex set that weighs at least `need` and costs less than `limit`.
@@ -49,17 +49,17 @@ struct shard_set_costs {
  *   problem  in
  *   weight   in,  nodes elements, not negative, at most 2^50 in all
  *   need     in,  at least 1
- *   fixed    in,  nodes elements: 1 for nodes of the set, -1 for others, 0 where that is open
+ *   fixed    in,  nodes elements: 1 for nodes of the set, -1 for nodes outside, 0 for open ones
  *   limit    in,  only sets that cost less are wanted
  *   first    in,  1: the first such set will do; 0: the cheapest is wanted
- *   seconds  in,  how long the search may take, but for the end of a minimum cut
- *   shared   in and out, 2 * SHARD_TRUNK elements, zeros to begin with, or NULL: searches with the same
- *            arguments otherwise, `first` among them, share the work out by it: no such set costs less than
+ *   seconds  in,  time limit of the search; the minimum cut under way is finished
+ *   shared   in and out, 2 * SHARD_TRUNK elements, zeros at first, or NULL. Threads that search with
+ *            otherwise the same arguments, and first = 1, share the work by it: no such set costs less than
  *            the least of what they prove
- *   stop     in and out, 1 element: the search ends soon after it is made 1, by another thread or by a search
- *            that has found its first set
- *   cuts     in,  how many minimum cuts may be computed; out, how many were
- *   cost     out, 1 element: cost of the set, `limit` if none was found
+ *   stop     in and out, 1 element: the search ends soon after another thread, or a search that has found its
+ *            first set, makes it 1
+ *   cuts     in and out, 1 element: how many minimum cuts may be computed; then how many were
+ *   cost     out, 1 element: cost of the set; `limit` if none was found
  *   proved   out, 1 element: no such set costs less than this, which is at most `cost`
  *   member   out, nodes elements: the set, if one was found
  *

@@ -1,4 +1,4 @@
-/* Decoding a batch with one workspace. */
+/* All rows of a batch are decoded in one workspace. */
 #include "pipeline/kahn_slice.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ int shard_kahn_slice(const struct shard_pipeline *problem, int32_t count, const 
     return status;
 }
 
-/* Length of the order in the workspace; `position` has room for one number a node. */
+/* Length of an order as a linear arrangement. position, scratch, nodes elements. */
 static double length(const struct shard_pipeline *problem, const int32_t *order, int32_t *position,
                      bool weighted) {
     double sum = 0.0;
@@ -74,7 +74,7 @@ int shard_kahn_arrangement(const struct shard_pipeline *problem, int32_t count, 
         if (is_stopped(problem->stop))
             continue;
         status = sort(&workspace, problem, priority + (int64_t)i * problem->nodes);
-        if (status == SHARD_OK) /* what waited for its producers does so no longer */
+        if (status == SHARD_OK) /* no node waits any more, so `waiting` is free */
             cost[i] = length(problem, workspace.order, workspace.waiting, weighted != 0);
     }
     arena_free(&workspace.arena);

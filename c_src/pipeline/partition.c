@@ -1,4 +1,4 @@
-/* Moving nodes between blocks. */
+/* Counts of consumers per block tell what a move changes. */
 #include "pipeline/partition.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static int32_t out_degree(const struct shard_pipeline *problem, int32_t v) {
     return (int32_t)(problem->out_start[v + 1] - problem->out_start[v]);
 }
 
-/* How many consumers each block has of the tensor of u. */
+/* The number of consumers of u in each block: stages elements. */
 static int32_t *readers_of(const struct partition *partition, int32_t u) {
     return partition->readers + (int64_t)u * partition->problem->stages;
 }
@@ -151,7 +151,7 @@ double partition_cost(const struct partition *partition, const struct block *blo
     return block->work + (block->crossing + (excess > 0.0 ? excess : 0.0)) / problem->bandwidth;
 }
 
-/* What the tensors that v consumes do to the two blocks. */
+/* Apply the changes of the tensors that v consumes to the two blocks. */
 static void preview_inputs(const struct partition *partition, int32_t v, int32_t to, struct block *leaves,
                            struct block *joins) {
     const struct shard_pipeline *problem = partition->problem;

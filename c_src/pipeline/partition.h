@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "common/random.h"
-#include "common/segment.h"
+#include "pipeline/segment.h"
 
 /* No node: the place in front of a list. */
 #define NO_NODE (-1)
@@ -85,33 +85,32 @@ static inline void partition_window(const struct partition *partition, int32_t v
     }
 }
 
-/* What the blocks that v leaves and joins would hold and cost, another block than its own. With a limit the
- * overflow in their costs is that of their parameters and of what comes in, which is in memory from the
- * start: the peak is not less. */
+/* Preview the blocks that v would leave and join, which differ. With a limit the overflow in their costs is
+ * that of their parameters and of what comes in, which is in memory from the start: the peak is not less. */
 void partition_preview(const struct partition *partition, int32_t v, int32_t to, struct block *leaves,
                        struct block *joins);
 
-/* Let v go to another block, but not in the lists and not in what the blocks cost. */
+/* Move v to another block, but not in the lists and not in the costs. */
 void partition_move(struct partition *partition, int32_t v, int32_t to);
 
-/* Fill `run` with v and what must go along if v leaves its block forwards, all that descends from it there,
- * or backwards, all that it descends from; with a limit in the order of the list. Returns how many nodes that
- * are, and in *to the nearest block that a neighbour of them is in, or the next one if there is none. 0 if
- * they are too many or have nowhere to go. */
+/* Fill `run` with v and all that must go along if v leaves its block forwards, its descendants there, or
+ * backwards, its ancestors; with a limit in the order of the list. Returns how many nodes they are, 0 if they
+ * are too many or have nowhere to go. to, out: the nearest block with a neighbour of theirs, or the next
+ * block if there is none. */
 int32_t partition_run(struct partition *partition, int32_t v, bool forwards, int32_t *to);
 
-/* Let the first `count` nodes of `run` go to another block, with a limit to that end of its list where they
- * came from. What the blocks hold and cost goes to `leaves` and `joins`, as in a preview. */
+/* Move the first `count` nodes of `run` to another block, with a limit to the end of its list on the side
+ * that they came from. leaves, joins, out: what the blocks hold and cost, as in a preview. */
 void partition_move_run(struct partition *partition, int32_t count, bool forwards, int32_t to,
                         struct block *leaves, struct block *joins);
 
-/* Take that back. */
+/* Undo that. */
 void partition_return_run(struct partition *partition, int32_t count, int32_t from);
 
 /* Cost of what a block holds, given the peak of its memory. */
 double partition_cost(const struct partition *partition, const struct block *block, double peak);
 
-/* Greatest memory in use while one of the nodes of a list runs, from the tensors that come in. */
+/* The greatest memory in use while a node of the list of block b runs, given what comes in. */
 double partition_peak(struct partition *partition, int32_t b, double incoming);
 
 /* Take v out of the list of its block b. */
@@ -120,7 +119,7 @@ void partition_unlink(struct partition *partition, int32_t v, int32_t b);
 /* Put v into the list of block b after a node of it or, at NO_NODE, in front. */
 void partition_link(struct partition *partition, int32_t v, int32_t b, int32_t after);
 
-/* A place for v in the list of a block, drawn from all between its producers and its consumers there. */
+/* Draw a place for v in the list of block b from all between its producers and its consumers there. */
 int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struct random *random);
 
 #endif

@@ -27,7 +27,7 @@ void slicer_allocate(struct slicer *slicer, struct arena *arena, const struct sh
     segments_allocate(&slicer->segments, arena, problem);
 }
 
-/* Forget the order before: nothing is known about any threshold. */
+/* Begin with a new order: nothing is known about any threshold. */
 static void start(struct slicer *slicer) {
     const struct segments *segments = &slicer->segments;
     slicer->work[0] = 0.0;
@@ -42,7 +42,7 @@ static void start(struct slicer *slicer) {
     }
 }
 
-/* Whether the work and the parameters alone keep [left, right) from meeting the threshold. */
+/* Say whether work and parameters alone keep [left, right) from meeting the threshold. */
 static bool too_heavy(const struct slicer *slicer, int32_t left, int32_t right, double threshold) {
     const struct segments *segments = &slicer->segments;
     const int32_t n = segments->nodes;
@@ -76,7 +76,7 @@ static void bound_by_work(struct slicer *slicer, double threshold) {
     }
 }
 
-/* Least number of segments that meet the threshold and end at `right`; NEVER if that leaves too few for the
+/* The least number of segments that meet the threshold and end at `right`; NEVER if too few are left for the
  * rest. */
 static inline int32_t fewest_blocks(struct slicer *slicer, int32_t right, double threshold, bool limited) {
     struct segments *segments = &slicer->segments;
@@ -123,7 +123,7 @@ static inline bool sweep_all(struct slicer *slicer, double threshold, bool limit
     return slicer->blocks[n] != NEVER;
 }
 
-/* Whether the order can be cut within the threshold; what is learnt narrows least and most. */
+/* Say whether the order can be cut within the threshold; the result narrows `lower` and `upper`. */
 static bool is_met(struct slicer *slicer, double threshold) {
     const int32_t n = slicer->segments.nodes;
     bound_by_work(slicer, threshold);
@@ -141,8 +141,7 @@ static bool is_met(struct slicer *slicer, double threshold) {
     return met;
 }
 
-/* Greatest cost of a block of the slicing that `meets` has found; its cuts go to `cut` unless that is NULL.
- */
+/* The greatest cost of a block of the slicing that is_met has found; cut, out: its cuts, or NULL. */
 static double take_slicing(struct slicer *slicer, int32_t *cut) {
     const int32_t n = slicer->segments.nodes;
     double greatest = 0.0;
@@ -159,16 +158,15 @@ static double take_slicing(struct slicer *slicer, int32_t *cut) {
 
 /* The interval that the optimum is in. */
 struct bracket {
-    double
-        below; /* no slicing costs less than this, and none but at this itself if it is a threshold tried */
+    double below; /* no slicing costs less, nor as much unless no threshold tried equals it */
     double above; /* a slicing that costs less than this is wanted */
-    double step;  /* how far to go next while all thresholds tried were met, or none was; it doubles */
-    bool met;     /* whether a threshold tried was met */
-    bool missed;  /* whether one was not */
+    double step;  /* distance of the next threshold while all were met, or none was; it doubles */
+    bool met;     /* some threshold was met */
+    bool missed;  /* some threshold was not met */
 };
 
-/* The threshold to try next: by growing steps until one is met and one is not, then by bisection. Once the
- * bracket is narrow every other try is just under `above`: not met, it ends the search. */
+/* The next threshold: by growing steps until one is met and one is not, then by bisection. In a narrow
+ * bracket every other try is just below `above`: if it is not met, it ends the search. */
 static double next_threshold(const struct bracket *bracket, bool met) {
     const double last = nextafter(bracket->above, -INFINITY);
     const double width = bracket->above - bracket->below;
@@ -198,8 +196,8 @@ static double segment_cost(struct segments *segments, int32_t left, int32_t righ
     return sweep_cost(segments, &sweep, segments->limited);
 }
 
-/* Cut into blocks of about even work, empty ones last; returns what a block costs on average, and the
- * greatest cost in *cost. */
+/* Cut into blocks of about even work, empty ones last. Returns the mean cost of a block; cost, out: the
+ * greatest. */
 static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
     const int32_t n = slicer->segments.nodes;
     double sum = 0.0;
@@ -222,7 +220,7 @@ static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
     return sum / slicer->stages;
 }
 
-/* Bring the bracket to a point, from a first threshold; `cost` and `cut` follow what is found. */
+/* Close the bracket, from a first threshold on; `cost` and `cut` follow the best slicing. */
 static void close_in(struct slicer *slicer, struct bracket bracket, double threshold, double *cost,
                      int32_t *cut) {
     while (bracket.below < bracket.above && !is_stopped(slicer->stop)) {

@@ -1,14 +1,14 @@
-/* The best way to cut an order into at most k blocks (Archer et al., ICML 2024, Algorithm 1's result, found
- * otherwise).
+/* Slicing: the best way to cut an order into at most k blocks (Archer et al., ICML 2024: the result of
+ * Algorithm 1, found otherwise).
  *
- * A threshold is met if the order can be cut into at most k segments of no greater cost. That is decided by
- * the least number of segments for every prefix, with sweeps that stop as soon as no longer segment can meet
- * the threshold; no table is kept. Thresholds are bisected, and at last one just below the best cost found is
- * shown not to be met, so the result is the optimum and not near it. */
+ * A threshold is met if the order can be cut into at most k segments of no greater cost. That follows from
+ * the least number of segments for every prefix, found by sweeps that stop as soon as no longer segment can
+ * meet the threshold; no table is kept. Thresholds are bisected, and at last one just below the best cost is
+ * shown not to be met, so the result is the optimum, not an approximation. */
 #ifndef SHARD_SLICE_H
 #define SHARD_SLICE_H
 
-#include "common/segment.h"
+#include "pipeline/segment.h"
 
 /* cffi: begin */
 
@@ -17,14 +17,13 @@
  *   problem  in
  *   order    in,  problem->nodes elements: a topological order
  *   upper    in,  only a slicing that costs less is wanted; infinite: any
- *   cost     out, 1 element: the greatest cost of a block; infinite if no slicing costs less than upper
- *   cut      out, problem->stages + 1 elements: block b holds the positions cut[b] .. cut[b + 1] - 1, empty
- * blocks come last; not written if cost is infinite
+ *   cost     out, 1 element: the greatest cost of a block; infinite if no slicing costs less than `upper`
+ *   cut      out, problem->stages + 1 elements: block b holds positions cut[b] .. cut[b + 1] - 1, empty
+ *            blocks come last; not written if cost is infinite
  *
- * If it is stopped with problem->stop the slicing is the best known by then, which for upper = infinity is at
- * least one of about even work.
- *
- * All memory is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER, SHARD_NAN or SHARD_NO_MEMORY. */
+ * If stopped by problem->stop, the slicing is the best so far, which for an infinite `upper` is at least one
+ * of about even work. All memory is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER, SHARD_NAN or
+ * SHARD_NO_MEMORY. */
 int shard_slice(const struct shard_pipeline *problem, const int32_t *order, double upper, double *cost,
                 int32_t *cut);
 /* cffi: end */
@@ -36,16 +35,16 @@ struct slicer {
     int32_t stages;
     const int32_t *stop;
     double *work;           /* n + 1 elements: summed work of the first r positions */
-    double *param;          /* n + 1 elements: the same of the parameters */
+    double *param;          /* n + 1 elements: summed parameters of the first r positions */
     int32_t *blocks_before; /* n + 1 elements: blocks that the work of the first r positions needs at least */
     int32_t *blocks_after;  /* n + 1 elements: blocks that the work of the others needs at least */
     int32_t *blocks;        /* n + 1 elements: at this threshold */
     int32_t *lower; /* n + 1 elements: at the least threshold met so far, so at least this many below it */
     int32_t *upper; /* n + 1 elements: at the greatest threshold not met, so at most this many above it */
     int32_t *last_start;  /* n + 1 elements: where the last of `blocks` segments begins */
-    int32_t *upper_start; /* n + 1 elements: where the last of `most` segments begins */
-    double *last_cost;    /* n + 1 elements: what the segment that begins at `from` costs */
-    double *upper_cost;   /* n + 1 elements: what the segment that begins at `upper_start` costs */
+    int32_t *upper_start; /* n + 1 elements: where the last of `upper` segments begins */
+    double *last_cost;    /* n + 1 elements: cost of the segment from last_start on */
+    double *upper_cost;   /* n + 1 elements: cost of the segment from upper_start on */
 };
 
 /* Allocate from an arena, which fails if there is no memory. */

@@ -33,7 +33,7 @@ class Slicing:
 
 @dataclass(frozen=True)
 class Annealing:
-    """How to anneal a partition; the energy is what its blocks cost more than a target, summed.
+    """Parameters of annealing a partition, whose energy is the sum of the costs of its blocks beyond a target.
 
     ``moves``      moves to try
     ``seed``       of the random numbers, 0 to 2^64 - 1
@@ -41,7 +41,7 @@ class Annealing:
     ``cold``       temperature at the last one, > 0
     ``margin``     the target is the least cost so far less this share, at least 0 and below 1
     ``squared``    whether the excesses are squared, and divided by the target
-    ``enough``     stop at a partition that costs no more
+    ``enough``     stop at a partition that costs this or less
     """
 
     moves: int
@@ -140,7 +140,7 @@ class PipelineCore:
 
 @dataclass(frozen=True)
 class CheapestSet:
-    """What a search for the cheapest convex set found out, in the units of its `SetCosts`.
+    """Result of a search for the cheapest convex set, in the units of its `SetCosts`.
 
     ``cost``    of the set found; the limit if none was found
     ``proved``  no set that was asked for costs less than this or the limit
@@ -155,7 +155,7 @@ class CheapestSet:
 
 
 class SetCosts:
-    """What convex sets of nodes cost, as integers that are never more than `scale` times Equation (3).
+    """Costs of convex sets of nodes, as integers that are never more than `scale` times Equation (3).
 
     ``work``, ``size``  shape (n,), int64: of each node and of sending its tensor, together at most 2^50
     ``below``           shape (n, words), uint64: bit w of row v says that w descends from v

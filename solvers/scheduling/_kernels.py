@@ -78,7 +78,7 @@ class Simulator:
         return device
 
     def heads_tails(self, order: Index, back: Index, window: int, reach: int, start: Floats, behind: Floats) -> None:
-        """Raise times before each vertex starts on each device, and from its end to that of all: ``heads_tails.h``."""
+        """Raise known heads and tails, shape (n, k) each, in place: ``heads_tails.h``."""
         n = len(self._numbers)
         units, _columns = self._units()
         orders = [array_in(self._column(column, n)) for column in (order, back)]
@@ -86,7 +86,7 @@ class Simulator:
         check(lib.shard_heads_tails(self._system, units, *orders, window, reach, *ends))
 
     def _units(self) -> tuple[Any, list[Any]]:
-        """What vertices read and what must share a device, as the core sees it, and what has to stay alive as long."""
+        """Return the units as the core sees them, and the pointers that must stay alive as long."""
         instance, choices = self.instance, self.instance.unit_choices
         graph, units = instance.graph, len(instance.unit_choice)
         inputs = self._by_tail[np.argsort(graph.head[self._by_tail], kind="stable")]
@@ -132,7 +132,7 @@ class Simulator:
         return Execution(makespan, start, finish, of_edges, sequence[: ran[0]])
 
     def _column(self, values: ArrayLike, below: int | None) -> Index:
-        """A column of numbers, one a vertex; ValueError if one is negative or not ``below`` a limit."""
+        """A column of numbers, one per vertex; ValueError if one is negative or not ``below`` a limit."""
         column = shaped(np.ascontiguousarray(values, dtype=np.int32), self._numbers.shape)
         if below is not None and len(column) and not 0 <= column.min() <= column.max() < below:
             raise ValueError(f"expected numbers from 0 to {below - 1}")

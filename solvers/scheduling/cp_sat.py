@@ -1,4 +1,4 @@
-"""CP-SAT: devices and starting times of small graphs, in integers, times rounded down so that bounds hold."""
+"""CP-SAT: devices and starting times of small graphs, in integers; times are rounded down so that bounds hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from solvers.scheduling.exact.model import Model, clock
 from solvers.scheduling.exact.rules import add_rules, small
 from solvers.scheduling.exact.window import in_sequence
 from solvers.scheduling.schedules.annealing import Best, begin, improve
-from solvers.scheduling.schedules.ending import Ending
+from solvers.scheduling.schedules.deadline import Deadline
 from solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, proved
 
 #: Terms for pairs of devices that tensors pass between, and vertices on devices, that fit into a model.
@@ -54,17 +54,17 @@ def cp_sat(instance: Instance, run: Run) -> None:
     if constraints > PACE * run.remaining():
         raise Declined(f"the model would have {constraints} constraints, more than there is time to write down")
     run.bound(instance.simple_bound())
-    ending = Ending(run)
+    deadline = Deadline(run)
     best = begin(Simulator(instance), run)
     if not small(instance):
-        improve(best, ending.remaining() * FIRST)
+        improve(best, deadline.remaining() * FIRST)
     ends = heads_and_tails(instance, run.remaining() * SHARE)
     run.bound(proved(ends.longest(), instance))
     if not best.done:
-        _solve(best, ends, ending)
+        _solve(best, ends, deadline)
 
 
-def _solve(best: Best, ends: HeadsTails, ending: Ending) -> None:
+def _solve(best: Best, ends: HeadsTails, deadline: Deadline) -> None:
     """Search until the time is over, hand in schedules and bounds; Declined if no schedule is found that fits.
 
     Solutions of the model that turn out not to fit are excluded until one does or none is left: links are not shared in
@@ -83,8 +83,8 @@ def _solve(best: Best, ends: HeadsTails, ending: Ending) -> None:
         found.append(model.found(solution))
         best.take(found[-1][0], in_sequence(best.simulator, *found[-1]))
 
-    status, later = None, ending.remaining() / 2 if small(instance) and not best.fits else 0.0  # for moves
-    while (seconds := ending.remaining() - notice) > 0:
+    status, later = None, deadline.remaining() / 2 if small(instance) and not best.fits else 0.0  # for moves
+    while (seconds := deadline.remaining() - notice) > 0:
         if seconds <= later:
             improve(best, seconds * FIRST)
             later = 0.0

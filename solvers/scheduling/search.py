@@ -6,12 +6,12 @@ from instances.scheduling import Instance
 from solvers.registry import Run, solver
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.schedules.annealing import begin, improve
-from solvers.scheduling.schedules.ending import Ending
+from solvers.scheduling.schedules.deadline import Deadline
 
 
 @solver(track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False)
 def search(instance: Instance, run: Run) -> None:
     """Begin with HEFT, put critical vertices where paths are shortest; simulate moves where links or memory count."""
-    ending = Ending(run)
+    deadline = Deadline(run)
     best = begin(Simulator(instance), run)
-    improve(best, ending.remaining())
+    improve(best, deadline.remaining())

@@ -20,24 +20,43 @@ from solvers.scheduling.exact.model import Clock, Model
 from solvers.scheduling.exact.window import WORTH, Cutter, Timing, Window, in_sequence
 from solvers.scheduling.heuristics.local import orders
 from solvers.scheduling.schedules.annealing import begin, improve
-from solvers.scheduling.schedules.ending import Ending
+from solvers.scheduling.schedules.deadline import Deadline
 from solvers.scheduling.schedules.memory import fits
 
-#: Units that may move in a window at first, at least and at most, to one of so many devices; and how many times as many
-#: vertices it has, that which saved most in a second lately, or in so many cases any.
-FREE, LEAST, MOST = 12.0, 4.0, 60.0
-CHOICES, WIDTHS, LATELY, ANY = 6, (2.5, 8.0), 0.98, 0.1
+#: Units that may move in a window at first.
+FREE = 12.0
 
-#: What a window without a better schedule changes that number by if that is proved, and if the effort did not suffice.
-MORE, FEWER = 1.002, 0.95
+#: Units that may move in a window, at least and at most.
+LEAST = 4.0
+MOST = 60.0
 
-#: CP-SAT's deterministic time for a window; units of time in a schedule.
-EFFORT, STEPS = 0.25, 2**32
+#: Devices that each of them may go to.
+CHOICES = 6
+
+#: Vertices of a window per unit that may move; mostly the width that saved most per second lately.
+WIDTHS = (2.5, 8.0)
+
+#: Factor by which the past of a width fades with every window.
+LATELY = 0.98
+
+#: Share of windows of any width.
+ANY = 0.1
+
+#: Factors of the units that may move after a window without a better schedule: if that is proved, and if CP-SAT's
+#: effort did not suffice.
+MORE = 1.002
+FEWER = 0.95
+
+#: CP-SAT's deterministic time for a window.
+EFFORT = 0.25
+
+#: Units of time in a schedule.
+STEPS = 2**32
 
 #: Seconds of computing that importing CP-SAT takes.
 LOADING = 0.1
 
-#: Of the time at most one part in so many goes into handing in schedules.
+#: At most one part in so many of the time goes into reporting schedules.
 PARTS = 20
 
 
@@ -56,7 +75,7 @@ def windows(instance: Instance, run: Run, *, first: float = 0.0) -> None:
     if not 0 <= first < 1:
         raise Declined(f"expected first of at least 0 and below 1, found {first:g}")
     improver = _Improver(instance, run, first)
-    if instance.nodes and improver.remaining() > LOADING * improver.ending.busy:
+    if instance.nodes and improver.remaining() > LOADING * improver.deadline.busy:
         core()  # before the first step, whose time counts
         with ThreadPoolExecutor(run.cores) as pool:
             for done in [pool.submit(improver.work, worker) for worker in range(run.cores)]:
@@ -66,9 +85,9 @@ def windows(instance: Instance, run: Run, *, first: float = 0.0) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What CP-SAT says of a window.
+    """Answer of CP-SAT for a window.
 
-    ``proved``    whether no arrangement is better by what is worth while
+    ``proved``    no arrangement is better by what is worthwhile
     ``makespan``  of the whole schedule; infinite if nothing better was found
     ``device``    shape (w,): numbers of the devices of the window
     ``order``     shape (w,): numbers of the vertices of the window, as they start
@@ -116,20 +135,20 @@ class _Improver:
     lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        self.ending, self.timing = Ending(self.run), Timing(self.instance)
+        self.deadline, self.timing = Deadline(self.run), Timing(self.instance)
         self.reported, self.cost_of_report, self.last, self.aside = math.inf, 0.0, -math.inf, 0.0
         begun = begin(self.timing.forward, self.run)
         if not math.isfinite(begun.makespan):
             raise Declined("neither HEFT nor the critical path gives a partition in which all tensors have a link")
         if self.first:
-            improve(begun, self.first * self.ending.remaining())
+            improve(begun, self.first * self.deadline.remaining())
         self.best, self.fits = self.timing.schedule(begun.device, begun.execution), begun.fits
         if self.fits:
             self.reported = self.best.makespan
 
     def remaining(self) -> float:
         """Seconds until the search has to stop: what a step needs beside CP-SAT is kept back."""
-        return self.ending.remaining() - self.cost_of_report - self.aside
+        return self.deadline.remaining() - self.cost_of_report - self.aside
 
     def work(self, worker: int) -> None:
         """Improve windows, by one thread, until the time is over."""

@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "common/kahn.h"
-#include "common/segment.h"
+#include "pipeline/segment.h"
 #include "common/status.h"
 #include "pipeline/anneal_partition.h"
 #include "pipeline/anneal_set.h"

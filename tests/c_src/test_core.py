@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = {
     "kernels": (
         "common/kahn",
-        "common/segment",
+        "pipeline/segment",
         "pipeline/slice",
         "pipeline/kahn_slice",
         "pipeline/partition",
@@ -93,7 +93,7 @@ def test_a_thread_may_stop_what_another_one_runs(tmp_path: Path) -> None:
         CORE / f"{name}.c"
         for name in (
             "common/kahn",
-            "common/segment",
+            "pipeline/segment",
             "pipeline/slice",
             "pipeline/kahn_slice",
             "pipeline/partition",

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/segment.h"
+#include "common/stop.h"
 
 /* Where the search is. */
 struct search {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/segment.h"
+#include "common/stop.h"
 
 /* How the schedule of an ideal is known. */
 struct label {
@@ -396,8 +396,8 @@ static bool find_labels(struct chain *chain, bool *stopped) {
 }
 
 int shard_schedule_dp(const struct shard_dag *order, const struct shard_tasks *tasks, int64_t ideals,
-                          const int64_t *link_start, const int32_t *link_node, const int32_t *link_ideal,
-                          double limit, int64_t most, const int32_t *stop, double *end, int32_t *set) {
+                      const int64_t *link_start, const int32_t *link_node, const int32_t *link_ideal,
+                      double limit, int64_t most, const int32_t *stop, double *end, int32_t *set) {
     struct chain chain = {.order = order,
                           .tasks = tasks,
                           .ideals = (int32_t)ideals,

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/segment.h"
+#include "common/stop.h"
 #include "placement/ideals/split_dp.h"
 
 /* Bounds from sums of times may be off by this much, relative to all times, from rounding; they must not

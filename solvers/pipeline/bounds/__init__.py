@@ -1,1 +1,1 @@
-"""TODO solvers/pipeline/bounds."""
+"""Solvers that report lower bounds."""

@@ -19,12 +19,20 @@ from solvers.pipeline.programs.mip import (
 from solvers.pipeline.search.orders import Floats
 from solvers.registry import Run, bound
 
-#: Ancestors that are kept at a time, at most, and as far as they take no more than this share of the memory, at so many
-#: bytes for each pair of nodes: the product with the work turns the flags into floats.
-CHUNK, WINDOW_MEMORY, PAIR_BYTES = 1024, 0.1, 9
+#: Ancestors kept at a time, at most.
+CHUNK = 1024
 
-#: Share of the time that the windows may take, and nodes after which to look at the clock.
-WINDOW_SHARE, CLOCK = 0.1, 256
+#: Share of the memory that flags of ancestors may take.
+WINDOW_MEMORY = 0.1
+
+#: Bytes per pair of nodes: the product with the work turns the flags into floats.
+PAIR_BYTES = 9
+
+#: Share of the time that the windows may take.
+WINDOW_SHARE = 0.1
+
+#: Nodes between two looks at the clock.
+CLOCK = 256
 
 
 @bound(track="pipeline", source="Archer et al. 2024, Section 3.1, Figure 3", deterministic=False)
@@ -70,7 +78,7 @@ def _shape(instance: Instance, known: Known, run: Run) -> Shape:
 
 
 def _blocks_before(instance: Instance, cost: float, run: Run, seconds: float, *, forwards: bool) -> Index:
-    """How many blocks of at most ``cost`` must end before each node's own (or begin after it), shape (n,)."""
+    """Number of blocks of at most ``cost`` that must end before each node's own (or begin after it), shape (n,)."""
     most = max(cost, instance.work_bound())  # less can be the cost only by rounding
     if most < np.finfo(np.float64).tiny:
         return np.zeros(instance.nodes, dtype=np.int32)

@@ -20,17 +20,23 @@ from solvers.registry import Run, bound
 
 Set = NDArray[np.bool_]
 
-#: The weights together, as integers.
+#: The integer weights together are about 2 to this power.
 WEIGHT_BITS = 40
 
-#: Seconds of a first search, before sets are hunted for.
+#: Seconds of a first search, before sets are annealed.
 GLANCE = 0.2
 
 #: Share of the time left that one target may take.
 PATIENCE = 0.25
 
-#: How far a weight may move from where it was proved last, as a share of itself, at first, and how that grows.
-REACH, GROWTH, FARTHEST = 0.05, 1.6, 20.0
+#: How far a weight may move at first from its value in the last proof, as a share of that value.
+REACH = 0.05
+
+#: Factor by which the reach grows if no weights are found.
+GROWTH = 1.6
+
+#: Largest reach.
+FARTHEST = 20.0
 
 #: A weight may also grow by this share of the mean weight, times the reach.
 FLOOR = 0.02
@@ -100,7 +106,7 @@ def _ascend(ascent: Ascent, bounds: Bounds) -> None:
 
 
 def _prove(ascent: Ascent, target: int) -> bool:
-    """Whether weights are found under which no set that costs less than ``target`` weighs an even share."""
+    """Find weights under which no set that costs less than ``target`` weighs an even share; False if there are none."""
     enough = (1 - PATIENCE) * ascent.blocks.left()
     for weights in _candidates(ascent, target):
         whole = np.round(weights * (2**WEIGHT_BITS / weights.sum())).astype(np.int64)
@@ -115,7 +121,7 @@ def _prove(ascent: Ascent, target: int) -> bool:
 
 
 def _sets(blocks: Blocks, weight: Longs, share: int, target: int, patience: float) -> tuple[list[CheapestSet], bool]:
-    """Sets that cost less than a target and weigh a share, and whether it is sure that there are none."""
+    """Sets that cost less than a target and weigh a share; True if it is proved that there are none."""
     for seconds in (min(GLANCE, patience), patience):
         search = blocks.any_set(weight, share, target, seconds)
         if search.cost < target:

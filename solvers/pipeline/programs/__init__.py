@@ -1,1 +1,1 @@
-"""TODO solvers/pipeline/programs."""
+"""Programs that bound the cost from below: mixed-integer programs, and searches for cheap blocks."""

@@ -1,6 +1,6 @@
-"""What single blocks cost at least: searches for cheap convex sets of nodes, within the time of a run.
+"""Lower bounds on the cost of single blocks: searches for cheap convex sets of nodes, within the time of a run.
 
-All of them ignore the overflow of Equation (2), which is never negative.
+They ignore the overflow of Equation (2), which is never negative.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from solvers.registry import Run
 #: All work and communication become less than 2 to this power, as integers.
 BITS = 48
 
-#: What the cost of a block may differ by, relatively, from what the referee adds up.
+#: Relative difference, at most, between the cost of a block here and as the referee adds it up.
 ROUNDING = 1e-12
 
 #: Bytes for each pair of nodes: a lower bound, and with the cut's network and the master's rows about as much again.
@@ -35,11 +35,17 @@ RESERVE = 0.1
 #: More minimum cuts than there is time for.
 MOST_CUTS = 2**62
 
-#: Sets hunted for at a time, and the moves for each: a tenth of a second.
-ANNEALED_SETS, MOVES = 16, 100_000
+#: Sets annealed at a time.
+ANNEALED_SETS = 16
 
-#: Temperatures to begin a hunt with, from nothing and from a set that is found already.
-HOT, WARM = 0.07, 0.03
+#: Moves per annealed set: a tenth of a second.
+MOVES = 100_000
+
+#: First temperature of annealing from a single node, as a share of the limit.
+HOT = 0.07
+
+#: First temperature of annealing from a set that was found, as a share of the limit.
+WARM = 0.03
 
 #: Share of the time that bounds for pairs may take.
 PAIR_SHARE = 0.1
@@ -68,7 +74,7 @@ class Blocks:
         return max(0.0, self._run.remaining() - self._reserve)
 
     def over(self) -> bool:
-        """Whether no time is left for another search."""
+        """True if no time is left for another search."""
         return self.left() == 0.0
 
     def units(self, cost: float) -> int:
@@ -107,12 +113,12 @@ class Blocks:
         return replace(min(found, key=lambda part: part.cost), proved=min(part.proved for part in found))
 
     def annealed_sets(self, weight: Longs, need: int, limit: int) -> list[CheapestSet]:
-        """Some convex sets of weight ``need`` or more that cost less than ``limit``; none proves nothing."""
+        """Convex sets of weight ``need`` or more that cost less than ``limit``, by annealing; none proves nothing."""
         begin = [np.arange(self.nodes) == v for v in self._run.rng.integers(self.nodes, size=ANNEALED_SETS)]
         return self._anneal_sets(weight, need, limit, begin, moves=MOVES, hot=HOT)
 
     def around(self, found: CheapestSet, weight: Longs, need: int, limit: int) -> list[CheapestSet]:
-        """Such sets like one of them, itself first."""
+        """Sets like one that was found, itself first, annealed from it."""
         return [
             found,
             *self._anneal_sets(weight, need, limit, [found.member] * ANNEALED_SETS, moves=MOVES // 10, hot=WARM),
@@ -147,7 +153,7 @@ class Blocks:
 
 
 def fit(instance: Instance, run: Run) -> bool:
-    """Whether the memory of a run suffices for `Blocks`; says so on stderr if not."""
+    """Say whether the memory of a run suffices for `Blocks`; report on stderr if not."""
     fits = instance.nodes**2 * PAIR_BYTES / 2**20 < 0.5 * run.memory
     if not fits:
         print(

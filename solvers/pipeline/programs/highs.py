@@ -22,7 +22,7 @@ def highs() -> tuple[Any, Callable[..., Any]]:
 
 
 class Model:
-    """What a program asks of its model, named as in pyscipopt."""
+    """The part of pyscipopt's model that programs use."""
 
     def __init__(self) -> None:
         from ortools.math_opt.python import mathopt
@@ -78,7 +78,7 @@ class Model:
             print(f"HiGHS gave up: {error.__context__ or error}", file=sys.stderr)
 
     def getStatus(self) -> str:  # noqa: N802
-        """How the solve ended, in the words of SCIP: "optimal", "infeasible" or "unknown"."""
+        """Status after the solve, in the words of SCIP: "optimal", "infeasible" or "unknown"."""
         if self._result is None:
             return "unknown"
         reason, known = self._result.termination.reason, self._mathopt.TerminationReason

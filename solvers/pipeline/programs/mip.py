@@ -43,14 +43,14 @@ SCALE = 1024.0
 #: SCIP and HiGHS accept reduced costs that are off by this much; every variable but the objective's has a range of 1.
 DUAL_TOLERANCE = 1e-7
 
-#: What every bound gives way besides: cuts, propagation and pruning work with relative tolerances up to 1e-6.
+#: Share by which every bound is lowered: cuts, propagation and pruning have relative tolerances up to 1e-6.
 RELATIVE_TOLERANCE = 1e-6
 
 #: Rows that a program may have for the execution order; a larger one counts only what is in memory in every order.
 MOST_ORDER_ROWS = 10_000
 
-#: What the memory may be at most, in units of what sends as much within the best known cost: the program leaves the
-#: overflow beside a larger one out, as rounding would make as much.
+#: Largest memory with an overflow in the program, in units of the size that can be sent within the best known cost:
+#: with more memory, rounding errors would be as large as the overflow.
 MOST_MEMORY = 1e6
 
 #: MiB that SCIP takes for a row of the program, with everything that it derives from it (measured: 2 to 5 kB).
@@ -83,8 +83,8 @@ class Known:
 def capped(instance: Instance) -> Instance:
     """The instance with tensors that cost at most twice the whole work to send; others would drown it in rounding.
 
-    No partition costs more than it did, and those that cut such a tensor still cost more than a single block of all
-    nodes, so the optimum is the same. As it is with a memory limit, since sizes count there too.
+    No partition costs more than before, and one that cuts such a tensor still costs more than a single block of all
+    nodes, so the optimum is the same. With a memory limit nothing changes, since sizes count there too.
     """
     if instance.memory is not None:
         return instance
@@ -230,11 +230,11 @@ class Program:
         return self.cut[b][u]
 
     def _may_cut(self, u: int, b: int) -> bool:
-        """Whether block b can send the tensor of u for what the bottleneck variable and its share allow."""
+        """Say whether block b can send the tensor of u for what the bottleneck variable and its share allow."""
         return bool(self._sent[u] <= self._merged(b) * self._most)
 
     def _merged(self, b: int) -> float:
-        """How many blocks block b stands for."""
+        """Number of blocks that block b stands for."""
         return float(self.shape.merged[b - self.shape.costed.start]) if self.shape.merged else 1.0
 
     def _memory_rows(self) -> int:
@@ -244,7 +244,7 @@ class Program:
 
     @cached_property
     def _ordered(self) -> bool:
-        """Whether the execution order is part of the program, which makes the overflow exact."""
+        """True if the execution order is part of the program, which makes the overflow exact."""
         nodes, edges = self.instance.nodes, len(self.instance.graph.tail)
         return len(self.shape.costed) * 2 * nodes * edges + nodes**3 // 3 <= MOST_ORDER_ROWS
 
@@ -321,7 +321,7 @@ class Program:
 
     @cached_property
     def _below(self) -> NDArray[np.bool_]:
-        """Whether a node descends from another, shape (n, n): element (u, v) says that v does from u."""
+        """Descent as flags, shape (n, n): element (u, v) says that v descends from u."""
         rows = descendants(self.instance.graph, forwards=True).view(np.uint8)
         return np.unpackbits(rows, axis=1, bitorder="little")[:, : self.instance.nodes].astype(bool)
 
@@ -366,7 +366,7 @@ class Program:
         return np.array([sum(y if isinstance(y, float) else value(solution, y) for y in row) for row in self.y])
 
     def lower_bound(self) -> float:
-        """What the engine has proved about the optimum by now, less what its floating-point arithmetic may owe.
+        """Lower bound that the engine has proved so far, less what its floating-point arithmetic may owe.
 
         Partitions that cost more than the known one are not in the program, so no bound exceeds its cost, and a program
         without solutions (which leaves room for more than the tolerances) bounds the others by it.
@@ -379,7 +379,7 @@ class Program:
 
 
 class Offers(Protocol):
-    """Whatever lower bounds are offered to."""
+    """A receiver of lower bounds."""
 
     best: float
 

@@ -1,1 +1,1 @@
-"""TODO solvers/pipeline/search."""
+"""Searches over topological orders and partitions, which the solvers share."""

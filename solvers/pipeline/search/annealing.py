@@ -24,8 +24,11 @@ CHAINS = (
     Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0005, margin=0.01, squared=False),
 )
 
-#: Moves for each node that the first temperature is for, and the least share of it that fewer moves begin with.
-MELTING, COLDEST = 2000, 0.2
+#: Moves per node that the full first temperature takes.
+MELTING = 2000
+
+#: Share of the first temperature that fewer moves begin with, at least.
+COLDEST = 0.2
 
 
 def anneal(search: Search, run: Run, most: float = math.inf) -> None:

@@ -92,7 +92,7 @@ def breed(
 
 
 def _fits(search: Search, population: int) -> bool:
-    """Whether there is room for a population; says so if not."""
+    """Say whether there is room for a population; report on stderr if not."""
     needed, room = population_mib(population, search.instance.nodes), ROOM * search.memory
     if needed > room:
         print(f"{needed:.1f} MiB for a population do not fit into {room:.1f} MiB: one order only", file=sys.stderr)

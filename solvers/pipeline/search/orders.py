@@ -56,7 +56,7 @@ class Search:
         self._slowest = self._reporting = 0.0
 
     def over(self) -> bool:
-        """Whether nothing better exists (Lemma 3.3), or another batch like the slowest could pass the deadline."""
+        """True if nothing better exists (Lemma 3.3), or another batch like the slowest could pass the deadline."""
         return self.optimal() or self.remaining() == 0.0
 
     def remaining(self) -> float:
@@ -64,7 +64,7 @@ class Search:
         return max(0.0, self._left() - 2.0 * self._slowest)
 
     def optimal(self) -> bool:
-        """Whether the best slicing meets the bound of Lemma 3.3."""
+        """True if the best slicing meets the bound of Lemma 3.3."""
         return self.target <= self.instance.work_bound()
 
     def decode(self, priorities: Floats, upper: float) -> Floats:
@@ -89,7 +89,7 @@ class Search:
         return lengths
 
     def _batch(self, function: Callable[[Floats], Floats], rows: Floats, seconds: float) -> Floats:
-        """What a function of the core says of each row, computed on all cores; cut short after so many seconds."""
+        """Results of a function of the core for each row, computed on all cores; cut short after so many seconds."""
         parts = np.array_split(rows, min(PARTS * self._run.cores, len(rows)))
         return np.concatenate(self._timed([partial(function, part) for part in parts], seconds))
 

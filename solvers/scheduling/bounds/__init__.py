@@ -1,1 +1,1 @@
-"""TODO solvers/scheduling/bounds."""
+"""Solvers that report lower bounds."""

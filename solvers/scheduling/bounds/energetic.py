@@ -18,8 +18,11 @@ SHARE = 0.3
 #: Pairs of vertices that a second suffices for, by far, to count the work before each.
 PACE = 50_000_000
 
-#: Beginnings and endings of windows that are looked at, each with each; and sets of devices.
-EDGES, SETS = 512, 32
+#: Beginnings and endings of time windows that are looked at, each with each.
+EDGES = 512
+
+#: Sets of devices that are looked at.
+SETS = 32
 
 
 @bound(track="scheduling", source="energetic reasoning: Erschler & Lopez 1990, with heads and tails of critical-path")

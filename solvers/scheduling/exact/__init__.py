@@ -1,1 +1,1 @@
-"""TODO solvers/scheduling/exact."""
+"""Models of schedules for CP-SAT."""

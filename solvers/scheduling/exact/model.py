@@ -17,8 +17,11 @@ from solvers._cpsat import add_hint
 from solvers.scheduling.exact.writer import Writer
 from solvers.scheduling.schedules.heads_tails import HeadsTails, proved
 
-#: Units of time that a schedule may take; and what rounding all times down takes off a makespan, at most, as a share.
-FINEST, EXACT = 2**36, 1e-10
+#: Units of time that a schedule may take.
+FINEST = 2**36
+
+#: Share of a makespan that rounding all times down takes off, at most.
+EXACT = 1e-10
 
 #: Units that rounded times lose beyond rounding: more than the errors of sums of floats up to the longest time; and
 #: what two times that are equal may differ by when a start, a duration and a transfer are rounded, at most.
@@ -129,7 +132,7 @@ class Model:
                 self.carry(e, self.end[u], self.start[v])
 
     def moves(self, e: int) -> bool:
-        """Whether the ends of an edge may be on different devices, and its tensor takes time then."""
+        """Say whether the ends of an edge may be on different devices such that its tensor takes time."""
         ends = self.instance.graph.tail[e], self.instance.graph.head[e]
         return bool(self.instance.unit[ends[0]] != self.instance.unit[ends[1]] and self.instance.size[e])
 
@@ -151,7 +154,7 @@ class Model:
                 self.writer.row(late_by, most=late, when=[reached])
 
     def delay(self, e: int, a: int, b: int) -> int:
-        """What a tensor takes from one device to another; nothing within one."""
+        """Time that a tensor takes from one device to another, in units; 0 within a device."""
         return int(self._sizes[e, self._rate[a, b]])
 
     def _bound(self, ends: HeadsTails) -> None:
@@ -179,7 +182,7 @@ class Model:
         return floors
 
     def proved(self, bound: float) -> float:
-        """What a bound means for times that were rounded down: no more than they are."""
+        """Convert a bound in units, which round times down, to the time of the instance."""
         return float(bound * self.clock.unit) * (1 - 1e-12)
 
     def hint(self, device: Ints, sequence: Ints) -> None:

@@ -1,4 +1,4 @@
-"""What the model of schedules gets where memory is limited or tensors queue: rules for what waits, and why."""
+"""Rules of the model if memory is limited or tensors queue: what waits, and why."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def limited(instance: Instance) -> list[int]:
 
 
 def small(instance: Instance) -> bool:
-    """Whether waiting for nothing is ruled out."""
+    """Say whether the model rules out waiting without a reason."""
     return instance.nodes**2 * instance.devices <= DENSE
 
 
 def queues(instance: Instance) -> bool:
-    """Whether tensors queue in the model."""
+    """Say whether tensors queue in the model."""
     return instance.links == "queue" and instance.edges * instance.devices**2 <= QUEUED
 
 
@@ -79,14 +79,14 @@ class _Rules:
         return self.writer.variable(self.model.most)
 
     def _departures(self) -> dict[int, int]:
-        """When each tensor sets out that moves, not before it is made."""
+        """Departure of each tensor that moves, not before it is made."""
         departures = {e: self._variable() for e, _ in self.ends if self.model.moves(e)}
         for e, departure in departures.items():
             self.writer.before(self.model.end[self.graph.tail[e]], departure)
         return departures
 
     def _arrivals(self) -> list[int]:
-        """When each tensor is where it is read; not sooner than it can, and not later if links are independent."""
+        """Arrival of each tensor where it is read: not sooner than possible, and not later if links are independent."""
         model, times = self.model, []
         late = model.slack if self.departure or self.instance.links == "independent" else None
         for e, (u, v) in self.ends:
@@ -102,7 +102,7 @@ class _Rules:
         return times
 
     def limit(self, d: int) -> None:
-        """What tensors that are read on a device hold there stays below its capacity: Equation (2).
+        """Keep what the tensors read on a device hold there below its capacity: Equation (2).
 
         They hold it until the earliest time, for the whole schedule, that the tolerance of times allows.
         """
@@ -122,7 +122,7 @@ class _Rules:
             self.writer.within(intervals, demands, capacity)
 
     def _released(self, begin: int, end: int) -> int:
-        """When a tensor that is held to the end of a time takes no memory any more, at the earliest."""
+        """Earliest time at which a tensor that is held until a time takes no memory any more."""
         if not self.model.clock.early:
             return end
         released = self._variable()

@@ -21,11 +21,11 @@ WORTH = 1e-7
 
 @dataclass(frozen=True)
 class Schedule:
-    """Vertices on their devices as they ran there, and what was left to do behind each.
+    """Vertices on their devices as they ran there, and the tail of each.
 
     ``device``    shape (n,), int64
-    ``behind``    shape (n,): the longest way from when a vertex has finished to the end, over tensors that are
-                  independent, and vertices that follow on its device
+    ``behind``    shape (n,): the longest path from the end of a vertex to the end of the schedule, over tensors, as if
+                  links were independent, and over vertices that follow on its device
     """
 
     device: Ints
@@ -39,7 +39,7 @@ class Schedule:
 
     @property
     def makespan(self) -> float:
-        """When the last vertex has finished."""
+        """Time at which the last vertex has finished."""
         return self.execution.makespan
 
 
@@ -60,7 +60,7 @@ class Timing:
         )
 
     def schedule(self, device: Ints, execution: Execution) -> Schedule:
-        """What has been run to the end, and what lies behind each vertex."""
+        """The schedule of an execution, with the tail of each vertex."""
         return Schedule(device, execution, in_sequence(self._backward, device, execution.sequence[::-1]).start)
 
 
@@ -109,7 +109,7 @@ class Cutter:
 
     @cached_property
     def _members(self) -> Ints:
-        """How many vertices each unit has."""
+        """Number of vertices of each unit."""
         return np.bincount(self.instance.unit)
 
     def cut(self, schedule: Schedule, first: int, last: int, free: int) -> Window | None:
@@ -134,7 +134,7 @@ class Cutter:
         return Window(vertices, devices, ends, around, schedule.makespan)
 
     def _moving(self, schedule: Schedule, vertices: Ints, free: int) -> Ints:
-        """Those of so many units that are among some vertices with all their members, the most critical ones."""
+        """The most critical units, so many at most, that are among some vertices with all their members."""
         units, first, inside = np.unique(self.instance.unit[vertices], return_index=True, return_counts=True)
         whole = inside == self._members[units]
         length = (schedule.execution.finish + schedule.behind)[vertices[first]]
@@ -165,9 +165,9 @@ class Cutter:
 
 
 def _ends(instance: Instance, schedule: Schedule, first: int, last: int) -> tuple[Floats, Floats, float]:
-    """When vertices of a window can start on each device, what is behind them there, shape (w, k), and the way around.
+    """Heads and tails of the vertices of a window on each device, shape (w, k), and the path around.
 
-    The way around is the longest that leads through none of them.
+    The path around is the longest that leads through none of them.
     """
     graph, device = instance.graph, schedule.device
     before, inside, after = np.split(schedule.sequence, [first, last])
@@ -200,7 +200,7 @@ def _latest(instance: Instance, device: Ints, vertices: Ints, time: Floats) -> F
 
 
 def _transfer(size: Floats, bandwidth: Floats) -> Floats:
-    """What tensors take at bandwidths, one row each; infinite without a link."""
+    """Times of tensors at bandwidths, a row per tensor; infinite without a link."""
     with np.errstate(divide="ignore"):
         return np.divide(size[:, None], bandwidth, out=np.zeros(bandwidth.shape), where=size[:, None] > 0)
 

@@ -24,7 +24,7 @@ class Writer:
         return self._variables - 1
 
     def constant(self, value: int) -> int:
-        """What is always the same."""
+        """A variable of one value."""
         if value not in self._constants:
             self._constants[value] = self.variable(value, value)
         return self._constants[value]

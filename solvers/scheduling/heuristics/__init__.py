@@ -1,1 +1,1 @@
-"""TODO solvers/scheduling/heuristics."""
+"""Partitioners and their parts: ranks, scores, partitions, and the three local schedulers."""

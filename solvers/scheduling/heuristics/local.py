@@ -12,7 +12,7 @@ from solvers.registry import Declined, Run, solver
 from solvers.scheduling._kernels import Execution, Simulator
 from solvers.scheduling.heuristics.ranks import longest_behind
 
-#: What every partitioner is a variant with.
+#: The local schedulers; every partitioner has a variant with each.
 SCHEDULERS = ("fifo", "pct", "msr")
 
 

@@ -1,1 +1,1 @@
-"""TODO solvers/scheduling/schedules."""
+"""Schedules that searches improve, and what limits them: heads and tails, memory, time."""

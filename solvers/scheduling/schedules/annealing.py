@@ -20,21 +20,37 @@ from solvers.scheduling.heuristics.local import orders, path_computation_time
 from solvers.scheduling.heuristics.path import around_the_path
 from solvers.scheduling.schedules.memory import fits
 
-#: Temperature at first, as a multiple of what a vertex takes in the mean for so many moves a vertex, and in proportion
-#: to the root of these, within limits; and by how much it falls.
-HOT, FOR, COLDEST, FALL = 0.5, 250, 0.25, 0.07
+#: First temperature, in mean times of a vertex, if there is time for MOVES_EACH moves per vertex; otherwise it is
+#: proportional to the root of the moves per vertex.
+HOT = 0.5
+MOVES_EACH = 250
 
-#: The limit above: for what is simulated it is low, as the start is near the best there.
+#: Last temperature, as a share of the first.
+FALL = 0.07
+
+#: Least first temperature, in mean times of a vertex.
+COLDEST = 0.25
+
+#: Greatest first temperature, in mean times of a vertex: low for simulated moves, which begin near their best.
 HOTTEST: Mapping[type, float] = {PathMoves: 2.5, SimulatedMoves: 0.5}
 
-#: Seconds between two looks at the time, and more for each vertex; but at most a share of all; moves before the
-#: first, and most moves between two.
-SLICE, SLICE_EACH, SLICE_SHARE, FIRST, MOST = 0.05, 5e-6, 0.02, 1, 10**9
+#: Seconds of a slice of the search, between two looks at the time.
+SLICE = 0.05
 
-#: How often, in the second half, all threads go on from the best that one of them has found.
+#: Seconds by which each vertex lengthens a slice.
+SLICE_EACH = 5e-6
+
+#: Share of all seconds that a slice takes at most.
+SLICE_SHARE = 0.02
+
+#: Moves of the first slice, and at most of any.
+FIRST_MOVES = 1
+MOST_MOVES = 10**9
+
+#: Number of times, in the second half, that all threads go on from the best of them.
 MEETINGS = 5
 
-#: Share of the time for links of their own and no limit of memory where that is not the problem yet.
+#: Share of the time for path moves, which know neither shared links nor memory, if these count.
 SIMPLER = 0.25
 
 
@@ -76,12 +92,12 @@ class Best:
 
     @property
     def makespan(self) -> float:
-        """When the last vertex has finished; infinite if tensors have no link."""
+        """Time at which the last vertex has finished; infinite if tensors have no link."""
         return self.execution.makespan
 
     @property
     def done(self) -> bool:
-        """Whether nothing can be better."""
+        """True if nothing can be better."""
         return self.fits and not self.makespan
 
     @property
@@ -142,11 +158,11 @@ def _anneal(pool: ThreadPoolExecutor, searches: list[Searching], best: Best, sec
     instance = best.simulator.instance
     each = float((instance.complexity / instance.speed[best.device]).mean())
     length = min(SLICE + SLICE_EACH * instance.nodes, SLICE_SHARE * seconds)
-    begun, moves, met, first, late = time.monotonic(), [FIRST] * len(searches), 0, searches[0], 0.0
+    begun, moves, met, first, late = time.monotonic(), [FIRST_MOVES] * len(searches), 0, searches[0], 0.0
     while (passed := time.monotonic() - begun) < seconds - late:
         done = passed / seconds
         rate = max(moves) / length * seconds / instance.nodes
-        hot = min(HOTTEST[type(first)], max(COLDEST, HOT * math.sqrt(rate / FOR)))
+        hot = min(HOTTEST[type(first)], max(COLDEST, HOT * math.sqrt(rate / MOVES_EACH)))
         advance = partial(_advance, temperature=each * hot * FALL**done, seconds=length)
         moves = list(pool.map(advance, searches, moves))
         first = min(searches, key=lambda search: search.best)
@@ -163,4 +179,4 @@ def _advance(search: Searching, moves: int, temperature: float, seconds: float) 
     """Try so many moves; how many take about so long."""
     begun = time.monotonic()
     search.search(moves, temperature)
-    return min(MOST, max(1, int(moves * min(4.0, seconds / max(1e-9, time.monotonic() - begun)))))
+    return min(MOST_MOVES, max(1, int(moves * min(4.0, seconds / max(1e-9, time.monotonic() - begun)))))

@@ -1,4 +1,4 @@
-"""When each vertex starts at the earliest on each device, and what is left to do behind it: bounds for any schedule."""
+"""Heads and tails: bounds, in any schedule, on how early a vertex starts on a device and how much follows it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ WINDOW = 24
 #: Edges times pairs of devices that a second suffices for, by far.
 PACE = 8_000_000
 
-#: Vertices that are looked at together behind one that has run on a device, it included: as many as ways mostly need
-#: that part and meet again, and at most.
-NEAR, REACH = 14, 24
+#: Vertices of a pair lag problem, the first included, that suffice for most paths that part and meet again.
+NEAR = 14
 
-#: Devices for that at least, and as many as it mostly gains from.
-FEW, ENOUGH = 4, 12
+#: Vertices of a pair lag problem at most.
+REACH = 24
+
+#: Devices for pair lags at least.
+FEW = 4
+
+#: Devices beyond which pair lags gain little.
+ENOUGH = 12
 
 #: Edges times triples of devices times pairs of vertices looked at together that a second suffices for, by far.
 PACE_BEHIND = 1_000_000_000
@@ -36,7 +41,7 @@ ROOM = 2**24
 
 @dataclass(frozen=True)
 class HeadsTails:
-    """When vertices can run on the devices of an instance.
+    """Heads and tails of the vertices of an instance.
 
     ``instance``  the devices; few may stand for many, each as fast, and linked as well, as the best of those
     ``start``     shape (n, k): no schedule starts a vertex on a device before; infinite where it may not go
@@ -67,7 +72,7 @@ class HeadsTails:
 
 
 def heads_and_tails(instance: Instance, seconds: float) -> HeadsTails:
-    """Both ends of every vertex, with as many different devices as so many seconds suffice for."""
+    """Heads and tails with as many different devices as so many seconds suffice for."""
     most = math.isqrt(int(1 + PACE * seconds / max(1, instance.edges)))
     few = merged(instance, max(2, most))
     nothing = np.zeros((few.nodes, few.devices))
@@ -75,12 +80,12 @@ def heads_and_tails(instance: Instance, seconds: float) -> HeadsTails:
 
 
 def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float) -> HeadsTails:
-    """Better ones than are known, on fewer devices, by what passes between vertices near to each other.
+    """Raise known heads and tails, on fewer devices, by the lags between vertices near each other.
 
     Let x come before v, and L(d, e) bound the time from the end of x on device d to the start of v on e. Then v starts
     on e no earlier than the least sum, over d, of the end of x there and L(d, e). For L all that is between the two
-    counts, and x has but one device: where ways part at x and meet at v, they cannot each begin on a device of their
-    own without a transfer, and on one device they take their times in turn (``pair_lags.c``).
+    counts, and x has a single device: if paths part at x and meet at v, they cannot each begin on a device of their
+    own without a transfer, and on one device they run one after another (``pair_lags.c``).
     """
     work = PACE_BEHIND * seconds / max(1, instance.edges)
     most = max(FEW, min(ENOUGH, int((work / NEAR**2) ** (1 / 3))), int((work / REACH**2) ** (1 / 3)))
@@ -91,7 +96,7 @@ def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float
 
 
 def _solve(few: Instance, reach: int, start: Floats, behind: Floats) -> HeadsTails:
-    """Both ends from those that are known, which it changes."""
+    """Raise known heads and tails in place."""
     back = Graph(few.nodes, few.graph.head, few.graph.tail)
     Simulator(few).heads_tails(_order(few, few.graph), _order(few, back), WINDOW, reach, start, behind)
     time = few.complexity[:, None] / few.speed

@@ -1,4 +1,4 @@
-"""Whether what is held on devices stays within their memory: Equation (2)."""
+"""Check of Equation (2): what devices hold stays within their memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from solvers.scheduling._kernels import Execution
 
 
 def fits(instance: Instance, device: Ints | Index, execution: Execution) -> bool:
-    """Whether what each device holds is below its capacity at every moment; device has shape (n,).
+    """Say whether what each device holds is below its capacity at every moment; ``device`` has shape (n,).
 
-    If all of it is, so are all sums on the way, whose errors are then far below the tolerance of the capacity.
+    If so, the errors of all partial sums are far below the tolerance of the capacity.
     """
     tail, head = instance.graph.tail, instance.graph.head
     held = np.isfinite(instance.memory[device[head]]) & (instance.size > 0)

@@ -49,7 +49,7 @@ int shard_segment_costs(const struct shard_pipeline *problem, const int32_t *ord
                         double *cost);
 /* cffi: end */
 
-/* What joins a segment with the node at one position. */
+/* What a node adds to a segment that it joins. */
 struct segment_node {
     double work;   /* of the node */
     double sent;   /* size of its tensor, 0 if nobody consumes it */
@@ -91,7 +91,7 @@ void segments_allocate(struct segments *segments, struct arena *arena, const str
 /* Lay out an order, in, problem->nodes elements: O(nodes + edges). SHARD_OK or SHARD_BAD_ORDER. */
 int segments_lay_out(struct segments *segments, const struct shard_pipeline *problem, const int32_t *order);
 
-/* Move the right end to a position, from the one before it. */
+/* Move the right end to a position, from the position before. */
 static inline void segments_advance(struct segments *segments, int32_t right) {
     const struct segment_node *node = &segments->at[right - 1];
     segments->shared[right - 1] = node->reread;
@@ -151,8 +151,8 @@ static inline double sweep_cost(const struct segments *segments, const struct sw
     return sweep->work + moved / segments->bandwidth;
 }
 
-/* What every longer segment with the same right end costs at least: all of it only grows as left moves down.
- */
+/* A lower bound on the cost of every longer segment with the same right end: all of it only grows as left
+ * moves down. */
 static inline double sweep_floor(const struct segments *segments, const struct sweep *sweep, bool limited) {
     return sweep->work + (sweep->open + sweep_overflow(segments, sweep, limited)) / segments->bandwidth;
 }

@@ -1,5 +1,5 @@
 /* Laying out an order, and the peak memory of a segment while its left end moves. */
-#include "common/segment.h"
+#include "pipeline/segment.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-"""When a solver has to stop so that its process has ended by the deadline, however busy the machine is."""
+"""The time at which a solver must stop so that its process ends by the deadline, however busy the machine is."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import time
 
 from solvers.registry import Run
 
-#: Seconds of computing that ending takes: the last schedule, threads, and what the interpreter clears away (measured:
-#: 0.04 to 0.09); how many times as long that takes at most on a busy machine; shares of the time left that are kept
-#: back at least and at most.
-ENDING, BUSIEST, LEAST, MOST = 0.08, 4.0, 0.01, 0.3
+#: CPU seconds that ending takes: the last schedule, threads, and the interpreter (measured: 0.04 to 0.09).
+ENDING = 0.08
+
+#: Wall time over CPU time on the busiest machine allowed for.
+BUSIEST = 4.0
+
+#: Share of the time that is kept back at least.
+LEAST = 0.01
+
+#: Share of the time that is kept back at most.
+MOST = 0.3
 
 
-class Ending:
-    """Looks from its beginning at how much a run computes in the time that passes."""
+class Deadline:
+    """Estimates from the load of the machine when a run must stop."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._time, self._computed = run, time.monotonic(), time.process_time()
@@ -21,7 +28,7 @@ class Ending:
 
     @property
     def busy(self) -> float:
-        """How many times as long as its computing what has been done took."""
+        """Wall time over CPU time of the run so far, from 1 to BUSIEST."""
         passed, computed = time.monotonic() - self._time, time.process_time() - self._computed
         return min(BUSIEST, max(1.0, passed * self._run.cores / max(1e-9, computed)))
 
