@@ -22,6 +22,6 @@ def mla(instance: Instance, run: Run, *, weighted: bool) -> None:
     ends small, weighted by the time that the tensor takes or not; only the order that it ends with is sliced.
     """
     search = Search(instance, run)
-    search.rehearse()
+    search.time_slicing()
     fitness = partial(search.arrange, weighted=weighted)
     search.offer(evolve(search, run.rng, population=100, generations=100, fitness=fitness))

@@ -24,7 +24,7 @@ Set = NDArray[np.bool_]
 WEIGHT_BITS = 40
 
 #: Seconds of a first search, before sets are annealed.
-GLANCE = 0.2
+FIRST_SECONDS = 0.2
 
 #: Share of the time left that one target may take.
 PATIENCE = 0.25
@@ -64,7 +64,7 @@ def reweighted(instance: Instance, run: Run) -> None:
         blocks = Blocks(instance, run)
         limit = blocks.units(known.slicing.cost)
         proved = max(blocks.units(bounds.best), anchor(blocks, limit, bounds, rounds=1))
-        blocks.tie_pairs(limit)
+        blocks.bound_pairs(limit)
         _ascend(Ascent(blocks, instance, run, proved, limit), bounds)
 
 
@@ -122,7 +122,7 @@ def _prove(ascent: Ascent, target: int) -> bool:
 
 def _sets(blocks: Blocks, weight: Longs, share: int, target: int, patience: float) -> tuple[list[CheapestSet], bool]:
     """Sets that cost less than a target and weigh a share; True if it is proved that there are none."""
-    for seconds in (min(GLANCE, patience), patience):
+    for seconds in (min(FIRST_SECONDS, patience), patience):
         search = blocks.any_set(weight, share, target, seconds)
         if search.cost < target:
             return blocks.around(search, weight, share, target), False

@@ -134,12 +134,12 @@ class Blocks:
         found = {one.member.tobytes(): one for one in self.pool.map(one, seeds, begin) if one.cost < limit}
         return [*found.values()]
 
-    def tie_pairs(self, limit: int) -> None:
+    def bound_pairs(self, limit: int) -> None:
         """Bound what blocks cost that hold two nodes, for all pairs that time allows; searches use it from then on."""
         enough = (1 - PAIR_SHARE) * self._run.remaining()
         pair = np.zeros((self.nodes, self.nodes), dtype=np.int64)
 
-        def tie(u: int) -> None:
+        def bound_pair(u: int) -> None:
             nothing = np.zeros(self.nodes, dtype=np.int64)
             for v in range(u):
                 if self._run.remaining() < enough:
@@ -148,7 +148,7 @@ class Blocks:
                 both[[u, v]] = 1
                 pair[u, v] = pair[v, u] = self.cheapest(both, 2, limit, cuts=1, fixed=both.astype(np.int8)).proved
 
-        list(self.pool.map(tie, range(self.nodes)))
+        list(self.pool.map(bound_pair, range(self.nodes)))
         self._costs = SetCosts(self._graph, *self._columns, *self._reach, pair)
 
 

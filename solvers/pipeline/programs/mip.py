@@ -111,7 +111,7 @@ def search_first(instance: Instance, run: Run, *, overflow: bool = False) -> tup
 
 @dataclass(frozen=True)
 class Shape:
-    """Which of the paper's programs.
+    """One of the paper's programs.
 
     ``blocks``      number of blocks in the program
     ``costed``      the blocks whose cost bounds the objective, numbered from 0
@@ -378,7 +378,7 @@ class Program:
         return min(dual, self.shape.cost * self.scale) * (1 - RELATIVE_TOLERANCE) / self.scale
 
 
-class Offers(Protocol):
+class BoundReceiver(Protocol):
     """A receiver of lower bounds."""
 
     best: float
@@ -406,7 +406,7 @@ def prove(
     instance: Instance,
     shape: Shape,
     search: Search,
-    bounds: Offers,
+    bounds: BoundReceiver,
     run: Run,
     share: float = 1.0,
     engine: str = "scip",

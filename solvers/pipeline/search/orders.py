@@ -120,7 +120,7 @@ class Search:
         self._take(order, slicing)
         self._reporting = time.monotonic() - began
 
-    def rehearse(self) -> None:
+    def time_slicing(self) -> None:
         """Slice some order without reporting it, to know how long that takes; for a third of the time at most."""
         self.begin()
         began = time.monotonic()

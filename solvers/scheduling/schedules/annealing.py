@@ -48,10 +48,10 @@ FIRST_MOVES = 1
 MOST_MOVES = 10**9
 
 #: Number of times, in the second half, that all threads go on from the best of them.
-MEETINGS = 5
+EXCHANGES = 5
 
 #: Share of the time for path moves, which know neither shared links nor memory, if these count.
-SIMPLER = 0.25
+PATH_MOVES_SHARE = 0.25
 
 
 @dataclass
@@ -142,7 +142,7 @@ def improve(best: Best, seconds: float) -> None:
     end = time.monotonic() + seconds
     with ThreadPoolExecutor(run.cores) as pool:
         if math.isfinite(best.makespan):
-            seconds = (end - time.monotonic()) * (1.0 if simple else SIMPLER)
+            seconds = (end - time.monotonic()) * (1.0 if simple else PATH_MOVES_SHARE)
             _anneal(pool, [PathMoves(simulator, best.device, best.order, seed) for seed in seeds], best, seconds)
             if simple:
                 return
@@ -169,7 +169,7 @@ def _anneal(pool: ThreadPoolExecutor, searches: list[Searching], best: Best, sec
         if math.isfinite(first.best):
             best.take(*first.run())
         late = max(late, time.monotonic() - begun - passed - length)
-        if math.isfinite(first.best) and int((2 * done - 1) * MEETINGS) > met:
+        if math.isfinite(first.best) and int((2 * done - 1) * EXCHANGES) > met:
             met += 1
             for search in searches:
                 search.follow(first)

@@ -159,7 +159,7 @@ def test_pairs_bound_what_holds_both_and_change_no_result(oracle: SimpleNamespac
         weight = rng.integers(1, 9, 10)
         need = int(weight.sum()) // 3
         before = blocks.cheapest(weight, need, 2**50, cuts=10**6)
-        blocks.tie_pairs(2**50)
+        blocks.bound_pairs(2**50)
         limit = before.cost + 1
         assert blocks.cheapest(weight, need, limit, cuts=10**6).cost == before.cost
         assert blocks.cheapest(weight, need, before.cost, cuts=10**6).proved == before.cost
