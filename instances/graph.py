@@ -108,6 +108,15 @@ class Graph:
                     heapq.heappush(ready, w)
         return frozen(np.array(order, dtype=np.int32))
 
+    def longest_path(self, time: NDArray[np.float64]) -> float:
+        """Greatest sum of the times, shape (nodes,), of the nodes of a path; 0.0 without nodes."""
+        times = time.tolist()
+        start, tail = (column.tolist() for column in self.in_csr)
+        finish = [0.0] * self.nodes
+        for v in self.topological_order.tolist():
+            finish[v] = times[v] + max((finish[u] for u in tail[start[v] : start[v + 1]]), default=0.0)
+        return max(finish, default=0.0)
+
 
 def csr(nodes: int, key: NDArray[Any], value: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
     """Return ``(start, sorted)``: the values with key v are ``sorted[start[v]:start[v + 1]]``, in the given order."""

@@ -14,7 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from instances.errors import InputError
-from instances.files.columns import Ints, describe, frozen, ragged_ints, require_int, require_rows, require_text
+from instances.files.columns import (
+    Ints,
+    describe,
+    freeze_columns,
+    int_pairs,
+    ragged_ints,
+    require_int,
+    require_rows,
+    require_text,
+)
 from instances.files.jsonfile import require_keys
 from instances.options import Option
 
@@ -59,10 +68,7 @@ class Instance:
         self._check_edges()
         if self.usage_limit is not None and not 0 <= self.usage_limit <= LARGEST:
             raise InputError(self.source, "usage_limit", f"expected 0 to 2^63 - 1, found {describe(self.usage_limit)}")
-        for column in (self.begin, self.end, self.strategy_start, self.node_cost, self.usage):
-            frozen(column)
-        for column in (self.scope_start, self.scope, self.table_start, self.table):
-            frozen(column)
+        freeze_columns(self)
 
     def _check_nodes(self) -> None:
         late = (self.begin < 0) | (self.end < self.begin)
@@ -198,10 +204,7 @@ def _nodes(document: Any, source: str) -> dict[str, Ints]:
     intervals = require_rows(nodes["intervals"], source, "nodes.intervals")
     costs = require_rows(nodes["costs"], source, "nodes.costs", len(intervals))
     usages = require_rows(nodes["usages"], source, "nodes.usages", len(intervals))
-    width, bounds = ragged_ints(intervals, source, "nodes.intervals")
-    odd = np.diff(width) != 2
-    if odd.any():
-        raise InputError(source, f"nodes.intervals[{int(np.argmax(odd))}]", "expected a pair [begin, end]")
+    begin, end = int_pairs(intervals, source, "nodes.intervals", "[begin, end]")
     strategy_start, node_cost = ragged_ints(costs, source, "nodes.costs", least=0)
     usage_start, usage = ragged_ints(usages, source, "nodes.usages", least=0)
     unequal = np.diff(usage_start) != np.diff(strategy_start)
@@ -210,8 +213,8 @@ def _nodes(document: Any, source: str) -> dict[str, Ints]:
         expected = f"expected {len(costs[at])} usages, one per cost, found {len(usages[at])}"
         raise InputError(source, f"nodes.usages[{at}]", expected)
     return {
-        "begin": bounds[0::2].copy(),
-        "end": bounds[1::2].copy(),
+        "begin": begin.copy(),
+        "end": end.copy(),
         "strategy_start": strategy_start,
         "node_cost": node_cost,
         "usage": usage,

@@ -59,6 +59,12 @@ def read_options(
     }
 
 
+def non_default(instance: object, options: Mapping[str, Option]) -> dict[str, Any]:
+    """The options of an instance that are not at their defaults."""
+    values = {name: getattr(instance, name) for name in options}
+    return {name: value for name, value in values.items() if value != options[name].default}
+
+
 def refuse_other_choices(instance: object, options: Mapping[str, Option], source: str) -> None:
     """Raise InputError if an attribute named like an option is not one of its choices."""
     for name, option in options.items():

@@ -15,10 +15,10 @@ from instances.files.columns import (
     Floats,
     describe,
     float_column,
-    frozen,
+    freeze_columns,
+    int_pairs,
     names_column,
     plain,
-    ragged_ints,
     refuse_below_0,
     require_format,
     require_int,
@@ -79,8 +79,7 @@ class Instance:
             total = self.work.sum() + (self.output_size.sum() * 3 + self.param_size.sum()) / self.bandwidth
         if not total <= LARGEST_TOTAL:
             raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
-        for array in (self.work, self.output_size, self.param_size):
-            frozen(array)
+        freeze_columns(self)
 
     @property
     def nodes(self) -> int:
@@ -155,11 +154,8 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
 
 
 def _graph(edges: Any, names: tuple[str, ...], source: str) -> Graph:
-    start, flat = ragged_ints(require_rows(edges, source, "edges"), source, "edges")
-    odd = np.diff(start) != 2
-    if odd.any():
-        raise InputError(source, f"edges[{int(np.argmax(odd))}]", "expected a pair [tail, head]")
-    return Graph(len(names), flat[0::2], flat[1::2], source, names)
+    tail, head = int_pairs(require_rows(edges, source, "edges"), source, "edges", "[tail, head]")
+    return Graph(len(names), tail, head, source, names)
 
 
 def _stages(in_file: Any, given: int | None, source: str) -> int:

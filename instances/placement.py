@@ -11,7 +11,7 @@ import numpy as np
 from instances import placement_file
 from instances.errors import InputError
 from instances.files.columns import LARGEST_TOTAL, Floats, describe
-from instances.options import Option, read_options, refuse_other_choices
+from instances.options import Option, non_default, read_options, refuse_other_choices
 from instances.placement_file import Workload, recognises
 from instances.rounding import safely
 
@@ -113,7 +113,7 @@ class Instance(Workload):
             raise InputError(self.source, "option allreduce", expected)
 
     def _refuse_combinations(self) -> None:
-        given = {name: getattr(self, name) for name in OPTIONS if getattr(self, name) != OPTIONS[name].default}
+        given = non_default(self, OPTIONS)
         if self.objective == "latency":
             for name in given:
                 if name != "objective" and given[name] != "free":
@@ -199,12 +199,8 @@ class Instance(Workload):
         """Lower bound on the latency: the longest path, each node on its faster device; transfers ignored."""
         can = np.isfinite(self.unit_times()[0])[self.unit]
         fastest = np.where(can, self.accelerator_time, np.inf)
-        fastest = np.minimum(fastest, self.cpu_time if self.cpus else np.inf).tolist()
-        start, tail = (column.tolist() for column in self.graph.in_csr)
-        finish = [0.0] * self.nodes
-        for v in self.graph.topological_order.tolist():
-            finish[v] = fastest[v] + max((finish[u] for u in tail[start[v] : start[v + 1]]), default=0.0)
-        return safely(max(finish, default=0.0), self.nodes)
+        fastest = np.minimum(fastest, self.cpu_time if self.cpus else np.inf)
+        return safely(self.graph.longest_path(fastest), self.nodes)
 
 
 def greatest(concave: Any) -> float:
@@ -239,5 +235,5 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
 
 def to_document(instance: Instance) -> dict[str, Any]:
     """The paper's JSON of an instance, with its non-default options."""
-    options = {name: getattr(instance, name) for name in OPTIONS if getattr(instance, name) != OPTIONS[name].default}
+    options = non_default(instance, OPTIONS)
     return {**({"options": options} if options else {}), **placement_file.document(instance)}

@@ -21,6 +21,7 @@ from instances.files.columns import (
     Floats,
     Ints,
     describe,
+    freeze_columns,
     frozen,
     plain_number,
     refuse_below_0,
@@ -90,8 +91,7 @@ class Workload:
         refuse_way_back(self.graph.tail, self.graph.head, self.backward, self.node_names, self.source)
         for name in ("colour", "layer"):
             object.__setattr__(self, name, numbered(getattr(self, name)))
-        for name in ("ids", *TIMES, "supported", "backward", "colour", "layer", "artificial"):
-            frozen(getattr(self, name))
+        freeze_columns(self)
 
     def _require_length(self, name: str, length: int) -> None:
         found = len(getattr(self, name))

@@ -16,6 +16,7 @@ from instances.files.columns import (
     Ints,
     describe,
     float_column,
+    freeze_columns,
     frozen,
     int_column,
     names_column,
@@ -28,7 +29,7 @@ from instances.files.columns import (
 )
 from instances.files.jsonfile import require_keys
 from instances.graph import Graph
-from instances.options import Option, read_options, refuse_other_choices
+from instances.options import Option, non_default, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"
 MOST_DEVICES = 4096  # every pair has a bandwidth, even if the file gives one number for all
@@ -104,10 +105,7 @@ class Instance:
         self._refuse_contradictions()
         self._refuse_missing_links()
         self._refuse_lack_of_memory()
-        for array in (self.complexity, self.size, self.colocation, self.choice, *self.choices):
-            frozen(array)
-        for array in (self.speed, self.memory, self.bandwidth):
-            frozen(array)
+        freeze_columns(self)
 
     def _refuse_numbers(self) -> None:
         k = self.devices
@@ -291,14 +289,10 @@ class Instance:
 
     def simple_bound(self) -> float:
         """Lower bound: the longest path at the fastest speeds, or total work over total speed; rounded down."""
-        time = (self.complexity / self.fastest()).tolist()
-        start, tail = (column.tolist() for column in self.graph.in_csr)
-        finish = [0.0] * self.nodes
-        for v in self.graph.topological_order.tolist():
-            finish[v] = time[v] + max((finish[u] for u in tail[start[v] : start[v + 1]]), default=0.0)
+        path = self.graph.longest_path(self.complexity / self.fastest())
         load = float(self.complexity.sum() / self.speed.sum())
         errors = (self.nodes + self.devices) * float(np.finfo(np.float64).eps)  # of that many sums
-        return max(load, max(finish, default=0.0)) * (1 - 1e-12 - errors)
+        return max(load, path) * (1 - 1e-12 - errors)
 
 
 def recognises(document: Any) -> bool:
@@ -359,16 +353,10 @@ def _edges(edges: Any, names: tuple[str, ...], source: str) -> tuple[Graph, Floa
 def _colocation(groups: Any, n: int, source: str) -> Ints:
     if groups is None:
         return np.full(n, -1, dtype=np.int64)
-    require_list(groups, source, "nodes.colocation", n)
-    return int_column([-1 if g is None else g for g in _no_minus(groups, source)], source, "nodes.colocation")
-
-
-def _no_minus(groups: list[Any], source: str) -> list[Any]:
-    """Return the groups; InputError for a negative number, which would be read as no group."""
-    for i, group in enumerate(groups):
-        if type(group) is int and group < 0:
+    for i, group in enumerate(require_list(groups, source, "nodes.colocation", n)):
+        if type(group) is int and group < 0:  # -1 would be read as no group
             raise InputError(source, f"nodes.colocation[{i}]", f"expected null or at least 0, found {describe(group)}")
-    return groups
+    return int_column([-1 if group is None else group for group in groups], source, "nodes.colocation")
 
 
 def _choices(column: Any, n: int, k: int, source: str) -> tuple[tuple[Ints, ...], Ints]:
@@ -418,7 +406,7 @@ def _bandwidth(rows: Any, k: int, source: str) -> Floats:
 
 def to_document(instance: Instance) -> dict[str, Any]:
     """The columnar JSON of an instance, with its non-default options."""
-    options = {name: getattr(instance, name) for name in OPTIONS if getattr(instance, name) != OPTIONS[name].default}
+    options = non_default(instance, OPTIONS)
     rows: list[list[Any]] = [plain(row) for row in instance.bandwidth]
     for i, row in enumerate(rows):
         row[i] = None

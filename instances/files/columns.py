@@ -54,6 +54,15 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+def freeze_columns(instance: Any) -> None:
+    """Make every array, and every tuple of arrays, of a dataclass instance read-only."""
+    for value in vars(instance).values():
+        first = value[0] if isinstance(value, tuple) and value else value
+        if isinstance(first, np.ndarray):
+            for array in value if isinstance(value, tuple) else (value,):
+                frozen(array)
+
+
 def require_list(value: Any, source: str, place: str, length: int | None = None) -> list[Any]:
     """Return ``value`` if it is a list (of ``length`` elements if given), else raise InputError."""
     if not isinstance(value, list):
@@ -194,3 +203,11 @@ def ragged_ints(rows: Rows, source: str, place: str, *, least: int | None = None
             int_column(row, source, f"{place}[{i}]", least=least)
     assert flat is not None
     return start, flat
+
+
+def int_pairs(rows: Rows, source: str, place: str, pair: str) -> tuple[Ints, Ints]:
+    """Convert a list of pairs of integers to two columns; ``pair`` describes a pair in errors."""
+    start, flat = ragged_ints(rows, source, place)
+    for at in np.flatnonzero(np.diff(start) != 2)[:1]:
+        raise InputError(source, f"{place}[{at}]", f"expected a pair {pair}")
+    return flat[0::2], flat[1::2]

@@ -92,10 +92,7 @@ RECIPES = (
     ),
     Recipe("lstm-50-flow", "sequence-to-sequence", {"layers": 3, "steps": 50, "stages": 12}, scheduled=True),
     Recipe(
-        "training-200-flow",
-        "operators",
-        {"nodes": 200, "training": 1, "accelerators": 8, "cpus": 2},
-        scheduled=True,
+        "training-200-flow", "operators", {"nodes": 200, "training": 1, "accelerators": 8, "cpus": 2}, scheduled=True
     ),
     Recipe("convolutional-training", "convolutional-training", seed=0),
     Recipe("recurrent-training", "recurrent-training", seed=0),

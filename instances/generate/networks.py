@@ -254,14 +254,7 @@ def residual_network(*, batch: int, pixels: int, width: int, depth: int, classes
     model.layer += 1
     stream = _pool(model, "average", stream, batch, channels, 1)
     loops = {"batch": batch, "class": classes, "channel": channels}
-    model.add(
-        "classify",
-        [model.read(stream, "batch channel -")],
-        loops,
-        "batch class",
-        each=2,
-        weight="channel class",
-    )
+    model.add("classify", [model.read(stream, "batch channel -")], loops, "batch class", each=2, weight="channel class")
     return model
 
 
@@ -405,12 +398,7 @@ def _attend(model: Model, step: int, top: int, stacked: int, memory: Mapping[str
         f"score-{step}", [model.read(top), model.read(stacked)], memory, "batch time", each=2, whole="time"
     )
     context = model.add(
-        f"context-{step}",
-        [model.read(score), model.read(stacked)],
-        memory,
-        "batch model",
-        each=2,
-        whole="time",
+        f"context-{step}", [model.read(score), model.read(stacked)], memory, "batch model", each=2, whole="time"
     )
     model.add(
         f"token-{step}",

@@ -21,11 +21,7 @@ BYTES = 1000
 CLOCK = 1000
 
 
-@solver(
-    track="intraop",
-    source="XLA auto-sharding's integer program; Perron and Didier, CP-SAT",
-    deterministic=False,
-)
+@solver(track="intraop", source="XLA auto-sharding's integer program; Perron and Didier, CP-SAT", deterministic=False)
 def ilp_cpsat(instance: Instance, run: Run) -> None:
     """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (CP-SAT).
 

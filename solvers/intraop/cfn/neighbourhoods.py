@@ -6,7 +6,7 @@ import numpy as np
 
 from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import BlockLimits, MemoryNetwork
-from solvers.intraop.network.ragged import offsets
+from solvers.intraop.network.ragged import interval_sums, offsets
 from solvers.intraop.network.reduced_problem import Problem
 
 #: Room that no load exceeds.
@@ -43,10 +43,7 @@ class LargeNeighbourhood:
         foot = self.problem.footprint
         place = foot.usage_start[foot.variable] + value[foot.variable] * foot.nodes[foot.variable]
         used = foot.usage[place + np.arange(len(foot.begin)) - foot.start[foot.variable]]
-        change = np.zeros(len(self.room) + 1, dtype=np.int64)
-        np.add.at(change, self._begin, used)
-        np.add.at(change, self._end, -used)
-        return np.cumsum(change)[:-1]
+        return interval_sums(used, self._begin, self._end, len(self.room))
 
     def price(self, of_span: Floats) -> Floats:
         """Price of the memory of every value, shape (rows,), for prices per byte in every span."""

@@ -77,15 +77,7 @@ class State:
 class Portfolio:
     """Solves the problem of an instance; reports solutions to the incumbent and bounds to the best bound."""
 
-    def __init__(
-        self,
-        run: Run,
-        incumbent: Incumbent,
-        problem: Problem,
-        *,
-        best_bound: BestBound,
-        end: float,
-    ) -> None:
+    def __init__(self, run: Run, incumbent: Incumbent, problem: Problem, *, best_bound: BestBound, end: float) -> None:
         self.run, self.incumbent, self.problem, self.end = run, incumbent, problem, end
         self.instance, self.timeline = problem.instance, problem.timeline
         self.state, self.best_bound = State(problem.model.forbidden), best_bound

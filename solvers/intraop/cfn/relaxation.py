@@ -37,13 +37,7 @@ MORE_ROWS = 10
 
 
 def solve(
-    problem: Problem,
-    top: int,
-    multipliers: dict[int, float],
-    until: float,
-    *,
-    seed: int,
-    found: Callable[[Ints], None],
+    problem: Problem, top: int, multipliers: dict[int, float], until: float, *, seed: int, found: Callable[[Ints], None]
 ) -> ExactResult:
     """Search for the best assignment below ``top`` until a time, on one core; ``found`` receives solutions.
 
@@ -85,10 +79,7 @@ def _parameters(left: _ReducedCostProgram, seed: int) -> dict[str, Any]:
     """One thread, no gap tolerance, and a cutoff at ``top``."""
     cutoff = left.top * left.scale * (1 + BEYOND) + BEYOND
     doubles = {"mip_rel_gap": 0.0, "mip_abs_gap": BEYOND, "objective_bound": cutoff}
-    return {
-        "random_seed": seed % 2**31,
-        "highs": {"string_options": {"parallel": "off"}, "double_options": doubles},
-    }
+    return {"random_seed": seed % 2**31, "highs": {"string_options": {"parallel": "off"}, "double_options": doubles}}
 
 
 def _reduced_cost_model(dual: Dual, values: Mask, cells: Mask) -> Model:

@@ -11,7 +11,7 @@ from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop.network.adjacency import Adjacency
 from solvers.intraop.network.model import Mask, Model
-from solvers.intraop.network.ragged import offsets, spread
+from solvers.intraop.network.ragged import interval_sums, offsets, spread
 
 #: Upper bound on sums of memory.
 LARGEST_SUM = 2**62
@@ -63,10 +63,7 @@ class Timeline:
 
     def profile(self, usage_of_node: Ints) -> Ints:
         """Memory in use in every step, shape (steps,), for the memory of every node, shape (n,)."""
-        change = np.zeros(self.steps + 1, dtype=np.int64)
-        np.add.at(change, self.begin, usage_of_node)
-        np.add.at(change, self.end, -usage_of_node)
-        return np.cumsum(change)[:-1]
+        return interval_sums(usage_of_node, self.begin, self.end, self.steps)
 
     def peak_of_node(self, of_step: Ints) -> Ints:
         """Largest entry of ``of_step``, shape (steps,), in the steps of every node, shape (n,); 0 if never live."""

@@ -8,7 +8,7 @@ from instances.files.columns import Ints
 from solvers.intraop.network.dominance import memory_by_span
 from solvers.intraop.network.memory import Footprint, peaks
 from solvers.intraop.network.model import Mask
-from solvers.intraop.network.ragged import offsets, within
+from solvers.intraop.network.ragged import interval_sums, offsets, within
 
 
 def values_that_fit(footprint: Footprint, room: Ints) -> Mask | None:
@@ -24,7 +24,7 @@ def values_that_fit(footprint: Footprint, room: Ints) -> Mask | None:
     span = np.repeat(np.repeat(offsets(width)[:-1], footprint.model.sizes), of_row) + within(of_row)
     least = np.full(len(variable), np.iinfo(np.int64).max)
     np.minimum.at(least, span, usage)
-    left = room - _profile(least, begin, end, len(room))
+    left = room - interval_sums(least, begin, end, len(room))
     if (left < 0).any():
         return None
     most = least - peaks(-left, begin, end)
@@ -41,11 +41,3 @@ def _spans(footprint: Footprint) -> tuple[Ints, Ints, Ints]:
     variable, begin = np.divmod(keys, steps)
     last = np.append(np.diff(variable) > 0, True)[: len(keys)]
     return variable, begin, np.where(last, begin, np.append(begin[1:], 0)[: len(keys)])
-
-
-def _profile(usage: Ints, begin: Ints, end: Ints, steps: int) -> Ints:
-    """Sum over all spans per step, shape (steps,)."""
-    change = np.zeros(steps + 1, dtype=np.int64)
-    np.add.at(change, begin, usage)
-    np.add.at(change, end, -usage)
-    return np.cumsum(change)[:-1]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Ints
+from instances.files.columns import Floats, Ints
+
+Numbers = TypeVar("Numbers", Ints, Floats)
 
 
 def offsets(counts: Ints) -> Ints:
@@ -31,3 +35,12 @@ def argmin(flat: NDArray, start: Ints) -> Ints:
     """Index within its row of the least number of each row ``start[i]:start[i + 1]``, the first of equals."""
     order = np.lexsort((flat, np.repeat(np.arange(len(start) - 1), np.diff(start))))
     return order[start[:-1]] - start[:-1]
+
+
+def interval_sums(number: Numbers, begin: Ints, end: Ints, steps: int) -> Numbers:
+    """Sum, shape (steps,), at each step t of the numbers whose interval [begin, end) contains t."""
+    change = np.zeros(steps + 1, dtype=number.dtype)
+    np.add.at(change, begin, number)
+    np.add.at(change, end, -number)
+    sums: Numbers = np.cumsum(change)[:-1]
+    return sums

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import time
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 
@@ -16,10 +15,8 @@ from solvers.intraop.network.dominance import simplify
 from solvers.intraop.network.memory import Footprint, Timeline
 from solvers.intraop.network.memory_pruning import values_that_fit
 from solvers.intraop.network.model import Mask, Model
-from solvers.intraop.network.ragged import offsets, spread, within
+from solvers.intraop.network.ragged import Numbers, interval_sums, offsets, spread, within
 from solvers.intraop.network.reduction import prepare, reduce
-
-Number = TypeVar("Number", Ints, Floats)
 
 #: Memory pruning is repeated while it removes more than this fraction of the values.
 WORTHWHILE = 0.01
@@ -40,7 +37,7 @@ class Problem:
         self.footprint = Footprint(instance, timeline, model)
         self.variable = np.repeat(np.arange(model.variables), model.sizes)
         value = np.zeros(model.variables, dtype=np.int64)
-        varying = self._profile(self.footprint.usage[self._first_usage].astype(np.int64))
+        varying = self.profile(self.footprint.usage[self._first_usage].astype(np.int64))
         self.room = timeline.limit - (self.footprint.profile(value) - varying)
 
     @classmethod
@@ -86,20 +83,16 @@ class Problem:
         place = np.repeat(self._first_usage, count) + within(count) * np.repeat(foot.nodes[foot.variable], count)
         return spread(self.model.start[foot.variable], count), foot.usage[place], offsets(count)
 
-    def _profile(self, of_node: Number) -> Number:
+    def profile(self, of_node: Numbers) -> Numbers:
         """Sum over the live nodes of the footprint per step, shape (steps,)."""
-        change = np.zeros(self.timeline.steps + 1, dtype=of_node.dtype)
-        np.add.at(change, self.footprint.begin, of_node)
-        np.add.at(change, self.footprint.end, -of_node)
-        result: Number = np.cumsum(change)[:-1]
-        return result
+        return interval_sums(of_node, self.footprint.begin, self.footprint.end, self.timeline.steps)
 
     def expected(self, weight: Floats) -> Floats:
         """Expected memory in every step, in addition to ``limit - room``, for weights of values, shape (rows,)."""
         row, usage, start = self.usages
         if not len(row):
             return np.zeros(self.timeline.steps)
-        return self._profile(np.add.reduceat(usage * weight[row], start[:-1]))
+        return self.profile(np.add.reduceat(usage * weight[row], start[:-1]))
 
     def memory(self, step: int) -> Ints:
         """Memory that every value adds at one time step, shape (rows,)."""

@@ -61,7 +61,7 @@ class _Uses:
     @classmethod
     def of(cls, problem: Problem) -> _Uses:
         """The uses of a problem."""
-        foot, (row, usage, start) = problem.footprint, problem.usages
+        row, usage, start = problem.usages
         least, most = (pick.reduceat(usage, start[:-1]) if len(usage) else usage for pick in (np.minimum, np.maximum))
         node = np.repeat(np.arange(len(start) - 1), np.diff(start))
         amount = usage - least[node]
@@ -69,10 +69,7 @@ class _Uses:
         unit = int(np.gcd.reduce(amount, initial=0)) or 1
         while float(amount.sum(dtype=np.float64)) / unit >= LARGEST_USE:
             unit *= 2
-        change = np.zeros(problem.timeline.steps + 1, dtype=np.int64)
-        np.add.at(change, foot.begin, least)
-        np.add.at(change, foot.end, -least)
-        room = (problem.room - np.cumsum(change)[:-1]) // unit
+        room = (problem.room - problem.profile(least)) // unit
         return cls(node[some], row[some], amount[some] // unit, room, (most - least) // unit, unit)
 
 

@@ -100,10 +100,7 @@ def test_bounds_of_an_empty_instance(tiny, bound):
 
 @SOLVERS
 def test_nodes_without_edges_choose_by_themselves(tiny, solver):
-    instance = tiny.make(
-        [(0, 2, [5, 1, 9], [1, 3, 1]), (5, 6, [4, 2], [1, 9]), (3, 3, [7, 8], [99, 0])],
-        limit=8,
-    )
+    instance = tiny.make([(0, 2, [5, 1, 9], [1, 3, 1]), (5, 6, [4, 2], [1, 9]), (3, 3, [7, 8], [99, 0])], limit=8)
     assert cost(instance, run(solver, instance).solutions[-1]) == 1 + 4 + 7
 
 
