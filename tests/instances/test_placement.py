@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
 import math
-import operator
 import random
-from functools import reduce
 from typing import Any
 
+import documents
 import numpy as np
 import pytest
 from oracle_placement import optimum
@@ -55,10 +53,7 @@ def read(document: Any, **options: Any) -> Instance:
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    document = copy.deepcopy(BASE)
-    *inner, last = [int(step) if step.isdigit() else step for step in path.split(".")]
-    reduce(operator.getitem, inner, document)[last] = value
-    return document
+    return documents.changed(BASE, {path: value})
 
 
 def test_a_file_is_recognised_and_read():
@@ -199,9 +194,8 @@ REQUIRED = ["maxFPGAs", "maxCPUs", "maxSizePerFPGA", "nodes", "edges", "nodes.0.
 
 @pytest.mark.parametrize("path", REQUIRED)
 def test_a_missing_key_is_one_sentence(path):
-    document = copy.deepcopy(BASE)
-    *inner, last = [int(step) if step.isdigit() else step for step in path.split(".")]
-    del reduce(operator.getitem, inner, document)[last]
+    document = documents.removed(BASE, path)
+    *inner, last = path.split(".")
     place = f"base.json: {inner[0]}[0]: " if inner else "base.json: "
     with pytest.raises(InputError) as caught:
         read(document)
@@ -235,10 +229,7 @@ def test_without_devices_it_is_of_no_track():
     ],
 )
 def test_what_no_device_can_take_is_refused_where_there_are_no_cpus(changes, sentence):
-    document = copy.deepcopy(BASE)
-    for path, value in {"maxCPUs": 0, **changes}.items():
-        *inner, last = [int(step) if step.isdigit() else step for step in path.split(".")]
-        reduce(operator.getitem, inner, document)[last] = value
+    document = documents.changed(BASE, {"maxCPUs": 0, **changes})
     with pytest.raises(InputError) as caught:
         read(document)
     assert str(caught.value) == f"base.json: {sentence}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 import re
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from documents import changed
 from schedules import draw_instance
 
 from harness.verify import verify
@@ -28,16 +28,6 @@ TINY: dict[str, Any] = {
     "devices": {"name": ["d0", "d1"], "speed": [10, 5], "memory": [1000, None]},
     "bandwidth": [[None, 20], [20, None]],
 }
-
-
-def changed(path: str, value: Any) -> dict[str, Any]:
-    document = copy.deepcopy(TINY)
-    *parents, last = path.split(".")
-    place: Any = document
-    for key in parents:
-        place = place[int(key) if isinstance(place, list) else key]
-    place[int(last) if isinstance(place, list) else last] = value
-    return document
 
 
 def test_the_example_of_the_format_is_read_and_recognised():
@@ -148,7 +138,7 @@ def test_options_in_the_file_give_way_to_those_given():
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(path, value, place, expected):
-    document = changed(path, value)
+    document = changed(TINY, {path: value})
     if place in ("devices.speed",) and value == {"speed": []}:
         document["nodes"]["devices"], document["bandwidth"] = None, []
     with pytest.raises(InputError) as caught:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-import operator
 import random
 from collections import defaultdict
-from functools import reduce
 from typing import Any
 
+import documents
 import pytest
 
 from harness.verify import verify
@@ -147,9 +146,7 @@ CHANGES: list[Change] = [
 
 @pytest.mark.parametrize(("path", "value", "sentence"), CHANGES, ids=[f"{path}={value}" for path, value, _ in CHANGES])
 def test_a_changed_value_is_one_sentence(path, value, sentence, tmp_path):
-    document = copy.deepcopy(GRAPH)
-    *inner, last = [int(step) if step.isdigit() else step for step in path.split(".")]
-    reduce(operator.getitem, inner, document)[last] = value
+    document = documents.changed(GRAPH, {path: value})
     with pytest.raises(InputError) as caught:
         read(tmp_path, document)
     assert str(caught.value).startswith(f"{tmp_path / 'graph.json'}: {sentence}" if ":" in sentence else str(tmp_path))
@@ -160,10 +157,8 @@ def test_a_changed_value_is_one_sentence(path, value, sentence, tmp_path):
     "path", ["maxFPGAs", "maxSizePerFPGA", "nodes", "edges", "nodes.0.id", "nodes.0.fpgaLatency", "edges.0.cost"]
 )
 def test_a_missing_key_is_one_sentence(path, tmp_path):
-    document = copy.deepcopy(GRAPH)
-    *inner, last = [int(step) if step.isdigit() else step for step in path.split(".")]
-    del reduce(operator.getitem, inner, document)[last]
-    with pytest.raises(InputError, match=f"expected a key '{last}'"):
+    document = documents.removed(GRAPH, path)
+    with pytest.raises(InputError, match=f"expected a key '{path.split('.')[-1]}'"):
         read(tmp_path, document)
 
 
