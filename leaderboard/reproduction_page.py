@@ -214,7 +214,8 @@ def _scale(axis: Axis, values: Sequence[float]) -> Scale:
             min(axis.at), max(axis.at), math.log10 if axis.logarithmic else float, [(v, short(v)) for v in axis.at]
         )
     values = [value for value in values if math.isfinite(value)]
-    low, high = axis.span or (min(values, default=0.0), max(values, default=1.0))
+    empty = (1.0, 10.0) if axis.logarithmic else (0.0, 1.0)
+    low, high = axis.span or ((min(values), max(values)) if values else empty)
     if axis.distances:
         return charts.gaps(min(low, 0.0), max(1.2 * high, 0.002))
 

@@ -3,7 +3,7 @@
 Nothing outside has to change when one is added; modules whose names begin with an underscore are shared by several,
 published figures lie beside them as TOML. A reproduction offers three names:
 
-``DEFAULTS``                its settings, a dataclass whose fields are made by `setting`, ``seed`` among them
+``DEFAULTS``                its `Settings`, ``seed`` among them
 ``plan(settings, folder)``  the runs that it needs, as `Cell`s; what it has to generate is written to the folder
 ``report(settings, runs)``  what they found beside what is published, a `leaderboard.report.Report`
 
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from harness.campaign.problems import Problem
+from instances import InputError, catalog
+from instances.catalog import Entry
 from leaderboard.report import Report
 
 if TYPE_CHECKING:
@@ -45,13 +47,51 @@ def setting(kind: str, meaning: str, choices: Sequence[str] = ()) -> Any:
     return field(default=None, metadata={"kind": kind, "meaning": meaning, "choices": choices})
 
 
-def options(defaults: Any) -> dict[str, Option]:
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a reproduction; those that its defaults leave None are no options of it."""
+
+    seed: int = setting("count", "of samples and of the first run on each instance; further runs count up")
+    seeds: int = setting("positive", "runs of every solver on every instance")
+    runs: int = setting("positive", "draws of weights and devices for every network, each run once by every method")
+    graphs: int = setting("count", "random graphs in the sample")
+    models: int = setting("count", "model graphs in the sample")
+    costs_from: str = setting(
+        "text", "tensors whose sizes a random graph's node has a random fraction of in its cost", ("all", "own")
+    )
+    instance: str = setting("text", "a file, or an id from `shardmark list instances`")
+    instances: tuple[str, ...] = setting("names", "ids or suites; notes name those whose files are missing")
+    networks: tuple[str, ...] = setting("names", "families of training graphs")
+    stages: tuple[int, ...] = setting("numbers", "numbers of stages, as 2,4,8")
+    solvers: tuple[str, ...] = setting(
+        "names", "solvers that run, in the order of tables; for scheduling, besides the paper's pairs"
+    )
+    bounds: tuple[str, ...] = setting(
+        "names", "bounds that run, in the order of tables; for pipeline, besides the paper's"
+    )
+    percent: int = setting("positive", "of the contest's time limit that each solver has")
+    timeout: float = setting("seconds", "seconds that each solver has")
+    bound_timeout: float = setting("seconds", "seconds that each bound has")
+
+
+def options(defaults: Settings) -> dict[str, Option]:
     """The options of a reproduction with these defaults, by name."""
     return {
         x.name: Option(default, **x.metadata)
         for x in fields(defaults)
         if (default := getattr(defaults, x.name)) is not None
     }
+
+
+def entries_of(names: Iterable[str], track: str) -> list[Entry]:
+    """Entries of the catalog by ids and suites, each once; InputError for one of another track."""
+    suites = catalog.suites()
+    found = {entry.id: entry for name in names for entry in suites.get(name) or [catalog.find(name)]}
+    for entry in found.values():
+        if entry.track != track:
+            expected = f"expected instances of {track}, found {entry.id!r} of {entry.track}"
+            raise InputError("reproduce", "--instances", expected)
+    return list(found.values())
 
 
 @dataclass(frozen=True)
@@ -98,12 +138,12 @@ class Run:
 class Reproduction(Protocol):
     """The interface of a reproduction module."""
 
-    DEFAULTS: Any
+    DEFAULTS: Settings
     __doc__: str | None
 
-    def plan(self, settings: Any, folder: Path) -> list[Cell]: ...
+    def plan(self, settings: Settings, folder: Path) -> list[Cell]: ...
 
-    def report(self, settings: Any, runs: list[Run]) -> Report: ...
+    def report(self, settings: Settings, runs: list[Run]) -> Report: ...
 
 
 def reproductions() -> dict[str, Reproduction]:

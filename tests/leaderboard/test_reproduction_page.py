@@ -189,6 +189,13 @@ def test_values_that_hold_are_drawn_in_steps_with_what_they_range_over(tmp_path:
     assert {"+1 %", "+10 %", "best"} <= {text.text for text in of_class(chart, "tick")}
 
 
+@pytest.mark.parametrize("logarithmic", [False, True])
+def test_a_picture_without_lines_is_drawn(tmp_path: Path, logarithmic: bool) -> None:
+    empty = Plot("Nothing", "No run found a solution.", Axis("seconds", logarithmic=logarithmic), Axis("cost"), [])
+    made = replace(REPORT, sections=[Section("Only", pictures=[empty])])
+    assert "No run found a solution." in write(made, tmp_path).read_text()
+
+
 def test_dots_stand_on_strips_by_their_distance_and_shape(tmp_path: Path) -> None:
     rows = [
         (

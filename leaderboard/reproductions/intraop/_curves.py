@@ -13,9 +13,9 @@ from typing import Any
 
 from harness.campaign.problems import Problem
 from harness.results import published
-from instances import InputError, catalog
+from instances import catalog
 from instances.catalog import Entry
-from leaderboard.reproductions import Cell, Run, failures, setting
+from leaderboard.reproductions import Cell, Run, Settings, entries_of, failures
 
 FILE = Path(__file__).with_name("convergence2025.toml")
 #: Run in full where none of the instances that are asked for is at hand.
@@ -25,16 +25,6 @@ WINNER = "cfn-penalty"
 
 Row = dict[str, Any]
 Curve = Sequence[tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a reproduction of these figures."""
-
-    seed: int = setting("count", "of the first run on every instance; the others have those that follow")
-    seeds: int = setting("positive", "runs of every solver on every instance")
-    instances: tuple[str, ...] = setting("names", "ids or suites; without any at hand some that come with the project")
-    percent: int = setting("positive", "of the contest's time limit that each run has")
 
 
 DEFAULTS = Settings(seed=0, seeds=1, instances=tuple(f"contest-{letter}" for letter in "AKLMRSFWXY"), percent=100)
@@ -89,21 +79,11 @@ def _limit(entry: Entry, settings: Settings) -> float:
 
 def _at_hand(settings: Settings) -> list[tuple[Entry, Path]]:
     """Instances with their files: those asked for that are at hand, or others that come with the project."""
-    for entries in (asked(settings), [catalog.find(name) for name in EMBEDDED]):
+    for entries in (entries_of(settings.instances, "intraop"), [catalog.find(name) for name in EMBEDDED]):
         found = [(entry, path) for entry in entries if (path := catalog.at_hand(entry)) is not None]
         if found:
             break
     return found
-
-
-def asked(settings: Settings) -> list[Entry]:
-    """The instances that are asked for; InputError for one of another track."""
-    suites = catalog.suites()
-    found = [entry for name in settings.instances for entry in suites.get(name) or [catalog.find(name)]]
-    for entry in found:
-        if entry.track != "intraop":
-            raise InputError("reproduce", "--instances", f"expected instances of intraop, found {entry.id!r}")
-    return list({entry.id: entry for entry in found}.values())
 
 
 def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
@@ -111,7 +91,7 @@ def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
     found: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
         found.setdefault(run.cell.about, {}).setdefault(run.cell.method, []).append(run)
-    names = dict.fromkeys([*(entry.id for entry in asked(settings)), *found])
+    names = dict.fromkeys([*(entry.id for entry in entries_of(settings.instances, "intraop")), *found])
     return [Case(catalog.find(name), found.get(name, {})) for name in names]
 
 

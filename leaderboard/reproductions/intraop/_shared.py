@@ -14,25 +14,11 @@ from harness.results.claims import quotient
 from instances import InputError, catalog
 from instances.catalog import Entry
 from leaderboard.report import HERE, PAPER, Dot
-from leaderboard.reproductions import Cell, Run, failures, setting
+from leaderboard.reproductions import Cell, Run, Settings, failures
 
 Row = dict[str, Any]
 
 ALL = ("contest",)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a reproduction of the contest; None if it has no such option."""
-
-    seed: int = setting("count", "of every run")
-    instances: tuple[str, ...] = setting(
-        "names", "ids or suites; those that are not at hand have published figures only"
-    )
-    solvers: tuple[str, ...] = setting("names", "solvers that run, in the order of columns")
-    bounds: tuple[str, ...] | None = setting("names", "bounds that run, in the order of columns")
-    percent: int = setting("positive", "of the contest's time limit that each solver has")
-    bound_timeout: float | None = setting("seconds", "seconds that each bound has")
 
 
 @dataclass(frozen=True)

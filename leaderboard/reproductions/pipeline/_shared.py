@@ -16,7 +16,7 @@ from instances import InputError
 from instances.generate import families
 from instances.generate.draws import Draws
 from leaderboard.report import HERE, PAPER
-from leaderboard.reproductions import Cell, Run, failures, setting
+from leaderboard.reproductions import Cell, Run, Settings, failures
 from leaderboard.reproductions._generated import written
 
 FILE = Path(__file__).with_name("archer2024.toml")
@@ -52,23 +52,6 @@ STANDS_FOR = {
     "models": "The paper has 369 production models whose costs it cannot publish; ours are networks whose costs are "
     "estimated from shapes, so only the course of the figures can be compared.",
 }
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a reproduction of this paper; None if it has no such option."""
-
-    seed: int = setting("count", "of the sample and of every run")
-    graphs: int | None = setting("count", "random graphs in the sample")
-    models: int | None = setting("count", "model graphs in the sample")
-    costs_from: str | None = setting(
-        "text", "tensors whose sizes a random graph's node has a random fraction of in its cost", ("all", "own")
-    )
-    instance: str | None = setting("text", "a file, or an id from `shardmark list instances`")
-    stages: tuple[int, ...] = setting("numbers", "numbers of stages, as 2,4,8")
-    bounds: tuple[str, ...] | None = setting("names", "bounds beside the paper's, in the order of rows")
-    timeout: float = setting("seconds", "seconds that each search has")
-    bound_timeout: float | None = setting("seconds", "seconds that each bound has")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from instances import InputError, catalog
 from instances.catalog import Entry
 from instances.files.jsonfile import read_json
 from leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
-from leaderboard.reproductions import Cell, Run, failures, setting
+from leaderboard.reproductions import Cell, Run, Settings, entries_of, failures
 
 #: What devices may hold, the narrowest first, as ends of ids have it: what is found in one is allowed in all after it.
 MODES = {"acyclic": "-acyclic", "contiguous": "", "free": "-free"}
@@ -29,20 +29,6 @@ PRINTED_DIGITS = 2
 
 Row = Mapping[str, Any]
 Methods = Mapping[str, Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a reproduction of this paper; None if it has no such option."""
-
-    seed: int = setting("count", "of every run")
-    instances: tuple[str, ...] | None = setting(
-        "names", "ids or suites; those that are not at hand have published figures only"
-    )
-    solvers: tuple[str, ...] = setting("names", "solvers that run, in the order of columns")
-    bounds: tuple[str, ...] | None = setting("names", "bounds that run")
-    timeout: float = setting("seconds", "seconds that each solver has")
-    bound_timeout: float | None = setting("seconds", "seconds that each bound has")
 
 
 @dataclass(frozen=True)
@@ -88,12 +74,7 @@ def _entries() -> list[Entry]:
 
 def workloads(names: Iterable[str], objective: str) -> list[Workload]:
     """The files of ids and suites, each once, in the order of the catalog; InputError for one of another track."""
-    suites = catalog.suites()
-    asked = [entry for name in names for entry in suites.get(name) or [catalog.find(name)]]
-    for entry in asked:
-        if entry.track != "placement":
-            raise InputError("reproduce", entry.id, f"expected an instance of placement, found {entry.track}")
-    places = {entry.place for entry in asked}
+    places = {entry.place for entry in entries_of(names, "placement")}
     first = {entry.place: entry for entry in reversed(_entries()) if entry.place in places}
     return [
         Workload(entry, objective, catalog.at_hand(entry)) for entry in _entries() if first.get(entry.place) is entry

@@ -15,7 +15,7 @@ from instances import InputError
 from instances.generate import families
 from leaderboard.drawings import schedule_layout
 from leaderboard.report import HERE, PAPER, Bars, Length, Report, Schedule, Section, Table
-from leaderboard.reproductions import Cell, Run, failures, setting
+from leaderboard.reproductions import Cell, Run, Settings, failures
 from leaderboard.reproductions._generated import written
 
 FILE = Path(__file__).with_name("scheduling2017.toml")
@@ -35,19 +35,6 @@ Row = Mapping[str, Any]
 def published() -> Mapping[str, Any]:
     """The file as it stands: ``papers runs devices best worst ratio networks``."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of the reproduction."""
-
-    seed: int = setting("count", "of the first run on every network; the others have those that follow")
-    runs: int = setting("positive", "draws of weights and devices for every network, each run once by every method")
-    networks: tuple[str, ...] = setting("names", "families of training graphs")
-    solvers: tuple[str, ...] = setting("names", "solvers beside the paper's pairs")
-    bounds: tuple[str, ...] = setting("names", "bounds that run")
-    timeout: float = setting("seconds", "seconds that each of these solvers has; a pair ends by itself")
-    bound_timeout: float = setting("seconds", "seconds that each bound has")
 
 
 DEFAULTS = Settings(

@@ -162,7 +162,7 @@ def test_a_file_of_another_name_and_mode_is_run_in_all(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"instances": ("diamond",)}, "expected an instance of placement, found intraop"),
+        ({"instances": ("diamond",)}, "expected instances of placement, found 'diamond' of intraop"),
         ({"instances": ("bert-4",)}, "expected the id of an instance"),
         ({"solvers": ("dp", "annealing")}, "expected some of dp, ip-contiguous, .*, found 'annealing'"),
     ],
