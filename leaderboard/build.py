@@ -179,7 +179,7 @@ def _write(folder: Path, files: Iterable[File]) -> list[str]:
 def _listed(folder: Path) -> set[str]:
     """Paths of the files in a site that are ours; none that leads out of it, whatever the list says."""
     try:
-        listed = (folder / LISTED).read_text(encoding="utf-8").splitlines()
+        listed = (folder / LISTED).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return set()
     return {path for path in listed if path and ".." not in Path(path).parts and not Path(path).is_absolute()}

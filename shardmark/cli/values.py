@@ -78,6 +78,8 @@ def positive(text: str, limit: str = "1e300") -> float:
 
 def path(text: str) -> Path:
     """A path that there may or may not be; one that the system cannot even look for is refused."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a path, found ''")
     try:
         os.stat(text)
     except OSError as error:

@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,12 @@ class Executor(RunExecutor):
         self.folder = folder
 
     def _setup_cgroups(self, *args: Any) -> Cgroups:
+        prefix = f"{self.folder.name}-"
+        control_groups.record((f"{parent}/{prefix}" for parent in self.cgroups.paths), self.folder)
+        create = partial(type(self.cgroups).create_fresh_child_cgroup, self.cgroups, prefix=prefix)
+        self.cgroups.create_fresh_child_cgroup = create
         made = super()._setup_cgroups(*args)
         self.groups = tuple(map(str, made.paths))
-        control_groups.record(self.groups, self.folder)
         return made
 
     def _start_execution(self, *args: Any, cgroups: Cgroups, child_setup_fn: Callable[[], None], **call: Any) -> Any:

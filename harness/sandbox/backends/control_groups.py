@@ -7,6 +7,7 @@ so is a group that has gone in the meantime. A run that may write to its group c
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import signal
 import time
@@ -18,7 +19,7 @@ THAW = {"freezer.state": "THAWED", "cgroup.freeze": "0"}
 PROCESSES = "cgroup.procs"  # file that lists the processes of a group
 THREADS = ("tasks", "cgroup.threads")  # files that list the threads of a group, in version 1 and in version 2
 HIERARCHY = Path("/sys/fs/cgroup")  # where that of version 2 is mounted
-RECORD = "groups"  # file in the folder of a supervisor: the control groups of its run, a line each
+RECORD = "groups"  # file in the folder of a supervisor: what paths of its run's control groups begin with, one per line
 END_S = 5.0  # for the processes of a group to end once they are killed
 LOOK_S = 0.01  # between two looks whether they have
 
@@ -80,9 +81,13 @@ def enter(group: Path) -> None:
     (group / PROCESSES).write_text(str(os.getpid()))
 
 
-def record(groups: Iterable[str], folder: Path) -> None:
-    """Note the groups of a run in the folder of its supervisor, for whoever clears up if that is killed."""
-    text = os.fsencode("".join(f"{group}\n" for group in groups))
+def record(beginnings: Iterable[str], folder: Path) -> None:
+    """Note, before there is a run's first group, what the paths of its groups will begin with.
+
+    Whoever clears up if the supervisor is killed finds them all, however many there are by then. ``folder`` is the
+    supervisor's.
+    """
+    text = os.fsencode("".join(f"{beginning}\n" for beginning in beginnings))
     file = os.open(folder / RECORD, os.O_WRONLY | os.O_CREAT, 0o600)
     os.pwrite(file, text, 0)
     os.ftruncate(file, len(text))  # after writing: some file systems write an emptied file to the disk at once
@@ -92,7 +97,8 @@ def record(groups: Iterable[str], folder: Path) -> None:
 def remove_recorded(folder: Path) -> None:
     """Remove the groups that the last run of a supervisor has left behind, if any."""
     with contextlib.suppress(FileNotFoundError):
-        remove((folder / RECORD).read_text().splitlines())
+        beginnings = (folder / RECORD).read_text().splitlines()
+        remove([group for beginning in beginnings for group in glob.glob(f"{glob.escape(beginning)}*")])
 
 
 def _read(folder: str, name: str) -> bytes:

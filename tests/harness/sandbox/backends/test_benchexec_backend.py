@@ -148,11 +148,9 @@ def test_a_run_dies_with_its_warden(supervisor, order, monkeypatch):
         outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
         while len(family := processes_with(token)) < 3:
             time.sleep(0.05)
-        left = Path(supervisor.folder, control_groups.RECORD).read_text().splitlines()
         supervisor.process.kill()
         assert outcome.result().stop == "lost"
     _, alive = psutil.wait_procs(family, timeout=20)
-    control_groups.remove(left)
     assert alive == []
 
 
@@ -188,13 +186,22 @@ def test_no_process_of_a_run_holds_the_standard_error_of_the_command(supervisor,
     assert ours not in held
 
 
+def test_groups_are_found_again_also_if_the_supervisor_is_killed_while_it_makes_them(tmp_path):
+    """Their names are random: they have to be known by what they begin with, before there is the first one."""
+    control_groups.record([str(tmp_path / controller / "a [run]-") for controller in ("cpu", "memory")], tmp_path)
+    for name in ("cpu/a [run]-x1/inner", "cpu/of others"):
+        (tmp_path / name).mkdir(parents=True)
+    control_groups.remove_recorded(tmp_path)
+    assert [path.name for path in (tmp_path / "cpu").iterdir()] == ["of others"]
+
+
 def groups_of(process):
     """Folders of the control groups that BenchExec has made and that a process is in."""
     found = []
     for line in Path(f"/proc/{process}/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
         roots = [Path("/sys/fs/cgroup", *([name] if name else [])) for name in names.split(",")]
-        found += [root / path[1:] for root in roots if "/benchmark_" in path and (root / path[1:]).is_dir()]
+        found += [root / path[1:] for root in roots if "/shardmark-" in path and (root / path[1:]).is_dir()]
     assert found
     return found
 
