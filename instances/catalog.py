@@ -123,7 +123,7 @@ def cache_folder() -> Path:
 
 
 def place_of_arrays(path: str | os.PathLike[str]) -> Path | None:
-    """Where the arrays of a file lie if they are kept; None if the file is gone or the user has no cache."""
+    """Path of the array file of a file; None if the file is gone or the user has no cache."""
     try:
         file = Path(path).resolve(strict=True)
         return cache_folder() / "arrays" / hashlib.sha256(os.fsencode(file)).hexdigest()

@@ -123,9 +123,9 @@ class Instance(Workload):
         if self.allreduce is not None and self.schedule == "gpipe":
             raise InputError(self.source, "option allreduce", "expected it with the schedule pipedream only")
         if self.cluster is not None and self.slowdown == 1:
-            raise InputError(self.source, "option cluster", "expected a slowdown above 1 beside it")
+            raise InputError(self.source, "option cluster", "expected a slowdown above 1 too")
         if self.cluster is None and self.slowdown != 1:
-            raise InputError(self.source, "option slowdown", "expected a cluster beside it, the size of the clusters")
+            raise InputError(self.source, "option slowdown", "expected a cluster too, the size of the clusters")
         if self.allreduce is not None and self.cluster is not None:
             raise InputError(self.source, "option allreduce", "expected it without clusters")
 

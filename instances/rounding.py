@@ -7,7 +7,7 @@ from typing import TypeVar
 from instances.files.columns import Floats
 
 #: Least positive float64.
-LEAST = 2.0**-1074
+SMALLEST_FLOAT = 2.0**-1074
 
 Bound = TypeVar("Bound", float, Floats)
 
@@ -19,5 +19,5 @@ def safely(bound: Bound, terms: int) -> Bound:
     small by as much. Both are subtracted, plus a margin for factors, at least 1e-12 in all. Below the normal range of
     float64, a factor or divisor may be off by half of the least number.
     """
-    lowered = bound * (1 - max((terms + 8) * 2.0**-52, 1e-12)) - (terms + 8) * LEAST
+    lowered = bound * (1 - max((terms + 8) * 2.0**-52, 1e-12)) - (terms + 8) * SMALLEST_FLOAT
     return abs((lowered > 0) * lowered)

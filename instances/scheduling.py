@@ -38,7 +38,7 @@ MOST_DEVICES = 4096  # every pair has a bandwidth, even if the file gives one nu
 TOLERANCE = 1e-9
 
 #: Least positive time or size: keeps sums and quotients far from subnormal floats, which have fewer digits.
-LEAST = 1e-290
+LEAST_POSITIVE = 1e-290
 
 OPTIONS: Mapping[str, Option] = {
     "links": Option(
@@ -135,8 +135,8 @@ class Instance:
             least = np.concatenate([complexity / self.speed.max(), size / fastest]).min(initial=np.inf)
         if not np.isfinite(total):
             raise InputError(self.source, "nodes", "expected numbers for which every time and size is finite")
-        if least < LEAST:
-            expected = f"expected numbers for which every time and size is 0 or at least {LEAST:g}"
+        if least < LEAST_POSITIVE:
+            expected = f"expected numbers for which every time and size is 0 or at least {LEAST_POSITIVE:g}"
             raise InputError(self.source, "nodes", expected)
 
     def _refuse_contradictions(self) -> None:

@@ -1,4 +1,4 @@
-/* Dead-end elimination (Goldstein, Biophysical Journal 1994) with the memory of each span as a further cost. */
+/* Dead-end elimination (Goldstein, Biophysical Journal 1994); the memory of each span is a further cost. */
 #include "intraop/dead_end_elimination.h"
 
 #include <stdbool.h>

@@ -192,18 +192,18 @@ static void add_chosen_costs(const struct shard_network *network, const double *
 int shard_soft_trws_round(const struct shard_network *network, const double *cost, const double *message,
                           int64_t *value) {
     const int64_t rows = network->start[network->variables];
-    double *beside = malloc((size_t)(rows ? rows : 1) * sizeof *beside);
-    if (!beside)
+    double *total = malloc((size_t)(rows ? rows : 1) * sizeof *total);
+    if (!total)
         return SHARD_NO_MEMORY;
     for (int64_t r = 0; r < rows; r++)
-        beside[r] = cost[r];
+        total[r] = cost[r];
     for (int64_t v = 0; v < network->variables; v++) {
-        double *mine = beside + network->start[v];
+        double *mine = total + network->start[v];
         add_chosen_costs(network, message, value, v, mine);
         value[v] = 0;
         for (int64_t i = 1; i < size_of(network, v); i++)
             value[v] = mine[i] < mine[value[v]] ? i : value[v];
     }
-    free(beside);
+    free(total);
     return SHARD_OK;
 }

@@ -1,23 +1,23 @@
-/* A state machine over bytes, and a quick way through rows of integers that lie whole in what was fed. */
+/* A state machine over bytes, with a fast path for rows of integers that lie within one piece. */
 #include "reader/scan.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define QUICK 32 /* bytes that the quick way may look at for one integer and what follows it */
+#define LOOKAHEAD 32 /* bytes that the fast path may read per integer */
 
 enum state {
     TEXT, /* where every scan begins */
     STRING,
     ESCAPE,
-    OPEN,  /* behind the bracket of a list of what is to be seen */
-    ROW,   /* behind the bracket of a row */
+    OPEN,  /* after the bracket of a list of unknown elements */
+    ROW,   /* after the bracket of a row */
     ITEM,  /* an integer must follow */
-    MINUS, /* its digits must follow */
-    ZERO,  /* it ends here */
+    MINUS, /* digits must follow */
+    ZERO,  /* the integer must end */
     DIGITS,
-    BEHIND, /* behind an integer and white space */
+    BEHIND, /* after an integer and white space */
     ROW_END,
     NEXT_ROW /* a row must follow */
 };
@@ -26,7 +26,7 @@ static bool is_space(uint8_t c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Room for `more` elements behind the first `used`. */
+/* Ensure capacity for `more` elements after the first `used`. */
 static bool reserve(void **array, int64_t *room, int64_t used, int64_t more, size_t size) {
     if (used + more <= *room)
         return true;
@@ -39,8 +39,8 @@ static bool reserve(void **array, int64_t *room, int64_t used, int64_t more, siz
     return true;
 }
 
-/* As much as `length` bytes can fill: an integer and a row take at least two, the list around rows two more,
- * and the word in its place has five letters. */
+/* Ensure capacity for the output of `length` bytes: an integer and a row take at least two, the list around
+ * rows two more, and the word in its place has five letters. */
 static bool make_room(struct shard_scan *scan, int64_t length) {
     void *start = scan->start, *value = scan->value, *text = scan->text;
     const bool made = reserve(&start, &scan->start_room, scan->starts, length / 2 + 2, sizeof *scan->start) &&
@@ -74,7 +74,7 @@ static void end_row(struct shard_scan *scan) {
     scan->start[scan->starts++] = leaf->values;
 }
 
-/* Take one more digit; false if it is one too many. */
+/* Append a digit; false on overflow. */
 static bool add_digit(struct shard_scan *scan, uint8_t c) {
     if (scan->magnitude > (uint64_t)INT64_MAX / 10)
         return false;
@@ -93,7 +93,7 @@ static void end_integer(struct shard_scan *scan) {
     scan->minus = 0;
 }
 
-/* The state behind a byte that ends an integer, or follows it; -1 if it may not. */
+/* The state after a byte that ends or follows an integer; -1 if it is invalid. */
 static int32_t behind(struct shard_scan *scan, uint8_t c) {
     if (c == ',')
         return ITEM;
@@ -104,7 +104,7 @@ static int32_t behind(struct shard_scan *scan, uint8_t c) {
     return is_space(c) ? BEHIND : -1;
 }
 
-/* The state behind the first byte of an integer, or what may stand there instead. */
+/* The state after the first byte of an integer, or of what is valid instead; -1 if it is invalid. */
 static int32_t first_of_integer(struct shard_scan *scan, uint8_t c) {
     if (is_space(c))
         return scan->state;
@@ -118,7 +118,7 @@ static int32_t first_of_integer(struct shard_scan *scan, uint8_t c) {
     return c == '0' ? ZERO : DIGITS;
 }
 
-/* The state behind one byte within a list of lists; -1 if it is odd. */
+/* The state after one byte within a list of lists; -1 if it is not supported. */
 static int32_t step(struct shard_scan *scan, uint8_t c) {
     switch (scan->state) {
     case ROW:
@@ -156,24 +156,24 @@ static int32_t step(struct shard_scan *scan, uint8_t c) {
 
 static const uint64_t power[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
-/* Read the digits that a text begins with, at most eight; return how many they are. */
+/* Parse up to eight leading digits; return their number. */
 static int digits(const uint8_t *text, uint64_t *value) {
     uint64_t word;
     memcpy(&word, text, sizeof word);
     word ^= EACH('0');
-    /* The high bit of every byte that is no digit; bytes above the lowest such may be wrong. */
+    /* The high bit of each byte that is not a digit; bytes above the lowest such one may be wrong. */
     const uint64_t others = ((word + EACH(0x76)) | word) & EACH(0x80);
     const int count = others ? __builtin_ctzll(others) / 8 : 8;
     if (count == 0)
         return 0;
-    word <<= 8 * (8 - count); /* the last digit into the highest byte, zeros instead of what is behind it */
+    word <<= 8 * (8 - count); /* shift the last digit to the highest byte, zeros below the first */
     word = (word * 10 + (word >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
     word = (word * 100 + (word >> 16)) & UINT64_C(0x0000ffff0000ffff);
     *value = (word * 10000 + (word >> 32)) & UINT64_C(0xffffffff);
     return count;
 }
 
-/* Pass the integer that a text begins with, below 2^63; NULL if there is none, or zeros are in front. */
+/* Parse a leading integer below 2^63 and return its end; NULL if there is none or it has leading zeros. */
 static const uint8_t *integer(const uint8_t *text, int64_t *value) {
     uint64_t part = 0;
     int count = digits(text, &part), all = count;
@@ -190,11 +190,11 @@ static const uint8_t *integer(const uint8_t *text, int64_t *value) {
     return text + all;
 }
 
-/* Pass integers without sign and white space, and the ends of rows that follow each other the same way;
- * return where the state machine has to go on. */
+/* Fast path over unsigned integers and row ends without white space; return where the state machine must
+ * continue. */
 static const uint8_t *pass_rows(struct shard_scan *scan, const uint8_t *at, const uint8_t *end) {
     int64_t *values = scan->value + scan->values;
-    while (end - at >= QUICK) {
+    while (end - at >= LOOKAHEAD) {
         const uint8_t *next = integer(at, values);
         if (!next || (*next != ',' && *next != ']'))
             break;
@@ -225,7 +225,7 @@ static const uint8_t *pass_rows(struct shard_scan *scan, const uint8_t *at, cons
 
 #endif
 
-/* Copy bytes until a string or a list begins or ends; -1 in the state for a word that is no JSON. */
+/* Copy bytes until a string or a list begins or ends; the state becomes -1 for a word that is not JSON. */
 static const uint8_t *copy(struct shard_scan *scan, const uint8_t *at, const uint8_t *end) {
     const uint8_t *from = at;
     int32_t state = scan->state;
@@ -238,20 +238,20 @@ static const uint8_t *copy(struct shard_scan *scan, const uint8_t *at, const uin
         else
             state = c == '"' ? STRING : c == '[' ? OPEN : c == 'N' || c == 'I' ? -1 : TEXT;
     }
-    const int64_t length = at - from - (state == OPEN); /* a bracket may be that of a list of lists */
+    const int64_t length = at - from - (state == OPEN); /* the bracket may open a list of lists */
     memcpy(scan->text + scan->letters, from, (size_t)length);
     scan->letters += length;
     scan->state = state;
     return at;
 }
 
-/* Look behind a bracket; false for one list of lists too many. */
+/* Decide what a bracket opens; false for one list of lists too many. */
 static bool open(struct shard_scan *scan, const uint8_t **at) {
     if (is_space(**at)) {
         ++*at;
         return true;
     }
-    if (**at != '[') { /* a list of something else: its bracket comes late into the text */
+    if (**at != '[') { /* a list of something else: copy its bracket now */
         scan->text[scan->letters++] = '[';
         scan->state = TEXT;
         return true;

@@ -1,4 +1,4 @@
-/* Take the lists of lists of integers out of a JSON text, as it comes in, straight into flat arrays. */
+/* Extract the lists of lists of integers from a JSON text, read in pieces, into flat arrays. */
 #ifndef SHARD_SCAN_H
 #define SHARD_SCAN_H
 
@@ -9,11 +9,11 @@
 /* cffi: begin */
 enum shard_scan_limits { SHARD_LEAVES = 64 };
 
-/* A list of lists of integers: the text of the scan holds the word NaN in its place.
+/* A list of lists of integers. The text of the scan has the word NaN in its place.
  *
- *   start     where its row starts begin among all: rows + 1 of them, the first 0; row i has the integers
+ *   start     index of its row starts among all: rows + 1 of them, the first 0; row i has the integers
  *             start[i] .. start[i + 1] - 1 of this list
- *   value     where its integers begin among all
+ *   value     index of its first integer among all
  *   negative  1 if one of them is less than 0 */
 struct shard_leaf {
     int64_t rows;
@@ -23,14 +23,14 @@ struct shard_leaf {
     int32_t negative;
 };
 
-/* A scan; all zero to begin with. What is public:
+/* A scan; zero-initialise it. Public fields:
  *
  *   leaf    `leaves` elements, in the order of the text
- *   start   `starts` elements, all row starts one list after the other
+ *   start   `starts` elements, row starts of all lists in order
  *   value   `values` elements, all integers
- *   text    `letters` elements: what is left of the text
+ *   text    `letters` elements: the rest of the text
  *
- * The last three are the scan's, from the first call until it is cleared; they move with every call. */
+ * The scan owns the last three until it is cleared; every call may move them. */
 struct shard_scan {
     struct shard_leaf leaf[SHARD_LEAVES];
     int64_t *start;
@@ -49,16 +49,15 @@ struct shard_scan {
     int64_t text_room;
 };
 
-/* Take the next bytes of a text, `length` of them (in), cut anywhere.
+/* Scan the next `length` bytes (in) of a text, cut anywhere.
  *
- * Outside of lists of lists nothing is checked but that a text ends what it begins: the rest is for a JSON
- * parser. Inside, integers follow JSON's grammar and fit into 64 bits. Returns SHARD_OK, SHARD_NO_MEMORY, or
+ * Outside lists of lists it is only checked that strings end; the rest is left to a JSON parser. Inside, integers follow JSON's grammar and fit into 64 bits. Returns SHARD_OK, SHARD_NO_MEMORY, or
  * SHARD_ODD for a list of lists that holds something else, for more of them than SHARD_LEAVES, and for the
  * letters N and I outside of strings (NaN and Infinity are not JSON). After the last two only
  * shard_scan_clear may follow. */
 int shard_scan_feed(struct shard_scan *scan, const uint8_t *bytes, int64_t length);
 
-/* The text is complete: give back the room that is not used. Returns SHARD_OK, or SHARD_ODD if the text
+/* Finish a complete text and release unused capacity. Returns SHARD_OK, or SHARD_ODD if the text
  * ends within a string or a list of lists. */
 int shard_scan_end(struct shard_scan *scan);
 

@@ -26,14 +26,11 @@ from instances.generate.draws import Draws
 __all__ = ["MEANING", "Family", "families"]
 
 Parameter = int | float | str | None
-#: Greatest values of parameters that have a limit of their own: random graphs draw a number for every pair of nodes;
-#: a running time may be measured as anything from nothing to twice what it is; shares, chances and switches; and
-#: there is a bandwidth for every pair of devices.
-MOST = {"nodes": 20_000, **dict.fromkeys(("jitter", "probability", "inside", "between", "rewiring", "tightness"), 1)}
-MOST |= dict.fromkeys(("joint", "loose", "training"), 1)
-MOST |= dict.fromkeys(("branching", "colocated", "restricted", "tied", "unsupported"), 1)
-MOST |= {"devices": 2000, "reads": 1000}
-#: Greatest values of all others: sums of products of them are far from the range of float64.
+#: Parameters that are shares, probabilities or switches: at most 1.
+UNIT = "jitter probability inside between rewiring tightness joint loose training branching colocated restricted tied"
+#: Largest values of these and of sizes that are squared: pairs of nodes are drawn, pairs of devices have bandwidths.
+MOST_VALUE = {**dict.fromkeys((*UNIT.split(), "unsupported"), 1), "nodes": 20_000, "devices": 2000, "reads": 1000}
+#: Largest values of other parameters: sums of their products stay far from the limits of float64.
 MOST_INTEGER, MOST_FLOAT = 1_000_000, 10**15
 
 
@@ -41,8 +38,8 @@ MOST_INTEGER, MOST_FLOAT = 1_000_000, 10**15
 class Family:
     """A way to make instances of one track from a seed and parameters.
 
-    ``parameters`` maps names to defaults, whose types the values have to share; None stands for an optional float.
-    ``most`` maps some of them to greatest values that are its own.
+    ``parameters`` maps names to defaults, which determine the types of values; None stands for an optional float.
+    ``most`` overrides the largest values of some.
     """
 
     name: str
@@ -58,7 +55,7 @@ class Family:
         return " ".join((self.function.__doc__ or "").split("\n\n")[0].split())
 
     def build(self, seed: int, **given: Parameter) -> Any:
-        """The instance of a seed (>= 0); InputError for an unknown parameter or a value that makes no sense."""
+        """Build the instance of a seed >= 0; InputError for an unknown parameter or an invalid value."""
         place = f"generate {self.name}"
         if seed < 0:
             raise InputError(place, "seed", f"expected an integer, at least 0, found {seed}")
@@ -66,7 +63,7 @@ class Family:
             if key not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
                 raise InputError(place, key, f"expected only the parameters {known}")
-            expected = _misfit(value, self.parameters[key], {**MOST, **self.most}.get(key))
+            expected = _misfit(value, self.parameters[key], {**MOST_VALUE, **self.most}.get(key))
             if expected:
                 raise InputError(place, key, f"{expected}, found {describe(value)}")
         instance = self.function(Draws(seed), **{**self.parameters, **given})
@@ -74,7 +71,7 @@ class Family:
 
 
 def _misfit(value: Parameter, default: Parameter, most: int | None) -> str:
-    """Say what was expected instead of a value; empty if the value is valid. A number is at most ``most``."""
+    """Describe the values expected instead of an invalid one, at most ``most``; empty if it is valid."""
     if isinstance(default, str):
         return "" if isinstance(value, str) else "expected a text"
     if isinstance(default, int):

@@ -16,7 +16,7 @@ from instances.scheduling import Instance
 
 #: Vertices of a colocation group, and distinct sets of devices that vertices are restricted to.
 TOGETHER, SETS = 3, 4
-MOST = 20_000_000  # edges of a graph
+MOST_EDGES = 20_000_000  # edges of a graph
 
 
 def fork_join(draws: Draws) -> Instance:
@@ -77,8 +77,8 @@ def random_dataflow(
     Colocation groups have three members from anywhere. A group, or a vertex in none, that is restricted may use one of
     four random sets of devices. Bandwidths differ by direction.
     """
-    if nodes * reads > MOST:
-        expected = f"expected at most {MOST} edges to draw, found {nodes} nodes that read {reads} each"
+    if nodes * reads > MOST_EDGES:
+        expected = f"expected at most {MOST_EDGES} edges to draw, found {nodes} nodes that read {reads} each"
         raise InputError("generate random-dataflow", "reads", expected)
     tail, head = _edges(draws, nodes, reads, reach)
     size = weights(draws, len(tail))

@@ -110,14 +110,14 @@ class _Network:
     tape: list[_Step] = field(default_factory=list)
     variables: dict[int, int] = field(default_factory=dict)  # the variable of each reading of one
 
-    def add(self, name: str, *inputs: int, beside: int | None = None) -> int:
+    def add(self, name: str, *inputs: int, companion: int | None = None) -> int:
         """An operation, in the colocation group of another if that is given."""
         made = len(self.names)
         self.names.append(f"{name}-{made}")
         self.edges.update(dict.fromkeys((u, made) for u in inputs))
-        if beside is not None:
-            self.group.setdefault(beside, beside)
-            self.group[made] = self.group[beside]
+        if companion is not None:
+            self.group.setdefault(companion, companion)
+            self.group[made] = self.group[companion]
         return made
 
     def unary(self, kind: str, read: int) -> int:
@@ -142,8 +142,8 @@ class _Network:
         shape, mean, deviation = (self.add(f"{name}/{part}") for part in ("shape", "mean", "stddev"))
         scaled = self.add(f"{name}/mul", self.add(f"{name}/RandomStandardNormal", shape), deviation)
         value = self.add(name)
-        self.add(f"{name}/Assign", value, self.add(f"{name}/add", scaled, mean), beside=value)
-        read = self.add(f"{name}/read", value, beside=value)
+        self.add(f"{name}/Assign", value, self.add(f"{name}/add", scaled, mean), companion=value)
+        read = self.add(f"{name}/read", value, companion=value)
         self.variables[read] = value
         return read
 
@@ -205,16 +205,16 @@ class _Network:
             value = self.variables[read]
             moments = [self._held(f"{self.names[value]}/Adam", value) for _ in range(2)]
             reads = (value, *(held for held, _ in moments), *(read for _, read in powers), *settings, gradient)
-            steps.append(self.add("Adam/ApplyAdam", *reads, beside=value))
+            steps.append(self.add("Adam/ApplyAdam", *reads, companion=value))
         for (_, power), decay in zip(powers, settings[1:3], strict=True):
             self.add("Adam/Assign", self.add("Adam/mul", power, decay), *steps)
 
-    def _held(self, name: str, beside: int) -> tuple[int, int]:
+    def _held(self, name: str, companion: int) -> tuple[int, int]:
         """A variable that holds what the optimiser remembers, and its reading."""
-        start = self.add(f"{name}/initial", beside=beside)
-        held = self.add(name, beside=beside)
-        self.add(f"{name}/Assign", held, start, beside=beside)
-        return held, self.add(f"{name}/read", held, beside=beside)
+        start = self.add(f"{name}/initial", companion=companion)
+        held = self.add(name, companion=companion)
+        self.add(f"{name}/Assign", held, start, companion=companion)
+        return held, self.add(f"{name}/read", held, companion=companion)
 
     def instance(self, draws: Draws, devices: int, *, vertices: int, edges: int, colocated: int) -> Instance:
         """Filled up to these numbers, with weights and devices as Section 5.1 draws them, and ``devices`` of them."""

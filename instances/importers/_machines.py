@@ -14,7 +14,8 @@ from instances.generate.draws import Draws
 from instances.generate.simulated import links, speeds
 from instances.importers import Option
 
-USUAL, MOST = 50, 2000  # devices: the paper's, and the greatest number, as there is a bandwidth for every pair
+DEFAULT_DEVICES = 50  # as in the paper
+MOST_DEVICES = 2000  # there is a bandwidth for every pair
 SEED = Option(int, "of what is drawn (default: 0)", 0)
 MACHINE = Option(
     Path, 'JSON file of the devices, {"devices": {"speed": [...]}, "bandwidth": [[...]]}, instead of drawn'
@@ -36,9 +37,9 @@ def machine_of(
         raise InputError("import", "--devices", "expected it without --machine, whose file has the devices")
     if path is not None:
         return _read(path)
-    devices = USUAL if devices is None else devices
-    if not 1 <= devices <= MOST:
-        raise InputError("import", "--devices", f"expected 1 to {MOST}, found {devices}")
+    devices = DEFAULT_DEVICES if devices is None else devices
+    if not 1 <= devices <= MOST_DEVICES:
+        raise InputError("import", "--devices", f"expected 1 to {MOST_DEVICES}, found {devices}")
     bandwidth = links(draws, devices)
     rows = [[*row[:i], None, *row[i + 1 :]] for i, row in enumerate(map(plain, bandwidth))]
     columns = {"name": [name(device) for device in range(devices)], "speed": plain(speeds(draws, devices))}
@@ -57,8 +58,8 @@ def _read(path: Path) -> Machine:
     machine = {key: document[key] for key in ("devices", "bandwidth")}
     empty = {"format": scheduling.FORMAT, "nodes": {"complexity": []}, "edges": []}
     speeds_ = machine["devices"].get("speed") if isinstance(machine["devices"], dict) else None
-    if isinstance(speeds_, list) and len(speeds_) > MOST:
-        raise InputError(path, "devices.speed", f"expected at most {MOST} devices, found {len(speeds_)}")
+    if isinstance(speeds_, list) and len(speeds_) > MOST_DEVICES:
+        raise InputError(path, "devices.speed", f"expected at most {MOST_DEVICES} devices, found {len(speeds_)}")
     instance = scheduling.parse({**empty, **machine}, str(path))
     machine["devices"] = {**machine["devices"], "name": list(instance.device_names)}
     return machine

@@ -34,7 +34,7 @@ from instances.importers._text_proto import Message
 Shape = tuple[int, ...]
 Input = tuple[int, int]  # the node that makes a tensor, and the number of its output
 
-MOST = 2**63  # elements of a tensor, or of a window; there are fewer
+LARGEST_TENSOR = 2**63  # upper bound on the elements of a tensor or window
 _NAMES = {
     0: "RESOURCE VARIANT",
     1: "BOOL INT2 UINT2 INT4 UINT4 INT8 UINT8 QINT8 QUINT8"
@@ -221,7 +221,7 @@ class Operations:
         window = self._attribute(node, "ksize").get("list", {}).get("i", [])
         if not window:
             self._refuse(node, "expected an attribute ksize, or `--weights random`")
-        if min(window) < 1 or prod(window) >= MOST:
+        if min(window) < 1 or prod(window) >= LARGEST_TENSOR:
             expected = "expected a window (ksize) of at least 1 in each dimension"
             self._refuse(node, f"{expected}, found {describe(min(window))}")
         return prod(window)
@@ -294,7 +294,7 @@ class Operations:
         if self._batch is None and -1 in sizes:
             self._refuse(node, f"expected `--batch N` for the unknown dimension of output {port}")
         known = tuple(self._batch if size == -1 and self._batch is not None else size for size in sizes)
-        if prod(known) >= MOST:
+        if prod(known) >= LARGEST_TENSOR:
             self._refuse(node, f"expected fewer than 2^63 elements of output {port}, found {describe(prod(known))}")
         return known
 

@@ -168,7 +168,7 @@ class _Graph:
         found = parse(text, source, {**_GRAPH, **_META})
         graph = found.get("graph_def", found)
         if graph is not found and found.keys() & _GRAPH.keys():
-            raise InputError(source, "", "expected nodes and libraries in the graph_def only, found others beside it")
+            raise InputError(source, "", "expected nodes and libraries in the graph_def only, found others outside")
         self._nodes: list[Message] = graph.get("node", [])
         if not self._nodes:
             raise InputError(source, "", "expected at least one node")

@@ -41,7 +41,7 @@ from instances.errors import InputError
 from instances.files.columns import plain
 from instances.files.jsonfile import collector_paused, read_json
 from instances.importers import Option
-from instances.importers._machines import MACHINE, MOST, SEED, Machine, machine_of, seeded
+from instances.importers._machines import MACHINE, MOST_DEVICES, SEED, Machine, machine_of, seeded
 
 TRACK = "scheduling"
 OPTIONS: Mapping[str, Option] = {
@@ -101,16 +101,18 @@ def _of_pipeline(found: Any, other: Machine | None) -> dict[str, Any]:
 
 def _stages(found: Any) -> Machine:
     """One device a stage, all alike."""
-    if found.stages > MOST:
-        raise InputError(found.source, "stages", f"expected at most {MOST}, one a device, found {found.stages}")
+    if found.stages > MOST_DEVICES:
+        raise InputError(found.source, "stages", f"expected at most {MOST_DEVICES}, one a device, found {found.stages}")
     devices = {"name": [f"stage-{stage}" for stage in range(found.stages)], "speed": [1] * found.stages}
     return {"devices": devices, "bandwidth": found.bandwidth}
 
 
 def _of_placement(found: Any) -> dict[str, Any]:
     k, cpus = found.accelerators, found.cpus
-    if k + cpus > MOST:
-        raise InputError(found.source, "maxFPGAs", f"expected at most {MOST} devices with maxCPUs, found {k + cpus}")
+    if k + cpus > MOST_DEVICES:
+        raise InputError(
+            found.source, "maxFPGAs", f"expected at most {MOST_DEVICES} devices with maxCPUs, found {k + cpus}"
+        )
     speed = _cpu_speed(found)
     complexity = np.where(found.supported, found.accelerator_time, found.cpu_time * speed)
     size = np.where(found.artificial, 0.0, found.transfer[found.graph.tail])

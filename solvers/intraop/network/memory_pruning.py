@@ -1,4 +1,4 @@
-"""Pruning by memory: values that do not fit even beside the least memory of all other variables."""
+"""Pruning by memory: values that do not fit even if all other variables use their least memory."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Workers:
         parent = os.getpid()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # it waits until the child can take it
         try:
-            with warnings.catch_warnings():  # on forks beside threads: the child runs no code that waits for one
+            with warnings.catch_warnings():  # about forks with threads: the child runs no code that waits for one
                 warnings.simplefilter("ignore", DeprecationWarning)
                 process = os.fork()
             if process == 0:

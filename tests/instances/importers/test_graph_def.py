@@ -455,7 +455,7 @@ X = made("x", "Relu", shape=(2,))
     ("text", "sentence"),
     [
         ("", "graph.pbtxt: expected at least one node"),
-        (f"graph_def {{ {X} }} {X}", "expected nodes and libraries in the graph_def only, found others beside it"),
+        (f"graph_def {{ {X} }} {X}", "expected nodes and libraries in the graph_def only, found others outside"),
         ("graph_def { }", "graph.pbtxt: expected at least one node"),
         ('node { op: "NoOp" }', "line 1 column 1: expected a node with a name"),
         ('node { name: "a" }', "line 1 column 1, node 'a': expected a node with an op"),
