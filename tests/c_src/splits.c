@@ -196,13 +196,13 @@ static double cost_of(const struct graph *graph, const int32_t *device) {
 }
 
 static double split(struct graph *graph, double limit, const int32_t *stop, int32_t *device, int64_t *pairs) {
-    double best[MOST_SETS * MOST_ROW], cost = -1.0, relief[4], all = 0.0;
+    double best[MOST_SETS * MOST_ROW], cost = -1.0, offload[4], all = 0.0;
     for (int32_t v = 0; v < graph->order.nodes; v++)
         all += isfinite(graph->accelerator_time[v]) ? graph->accelerator_time[v] : 0.0;
     for (int32_t a = 0; a <= graph->devices.cpus; a++)
-        relief[a] = a ? all : 0.0;
+        offload[a] = a ? all : 0.0;
     CHECK(shard_split_dp(&graph->devices, graph->ideals, graph->link_start, graph->link_node,
-                             graph->link_ideal, limit, relief, stop, best, &cost, device, pairs) == SHARD_OK);
+                             graph->link_ideal, limit, offload, stop, best, &cost, device, pairs) == SHARD_OK);
     return cost;
 }
 
@@ -214,21 +214,21 @@ static void find_makers(const struct graph *graph, int32_t *maker) {
 
 static double split_stages(const struct graph *graph, int32_t overlap, double bandwidth, int32_t *device,
                            int32_t *replicas) {
-    const double relief[4] = {0.0, 9999.0, 9999.0, 9999.0};
+    const double offload[4] = {0.0, 9999.0, 9999.0, 9999.0};
     double best[MOST_SETS * MOST_ROW], cost = -1.0;
     int32_t share[MOST_SETS * MOST_ROW], maker[MOST_NETS];
     int64_t pairs;
     find_makers(graph, maker);
     const struct shard_stage_model sharing = {maker, overlap, bandwidth};
     CHECK(shard_stages_dp(&graph->devices, &sharing, graph->ideals, graph->link_start, graph->link_node,
-                             graph->link_ideal, INFINITY, relief, NULL, best, share, &cost, device, replicas,
+                             graph->link_ideal, INFINITY, offload, NULL, best, share, &cost, device, replicas,
                              &pairs) == SHARD_OK);
     return cost;
 }
 
 /* With clusters of so many accelerators, and one of the rest of those that the graph's devices have. */
 static double split_clusters(const struct graph *graph, int32_t size, double slowdown, int32_t *device) {
-    const double relief[4] = {0.0, 9999.0, 9999.0, 9999.0};
+    const double offload[4] = {0.0, 9999.0, 9999.0, 9999.0};
     double best[MOST_SETS * MOST_ROW], outer[MOST_SETS * MOST_ROW * 4], cost = -1.0;
     int32_t maker[MOST_NETS];
     int64_t pairs;
@@ -239,7 +239,7 @@ static double split_clusters(const struct graph *graph, int32_t size, double slo
     const struct shard_clusters clusters = {graph->devices.accelerators / size,
                                             graph->devices.accelerators % size, slowdown};
     CHECK(shard_clusters_dp(&cluster, &sharing, &clusters, graph->ideals, graph->link_start,
-                               graph->link_node, graph->link_ideal, INFINITY, relief, NULL, best, outer,
+                               graph->link_node, graph->link_ideal, INFINITY, offload, NULL, best, outer,
                                &cost, device, &pairs) == SHARD_OK);
     return cost;
 }
@@ -338,7 +338,7 @@ static void check_no_memory(void) {
         make(&graph);
     while (graph.order.nodes < 4 || graph.devices.nets < 2);
     check_listing(&graph);
-    const double relief[4] = {0.0, 99.0, 99.0, 99.0};
+    const double offload[4] = {0.0, 99.0, 99.0, 99.0};
     int32_t maker[MOST_NETS], share[MOST_SETS * MOST_ROW], replicas[MOST_NODES];
     double outer[MOST_SETS * MOST_ROW * 4];
     find_makers(&graph, maker);
@@ -358,15 +358,15 @@ static void check_no_memory(void) {
             if (call == 2)
                 status =
                     shard_split_dp(&graph.devices, graph.ideals, graph.link_start, graph.link_node,
-                                       graph.link_ideal, INFINITY, relief, NULL, best, &cost, device, &links);
+                                       graph.link_ideal, INFINITY, offload, NULL, best, &cost, device, &links);
             if (call == 3)
                 status = shard_stages_dp(&graph.devices, &sharing, graph.ideals, graph.link_start,
-                                            graph.link_node, graph.link_ideal, INFINITY, relief, NULL, best,
+                                            graph.link_node, graph.link_ideal, INFINITY, offload, NULL, best,
                                             share, &cost, device, replicas, &links);
             if (call == 4)
                 status = shard_clusters_dp(&graph.devices, &sharing, &clusters, graph.ideals,
                                               graph.link_start, graph.link_node, graph.link_ideal, INFINITY,
-                                              relief, NULL, best, outer, &cost, device, &links);
+                                              offload, NULL, best, outer, &cost, device, &links);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(ideals == -1 && links == -1 && start[0] == -1 && node[0] == -1 && ideal[0] == -1 &&

@@ -1,16 +1,15 @@
-/* Depth first through the sequences of ascending nodes that are ideals, the greatest next node first: so a
- * sequence comes after all those that lack one of its nodes. */
+/* Depth-first search through the ascending sequences of nodes that are ideals, greatest next node first: a
+ * sequence comes after all sequences that lack one of its nodes. */
 #include "placement/ideals/ideals.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "common/arena.h"
 #include "common/stop.h"
 
-/* Where the search is. */
 struct search {
-    const struct shard_dag *order;
+    struct arena arena;
+    const struct shard_dag *dag;
     int32_t *waiting;  /* nodes elements: nodes before each that the ideal lacks */
     int32_t *covering; /* nodes elements: nodes after each that the ideal has; 0 for its maximal nodes */
     uint64_t *ready;   /* one bit a node: all before it are in the ideal and it is not */
@@ -20,35 +19,25 @@ struct search {
     int32_t maximal;   /* how many of them are maximal */
 };
 
-static void search_free(struct search *search) {
-    free(search->waiting);
-    free(search->covering);
-    free(search->ready);
-    free(search->path);
-    free(search->below);
-}
-
-static int search_begin(struct search *search, const struct shard_dag *order) {
-    const size_t n = (size_t)order->nodes;
-    *search = (struct search){
-        .order = order,
-        .waiting = malloc((n + 1) * sizeof *search->waiting),
-        .covering = malloc((n + 1) * sizeof *search->covering),
-        .ready = malloc((n / 64 + 1) * sizeof *search->ready),
-        .path = malloc((n + 1) * sizeof *search->path),
-        .below = malloc((n + 1) * sizeof *search->below),
-    };
-    if (!(search->waiting && search->covering && search->ready && search->path && search->below))
+/* Begin with the empty ideal. Returns SHARD_OK, SHARD_BAD_ORDER or SHARD_NO_MEMORY; arena_free is due in every
+ * case. */
+static int search_begin(struct search *search, const struct shard_dag *dag) {
+    const int64_t n = dag->nodes;
+    *search = (struct search){.dag = dag};
+    ARENA_ARRAY(&search->arena, search->waiting, n);
+    ARENA_ZEROS(&search->arena, search->covering, n);
+    ARENA_ZEROS(&search->arena, search->ready, n / 64 + 1);
+    ARENA_ARRAY(&search->arena, search->path, n);
+    ARENA_ARRAY(&search->arena, search->below, n + 1);
+    if (search->arena.failed)
         return SHARD_NO_MEMORY;
-    memset(search->ready, 0, (n / 64 + 1) * sizeof *search->ready);
-    search->below[0] = order->nodes;
-    for (int32_t v = 0; v < order->nodes; v++) {
-        search->covering[v] = 0;
-        search->waiting[v] = (int32_t)(order->in_start[v + 1] - order->in_start[v]);
+    search->below[0] = dag->nodes;
+    for (int32_t v = 0; v < n; v++) {
+        search->waiting[v] = (int32_t)(dag->in_start[v + 1] - dag->in_start[v]);
         if (!search->waiting[v])
             search->ready[v / 64] |= UINT64_C(1) << v % 64;
-        for (int64_t e = order->in_start[v]; e < order->in_start[v + 1]; e++)
-            if (order->in_tail[e] >= v)
+        for (int64_t e = dag->in_start[v]; e < dag->in_start[v + 1]; e++)
+            if (dag->in_tail[e] >= v)
                 return SHARD_BAD_ORDER;
     }
     return SHARD_OK;
@@ -71,27 +60,27 @@ static int32_t next_ready(const struct search *search, int32_t least, int32_t be
 }
 
 static void add(struct search *search, int32_t v) {
-    const struct shard_dag *order = search->order;
+    const struct shard_dag *dag = search->dag;
     flip(search, v);
-    for (int64_t e = order->out_start[v]; e < order->out_start[v + 1]; e++)
-        if (!--search->waiting[order->out_head[e]])
-            flip(search, order->out_head[e]);
+    for (int64_t e = dag->out_start[v]; e < dag->out_start[v + 1]; e++)
+        if (!--search->waiting[dag->out_head[e]])
+            flip(search, dag->out_head[e]);
     search->maximal++;
-    for (int64_t e = order->in_start[v]; e < order->in_start[v + 1]; e++)
-        search->maximal -= search->covering[order->in_tail[e]]++ == 0;
+    for (int64_t e = dag->in_start[v]; e < dag->in_start[v + 1]; e++)
+        search->maximal -= search->covering[dag->in_tail[e]]++ == 0;
     search->path[search->depth++] = v;
-    search->below[search->depth] = order->nodes;
+    search->below[search->depth] = dag->nodes;
 }
 
 static void drop(struct search *search) {
-    const struct shard_dag *order = search->order;
+    const struct shard_dag *dag = search->dag;
     const int32_t v = search->path[--search->depth];
-    for (int64_t e = order->in_start[v]; e < order->in_start[v + 1]; e++)
-        search->maximal += --search->covering[order->in_tail[e]] == 0;
+    for (int64_t e = dag->in_start[v]; e < dag->in_start[v + 1]; e++)
+        search->maximal += --search->covering[dag->in_tail[e]] == 0;
     search->maximal--;
-    for (int64_t e = order->out_start[v]; e < order->out_start[v + 1]; e++)
-        if (!search->waiting[order->out_head[e]]++)
-            flip(search, order->out_head[e]);
+    for (int64_t e = dag->out_start[v]; e < dag->out_start[v + 1]; e++)
+        if (!search->waiting[dag->out_head[e]]++)
+            flip(search, dag->out_head[e]);
     flip(search, v);
 }
 
@@ -111,32 +100,32 @@ static bool advance(struct search *search) {
     }
 }
 
-int shard_count_ideals(const struct shard_dag *order, int64_t most, int64_t most_links, const int32_t *stop,
-                       int64_t *ideals, int64_t *links) {
+int shard_count_ideals(const struct shard_dag *dag, int64_t max_ideals, int64_t max_links,
+                       const int32_t *stop, int64_t *ideals, int64_t *links) {
     struct search search;
-    const int status = search_begin(&search, order);
+    const int status = search_begin(&search, dag);
     if (!status) {
         *ideals = 1;
         *links = 0;
-        while (*ideals <= most && *links <= most_links && !is_stopped(stop) && advance(&search)) {
+        while (*ideals <= max_ideals && *links <= max_links && !is_stopped(stop) && advance(&search)) {
             ++*ideals;
             *links += search.maximal;
         }
     }
-    search_free(&search);
+    arena_free(&search.arena);
     return status;
 }
 
-/* What has been listed, and for each ideal those with one more node, greater than all of its own. */
+/* The ideals listed so far, and for each a list of those with one more node, greater than all of its own. */
 struct listing {
     int64_t *link_start;
     int32_t *link_node, *link_ideal;
-    int32_t *first;   /* the last one listed of those with one more node; -1 if there is none */
-    int32_t *another; /* the one listed before this one that has one more node than the same ideal */
-    int32_t *at;      /* nodes + 1 elements: the ideals that the search has come through, by depth */
+    int32_t *first;   /* the last one listed with one more node; -1 if there is none */
+    int32_t *another; /* the one listed before it with one more node than the same ideal */
+    int32_t *at;      /* nodes + 1 elements: ideals on the path of the search, by depth */
 };
 
-/* The ideal with node v, greater than all of its own, added to an ideal. */
+/* The ideal that adds v, greater than all of its nodes, to an ideal. */
 static int32_t larger(const struct listing *listing, int32_t ideal, int32_t v) {
     int32_t found = listing->first[ideal];
     while (listing->link_node[listing->link_start[found + 1] - 1] != v)
@@ -144,7 +133,7 @@ static int32_t larger(const struct listing *listing, int32_t ideal, int32_t v) {
     return found;
 }
 
-/* List the ideal that the search is at, which is the one before it in depth and node v. */
+/* List the current ideal of the search. */
 static void list(struct listing *listing, const struct search *search, int32_t ideal) {
     const int32_t v = search->path[search->depth - 1], before = listing->at[search->depth - 1];
     int64_t end = listing->link_start[ideal];
@@ -163,20 +152,20 @@ static void list(struct listing *listing, const struct search *search, int32_t i
     listing->at[search->depth] = ideal;
 }
 
-int shard_list_ideals(const struct shard_dag *order, int64_t ideals, const int32_t *stop, int64_t *listed,
+int shard_list_ideals(const struct shard_dag *dag, int64_t ideals, const int32_t *stop, int64_t *listed,
                       int64_t *link_start, int32_t *link_node, int32_t *link_ideal) {
     struct search search;
-    int status = search_begin(&search, order);
+    int status = search_begin(&search, dag);
     struct listing listing = {
         .link_start = link_start,
         .link_node = link_node,
         .link_ideal = link_ideal,
-        .first = malloc((size_t)ideals * sizeof *listing.first),
-        .another = malloc((size_t)ideals * sizeof *listing.another),
-        .at = malloc(((size_t)order->nodes + 1) * sizeof *listing.at),
     };
-    if (!status && !(listing.first && listing.another && listing.at))
-        status = SHARD_NO_MEMORY;
+    ARENA_ARRAY(&search.arena, listing.first, ideals);
+    ARENA_ARRAY(&search.arena, listing.another, ideals);
+    ARENA_ARRAY(&search.arena, listing.at, dag->nodes + 1);
+    if (status == SHARD_OK)
+        status = arena_status(&search.arena);
     if (!status) {
         link_start[0] = link_start[1] = 0;
         listing.first[0] = -1;
@@ -186,9 +175,6 @@ int shard_list_ideals(const struct shard_dag *order, int64_t ideals, const int32
             list(&listing, &search, ideal);
         *listed = ideal;
     }
-    search_free(&search);
-    free(listing.first);
-    free(listing.another);
-    free(listing.at);
+    arena_free(&search.arena);
     return status;
 }

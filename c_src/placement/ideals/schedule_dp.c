@@ -1,6 +1,5 @@
-/* For each ideal all schedules of its nodes are kept of which none is better than another in each respect:
- * how many accelerators it uses, and when those of its nodes end that others wait for. The last task of a
- * schedule is found by walking down from the ideal, nodes in descending order. */
+/* A label per Pareto-optimal schedule of each ideal: accelerators used, and the ends of the nodes with successors
+ * outside the ideal. Last tasks of schedules are found by removing nodes from the ideal in descending order. */
 #include "placement/ideals/schedule_dp.h"
 
 #include <math.h>
@@ -8,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arena.h"
 #include "common/stop.h"
 
-/* How the schedule of an ideal is known. */
+/* A schedule of an ideal. */
 struct label {
     int64_t before; /* the label of the ideal without the last task */
     int64_t times;  /* place of its times */
@@ -19,14 +19,14 @@ struct label {
     bool on_cpu;  /* the last task */
 };
 
-/* Labels, and times of labels: for each node that others wait for, and the end of all nodes so far. */
+/* Labels and their times: the end of each border node of the ideal, then the end of all its nodes. */
 struct store {
     struct label *label;
     double *time;
     int64_t labels, times, label_room, time_room, most;
 };
 
-/* A set of nodes on the way: the ideal walked down from without `ideal`. */
+/* A step of a walk: the set is the current ideal without `ideal`. */
 struct step {
     int64_t link; /* of `ideal`, the last one followed */
     int32_t ideal;
@@ -38,7 +38,8 @@ struct step {
 };
 
 struct chain {
-    const struct shard_dag *order;
+    struct arena arena;
+    const struct shard_dag *dag;
     const struct shard_tasks *tasks;
     int32_t ideals;
     const int64_t *link_start;
@@ -47,13 +48,13 @@ struct chain {
     const int32_t *stop;
     struct store store;
     int64_t *first;  /* ideals + 1 elements: labels of each ideal */
-    int64_t *edge;   /* ideals + 1 elements: what is at the edge of each ideal is border[edge[i]] .. */
-    int32_t *border; /* nodes of an ideal before others that are not in it */
+    int64_t *edge;   /* ideals + 1 elements: border of ideal i is border[edge[i] ..] */
+    int32_t *border; /* border nodes: nodes of an ideal with successors outside */
     int64_t border_room;
-    /* Of the ideal walked down from: */
+    /* Of the current ideal: */
     uint8_t *inside;  /* nodes elements */
     int32_t *missing; /* units elements: nodes that are not in it */
-    double *ahead; /* nodes elements: time from the end of a node at its edge to the end of all, at least */
+    double *ahead;    /* nodes elements: least time from the end of a border node to the end of all */
     /* Of the set: */
     uint8_t *taken;     /* nodes elements */
     int32_t *waits;     /* nodes elements: edges from each node into it */
@@ -69,47 +70,31 @@ struct chain {
 static void chain_free(struct chain *chain) {
     free(chain->store.label);
     free(chain->store.time);
-    free(chain->first);
-    free(chain->edge);
     free(chain->border);
-    free(chain->inside);
-    free(chain->missing);
-    free(chain->ahead);
-    free(chain->taken);
-    free(chain->waits);
-    free(chain->reads);
-    free(chain->held);
-    free(chain->steps);
-    free(chain->place);
-    free(chain->from);
-    free(chain->wait);
-    free(chain->fresh);
+    arena_free(&chain->arena);
 }
 
 static int chain_allocate(struct chain *chain) {
-    const size_t n = (size_t)chain->order->nodes + 1, units = (size_t)chain->tasks->units + 1;
-    const size_t ideals = (size_t)chain->ideals + 1;
-    chain->first = malloc(ideals * sizeof *chain->first);
-    chain->edge = malloc(ideals * sizeof *chain->edge);
-    chain->inside = malloc(n * sizeof *chain->inside);
-    chain->missing = malloc(units * sizeof *chain->missing);
-    chain->ahead = malloc(n * sizeof *chain->ahead);
-    chain->taken = calloc(n, sizeof *chain->taken);
-    chain->waits = calloc(n, sizeof *chain->waits);
-    chain->reads = calloc((size_t)chain->tasks->tensors + 1, sizeof *chain->reads);
-    chain->held = calloc(units, sizeof *chain->held);
-    chain->steps = malloc(n * sizeof *chain->steps);
-    chain->place = malloc(n * sizeof *chain->place);
-    chain->from = malloc(n * sizeof *chain->from);
-    chain->wait = malloc(n * sizeof *chain->wait);
-    chain->fresh = malloc(n * sizeof *chain->fresh);
-    const bool whole = chain->first && chain->edge && chain->inside && chain->missing && chain->ahead &&
-                       chain->taken && chain->waits && chain->reads && chain->held && chain->steps &&
-                       chain->place && chain->from && chain->wait && chain->fresh;
-    return whole ? SHARD_OK : SHARD_NO_MEMORY;
+    const int64_t n = chain->dag->nodes, units = chain->tasks->units, ideals = chain->ideals;
+    struct arena *arena = &chain->arena;
+    ARENA_ARRAY(arena, chain->first, ideals + 1);
+    ARENA_ARRAY(arena, chain->edge, ideals + 1);
+    ARENA_ARRAY(arena, chain->inside, n);
+    ARENA_ARRAY(arena, chain->missing, units);
+    ARENA_ARRAY(arena, chain->ahead, n);
+    ARENA_ZEROS(arena, chain->taken, n);
+    ARENA_ZEROS(arena, chain->waits, n);
+    ARENA_ZEROS(arena, chain->reads, chain->tasks->tensors);
+    ARENA_ZEROS(arena, chain->held, units);
+    ARENA_ARRAY(arena, chain->steps, n + 1);
+    ARENA_ARRAY(arena, chain->place, n);
+    ARENA_ARRAY(arena, chain->from, n);
+    ARENA_ARRAY(arena, chain->wait, n);
+    ARENA_ARRAY(arena, chain->fresh, n + 1);
+    return arena_status(arena);
 }
 
-/* Room for so many more elements; false if there is none. */
+/* Make room for `more` elements; false if there is no memory or more than `most` bytes are needed. */
 static bool reserve(void **array, int64_t *room, int64_t used, int64_t more, size_t size, int64_t most) {
     if (used + more <= *room)
         return true;
@@ -123,11 +108,11 @@ static bool reserve(void **array, int64_t *room, int64_t used, int64_t more, siz
     return true;
 }
 
-/* What is true of an ideal before walks from it; false if there is no memory. */
-static bool look_at(struct chain *chain, int32_t ideal) {
-    const struct shard_dag *order = chain->order;
+/* Set the current ideal; false if there is no memory. */
+static bool enter_ideal(struct chain *chain, int32_t ideal) {
+    const struct shard_dag *dag = chain->dag;
     const struct shard_tasks *tasks = chain->tasks;
-    memset(chain->inside, 0, (size_t)order->nodes + 1);
+    memset(chain->inside, 0, (size_t)dag->nodes);
     memcpy(chain->missing, tasks->members, (size_t)tasks->units * sizeof *chain->missing);
     for (int32_t i = ideal; i; i = chain->link_ideal[chain->link_start[i + 1] - 1]) {
         const int32_t v = chain->link_node[chain->link_start[i + 1] - 1];
@@ -136,14 +121,14 @@ static bool look_at(struct chain *chain, int32_t ideal) {
     }
     int64_t edge = chain->edge[ideal];
     void *border = chain->border;
-    if (!reserve(&border, &chain->border_room, edge, order->nodes, sizeof *chain->border, chain->store.most))
+    if (!reserve(&border, &chain->border_room, edge, dag->nodes, sizeof *chain->border, chain->store.most))
         return false;
     chain->border = border;
-    for (int32_t v = 0; v < order->nodes; v++) {
+    for (int32_t v = 0; v < dag->nodes; v++) {
         bool waited = false;
         chain->ahead[v] = 0.0;
-        for (int64_t i = order->out_start[v]; chain->inside[v] && i < order->out_start[v + 1]; i++) {
-            const int32_t w = order->out_head[i];
+        for (int64_t i = dag->out_start[v]; chain->inside[v] && i < dag->out_start[v + 1]; i++) {
+            const int32_t w = dag->out_head[i];
             if (chain->inside[w])
                 continue;
             waited = true;
@@ -157,7 +142,7 @@ static bool look_at(struct chain *chain, int32_t ideal) {
     return true;
 }
 
-/* Keep a label of an ideal with the fresh times, unless one is as good; false if there is no memory. */
+/* Keep a label with the fresh times unless another dominates it; false if there is no memory. */
 static bool keep(struct chain *chain, int32_t ideal, int32_t width, struct label fresh) {
     struct store *store = &chain->store;
     for (int64_t i = chain->first[ideal]; i < store->labels; i++) {
@@ -170,7 +155,7 @@ static bool keep(struct chain *chain, int32_t ideal, int32_t width, struct label
         }
         if (no_worse)
             return true;
-        if (no_better) { /* it goes, and the last one takes its place */
+        if (no_better) { /* dominated: the last label takes its place */
             const struct label last = store->label[--store->labels];
             memmove(store->time + known->times, store->time + last.times,
                     (size_t)width * sizeof *store->time);
@@ -196,7 +181,7 @@ static bool keep(struct chain *chain, int32_t ideal, int32_t width, struct label
     return true;
 }
 
-/* Add a task of some time to all schedules of the ideal below; false if there is no memory. */
+/* Append a task to all schedules of the ideal below; false if there is no memory. */
 static bool extend(struct chain *chain, int32_t ideal, const struct step *step, double time, bool on_cpu) {
     const struct store *store = &chain->store;
     const int32_t below = step->ideal;
@@ -243,9 +228,9 @@ static bool extend(struct chain *chain, int32_t ideal, const struct step *step, 
     return true;
 }
 
-/* A node joins the set. */
+/* Add a node to the set. */
 static void take(struct chain *chain, int32_t v, struct step *step) {
-    const struct shard_dag *order = chain->order;
+    const struct shard_dag *dag = chain->dag;
     const struct shard_tasks *tasks = chain->tasks;
     const int32_t unit = tasks->unit[v];
     chain->taken[v] = 1;
@@ -256,9 +241,9 @@ static void take(struct chain *chain, int32_t v, struct step *step) {
     if (chain->held[unit] == tasks->members[unit])
         step->partial--;
     step->time += tasks->accelerator_time[v];
-    step->sink = step->sink || order->out_start[v] == order->out_start[v + 1];
-    for (int64_t i = order->in_start[v]; i < order->in_start[v + 1]; i++)
-        chain->waits[order->in_tail[i]]++;
+    step->sink = step->sink || dag->out_start[v] == dag->out_start[v + 1];
+    for (int64_t i = dag->in_start[v]; i < dag->in_start[v + 1]; i++)
+        chain->waits[dag->in_tail[i]]++;
     for (int64_t i = tasks->read_start[v]; i < tasks->read_start[v + 1]; i++)
         chain->reads[tasks->read[i]]++;
     for (int64_t t = tasks->made_start[v]; t < tasks->made_start[v + 1]; t++) {
@@ -270,19 +255,19 @@ static void take(struct chain *chain, int32_t v, struct step *step) {
     }
 }
 
-static void put_back(struct chain *chain, int32_t v) {
-    const struct shard_dag *order = chain->order;
+static void release(struct chain *chain, int32_t v) {
+    const struct shard_dag *dag = chain->dag;
     const struct shard_tasks *tasks = chain->tasks;
     chain->taken[v] = 0;
     chain->held[tasks->unit[v]]--;
-    for (int64_t i = order->in_start[v]; i < order->in_start[v + 1]; i++)
-        chain->waits[order->in_tail[i]]--;
+    for (int64_t i = dag->in_start[v]; i < dag->in_start[v + 1]; i++)
+        chain->waits[dag->in_tail[i]]--;
     for (int64_t i = tasks->read_start[v]; i < tasks->read_start[v + 1]; i++)
         chain->reads[tasks->read[i]]--;
 }
 
-/* Time to move in what the set reads of the ideal below. Added up anew for every set: a sum that tensors are
- * taken off again when their makers join the set would keep the rounding errors of the largest of them. */
+/* Time to receive the tensors that the set reads. Computed anew for every set: subtracting tensors when their
+ * makers join would leave the rounding errors of the largest. */
 static double time_in(const struct chain *chain, int32_t below) {
     const struct shard_tasks *tasks = chain->tasks;
     double in = 0.0;
@@ -294,12 +279,12 @@ static double time_in(const struct chain *chain, int32_t below) {
     return in;
 }
 
-/* Whether sets of an ideal can have a node of its. */
+/* Whether a set can contain a node of the current ideal. */
 static bool may_take(const struct chain *chain, int32_t v) {
     return chain->tasks->accelerators < 0 || !chain->missing[chain->tasks->unit[v]];
 }
 
-/* Find the schedules of an ideal whose last task is any set; false if stopped or without memory. */
+/* Find the schedules of an ideal whose last task is a set; false if stopped or without memory. */
 static bool end_with_sets(struct chain *chain, int32_t ideal, bool *full) {
     struct step *step = chain->steps;
     *step = (struct step){.link = chain->link_start[ideal + 1], .ideal = ideal, .node = INT32_MAX};
@@ -309,7 +294,7 @@ static bool end_with_sets(struct chain *chain, int32_t ideal, bool *full) {
                 return true;
             if (is_stopped(chain->stop))
                 return false;
-            put_back(chain, step->node);
+            release(chain, step->node);
             step--;
             continue;
         }
@@ -321,7 +306,7 @@ static bool end_with_sets(struct chain *chain, int32_t ideal, bool *full) {
         next->node = v;
         take(chain, v, next);
         if (next->size > chain->tasks->memory || next->time + next->out >= chain->limit) {
-            put_back(chain, v);
+            release(chain, v);
             continue;
         }
         next->ideal = chain->link_ideal[step->link];
@@ -337,22 +322,22 @@ static bool end_with_sets(struct chain *chain, int32_t ideal, bool *full) {
     }
 }
 
-/* The same for a node on CPUs. */
+/* Likewise if the last task is a node on CPUs. */
 static bool end_with_nodes(struct chain *chain, int32_t ideal) {
-    const struct shard_dag *order = chain->order;
+    const struct shard_dag *dag = chain->dag;
     bool room = true;
     for (int64_t link = chain->link_start[ideal]; room && link < chain->link_start[ideal + 1]; link++) {
         const int32_t v = chain->link_node[link];
         if (isinf(chain->tasks->cpu_time[v]))
             continue;
         const struct step step = {.ideal = chain->link_ideal[link],
-                                  .sink = order->out_start[v] == order->out_start[v + 1]};
+                                  .sink = dag->out_start[v] == dag->out_start[v + 1]};
         chain->taken[v] = 1;
-        for (int64_t i = order->in_start[v]; i < order->in_start[v + 1]; i++)
-            chain->waits[order->in_tail[i]]++;
+        for (int64_t i = dag->in_start[v]; i < dag->in_start[v + 1]; i++)
+            chain->waits[dag->in_tail[i]]++;
         room = extend(chain, ideal, &step, chain->tasks->cpu_time[v], true);
-        for (int64_t i = order->in_start[v]; i < order->in_start[v + 1]; i++)
-            chain->waits[order->in_tail[i]]--;
+        for (int64_t i = dag->in_start[v]; i < dag->in_start[v + 1]; i++)
+            chain->waits[dag->in_tail[i]]--;
         chain->taken[v] = 0;
     }
     return room;
@@ -378,7 +363,7 @@ static bool find_labels(struct chain *chain, bool *stopped) {
         if (*stopped)
             return true;
         chain->first[ideal] = chain->store.labels;
-        if (!look_at(chain, ideal))
+        if (!enter_ideal(chain, ideal))
             return false;
         if (ideal) {
             bool full = !end_with_nodes(chain, ideal);
@@ -395,10 +380,10 @@ static bool find_labels(struct chain *chain, bool *stopped) {
     return true;
 }
 
-int shard_schedule_dp(const struct shard_dag *order, const struct shard_tasks *tasks, int64_t ideals,
+int shard_schedule_dp(const struct shard_dag *dag, const struct shard_tasks *tasks, int64_t ideals,
                       const int64_t *link_start, const int32_t *link_node, const int32_t *link_ideal,
                       double limit, int64_t most, const int32_t *stop, double *end, int32_t *set) {
-    struct chain chain = {.order = order,
+    struct chain chain = {.dag = dag,
                           .tasks = tasks,
                           .ideals = (int32_t)ideals,
                           .link_start = link_start,

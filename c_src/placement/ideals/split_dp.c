@@ -1,19 +1,19 @@
-/* Loads are sums: what a device pays for a net is the same whoever makes the tensor. */
+/* Loads are sums: a net costs a device the same whichever node makes the tensor. */
 #include "placement/ideals/split_dp.h"
 
 #include "placement/ideals/walk.h"
 
-/* A node joins the set: what the set pays for the node's nets from now on. */
+/* Add a node to the set: update the cost of its nets. */
 static void join(struct split *split, int32_t v, struct step *step) {
     const struct shard_devices *devices = split->devices;
     const int64_t begin = devices->net_start[v], end = devices->net_start[v + 1];
-    double opened = 0.0, closed = 0.0, stuck = 0.0;
+    double opened = 0.0, closed = 0.0, committed = 0.0;
     for (int64_t i = begin; i < end; i++) {
         struct net *net = &split->nets[devices->net[i]];
         const int32_t taken = ++net->taken;
         if (taken == 1) {
             opened += net->transfer;
-            stuck += net->inside ? net->transfer : 0.0;
+            committed += net->inside ? net->transfer : 0.0;
         }
         if (taken == net->members)
             closed += net->transfer;
@@ -21,14 +21,14 @@ static void join(struct split *split, int32_t v, struct step *step) {
     step->paid += opened;
     step->drift += (double)(2 * (end - begin) + 2) * step->paid;
     step->paid -= closed;
-    step->stuck += stuck;
+    step->committed += committed;
 }
 
-/* Add up anew what the set pays. */
-static void renew(struct split *split, struct step *last) {
+/* Compute the cost of the nets of the set anew. */
+static void resum(struct split *split, struct step *last) {
     const struct shard_devices *devices = split->devices;
     struct total paid = {0.0, 0.0};
-    split->renewals++;
+    split->resums++;
     for (const struct step *step = split->steps + 1; step <= last; step++) {
         for (int64_t i = devices->net_start[step->node]; i < devices->net_start[step->node + 1]; i++) {
             const int32_t number = devices->net[i];
@@ -46,11 +46,11 @@ static void leave(struct split *split, int32_t v) {
         split->nets[devices->net[i]].taken--;
 }
 
-/* Walk from an ideal through those that leave an accelerator a load below the limit; false if stopped. */
+/* Walk through the ideals that give an accelerator a load below the limit; false if stopped. */
 static bool walk_accelerator(struct split *split, int32_t ideal) {
     const struct shard_devices *devices = split->devices;
     for (struct step *step = first_step(split, ideal);;) {
-        if (!follow(split, step)) {
+        if (!next_link(split, step)) {
             if (step == split->steps)
                 return true;
             if (is_stopped(split->stop))
@@ -64,14 +64,14 @@ static bool walk_accelerator(struct split *split, int32_t ideal) {
         next->node = split->up_node[step->link];
         next->time += devices->accelerator_time[next->node];
         next->size += devices->size[next->node];
-        if (next->time + next->stuck >= split->limit || next->size > devices->memory)
+        if (next->time + next->committed >= split->limit || next->size > devices->memory)
             continue;
         join(split, next->node, next);
-        if (next->drift > MOST_DRIFT * (next->time + next->paid))
-            renew(split, next);
-        arrive(split, step, next);
+        if (next->drift > MAX_DRIFT * (next->time + next->paid))
+            resum(split, next);
+        step_to(split, step, next);
         if (next->time + next->paid < split->limit)
-            offer(split, &split->accelerator, next->ideal, next->time + next->paid, ideal);
+            relax(split, &split->accelerator, next->ideal, next->time + next->paid, ideal);
         step = next;
     }
 }
@@ -80,7 +80,7 @@ static bool walk_accelerator(struct split *split, int32_t ideal) {
 static bool walk_cpu(struct split *split, int32_t ideal) {
     const struct shard_devices *devices = split->devices;
     for (struct step *step = first_step(split, ideal);;) {
-        if (!follow(split, step)) {
+        if (!next_link(split, step)) {
             if (step-- == split->steps)
                 return true;
             if (is_stopped(split->stop))
@@ -92,8 +92,8 @@ static bool walk_cpu(struct split *split, int32_t ideal) {
         next->time = step->time + devices->cpu_time[next->node];
         if (next->time >= split->limit)
             continue;
-        arrive(split, step, next);
-        offer(split, &split->cpu, next->ideal, next->time, ~ideal);
+        step_to(split, step, next);
+        relax(split, &split->cpu, next->ideal, next->time, ~ideal);
         step = next;
     }
 }
@@ -103,7 +103,7 @@ static bool find_rows(struct split *split) {
     for (int32_t ideal = 0; ideal < split->ideals - 1; ideal++) {
         if (is_stopped(split->stop))
             return false;
-        begin_with(split, ideal);
+        set_base(split, ideal);
         find_entries(split, ideal);
         if (split->accelerator.count && !walk_accelerator(split, ideal))
             return false;
@@ -113,13 +113,13 @@ static bool find_rows(struct split *split) {
     return true;
 }
 
-/* Go back from the whole graph to where an entry of its row came from, and so on: a device for each node. */
+/* Trace an entry of the row of the whole graph back to the empty ideal: a device for each node. */
 static void trace(const struct split *split, size_t entry, int32_t *device) {
     int32_t ideal = split->ideals - 1;
     while (ideal) {
         const int32_t a = (int32_t)entry / split->width, b = (int32_t)entry % split->width;
         const int32_t origin = split->origin[(size_t)ideal * split->length + entry];
-        for (int32_t i = ideal; i; i = without_last(split, i)) /* those of the origin get another one yet */
+        for (int32_t i = ideal; i; i = without_last(split, i)) /* nodes of the origin are overwritten */
             device[last_node(split, i)] = origin < 0 ? split->devices->accelerators + a - 1 : b - 1;
         entry -= origin < 0 ? (size_t)split->width : 1;
         ideal = origin < 0 ? ~origin : origin;
@@ -127,13 +127,13 @@ static void trace(const struct split *split, size_t entry, int32_t *device) {
 }
 
 int shard_split_dp(const struct shard_devices *devices, int64_t ideals, const int64_t *link_start,
-                       const int32_t *link_node, const int32_t *link_ideal, double limit,
-                       const double *relief, const int32_t *stop, double *best, double *cost, int32_t *device,
-                       int64_t *pairs) {
+                   const int32_t *link_node, const int32_t *link_ideal, double limit, const double *offload,
+                   const int32_t *stop, double *best, double *cost, int32_t *device, int64_t *pairs) {
     struct split split =
-        split_of(devices, ideals, link_start, link_node, link_ideal, limit, relief, stop, best);
-    const int status = split_allocate(&split);
-    if (!status) {
+        split_of(devices, ideals, link_start, link_node, link_ideal, limit, offload, stop, best);
+    split_allocate(&split);
+    const int status = arena_status(&split.arena);
+    if (status == SHARD_OK) {
         *cost = INFINITY;
         if (prepare(&split) && find_rows(&split)) {
             const double *row = best + ((size_t)ideals - 1) * split.length;
@@ -144,6 +144,6 @@ int shard_split_dp(const struct shard_devices *devices, int64_t ideals, const in
         }
         *pairs = split.pairs;
     }
-    split_free(&split);
+    arena_free(&split.arena);
     return status;
 }

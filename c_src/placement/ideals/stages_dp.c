@@ -1,18 +1,17 @@
-/* The walks of walk.h with nets in and nets out apart, each at its own rate. For clusters, the parts
- * of the graph between two ideals are split one by one, and a second table is filled with chains of such
- * parts. */
+/* The walks of walk.h with nets in and nets out apart, each at its own rate. For clusters, the part of the graph
+ * between any two ideals is split on its own, and a second table holds chains of such parts. */
 #include "placement/ideals/stages_dp.h"
 
 #include "placement/ideals/walk.h"
 
-/* What an accelerator pays for nets. */
+/* Cost of the nets of an accelerator. */
 struct apart {
     double in, out;
-    double stuck_in, stuck_out; /* at least that from now on */
-    double drift;               /* as in struct step, for both */
+    double committed_in, committed_out; /* at least that from now on */
+    double drift;                       /* as in struct step, for both */
 };
 
-/* Entries that several devices at once go on from. */
+/* The entries from which a stage of several devices can go on. */
 struct choice {
     const struct entries *entries;
     const int32_t *left; /* devices left at each of them */
@@ -27,39 +26,26 @@ struct stages {
     struct apart *apart;                    /* nodes + 1 elements, of the steps */
     double *arriving;                       /* nets elements: what one costs that does not have the maker */
     double *leaving;                        /* the same with the maker */
-    uint8_t *among;                         /* nodes elements: those that walks may add */
+    uint8_t *allowed;                       /* nodes elements: those that walks may add */
     int32_t *share;                         /* like best: devices of the last stage; NULL if all have one */
     int32_t *accelerators_left, *cpus_left; /* at each entry */
 };
 
-static void stages_free(struct stages *stages) {
-    split_free(&stages->split);
-    free(stages->apart);
-    free(stages->arriving);
-    free(stages->leaving);
-    free(stages->among);
-    free(stages->accelerators_left);
-    free(stages->cpus_left);
-}
-
-static int stages_allocate(struct stages *stages) {
+static void stages_allocate(struct stages *stages) {
     const struct shard_devices *devices = stages->split.devices;
-    const size_t n = (size_t)devices->nodes + 1, nets = (size_t)devices->nets + 1;
-    stages->apart = malloc(n * sizeof *stages->apart);
-    stages->arriving = malloc(nets * sizeof *stages->arriving);
-    stages->leaving = malloc(nets * sizeof *stages->leaving);
-    stages->among = malloc(n * sizeof *stages->among);
-    stages->accelerators_left = malloc(stages->split.length * sizeof *stages->accelerators_left);
-    stages->cpus_left = malloc(stages->split.length * sizeof *stages->cpus_left);
-    if (split_allocate(&stages->split))
-        return SHARD_NO_MEMORY;
-    if (!(stages->apart && stages->arriving && stages->leaving && stages->among &&
-          stages->accelerators_left && stages->cpus_left))
-        return SHARD_NO_MEMORY;
-    memset(stages->among, 1, n * sizeof *stages->among);
+    struct arena *arena = &stages->split.arena;
+    split_allocate(&stages->split);
+    ARENA_ARRAY(arena, stages->apart, devices->nodes + 1);
+    ARENA_ARRAY(arena, stages->arriving, devices->nets);
+    ARENA_ARRAY(arena, stages->leaving, devices->nets);
+    ARENA_ARRAY(arena, stages->allowed, devices->nodes);
+    ARENA_ARRAY(arena, stages->accelerators_left, stages->split.length);
+    ARENA_ARRAY(arena, stages->cpus_left, stages->split.length);
+    if (arena->failed)
+        return;
+    memset(stages->allowed, 1, (size_t)devices->nodes);
     for (int32_t i = 0; i < devices->nets; i++)
         stages->arriving[i] = stages->leaving[i] = devices->transfer[i];
-    return SHARD_OK;
 }
 
 static double overlapped(const struct stages *stages, double in, double time, double out) {
@@ -70,7 +56,7 @@ static double overlapped(const struct stages *stages, double in, double time, do
     return larger_of(time, larger_of(in, out));
 }
 
-/* A load shared out among so many devices, which synchronise what they hold. */
+/* Load of a stage of `count` replicas, which synchronise their nodes. */
 static double shared(const struct stages *stages, double load, double size, int32_t count) {
     if (count == 1)
         return load;
@@ -78,7 +64,7 @@ static double shared(const struct stages *stages, double load, double size, int3
     return stages->sharing->overlap == SHARD_OVERLAP_NONE ? part + sync : larger_of(part, sync);
 }
 
-/* Whether some number of devices up to `most` brings a load below the limit. */
+/* Whether some number of replicas up to `most` brings a load below the limit. */
 static bool is_bearable(const struct stages *stages, double load, double size, int32_t most) {
     for (int32_t count = 1; count <= most; count++)
         if (shared(stages, load, size, count) < stages->split.limit)
@@ -86,8 +72,8 @@ static bool is_bearable(const struct stages *stages, double load, double size, i
     return false;
 }
 
-/* Give the nodes that an ideal has more to one more stage, of any number of devices; false if stopped. */
-static bool offer_stage(struct stages *stages, const struct choice *choice, int32_t ideal, double load,
+/* Update the row of an ideal: one more stage, of any number of devices, takes the added nodes; false if stopped. */
+static bool relax_stage(struct stages *stages, const struct choice *choice, int32_t ideal, double load,
                         double size) {
     const size_t begin = (size_t)ideal * stages->split.length;
     for (int32_t count = 1; count <= choice->most; count++) {
@@ -111,36 +97,36 @@ static bool offer_stage(struct stages *stages, const struct choice *choice, int3
     return true;
 }
 
-/* A node joins the set: what the set pays for the node's nets from now on. */
+/* Add a node to the set: update the cost of its nets. */
 static void join(struct stages *stages, int32_t v, struct apart *apart) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
     const bool full = stages->sharing->overlap == SHARD_OVERLAP_FULL;
     const int64_t begin = devices->net_start[v], end = devices->net_start[v + 1];
     double opened_in = 0.0, closed_in = 0.0, opened_out = 0.0, closed_out = 0.0;
-    split->place[v] = JOINED;
+    split->place[v] = ADDED;
     for (int64_t i = begin; i < end; i++) {
         const int32_t number = devices->net[i], maker = stages->sharing->maker[number];
         struct net *net = &split->nets[number];
         const double arriving = stages->arriving[number], leaving = stages->leaving[number];
-        const bool makes = maker == v, sends = split->place[maker] == JOINED, first = ++net->taken == 1;
+        const bool makes = maker == v, sends = split->place[maker] == ADDED, first = ++net->taken == 1;
         const bool open = net->taken < net->members;
         if (first && open) {
             *(sends ? &opened_out : &opened_in) += sends ? leaving : arriving;
         } else if (!first && !open) {
             *(sends && !makes ? &closed_out : &closed_in) += sends && !makes ? leaving : arriving;
-        } else if (makes) { /* what others read was taken in, and is sent out now */
+        } else if (makes) { /* the tensor was received, and is sent now */
             closed_in += first ? 0.0 : arriving;
             opened_out += first ? 0.0 : leaving;
         }
         if (!net->inside)
             continue;
         if (makes)
-            apart->stuck_out += first || full ? leaving : 0.0;
-        else if (first && split->place[maker] == BEGUN_WITH)
-            apart->stuck_in += arriving;
-        else if (first && !full) /* the maker may join yet, which only changes the rate */
-            apart->stuck_in += (arriving < leaving ? arriving : leaving);
+            apart->committed_out += first || full ? leaving : 0.0;
+        else if (first && split->place[maker] == IN_BASE)
+            apart->committed_in += arriving;
+        else if (first && !full) /* the maker may still be added, which only changes the rate */
+            apart->committed_in += (arriving < leaving ? arriving : leaving);
     }
     apart->in += opened_in;
     apart->out += opened_out;
@@ -149,18 +135,18 @@ static void join(struct stages *stages, int32_t v, struct apart *apart) {
     apart->out -= closed_out;
 }
 
-/* Add up anew what the set pays. */
-static void renew(struct stages *stages, const struct step *last, struct apart *apart) {
+/* Compute the cost of the nets of the set anew. */
+static void resum(struct stages *stages, const struct step *last, struct apart *apart) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
     struct total in = {0.0, 0.0}, out = {0.0, 0.0};
-    split->renewals++;
+    split->resums++;
     for (const struct step *step = split->steps + 1; step <= last; step++) {
         for (int64_t i = devices->net_start[step->node]; i < devices->net_start[step->node + 1]; i++) {
             const int32_t number = devices->net[i];
             if (!is_paid_anew(split, number))
                 continue;
-            if (split->place[stages->sharing->maker[number]] == JOINED)
+            if (split->place[stages->sharing->maker[number]] == ADDED)
                 add_to(&out, stages->leaving[number]);
             else
                 add_to(&in, stages->arriving[number]);
@@ -173,19 +159,19 @@ static void renew(struct stages *stages, const struct step *last, struct apart *
 
 static void leave(struct stages *stages, int32_t v) {
     const struct shard_devices *devices = stages->split.devices;
-    stages->split.place[v] = AHEAD;
+    stages->split.place[v] = BEYOND;
     for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
         stages->split.nets[devices->net[i]].taken--;
 }
 
-/* Walk from an ideal through those that leave accelerators a load below the limit; false if stopped. */
+/* Walk through the ideals that give accelerators a load below the limit; false if stopped. */
 static bool walk_accelerators(struct stages *stages, const struct choice *choice, int32_t ideal) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
     struct apart *apart = stages->apart;
     *apart = (struct apart){.in = 0.0};
     for (struct step *step = first_step(split, ideal);;) {
-        if (!follow(split, step)) {
+        if (!next_link(split, step)) {
             if (step == split->steps)
                 return true;
             if (is_stopped(split->stop))
@@ -200,19 +186,19 @@ static bool walk_accelerators(struct stages *stages, const struct choice *choice
         next->node = split->up_node[step->link];
         next->time += devices->accelerator_time[next->node];
         next->size += devices->size[next->node];
-        const double least = overlapped(stages, apart->stuck_in, next->time, apart->stuck_out);
-        if (!stages->among[next->node] || next->size > devices->memory ||
+        const double least = overlapped(stages, apart->committed_in, next->time, apart->committed_out);
+        if (!stages->allowed[next->node] || next->size > devices->memory ||
             !is_bearable(stages, least, next->size, choice->most))
             continue;
         apart[1] = *apart;
         join(stages, next->node, ++apart);
-        arrive(split, step, next);
+        step_to(split, step, next);
         double load = overlapped(stages, apart->in, next->time, apart->out);
-        if (apart->drift > MOST_DRIFT * load) {
-            renew(stages, next, apart);
+        if (apart->drift > MAX_DRIFT * load) {
+            resum(stages, next, apart);
             load = overlapped(stages, apart->in, next->time, apart->out);
         }
-        if (!offer_stage(stages, choice, next->ideal, load, next->size))
+        if (!relax_stage(stages, choice, next->ideal, load, next->size))
             return false;
         step = next;
     }
@@ -223,7 +209,7 @@ static bool walk_cpus(struct stages *stages, const struct choice *choice, int32_
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
     for (struct step *step = first_step(split, ideal);;) {
-        if (!follow(split, step)) {
+        if (!next_link(split, step)) {
             if (step-- == split->steps)
                 return true;
             if (is_stopped(split->stop))
@@ -234,16 +220,16 @@ static bool walk_cpus(struct stages *stages, const struct choice *choice, int32_
         next->node = split->up_node[step->link];
         next->time = step->time + devices->cpu_time[next->node];
         next->size = step->size + devices->size[next->node];
-        if (!stages->among[next->node] || !is_bearable(stages, next->time, next->size, choice->most))
+        if (!stages->allowed[next->node] || !is_bearable(stages, next->time, next->size, choice->most))
             continue;
-        arrive(split, step, next);
-        if (!offer_stage(stages, choice, next->ideal, next->time, next->size))
+        step_to(split, step, next);
+        if (!relax_stage(stages, choice, next->ideal, next->time, next->size))
             return false;
         step = next;
     }
 }
 
-/* How many devices are left at each entry. */
+/* Count the devices left at each entry. */
 static void count_left(struct stages *stages) {
     const struct split *split = &stages->split;
     const size_t width = (size_t)split->width;
@@ -253,7 +239,7 @@ static void count_left(struct stages *stages) {
         stages->cpus_left[i] = split->devices->cpus + 1 - (int32_t)(split->cpu.entry[i].next / width);
 }
 
-/* Fill the rows of ideals from one on and before another; false if stopped. */
+/* Fill the rows from the base ideals `first` to `last` - 1; false if stopped. */
 static bool find_rows(struct stages *stages, int32_t first, int32_t last) {
     struct split *split = &stages->split;
     const bool several = stages->share;
@@ -263,7 +249,7 @@ static bool find_rows(struct stages *stages, int32_t first, int32_t last) {
         find_entries(split, ideal);
         if (!split->accelerator.count && !split->cpu.count)
             continue;
-        begin_with(split, ideal);
+        set_base(split, ideal);
         count_left(stages);
         const struct choice accelerators = {&split->accelerator, stages->accelerators_left, 1,
                                             several ? split->devices->accelerators : 1, ideal};
@@ -277,12 +263,12 @@ static bool find_rows(struct stages *stages, int32_t first, int32_t last) {
     return true;
 }
 
-/* Where devices are numbered from: accelerators, CPUs. */
+/* First numbers of accelerators and of CPUs. */
 struct numbers {
     int32_t accelerator, cpu;
 };
 
-/* Go back from an entry of the row of an ideal to the one begun with: the first device of each node's stage,
+/* Go back from an entry of the row of an ideal to the one base: the first device of each node's stage,
  * and how many it has. */
 static void trace(const struct stages *stages, int32_t first, int32_t ideal, size_t entry,
                   struct numbers from, int32_t *device, int32_t *replicas) {
@@ -291,7 +277,7 @@ static void trace(const struct stages *stages, int32_t first, int32_t ideal, siz
         const size_t at = (size_t)ideal * split->length + entry;
         const int32_t a = (int32_t)entry / split->width, b = (int32_t)entry % split->width;
         const int32_t origin = split->origin[at], count = stages->share ? stages->share[at] : 1;
-        for (int32_t i = ideal; i; i = without_last(split, i)) { /* those of the origin get others yet */
+        for (int32_t i = ideal; i; i = without_last(split, i)) { /* nodes of the origin are overwritten */
             device[last_node(split, i)] = origin < 0 ? from.cpu + a - count : from.accelerator + b - count;
             if (replicas)
                 replicas[last_node(split, i)] = count;
@@ -302,18 +288,19 @@ static void trace(const struct stages *stages, int32_t first, int32_t ideal, siz
 }
 
 int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
-                       int64_t ideals, const int64_t *link_start, const int32_t *link_node,
-                       const int32_t *link_ideal, double limit, const double *relief, const int32_t *stop,
-                       double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
-                       int64_t *pairs) {
+                    int64_t ideals, const int64_t *link_start, const int32_t *link_node,
+                    const int32_t *link_ideal, double limit, const double *offload, const int32_t *stop,
+                    double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
+                    int64_t *pairs) {
     struct stages stages = {
-        .split = split_of(devices, ideals, link_start, link_node, link_ideal, limit, relief, stop, best),
+        .split = split_of(devices, ideals, link_start, link_node, link_ideal, limit, offload, stop, best),
         .sharing = sharing,
         .share = sharing->bandwidth > 0.0 ? share : NULL,
     };
     struct split *split = &stages.split;
-    const int status = stages_allocate(&stages);
-    if (!status) {
+    stages_allocate(&stages);
+    const int status = arena_status(&split->arena);
+    if (status == SHARD_OK) {
         *cost = INFINITY;
         if (prepare(split) && find_rows(&stages, 0, split->ideals - 1)) {
             const double *row = best + ((size_t)ideals - 1) * split->length;
@@ -325,14 +312,14 @@ int shard_stages_dp(const struct shard_devices *devices, const struct shard_stag
         }
         *pairs = split->pairs;
     }
-    stages_free(&stages);
+    arena_free(&split->arena);
     return status;
 }
 
-/* What a part of the graph goes to. */
+/* The devices of a part of the graph. */
 enum kind { CPUS_ONLY, EQUAL_CLUSTER, REST_CLUSTER };
 
-/* How an entry of the second table came about. */
+/* Origin of an entry of the second table. */
 struct part {
     int32_t origin; /* the ideal that the part begins with */
     int32_t kind;   /* of enum kind */
@@ -342,8 +329,7 @@ struct part {
 struct hierarchy {
     struct stages stages;
     const struct shard_clusters *clusters;
-    size_t
-        length; /* of a row of the second table: at (f * 2 + p) * (cpus + 1) + a its least greatest load on
+    size_t length; /* of a row of the second table: at (f * 2 + p) * (cpus + 1) + a its least greatest load on
                    f equal clusters, the rest if p, and a CPUs; infinite where that is not below the limit */
     double *outer;
     struct part *part; /* like outer */
@@ -351,38 +337,31 @@ struct hierarchy {
     int32_t *members;  /* nets elements: nodes in the part */
 };
 
-static void hierarchy_free(struct hierarchy *hierarchy) {
-    stages_free(&hierarchy->stages);
-    free(hierarchy->part);
-    free(hierarchy->ends);
-    free(hierarchy->members);
-}
-
-static int hierarchy_allocate(struct hierarchy *hierarchy) {
-    const struct split *split = &hierarchy->stages.split;
-    const size_t ideals = (size_t)split->ideals;
-    hierarchy->part = malloc(ideals * hierarchy->length * sizeof *hierarchy->part);
-    hierarchy->ends = malloc(ideals * sizeof *hierarchy->ends);
-    hierarchy->members = malloc(((size_t)split->devices->nets + 1) * sizeof *hierarchy->members);
-    if (stages_allocate(&hierarchy->stages) || !(hierarchy->part && hierarchy->ends && hierarchy->members))
-        return SHARD_NO_MEMORY;
-    for (size_t i = 0; i < ideals * hierarchy->length; i++)
+static void hierarchy_allocate(struct hierarchy *hierarchy) {
+    struct split *split = &hierarchy->stages.split;
+    const size_t entries = (size_t)split->ideals * hierarchy->length;
+    stages_allocate(&hierarchy->stages);
+    ARENA_ARRAY(&split->arena, hierarchy->part, entries);
+    ARENA_ARRAY(&split->arena, hierarchy->ends, split->ideals);
+    ARENA_ARRAY(&split->arena, hierarchy->members, split->devices->nets);
+    if (split->arena.failed)
+        return;
+    for (size_t i = 0; i < entries; i++)
         hierarchy->outer[i] = INFINITY;
     hierarchy->outer[0] = 0.0;
-    return SHARD_OK;
 }
 
-/* List the ideals that a part may end with that begins with one: a cluster can do its work. Returns their
- * number, or -1 if stopped. */
+/* List the ideals at which a part from `ideal` on can end so that a cluster can do its work. Returns their
+ * number, -1 if stopped. */
 static int32_t find_ends(struct hierarchy *hierarchy, int32_t ideal) {
     struct split *split = &hierarchy->stages.split;
     const struct shard_devices *devices = split->devices;
     const double all = split->work[split->ideals - 1];
-    const double most = devices->accelerators * split->limit + split->relief[devices->cpus] + SLACK * all +
+    const double most = devices->accelerators * split->limit + split->offload[devices->cpus] + SLACK * all +
                         split->work[ideal];
     int32_t count = 0;
     for (struct step *step = first_step(split, ideal);;) {
-        if (!follow(split, step)) {
+        if (!next_link(split, step)) {
             if (step-- == split->steps)
                 return count;
             if (is_stopped(split->stop))
@@ -393,30 +372,30 @@ static int32_t find_ends(struct hierarchy *hierarchy, int32_t ideal) {
         next->node = split->up_node[step->link];
         if (split->work[split->up_ideal[step->link]] > most)
             continue;
-        arrive(split, step, next);
+        step_to(split, step, next);
         hierarchy->ends[count++] = next->ideal;
         step = next;
     }
 }
 
-/* Mark the nodes of a part, and set the rates of their nets. */
+/* Allow the nodes of a part and set the rates of their nets. */
 static void enter_part(struct hierarchy *hierarchy, int32_t first, int32_t last) {
     struct stages *stages = &hierarchy->stages;
     const struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
-    memset(stages->among, 0, (size_t)devices->nodes);
+    memset(stages->allowed, 0, (size_t)devices->nodes);
     memset(hierarchy->members, 0, (size_t)devices->nets * sizeof *hierarchy->members);
     for (int32_t i = last; i; i = without_last(split, i))
-        stages->among[last_node(split, i)] = 1;
+        stages->allowed[last_node(split, i)] = 1;
     for (int32_t i = first; i; i = without_last(split, i))
-        stages->among[last_node(split, i)] = 0;
+        stages->allowed[last_node(split, i)] = 0;
     for (int32_t v = 0; v < devices->nodes; v++)
         for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
-            hierarchy->members[devices->net[i]] += stages->among[v];
+            hierarchy->members[devices->net[i]] += stages->allowed[v];
     for (int32_t i = 0; i < devices->nets; i++) {
         const double far = devices->transfer[i] * hierarchy->clusters->slowdown;
         const bool within = hierarchy->members[i] == devices->members[i];
-        stages->arriving[i] = stages->among[stages->sharing->maker[i]] ? devices->transfer[i] : far;
+        stages->arriving[i] = stages->allowed[stages->sharing->maker[i]] ? devices->transfer[i] : far;
         stages->leaving[i] = within ? devices->transfer[i] : far;
     }
 }
@@ -425,7 +404,7 @@ static void enter_part(struct hierarchy *hierarchy, int32_t first, int32_t last)
 static bool split_part(struct hierarchy *hierarchy, int32_t first, int32_t last) {
     struct split *split = &hierarchy->stages.split;
     enter_part(hierarchy, first, last);
-    split->goal = split->work[last];
+    split->target_work = split->work[last];
     split->best[(size_t)first * split->length] = 0.0;
     return find_rows(&hierarchy->stages, first, last);
 }
@@ -436,8 +415,7 @@ static void clear_part(struct hierarchy *hierarchy, int32_t first, int32_t last)
         split->best[i] = INFINITY;
 }
 
-/* Where an entry of the second table leads with a part on so many CPUs and a cluster; -1 if there are not as
- * many. */
+/* The entry of the second table after a part on so many CPUs and a cluster; -1 if there are too few. */
 static int64_t next_entry(const struct hierarchy *hierarchy, size_t entry, int32_t cpus, enum kind kind) {
     const size_t width = (size_t)hierarchy->stages.split.devices->cpus + 1;
     const size_t a = entry % width + (size_t)cpus, p = entry / width % 2 + (kind == REST_CLUSTER);
@@ -447,8 +425,8 @@ static int64_t next_entry(const struct hierarchy *hierarchy, size_t entry, int32
     return (int64_t)((f * 2 + p) * width + a);
 }
 
-/* Add a part, at an entry of its row, to all chains that end where it begins. */
-static void offer_part(struct hierarchy *hierarchy, int32_t first, int32_t last, int32_t entry,
+/* Extend all chains that end where a part begins by the part, with the devices of an entry of its row. */
+static void relax_part(struct hierarchy *hierarchy, int32_t first, int32_t last, int32_t entry,
                        enum kind kind) {
     const struct split *split = &hierarchy->stages.split;
     const double load = split->best[(size_t)last * split->length + (size_t)entry];
@@ -465,7 +443,7 @@ static void offer_part(struct hierarchy *hierarchy, int32_t first, int32_t last,
     }
 }
 
-/* Whether some chain ends at an ideal that leaves enough devices for the work of the rest. */
+/* Whether some chain to an ideal leaves enough devices for the remaining work. */
 static bool is_promising(const struct hierarchy *hierarchy, int32_t ideal) {
     const struct split *split = &hierarchy->stages.split;
     const int32_t size = split->devices->accelerators, cpus = split->devices->cpus;
@@ -475,7 +453,7 @@ static bool is_promising(const struct hierarchy *hierarchy, int32_t ideal) {
                      f = i / ((size_t)cpus + 1) / 2;
         const double left = (double)((size_t)hierarchy->clusters->equal - f) * size +
                             (p ? 0.0 : (double)hierarchy->clusters->rest);
-        const double after = all - split->work[ideal] - split->relief[(size_t)cpus - a] - SLACK * all;
+        const double after = all - split->work[ideal] - split->offload[(size_t)cpus - a] - SLACK * all;
         if (hierarchy->outer[(size_t)ideal * hierarchy->length + i] < INFINITY &&
             (after <= 0.0 || after <= left * split->limit))
             return true;
@@ -483,7 +461,7 @@ static bool is_promising(const struct hierarchy *hierarchy, int32_t ideal) {
     return false;
 }
 
-/* All chains of parts; false if stopped. */
+/* Fill the second table; false if stopped. */
 static bool find_parts(struct hierarchy *hierarchy) {
     struct split *split = &hierarchy->stages.split;
     for (int32_t first = 0; first < split->ideals - 1; first++) {
@@ -498,9 +476,9 @@ static bool find_parts(struct hierarchy *hierarchy) {
                 if (split->best[(size_t)last * split->length + (size_t)entry] == INFINITY)
                     continue;
                 const int32_t b = entry % split->width;
-                offer_part(hierarchy, first, last, entry, b ? EQUAL_CLUSTER : CPUS_ONLY);
+                relax_part(hierarchy, first, last, entry, b ? EQUAL_CLUSTER : CPUS_ONLY);
                 if (b && b <= hierarchy->clusters->rest)
-                    offer_part(hierarchy, first, last, entry, REST_CLUSTER);
+                    relax_part(hierarchy, first, last, entry, REST_CLUSTER);
             }
             clear_part(hierarchy, first, last);
         }
@@ -508,7 +486,7 @@ static bool find_parts(struct hierarchy *hierarchy) {
     return true;
 }
 
-/* Go back along the best chain of parts, splitting each again: a device for each node; false if stopped. */
+/* Trace the best chain of parts back and split each again: a device for each node; false if stopped. */
 static bool trace_parts(struct hierarchy *hierarchy, size_t entry, int32_t *device) {
     const struct split *split = &hierarchy->stages.split;
     const int32_t size = split->devices->accelerators, equal = hierarchy->clusters->equal;
@@ -534,12 +512,12 @@ static bool trace_parts(struct hierarchy *hierarchy, size_t entry, int32_t *devi
 }
 
 int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
-                         const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
-                         const int32_t *link_node, const int32_t *link_ideal, double limit,
-                         const double *relief, const int32_t *stop, double *best, double *outer, double *cost,
-                         int32_t *device, int64_t *pairs) {
+                      const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
+                      const int32_t *link_node, const int32_t *link_ideal, double limit,
+                      const double *offload, const int32_t *stop, double *best, double *outer, double *cost,
+                      int32_t *device, int64_t *pairs) {
     struct hierarchy hierarchy = {
-        .stages = {.split = split_of(devices, ideals, link_start, link_node, link_ideal, limit, relief, stop,
+        .stages = {.split = split_of(devices, ideals, link_start, link_node, link_ideal, limit, offload, stop,
                                      best),
                    .sharing = sharing},
         .clusters = clusters,
@@ -547,8 +525,9 @@ int shard_clusters_dp(const struct shard_devices *devices, const struct shard_st
         .outer = outer,
     };
     struct split *split = &hierarchy.stages.split;
-    const int status = hierarchy_allocate(&hierarchy);
-    if (!status) {
+    hierarchy_allocate(&hierarchy);
+    const int status = arena_status(&split->arena);
+    if (status == SHARD_OK) {
         *cost = INFINITY;
         if (prepare(split)) {
             clear_part(&hierarchy, 0, 0);
@@ -561,6 +540,6 @@ int shard_clusters_dp(const struct shard_devices *devices, const struct shard_st
         }
         *pairs = split->pairs;
     }
-    hierarchy_free(&hierarchy);
+    arena_free(&split->arena);
     return status;
 }

@@ -1,5 +1,5 @@
-/* Splits along chains of ideals with the loads of Tarnawski et al., NeurIPS 2020, Appendix H: communication
- * overlapped with computation (H.1), replicated stages (H.2), clusters of accelerators (H.3). */
+/* Splits along chains of ideals with the loads of Tarnawski et al., NeurIPS 2020, Appendix H: transfers that
+ * overlap with computation (H.1), replicated stages (H.2), clusters of accelerators (H.3). */
 #ifndef SHARD_STAGES_DP_H
 #define SHARD_STAGES_DP_H
 
@@ -14,46 +14,46 @@ enum shard_overlap {
     SHARD_OVERLAP_FULL = 2  /* the largest of the three */
 };
 
-/* What loads are made of. */
+/* How times become the load of a stage. */
 struct shard_stage_model {
     const int32_t *maker; /* nets elements: the node that makes the tensor; an accelerator without it takes
                              the net in, one with it sends it out */
     int32_t overlap;      /* of enum shard_overlap */
-    double bandwidth;     /* size per time at which the devices of a stage synchronise; 0: a stage has one */
+    double bandwidth;     /* size per time at which replicas synchronise; 0: one device per stage */
 };
 
-/* Equal clusters of as many accelerators as there are in `shard_devices`, and a smaller one. */
+/* Equal clusters of the accelerators of `shard_devices` each, and a smaller one. */
 struct shard_clusters {
     int32_t equal;
     int32_t rest;    /* accelerators of the smaller one; 0: there is none */
-    double slowdown; /* times that nets between clusters cost, at least 1 */
+    double slowdown; /* factor for the cost of nets between clusters, at least 1 */
 };
 
-/* As shard_split_dp, but for
+/* Like shard_split_dp, with these differences:
  *
  *   sharing   in
- *   share     scratch, like `best`; not used without bandwidth
+ *   share     scratch, as long as `best`; not used without bandwidth
  *   device    out, the first device of each node's stage
  *   replicas  out, nodes elements: devices of each node's stage */
 int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
-                       int64_t ideals, const int64_t *link_start, const int32_t *link_node,
-                       const int32_t *link_ideal, double limit, const double *relief, const int32_t *stop,
-                       double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
-                       int64_t *pairs);
+                    int64_t ideals, const int64_t *link_start, const int32_t *link_node,
+                    const int32_t *link_ideal, double limit, const double *offload, const int32_t *stop,
+                    double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
+                    int64_t *pairs);
 
-/* Give each cluster a part of a chain of ideals, without a bandwidth: nets with nodes outside of the part are
- * paid at the slow rate, whether CPUs have these or other clusters. Parts between them may be all on CPUs.
+/* Give every cluster a part of a chain of ideals, without replicas: nets that leave the part are paid at the slow
+ * rate, whether to CPUs or to another cluster. Parts between the clusters may be on CPUs only.
  *
- * As above, but for
+ * Like above, with these differences:
  *
  *   clusters    in
  *   outer       scratch, ideals * (cpus + 1) * (equal + 1) * 2 elements
- *   device      out, those of equal clusters, one cluster after the other, of the rest, and CPUs */
+ *   device      out, numbered through the equal clusters, the rest, and the CPUs */
 int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
-                         const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
-                         const int32_t *link_node, const int32_t *link_ideal, double limit,
-                         const double *relief, const int32_t *stop, double *best, double *outer, double *cost,
-                         int32_t *device, int64_t *pairs);
+                      const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
+                      const int32_t *link_node, const int32_t *link_ideal, double limit,
+                      const double *offload, const int32_t *stop, double *best, double *outer, double *cost,
+                      int32_t *device, int64_t *pairs);
 /* cffi: end */
 
 #endif

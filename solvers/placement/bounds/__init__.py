@@ -1,1 +1,1 @@
-"""TODO solvers/placement/bounds."""
+"""Lower bounds of the track placement."""

@@ -1,1 +1,1 @@
-"""TODO solvers/placement/ideals."""
+"""Dynamic programs over the ideals of contracted graphs."""

@@ -262,13 +262,13 @@ class IdealProgram:
 
     def _split(self, splitter: IdealSplitter, limit: float) -> IdealSplit | None:
         """With the loads that the options ask for."""
-        instance, relief = self.instance, self._relief(limit)
+        instance, offload = self.instance, self._offload(limit)
         sharing = StageModel(self.contracted.maker, instance.overlap, instance.allreduce or 0.0)
         if instance.cluster:
-            return splitter.clustered(sharing, self._clusters, limit, relief)
+            return splitter.clustered(sharing, self._clusters, limit, offload)
         if instance.overlap == "none" and not instance.allreduce:
-            return splitter.plain(limit, relief)
-        return splitter.shared(sharing, limit, relief)
+            return splitter.plain(limit, offload)
+        return splitter.shared(sharing, limit, offload)
 
     def _most(self) -> float:
         """No load is greater."""
@@ -286,7 +286,7 @@ class IdealProgram:
         """What holds of placements if this is the least load: sums of times and of nets, kept up to date."""
         return safely(load, self.instance.nodes + self.instance.edges + DRIFT)
 
-    def _relief(self, limit: float) -> Floats:
+    def _offload(self, limit: float) -> Floats:
         """The accelerator time that so many CPUs can take over at most: items, and a part of one, by what they save.
 
         Ratios are compared by their logarithms, as they may be beyond float64.
@@ -296,9 +296,9 @@ class IdealProgram:
         with np.errstate(divide="ignore", invalid="ignore"):
             order = np.argsort(np.nan_to_num(np.log(cpu_time) - np.log(time)), kind="stable")
         taken, saved = (np.concatenate([[0.0], np.cumsum(column[order])]) for column in (cpu_time, time))
-        relief = np.interp(min(limit, taken[-1]) * np.arange(self.devices.cpus + 1), taken, saved)
-        relief[0] = 0.0
-        return relief * (1 + ROUNDING)
+        offload = np.interp(min(limit, taken[-1]) * np.arange(self.devices.cpus + 1), taken, saved)
+        offload[0] = 0.0
+        return offload * (1 + ROUNDING)
 
     def _device(self, split: IdealSplit) -> Ints:
         """The instance's device of each node: its CPUs come after all of its accelerators."""

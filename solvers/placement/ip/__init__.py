@@ -1,1 +1,1 @@
-"""TODO solvers/placement/ip."""
+"""Integer programs for the greatest load, and the engines that solve them."""

@@ -1,1 +1,1 @@
-"""TODO solvers/placement/kernels."""
+"""Python side of the kernels of the placement track."""

@@ -1,4 +1,4 @@
-"""The core's kernels that walk the ideals of a graph."""
+"""Kernels that enumerate the ideals of a graph and the dynamic programs over them."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class IdealEnumerator:
         self._stop = array_in(shaped(stop, (1,)))
 
     def count(self, most: int, most_links: int) -> tuple[int, int]:
-        """Numbers of ideals and of their maximal nodes, both as far as neither exceeds what is allowed by much."""
+        """Numbers of ideals and of their maximal nodes; counting ends soon after one exceeds its limit."""
         ideals, links = ffi.new("int64_t *"), ffi.new("int64_t *")
         check(lib.shard_count_ideals(self._order, most, most_links, self._stop, ideals, links))
         return ideals[0], links[0]
 
     def list(self, count: int, links: int) -> Ideals:
-        """The ideals, of these numbers, below 2^31; only the first ones if stopped."""
+        """List ``count`` ideals, below 2^31, with ``links`` maximal nodes in all; only the first ones if stopped."""
         listed = ffi.new("int64_t *")
         start = np.empty(count + 1, dtype=np.int64)
         node, less = np.empty(links, dtype=np.int32), np.empty(links, dtype=np.int32)
@@ -62,11 +62,11 @@ class IdealEnumerator:
 
 @dataclass(frozen=True)
 class StageModel:
-    """What loads are made of beyond their sums (Tarnawski et al. 2020, Appendix H).
+    """How times become the load of a stage (Tarnawski et al. 2020, Appendix H).
 
     ``maker``      shape (nets,), int32: the node that makes each net's tensor
     ``overlap``    "none", "half" or "full"
-    ``bandwidth``  size per time at which the devices of a stage synchronise; 0 if a stage has one
+    ``bandwidth``  size per time at which replicas synchronise; 0: one device per stage
     """
 
     maker: Index
@@ -76,7 +76,7 @@ class StageModel:
 
 @dataclass(frozen=True)
 class Clusters:
-    """So many clusters of as many accelerators as `Devices` has, and one of ``rest``, if that is not 0."""
+    """``equal`` clusters of the accelerators of `Devices` each, and one of ``rest`` unless that is 0."""
 
     equal: int
     rest: int
@@ -85,12 +85,12 @@ class Clusters:
 
 @dataclass(frozen=True)
 class IdealSplit:
-    """A chain of ideals, each one's nodes without those of the next one on a stage of their own.
+    """A chain of ideals; the difference of any two neighbours is a stage.
 
     ``cost``      the greatest load
     ``device``    shape (n,), int32: accelerators 0, 1, ..., then CPUs; the first one of a node's stage
     ``replicas``  shape (n,), int32: devices of a node's stage
-    ``pairs``     pairs of ideals that were looked at
+    ``pairs``     pairs of ideals visited
     """
 
     cost: float
@@ -110,28 +110,28 @@ class IdealSplitter:
         self._devices, self._ideals, self._stop = devices, ideals, shaped(stop, (1,))
         self._rows = (devices.accelerators + 1) * (devices.cpus + 1) * len(ideals)
 
-    def plain(self, limit: float, relief: Floats) -> IdealSplit | None:
+    def plain(self, limit: float, offload: Floats) -> IdealSplit | None:
         """The best split whose loads are below ``limit``; None if there is none, or if stopped.
 
-        ``relief``  shape (cpus + 1,): the accelerator time of all supported nodes that 0, 1, ... CPUs can take over at
+        ``offload``  shape (cpus + 1,): the accelerator time of all supported nodes that 0, 1, ... CPUs can take over at
                     most with loads below the limit
         """
-        return self._split(lib.shard_split_dp, (), limit, relief, (), ())
+        return self._split(lib.shard_split_dp, (), limit, offload, (), ())
 
-    def shared(self, sharing: StageModel, limit: float, relief: Floats) -> IdealSplit | None:
-        """The same with loads as ``sharing`` has them."""
+    def shared(self, sharing: StageModel, limit: float, offload: Floats) -> IdealSplit | None:
+        """Likewise with the loads of a stage model."""
         replicas = np.ones(len(self._devices.size), dtype=np.int32)
         share = np.empty(self._rows if sharing.bandwidth else 0, dtype=np.int32)
         struct, _maker = self._sharing(sharing)
-        found = self._split(lib.shard_stages_dp, (struct,), limit, relief, (array_out(share),), (array_out(replicas),))
+        found = self._split(lib.shard_stages_dp, (struct,), limit, offload, (array_out(share),), (array_out(replicas),))
         return None if found is None else dataclasses.replace(found, replicas=replicas)
 
-    def clustered(self, sharing: StageModel, clusters: Clusters, limit: float, relief: Floats) -> IdealSplit | None:
-        """The same with each cluster on a part of the chain, its devices numbered one after the other."""
+    def clustered(self, sharing: StageModel, clusters: Clusters, limit: float, offload: Floats) -> IdealSplit | None:
+        """Likewise with a part of the chain per cluster, the devices of which have consecutive numbers."""
         outer = np.empty(len(self._ideals) * (self._devices.cpus + 1) * (clusters.equal + 1) * 2)
         struct, _maker = self._sharing(sharing)
         given = struct, ffi.new("struct shard_clusters *", dataclasses.astuple(clusters))
-        return self._split(lib.shard_clusters_dp, given, limit, relief, (array_out(outer),), ())
+        return self._split(lib.shard_clusters_dp, given, limit, offload, (array_out(outer),), ())
 
     def _sharing(self, sharing: StageModel) -> tuple[Any, Any]:
         overlap = getattr(lib, f"SHARD_OVERLAP_{sharing.overlap.upper()}")
@@ -139,11 +139,11 @@ class IdealSplitter:
         return ffi.new("struct shard_stage_model *", (maker, overlap, sharing.bandwidth)), maker
 
     def _split(
-        self, kernel: Any, given: tuple[Any, ...], limit: float, relief: Floats, scratch: Any, more: Any
+        self, kernel: Any, given: tuple[Any, ...], limit: float, offload: Floats, scratch: Any, more: Any
     ) -> IdealSplit | None:
         devices, ideals = self._devices, self._ideals
         best, cost, device = np.empty(self._rows), np.empty(1), np.empty(len(devices.size), np.int32)
-        pairs, relief = ffi.new("int64_t *"), floats(relief, (devices.cpus + 1,))
+        pairs, offload = ffi.new("int64_t *"), floats(offload, (devices.cpus + 1,))
         links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less)
         found = array_out(cost), array_out(device), *more, pairs
         check(
@@ -152,7 +152,7 @@ class IdealSplitter:
                 *given,
                 *links,
                 limit,
-                array_in(relief),
+                array_in(offload),
                 array_in(self._stop),
                 array_out(best),
                 *scratch,
@@ -166,12 +166,12 @@ class IdealSplitter:
 
 @dataclass(frozen=True, eq=False)
 class ScheduleProblem:
-    """What is scheduled along chains of ideals: nodes on CPUs and sets of nodes on accelerators.
+    """A scheduling problem along chains of ideals: nodes on CPUs and sets of nodes on accelerators.
 
     ``accelerators``      each takes one set of whole units; -1: any number of sets, of any nodes
     ``memory``            that the units of the nodes of a set fit
-    ``accelerator_time``  shape (n,): infinite where not supported; ``cpu_time``: infinite where there are no CPUs
-    ``tail``              shape (n,): from when a node begins to when all end, at least
+    ``accelerator_time``  shape (n,): infinite if not supported; ``cpu_time``: infinite without CPUs
+    ``tail``              shape (n,): least time from the start of a node to the end of all
     ``unit``              shape (n,), int32: the unit of each node; ``size``: shape (units,)
     ``transfer``          shape (tensors,): time to move each
     ``made``              shape (n + 1,), int64: node v makes the tensors ``made[v]`` to ``made[v + 1] - 1``
@@ -195,7 +195,7 @@ class ScheduleProblem:
 def schedule_dp(
     graph: Graph, tasks: ScheduleProblem, ideals: Ideals, limit: float, most: int, stop: Index
 ) -> tuple[float, Index]:
-    """When the first schedule along a chain of ideals ends, and the set of each node, shape (n,), -1 on CPUs.
+    """The earliest end of a schedule along a chain of ideals, and the set of each node, shape (n,), -1 on CPUs.
 
     Infinite if none ends before ``limit``, NaN if ``stop``, shape (1,), int32, has ended it; MemoryError beyond
     ``most`` bytes. See ``schedule_dp.h``.

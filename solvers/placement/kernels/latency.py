@@ -1,4 +1,4 @@
-"""The core's kernels for latency: calls of accelerators and a pool of CPUs."""
+"""Kernels for latency: subgraphs on accelerators and a pool of CPUs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 class LatencyProblem:
     """What calls of accelerators and a pool of CPUs are to do; see ``struct shard_latency_problem`` in ``annealer.h``.
 
-    ``many``              whether an accelerator has any number of calls, or one, or one of either pass
+    ``many``              whether an accelerator has any number of subgraphs, or one, or one per pass
     ``memory``            of each of the ``accelerators``
-    ``fee``               added to the latency for every node of the pool
-    ``graph``             n nodes, each waits for those before it
-    ``unit``              shape (n,): nodes of a number, 0 to u - 1, share a device
+    ``fee``               penalty on the latency per node in the pool
+    ``graph``             n nodes; each waits for its predecessors
+    ``unit``              shape (n,), 0 to u - 1: the nodes of a unit share a device
     ``backward``          shape (n,), bool
     ``accelerator_time``  shape (n,); infinite for all nodes of a unit that must be in the pool
     ``cpu_time``          shape (n,)
@@ -50,12 +50,12 @@ class LatencyProblem:
 
     @property
     def calls(self) -> int:
-        """Most calls at a time."""
+        """The most subgraphs at a time."""
         return self.graph.nodes + 1 if self.many else 2 * self.accelerators
 
     @cached_property
     def ahead(self) -> Floats:
-        """Shape (n,): least time from when each node can begin to the end of all."""
+        """Shape (n,): least time from the start of each node to the end of all."""
         start, head = (column.tolist() for column in self.graph.out_csr)
         least = np.minimum(self.accelerator_time, self.cpu_time).tolist()
         for v in self.graph.topological_order[::-1].tolist():
@@ -64,7 +64,7 @@ class LatencyProblem:
 
     @cached_property
     def core(self) -> tuple[Any, list[Any]]:
-        """These tasks as the core sees them, and what has to stay alive as long as that."""
+        """The problem as a C struct, and the pointers that must live as long."""
         n, units, nets = self.graph.nodes, len(self.size), len(self.transfer)
         columns: list[NDArray[Any]] = [
             self.unit.astype(np.int32),
@@ -89,9 +89,9 @@ class LatencyPlacement:
     """A placement for `LatencyProblem`; see ``struct shard_latency_placement`` in ``annealer.h``.
 
     ``call``   shape (n,), int32: the call of each node, -1 in the pool
-    ``owner``  shape (calls,), int32: the accelerator of each call
-    ``delay``  shape (calls,): of calls that wait for an accelerator that goes first which is ready soonest, this added
-    ``mixed``  shape (accelerators,), int32: whether both passes are in one call, where there are not many
+    ``owner``  shape (calls,), int32: the accelerator of each subgraph
+    ``delay``  shape (calls,): of the subgraphs that wait for an accelerator, that of least ready time + delay runs first
+    ``mixed``  shape (accelerators,), int32: whether both passes are one subgraph, unless ``many``
     """
 
     call: Index
@@ -100,17 +100,17 @@ class LatencyPlacement:
     mixed: Index
 
     def copy(self) -> LatencyPlacement:
-        """The same in other arrays."""
+        """Return a deep copy."""
         return LatencyPlacement(*(column.copy() for column in vars(self).values()))
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When what a placement has ends.
+    """The schedule of a placement.
 
-    ``cost``    latency and fees
+    ``cost``    latency and pool penalties
     ``finish``  shape (n,)
-    ``turn``    shape (n,), int32: the place of each node's call in the order in which calls begin, -1 in the pool
+    ``turn``    shape (n,), int32: rank of the node's subgraph among all by their start, -1 in the pool
     """
 
     cost: float
@@ -120,33 +120,33 @@ class Schedule:
 
 @dataclass(frozen=True)
 class LatencyCooling:
-    """How to anneal a placement for latency; the energy is the latency, and the mean end of the nodes with a weight.
+    """Cooling schedule; the energy is the latency and the weighted mean end of the nodes.
 
     ``moves``      moves to try
     ``hot, cold``  temperatures at the first and at the last move, in the unit of times, > 0
-    ``calm``       weight of the mean end, at least 0
+    ``mean_weight``  weight of the mean end, at least 0
     """
 
     moves: int
     hot: float
     cold: float
-    calm: float
+    mean_weight: float
 
 
 class LatencyAnnealer:
     """A placement whose latency moves lessen; every call releases the interpreter lock. See ``annealer.h``.
 
-    ``now``   where it is now
-    ``best``  the best placement so far, and ``cost`` its latency and fees, infinite at first
+    ``now``   the current placement
+    ``best``  the best placement so far, and ``cost`` its latency and pool penalties, infinite at first
     """
 
     def __init__(self, tasks: LatencyProblem, now: LatencyPlacement, seed: int) -> None:
-        """Begin with a placement that memories allow; ``seed``, 0 to 2^64 - 1, is of random numbers."""
+        """Begin with a placement that fits the memories; ``seed`` is from 0 to 2^64 - 1."""
         self.now, self.best, self.cost = now.copy(), now.copy(), math.inf
         self._tasks, self._random = tasks, np.array([seed], dtype=np.uint64)
 
     def anneal(self, cooling: LatencyCooling) -> None:
-        """Try so many moves of nodes, alone or together, and of calls."""
+        """Try moves of nodes, groups of nodes and subgraphs."""
         options, cost = (
             ffi.new("struct shard_latency_cooling *", dataclasses.astuple(cooling)),
             ffi.new("double *", self.cost),
@@ -157,7 +157,7 @@ class LatencyAnnealer:
 
 
 def schedule(tasks: LatencyProblem, placement: LatencyPlacement) -> Schedule | None:
-    """When everything ends; None if calls wait for one another."""
+    """Schedule a placement; None if subgraphs wait for one another."""
     n = tasks.graph.nodes
     finish, turn, cost = np.zeros(n), np.zeros(n, dtype=np.int32), np.zeros(1)
     status = lib.shard_latency_schedule(

@@ -1,4 +1,4 @@
-"""The core's kernels for placements: devices, their loads, and searches that move nodes between them."""
+"""Kernels for throughput: devices, their loads, and searches that move nodes between devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 
 @dataclass(frozen=True)
 class Nets:
-    """Sets of nodes; an accelerator pays for each of which it has some nodes and not all.
+    """Sets of nodes; an accelerator pays for each of which it has some nodes, but not all.
 
     ``start``    shape (n + 1,), int64: node v is on the nets ``of[start[v]:start[v + 1]]``
     ``of``       shape (pins,), int32
@@ -32,9 +32,9 @@ class Nets:
 
 @dataclass(frozen=True)
 class Devices:
-    """Numbers of accelerators, with memory, and of CPUs, and what nodes cost on them: arrays of shape (n,), float64.
+    """Equal accelerators and equal CPUs, and the costs of nodes on them: arrays of shape (n,), float64.
 
-    ``accelerator_time`` is infinite where a node is not supported.
+    ``accelerator_time`` is infinite for a node that is not supported.
     """
 
     accelerators: int
@@ -47,17 +47,17 @@ class Devices:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that `IdealSplitter.plain` takes for an ideal, beside those for its links."""
+        """Bytes that `IdealSplitter.plain` allocates per ideal, not counting its links."""
         return 12 * (self.accelerators + 1) * (self.cpus + 1) + 16
 
 
 @dataclass(frozen=True)
 class LoadCooling:
-    """How to anneal a placement; the energy is what devices take longer than a target, summed.
+    """Cooling schedule; the energy is the sum of what loads exceed a target by.
 
     ``moves``      moves to try
     ``hot, cold``  temperatures at the first and at the last move, in the unit of loads, > 0
-    ``margin``     the target is the least greatest load so far less this share, at least 0 and below 1
+    ``margin``     the target is 1 - margin times the least greatest load so far; at least 0 and below 1
     ``squared``    whether the excesses are squared, and divided by the target
     """
 
@@ -73,13 +73,13 @@ class LoadModel:
     """How times of devices become loads, and whether devices follow one another; see ``annealer.h``.
 
     ``overlap``    0, 1 or 2: none, half, full
-    ``cluster``    accelerators of a cluster; 0: all
-    ``slowdown``   what transfers between clusters take longer, at least 1
-    ``maker``      shape (nets,), int32: the node that makes each net; all -1 if it does not matter who does
-    ``passed``     shape (nets,), int32: 1 of the backward pass, else 0; None if loads are of both passes
-    ``backward``   what nodes take for the backward pass on accelerators, and on CPUs, each of shape (n,), float64; None
-                   if loads are of both passes
-    ``order``      nodes with an edge between them are on one device, or on one and a later one; None: no matter
+    ``cluster``    accelerators per cluster; 0: all are one
+    ``slowdown``   factor for the time of transfers between clusters, at least 1
+    ``maker``      shape (nets,), int32: the node that makes each net; all -1 if loads do not depend on it
+    ``passed``     shape (nets,), int32: 1 for the backward pass, else 0; None if a load covers both passes
+    ``backward``   times of the backward pass on accelerators and on CPUs, each of shape (n,), float64; None if a load
+                   covers both passes
+    ``order``      edges lead to the same device or to a later one; None: devices have no order
     """
 
     overlap: int
@@ -92,23 +92,23 @@ class LoadModel:
 
     @property
     def passes(self) -> int:
-        """Loads of a device."""
+        """Loads per device."""
         return 1 if self.backward is None else 2
 
 
 class LoadAnnealer:
     """A placement that searches change; every call releases the interpreter lock. See ``annealer.h``.
 
-    ``device``  shape (n,), int32: where it is now; accelerators 0, 1, ..., then CPUs
+    ``device``  shape (n,), int32: the current placement; accelerators 0, 1, ..., then CPUs
     ``best``    shape (n,), int32: the best placement so far, and ``cost`` the sum of its greatest loads, infinite at
                 first
     ``load``    shape (accelerators + cpus, passes): of each device, by ``device``, after `anneal`
     """
 
     def __init__(self, devices: Devices, rules: LoadModel, device: Index, seed: int) -> None:
-        """Begin with a placement that supports, memories and order allow.
+        """Begin with a placement that is supported, fits the memories and agrees with the order.
 
-        ``seed``, 0 to 2^64 - 1, is of random numbers.
+        ``seed`` is from 0 to 2^64 - 1.
         """
         count, n = devices.accelerators + devices.cpus, len(devices.size)
         if n and not 0 <= device.min() <= device.max() < count:
@@ -121,7 +121,7 @@ class LoadAnnealer:
         self._random = np.array([seed], dtype=np.uint64)
 
     def anneal(self, cooling: LoadCooling) -> None:
-        """Try so many moves of nodes, alone or together, and swaps."""
+        """Try moves of nodes, groups of nodes and whole devices."""
         options, cost = (
             ffi.new("struct shard_load_cooling *", dataclasses.astuple(cooling)),
             ffi.new("double *", self.cost),
@@ -138,13 +138,13 @@ class LoadAnnealer:
         self.cost = cost[0]
 
     def weigh(self) -> None:
-        """Take the placement for the best one if it is better."""
+        """Evaluate the current placement, which becomes the best one if it is better."""
         self.anneal(LoadCooling(moves=0, hot=1.0, cold=1.0, margin=0.0, squared=False))
 
     def descend(self, steps: int) -> bool:
-        """Make at most so many of the best moves of a node between accelerators; whether it has made them all.
+        """Make up to ``steps`` steepest moves of a node between accelerators; return whether all were made.
 
-        The placement is taken for the best one. For rules of one pass without clusters and order, else ValueError.
+        The placement becomes the best one. ValueError unless the model has one pass, no clusters and no order.
         """
         if self._rules.passes > 1 or self._rules.cluster or self._rules.ordered:
             raise ValueError("expected rules of one pass without clusters and order")
@@ -155,7 +155,7 @@ class LoadAnnealer:
 
 
 def _ranks(count: int, device: Index, order: Graph | None) -> Index:
-    """Places of devices that follow one another as edges do, shape (count,), int32; ValueError if none do."""
+    """Topological ranks of the devices, shape (count,), int32; ValueError if their edges have a cycle."""
     rank = np.arange(count, dtype=np.int32)
     if order is not None:
         ends = np.unique(np.column_stack([device[order.tail], device[order.head]]), axis=0)
@@ -180,7 +180,7 @@ def _struct_of_model(devices: Devices, rules: LoadModel) -> tuple[Any, list[Any]
 
 
 def struct_of(devices: Devices) -> tuple[Any, list[Any]]:
-    """Devices as the core sees them, and what has to stay alive as long as that."""
+    """Devices as a C struct, and the pointers that must live as long."""
     n, nets = len(devices.size), devices.nets
     times = (floats(column, (n,)) for column in (devices.accelerator_time, devices.cpu_time, devices.size))
     columns: list[NDArray[Any]] = [*times, nets.start, nets.of, nets.cost, nets.members]
@@ -190,12 +190,12 @@ def struct_of(devices: Devices) -> tuple[Any, list[Any]]:
 
 
 def cheapest_with(nets: Nets, cost: Longs, work: Longs, floor: int, stop: Index) -> Longs:
-    """What the cheapest set with each node costs, shape (n,), where that is more than ``floor``; else 0.
+    """Cost of the cheapest set with each node, shape (n,), if it is more than ``floor``; else 0.
 
-    A set costs the ``work`` of its nodes, shape (n,), int64, -1 where no set may have the node, and the ``cost``, shape
-    (nets,), int64, of each net of which it has some nodes and not all, instead of ``nets.cost``; all together at most
-    2^50. ``stop``, shape (1,), int32, ends the search soon after another thread makes it 1: what is not known then is
-    0. See ``cheapest_with.h``.
+    A set costs the ``work`` of its nodes, shape (n,), int64, -1 for a node that no set may have, and the ``cost``,
+    shape (nets,), int64, of each net of which it has some nodes, but not all, instead of ``nets.cost``; all together
+    at most 2^50. ``stop``, shape (1,), int32, ends the search soon after another thread makes it 1; unknown costs are
+    then 0. See ``cheapest_with.h``.
     """
     n, columns = len(work), (nets.start, nets.of, nets.members, shaped(cost, (len(nets.cost),)), work)
     pointers = [array_in(column) for column in columns]

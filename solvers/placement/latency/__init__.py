@@ -1,1 +1,1 @@
-"""TODO solvers/placement/latency."""
+"""Search, integer program and dynamic program for the objective latency."""

@@ -18,7 +18,7 @@ from solvers.registry import Declined, Run
 #: Latencies that differ by less than this, relatively, are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9
 
-#: First and last temperature of the walks of a round, as shares of the latency that they begin with, and their calm.
+#: First and last temperature of the runs of a round, as shares of their first latency, and the weight of the mean end.
 WALKS = ((0.02, 1e-6, 0.0), (0.002, 1e-6, 0.1))
 
 #: Nodes for which that is so; of more each has less of the latency.
@@ -159,7 +159,7 @@ class _AnnealingRun:
     def __init__(self, search: LatencySearch, contraction: Contraction, seed: int, number: int, moves: float) -> None:
         each = max(FEWEST, math.ceil(SLICE / max(contraction.work, LEAST)))
         self.search, slices = search, max(1, math.ceil(moves / each))
-        hot, cold, calm = WALKS[number % len(WALKS)]
+        hot, cold, mean_weight = WALKS[number % len(WALKS)]
         anew = number % len(WALKS) == 1 and contraction is search.whole and search.instance.nodes <= FEW
         start = contraction.pooled() if anew else contraction.restrict(search.best)
         self.annealer, self._known = LatencyAnnealer(contraction.tasks, start, seed), math.inf
@@ -171,7 +171,9 @@ class _AnnealingRun:
             * np.geomspace(hot, cold, slices + 1)
         )
         self._part = math.ceil(slices / REPORTS)
-        self._slices = (LatencyCooling(math.ceil(moves / slices), *ends, calm) for ends in pairwise(heat.tolist()))
+        self._slices = (
+            LatencyCooling(math.ceil(moves / slices), *ends, mean_weight) for ends in pairwise(heat.tolist())
+        )
 
     def run_on(self) -> _AnnealingRun:
         """Run the next part of it in slices, as long as there is time."""

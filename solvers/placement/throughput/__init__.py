@@ -1,1 +1,1 @@
-"""TODO solvers/placement/throughput."""
+"""Search, bounds and partitions for the objective throughput."""

@@ -54,7 +54,7 @@ def test_schedules_end_when_the_referee_says(contiguity: str) -> None:
         contraction = whole(instance)
         annealer = LatencyAnnealer(contraction.tasks, contraction.pooled(), seed)
         for _ in range(4):
-            annealer.anneal(LatencyCooling(moves=25, hot=30.0, cold=3.0, calm=0.0))
+            annealer.anneal(LatencyCooling(moves=25, hot=30.0, cold=3.0, mean_weight=0.0))
             verdict = verify(instance, solution_of(instance, contraction, annealer.now)) if instance.cpus else None
             found = schedule(contraction.tasks, annealer.now)
             assert found
@@ -121,7 +121,7 @@ def test_parts_keep_a_placement_and_overestimate_only_the_pool(contiguity: str, 
     annealer = LatencyAnnealer(nodes.tasks, nodes.pooled(), 1)
     fewest = instance.nodes
     for _ in range(6):
-        annealer.anneal(LatencyCooling(moves=3000, hot=30.0, cold=3.0, calm=0.0))
+        annealer.anneal(LatencyCooling(moves=3000, hot=30.0, cold=3.0, mean_weight=0.0))
         coarse = Contraction(instance, *runs.parts(annealer.now.call, 10, 0.5, np.random.default_rng(1)))
         fewest = min(fewest, coarse.tasks.graph.nodes)
         part = coarse.restrict(annealer.now)
