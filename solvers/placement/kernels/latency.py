@@ -17,11 +17,11 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 
 @dataclass(frozen=True)
 class LatencyProblem:
-    """What calls of accelerators and a pool of CPUs are to do; see ``struct shard_latency_problem`` in ``annealer.h``.
+    """A placement problem for latency; see ``struct shard_latency_problem`` in ``latency_problem.h``.
 
-    ``many``              whether an accelerator has any number of subgraphs, or one, or one per pass
+    ``unlimited``         whether an accelerator has any number of subgraphs, or one, or one per pass
     ``memory``            of each of the ``accelerators``
-    ``fee``               penalty on the latency per node in the pool
+    ``pool_penalty``      added to the latency per node in the pool
     ``graph``             n nodes; each waits for its predecessors
     ``unit``              shape (n,), 0 to u - 1: the nodes of a unit share a device
     ``backward``          shape (n,), bool
@@ -33,10 +33,10 @@ class LatencyProblem:
     ``net, reader``       shape (pins,): a node that reads a net, by nets
     """
 
-    many: bool
+    unlimited: bool
     accelerators: int
     memory: float
-    fee: float
+    pool_penalty: float
     graph: Graph
     unit: Longs
     backward: NDArray[np.bool_]
@@ -49,12 +49,12 @@ class LatencyProblem:
     reader: Index
 
     @property
-    def calls(self) -> int:
+    def subgraphs(self) -> int:
         """The most subgraphs at a time."""
-        return self.graph.nodes + 1 if self.many else 2 * self.accelerators
+        return self.graph.nodes + 1 if self.unlimited else 2 * self.accelerators
 
     @cached_property
-    def ahead(self) -> Floats:
+    def tail(self) -> Floats:
         """Shape (n,): least time from the start of each node to the end of all."""
         start, head = (column.tolist() for column in self.graph.out_csr)
         least = np.minimum(self.accelerator_time, self.cpu_time).tolist()
@@ -69,7 +69,7 @@ class LatencyProblem:
         columns: list[NDArray[Any]] = [
             self.unit.astype(np.int32),
             self.backward.astype(np.int32),
-            *(floats(column, (n,)) for column in (self.accelerator_time, self.cpu_time, self.ahead)),
+            *(floats(column, (n,)) for column in (self.accelerator_time, self.cpu_time, self.tail)),
             *self.graph.in_csr,
             *self.graph.out_csr,
             csr(n, self.maker, self.maker)[0],
@@ -80,24 +80,24 @@ class LatencyProblem:
             *csr(units, self.unit, np.arange(n, dtype=np.int32)),
         ]
         pointers = [array_in(column) for column in columns]
-        sizes = n, units, nets, self.accelerators, self.calls, self.many, self.memory, self.fee
+        sizes = n, units, nets, self.accelerators, self.subgraphs, self.unlimited, self.memory, self.pool_penalty
         return ffi.new("struct shard_latency_problem *", (*sizes, *pointers)), pointers
 
 
 @dataclass(frozen=True)
 class LatencyPlacement:
-    """A placement for `LatencyProblem`; see ``struct shard_latency_placement`` in ``annealer.h``.
+    """A placement for `LatencyProblem`; see ``struct shard_latency_placement`` in ``latency_problem.h``.
 
-    ``call``   shape (n,), int32: the call of each node, -1 in the pool
-    ``owner``  shape (calls,), int32: the accelerator of each subgraph
-    ``delay``  shape (calls,): of the subgraphs that wait for an accelerator, that of least ready time + delay runs first
-    ``mixed``  shape (accelerators,), int32: whether both passes are one subgraph, unless ``many``
+    ``subgraph``  shape (n,), int32: the subgraph of each node, -1 in the pool
+    ``owner``     shape (subgraphs,), int32: the accelerator of each subgraph
+    ``delay``     shape (subgraphs,): of those that wait for an accelerator, that of least ready time + delay runs first
+    ``merged``    shape (accelerators,), int32: whether both passes are one subgraph, unless ``unlimited``
     """
 
-    call: Index
+    subgraph: Index
     owner: Index
     delay: Floats
-    mixed: Index
+    merged: Index
 
     def copy(self) -> LatencyPlacement:
         """Return a deep copy."""
@@ -134,7 +134,7 @@ class LatencyCooling:
 
 
 class LatencyAnnealer:
-    """A placement whose latency moves lessen; every call releases the interpreter lock. See ``annealer.h``.
+    """A placement whose latency moves lessen; every call releases the interpreter lock. See ``anneal_latency.h``.
 
     ``now``   the current placement
     ``best``  the best placement so far, and ``cost`` its latency and pool penalties, infinite at first

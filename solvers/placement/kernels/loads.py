@@ -70,7 +70,7 @@ class LoadCooling:
 
 @dataclass(frozen=True, eq=False)
 class LoadModel:
-    """How times of devices become loads, and whether devices follow one another; see ``annealer.h``.
+    """How times of devices become loads, and whether devices have an order; see ``load_model.h``.
 
     ``overlap``    0, 1 or 2: none, half, full
     ``cluster``    accelerators per cluster; 0: all are one
@@ -97,7 +97,7 @@ class LoadModel:
 
 
 class LoadAnnealer:
-    """A placement that searches change; every call releases the interpreter lock. See ``annealer.h``.
+    """A placement that searches change; every call releases the interpreter lock. See ``anneal_load.h``.
 
     ``device``  shape (n,), int32: the current placement; accelerators 0, 1, ..., then CPUs
     ``best``    shape (n,), int32: the best placement so far, and ``cost`` the sum of its greatest loads, infinite at

@@ -19,33 +19,33 @@ from solvers.registry import Declined, Run
 TOLERANCE = 1e-9
 
 #: First and last temperature of the runs of a round, as shares of their first latency, and the weight of the mean end.
-WALKS = ((0.02, 1e-6, 0.0), (0.002, 1e-6, 0.1))
+COOLINGS = ((0.02, 1e-6, 0.0), (0.002, 1e-6, 0.1))
 
-#: Nodes for which that is so; of more each has less of the latency.
+#: Nodes up to which that holds; with more nodes temperatures fall in proportion.
 MELTING_MOVES = 500
 
-#: Nodes that are moved at once; of larger graphs parts are moved first.
+#: Nodes up to which a graph is searched as it is; parts of larger graphs are moved first.
 FEW = 2000
 
-#: Those are at most this share of an accelerator's memory, so that accelerators can be filled well.
+#: Largest part as a share of the memory of an accelerator, so that accelerators can be filled well.
 GRAIN = 0.1
 
-#: How many times as many parts there are after every step from coarse to fine.
+#: Factor for the number of parts from one level to the next finer one.
 FINER = 5
 
-#: Nodes and edges looked at in a walk of the first round, and between two looks at the time.
+#: Nodes and edges scheduled in a run of the first round, and between two looks at the time.
 FIRST, SLICE = 2e8, 2e6
 
-#: Moves between two looks at the time, at least: to begin with them takes as long as some.
+#: Least moves between two looks at the time: setting up a kernel call takes as long as a few.
 FEWEST = 50
 
-#: Parts of a walk after each of which what it has found is reported.
+#: Reports per run.
 REPORTS = 8
 
-#: Nodes and edges that a schedule takes the time of at least.
+#: Least time of a schedule, in nodes and edges.
 LEAST = 500
 
-#: Share of the time in which the last slices end.
+#: Share of the time that is kept for the last slices to end.
 RESERVE = 0.03
 
 
@@ -54,8 +54,8 @@ def search_latency(instance: Instance, run: Run, most: float = math.inf) -> None
 
     Nodes move between subgraphs, alone, with what is behind or before them, or with what they are coloured with;
     subgraphs are taken apart and others made; every move is judged by the whole schedule. Large graphs are first
-    contracted, within the best placement, to runs of an order. A round is a walk of moves a core, two at least; the
-    next one is twice as long, until the time ends or after ``most`` moves a walk.
+    contracted, within the best placement, to runs of an order. A round is an annealing run per core, two at
+    least; the next one is twice as long, until the time ends or after ``most`` moves per run.
     """
     search = LatencySearch(instance, run)
     run.bound(instance.path_bound())
@@ -89,30 +89,30 @@ class LatencySearch:
         self._reserve = RESERVE * run.remaining()
         self._making = 0.0  # seconds that putting nodes together has taken at most
         self._bound = instance.path_bound()
-        self._least = math.inf  # of the best, with fees where there are no CPUs
+        self._least = math.inf  # of the best, with penalties where there are no CPUs
         self.offer(self.whole, self.whole.pooled())
         self._fill()
 
     def over(self) -> bool:
-        """Whether the time is, or nothing better exists."""
+        """Return whether the time is over or the best placement is proven optimal."""
         return self.cost <= self._bound * (1 + TOLERANCE) or not self.left()
 
     def left(self) -> float:
-        """Seconds left for anything but to end and report."""
+        """Return the seconds left, without the time to end and report."""
         return max(0.0, self.run.remaining() - self._reserve)
 
     def offer(self, contraction: Contraction, placement: LatencyPlacement) -> None:
-        """Report a placement of parts if it is better than all before."""
+        """Report a placement of parts if it is the best so far."""
         placement = contraction.expand(placement)
         found = schedule(self.whole.tasks, placement)
         if found is None or not found.cost < self._least * (1 - TOLERANCE):
             return
         self.best, self._least = placement, found.cost
-        pooled = placement.call < 0
+        pooled = placement.subgraph < 0
         if pooled.any() and not self.instance.cpus:
             return
         self.cost = found.cost
-        owner = np.append(placement.owner, self.instance.accelerators)[placement.call]
+        owner = np.append(placement.owner, self.instance.accelerators)[placement.subgraph]
         self.run.report({"device": owner, "slot": np.where(pooled, 0, found.turn)})
 
     def _fill(self) -> None:
@@ -125,7 +125,7 @@ class LatencySearch:
     def _contract(self, placement: LatencyPlacement, count: int, grain: float) -> Contraction:
         """Runs of nodes of a placement put together, see `Blocks.parts`."""
         began = time.monotonic()
-        contraction = Contraction(self.instance, *self._blocks.parts(placement.call, count, grain, self.run.rng))
+        contraction = Contraction(self.instance, *self._blocks.parts(placement.subgraph, count, grain, self.run.rng))
         self._making = max(self._making, time.monotonic() - began)
         return contraction
 
@@ -135,12 +135,12 @@ class LatencySearch:
         for contraction in self._levels():
             moves = effort / max(contraction.work, LEAST)
             may_grow |= moves < most
-            seeds = self.run.rng.integers(2**63, size=max(self.run.cores, len(WALKS))).tolist()
-            walks = [_AnnealingRun(self, contraction, seed, i, min(moves, most)) for i, seed in enumerate(seeds)]
+            seeds = self.run.rng.integers(2**63, size=max(self.run.cores, len(COOLINGS))).tolist()
+            runs = [_AnnealingRun(self, contraction, seed, i, min(moves, most)) for i, seed in enumerate(seeds)]
             for _ in range(REPORTS):
-                for walk in pool.map(_AnnealingRun.run_on, walks):
-                    if walk.is_better():
-                        self.offer(contraction, walk.annealer.best)
+                for annealing in pool.map(_AnnealingRun.run_on, runs):
+                    if annealing.is_better():
+                        self.offer(contraction, annealing.annealer.best)
                 if self.over():
                     return False
         return may_grow
@@ -154,13 +154,13 @@ class LatencySearch:
 
 
 class _AnnealingRun:
-    """A walk of moves, from hot to cold, that begins with the best placement, or with everything in the pool."""
+    """An annealing run, from hot to cold, that begins with the best placement or with everything in the pool."""
 
     def __init__(self, search: LatencySearch, contraction: Contraction, seed: int, number: int, moves: float) -> None:
         each = max(FEWEST, math.ceil(SLICE / max(contraction.work, LEAST)))
         self.search, slices = search, max(1, math.ceil(moves / each))
-        hot, cold, mean_weight = WALKS[number % len(WALKS)]
-        anew = number % len(WALKS) == 1 and contraction is search.whole and search.instance.nodes <= FEW
+        hot, cold, mean_weight = COOLINGS[number % len(COOLINGS)]
+        anew = number % len(COOLINGS) == 1 and contraction is search.whole and search.instance.nodes <= FEW
         start = contraction.pooled() if anew else contraction.restrict(search.best)
         self.annealer, self._known = LatencyAnnealer(contraction.tasks, start, seed), math.inf
         begun = schedule(contraction.tasks, start)

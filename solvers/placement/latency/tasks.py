@@ -35,10 +35,10 @@ class Contraction:
         sent = instance.transfer * (1 + np.diff(instance.graph.out_csr[0]))
         serial = float(instance.accelerator_time.sum() + sent.sum())  # no schedule without the pool takes longer
         self.tasks = LatencyProblem(
-            many=instance.contiguity == "free",
+            unlimited=instance.contiguity == "free",
             accelerators=min(instance.accelerators, int(instance.unit.max(initial=-1)) + 1),
             memory=instance.capacity,
-            fee=0.0 if instance.cpus else 2 * serial + 1,
+            pool_penalty=0.0 if instance.cpus else 2 * serial + 1,
             graph=Graph(count, pairs // max(count, 1), pairs % max(count, 1)),
             unit=unit,
             backward=backward,
@@ -59,10 +59,10 @@ class Contraction:
     def pooled(self) -> LatencyPlacement:
         """The placement of everything in the pool."""
         tasks = self.tasks
-        calls = np.arange(tasks.calls, dtype=np.int32)
+        subgraphs = np.arange(tasks.subgraphs, dtype=np.int32)
         nobody = np.full(tasks.graph.nodes, -1, dtype=np.int32)
-        owner = np.zeros_like(calls) if tasks.many else calls // 2
-        return LatencyPlacement(nobody, owner, np.zeros(tasks.calls), np.zeros(tasks.accelerators, dtype=np.int32))
+        owner = np.zeros_like(subgraphs) if tasks.unlimited else subgraphs // 2
+        return LatencyPlacement(nobody, owner, np.zeros(tasks.subgraphs), np.zeros(tasks.accelerators, dtype=np.int32))
 
     def filled(self) -> LatencyPlacement:
         """A placement of what gains most on accelerators: an item on each; or many, next to each other, in any order.
@@ -74,17 +74,17 @@ class Contraction:
         read = np.bincount(tasks.reader, weights=tasks.transfer[tasks.net], minlength=len(tasks.unit))
         gain = np.bincount(tasks.unit, weights=tasks.cpu_time - tasks.accelerator_time - sent - read)
         with np.errstate(over="ignore"):
-            chosen = np.argsort(-gain / np.maximum(tasks.size, 1e-300) if tasks.many else -gain, kind="stable")
+            chosen = np.argsort(-gain / np.maximum(tasks.size, 1e-300) if tasks.unlimited else -gain, kind="stable")
         chosen = chosen[(gain > 0)[chosen]]
         device = np.full(len(tasks.size), -1)
-        if tasks.many:
+        if tasks.unlimited:
             device[:] = self._next_fit(chosen)
         else:
             device[chosen[: tasks.accelerators]] = np.arange(min(len(chosen), tasks.accelerators))
         there = device[tasks.unit]
-        calls = np.arange(len(there)) if tasks.many else 2 * there + tasks.backward
-        placement.call[:] = np.where(there < 0, -1, calls)
-        if tasks.many:
+        subgraphs = np.arange(len(there)) if tasks.unlimited else 2 * there + tasks.backward
+        placement.subgraph[:] = np.where(there < 0, -1, subgraphs)
+        if tasks.unlimited:
             placement.owner[:-1] = np.maximum(there, 0)
         return placement
 
@@ -104,19 +104,19 @@ class Contraction:
         return device
 
     def expand(self, placement: LatencyPlacement) -> LatencyPlacement:
-        """A placement of the parts as one of the instance's nodes, which may have more calls."""
-        more = (len(self.node) + 1 if self.tasks.many else self.tasks.calls) - self.tasks.calls
+        """A placement of the parts as one of the instance's nodes, which may have more subgraphs."""
+        more = (len(self.node) + 1 if self.tasks.unlimited else self.tasks.subgraphs) - self.tasks.subgraphs
         owner, delay = np.pad(placement.owner, (0, more)), np.pad(placement.delay, (0, more))
-        return LatencyPlacement(placement.call[self.node], owner, delay, placement.mixed)
+        return LatencyPlacement(placement.subgraph[self.node], owner, delay, placement.merged)
 
     def restrict(self, placement: LatencyPlacement) -> LatencyPlacement:
-        """A placement of nodes as one of parts, each of which it has in one call or in the pool."""
+        """A placement of nodes as one of parts, each of which it has in one subgraph or in the pool."""
         part = self.pooled()
-        if not self.tasks.many:
-            part.call[self.node] = placement.call
-            return LatencyPlacement(part.call, placement.owner, placement.delay, placement.mixed)
-        used, of = np.unique(np.append(placement.call, -1), return_inverse=True)
-        part.call[self.node] = of[:-1] - 1
+        if not self.tasks.unlimited:
+            part.subgraph[self.node] = placement.subgraph
+            return LatencyPlacement(part.subgraph, placement.owner, placement.delay, placement.merged)
+        used, of = np.unique(np.append(placement.subgraph, -1), return_inverse=True)
+        part.subgraph[self.node] = of[:-1] - 1
         part.owner[: len(used) - 1], part.delay[: len(used) - 1] = placement.owner[used[1:]], placement.delay[used[1:]]
         return part
 
@@ -171,15 +171,15 @@ class Blocks:
         self.nodes = np.bincount(self.of)
         self.supported = np.bincount(self.of, weights=~instance.supported) == 0
 
-    def parts(self, call: Index, count: int, share: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    def parts(self, subgraph: Index, count: int, share: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """The part of each node, and its item: runs of blocks of an order, ``count`` or more.
 
         A run takes at most a ``share`` of the memory of an accelerator.
 
-        A run has nodes of one call, or of one for each pass, as ``call`` has them, shape (n,). Blocks of which that
-        is not so fall apart into nodes.
+        A run has the nodes of one subgraph, or of one per pass; ``subgraph``, shape (n,), has that of each node. Blocks
+        that are not within such a run fall apart into nodes.
         """
-        label, whole = self._labels(call)
+        label, whole = self._labels(subgraph)
         run = np.array(self._runs(label, whole, (self.instance.nodes / count, share * self.instance.capacity), rng))[
             self.of
         ]
@@ -190,13 +190,13 @@ class Blocks:
         node = np.unique(np.where(apart, np.arange(len(unit)), first), return_inverse=True)[1].reshape(-1)
         return node, item
 
-    def _labels(self, call: Index) -> tuple[Ints, NDArray[np.bool_]]:
-        """The calls of each block's passes, shape (blocks, 2), -2 if it has none; and whether each has no other."""
+    def _labels(self, subgraph: Index) -> tuple[Ints, NDArray[np.bool_]]:
+        """The subgraphs of each block's passes, shape (blocks, 2), -2 if it has none; and whether each has no other."""
         label, whole = np.full((self.graph.nodes, 2), -2), np.ones(self.graph.nodes, dtype=bool)
         for part in (False, True):
             mine = self.instance.backward == part
-            label[self.of[mine], int(part)] = call[mine]
-            whole[self.of[mine][label[self.of[mine], int(part)] != call[mine]]] = False
+            label[self.of[mine], int(part)] = subgraph[mine]
+            whole[self.of[mine][label[self.of[mine], int(part)] != subgraph[mine]]] = False
         return label, whole
 
     def _runs(

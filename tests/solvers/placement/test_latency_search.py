@@ -38,7 +38,7 @@ def whole(instance: Instance) -> Contraction:
 def solution_of(instance: Instance, contraction: Contraction, placement: Any) -> dict[str, list[int]]:
     found = schedule(contraction.tasks, placement)
     assert found
-    owner = np.append(placement.owner, instance.accelerators)[placement.call]
+    owner = np.append(placement.owner, instance.accelerators)[placement.subgraph]
     return {"device": owner.tolist(), "slot": np.maximum(found.turn, 0).tolist()}
 
 
@@ -61,7 +61,7 @@ def test_schedules_end_when_the_referee_says(contiguity: str) -> None:
             if verdict:
                 assert verdict.feasible, verdict.violations
                 assert found.cost == pytest.approx(verdict.cost, rel=1e-9)
-                feasible += bool((annealer.now.call >= 0).any())
+                feasible += bool((annealer.now.subgraph >= 0).any())
     assert feasible > 100
 
 
@@ -122,7 +122,7 @@ def test_parts_keep_a_placement_and_overestimate_only_the_pool(contiguity: str, 
     fewest = instance.nodes
     for _ in range(6):
         annealer.anneal(LatencyCooling(moves=3000, hot=30.0, cold=3.0, mean_weight=0.0))
-        coarse = Contraction(instance, *runs.parts(annealer.now.call, 10, 0.5, np.random.default_rng(1)))
+        coarse = Contraction(instance, *runs.parts(annealer.now.subgraph, 10, 0.5, np.random.default_rng(1)))
         fewest = min(fewest, coarse.tasks.graph.nodes)
         part = coarse.restrict(annealer.now)
         found, rough, fine = schedule(nodes.tasks, annealer.now), schedule(coarse.tasks, part), coarse.expand(part)
