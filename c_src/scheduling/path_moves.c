@@ -66,32 +66,25 @@ struct search {
 
 /* ---------------------------------------------------------------- places in a sequence */
 
-/* The first place of a vertex whose past is longer than `time`. */
-static int32_t first_after(const struct paths *paths, const struct sequence *sequence, double time) {
+/* The number of leading vertices whose paths, which rise or fall along the sequence, are longer than `time` if
+ * `longer`, else at most `time`. */
+static inline int32_t count_leading(const struct sequence *sequence, const double *path, double time,
+                                    bool longer) {
     int32_t low = 0;
     int32_t high = sequence->count;
     while (low < high) {
         const int32_t middle = low + (high - low) / 2;
-        if (paths->past.path[sequence->vertex[middle]] > time)
-            high = middle;
-        else
+        if ((path[sequence->vertex[middle]] > time) == longer)
             low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
 
-/* The first place of a vertex whose future is at most `time`. */
-static int32_t first_late(const struct paths *paths, const struct sequence *sequence, double time) {
-    int32_t low = 0;
-    int32_t high = sequence->count;
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (paths->future.path[sequence->vertex[middle]] <= time)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+/* The first place of a vertex whose past is longer than `time`. */
+static int32_t first_after(const struct paths *paths, const struct sequence *sequence, double time) {
+    return count_leading(sequence, paths->past.path, time, false);
 }
 
 /* The length of the longest path through a mover at its best place on a device, and that place; `limit` or
@@ -108,7 +101,7 @@ static double best_place(const struct search *s, int32_t d, const struct mover *
     if (least >= limit)
         return least;
     const int32_t first = first_after(paths, sequence, mover->head);
-    const int32_t last = first_late(paths, sequence, mover->tail);
+    const int32_t last = count_leading(sequence, paths->future.path, mover->tail, true);
     if (last <= first) {
         const int32_t at = first_after(paths, sequence, end);
         *index = at < last ? last : at > first ? first : at;
