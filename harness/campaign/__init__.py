@@ -1,1 +1,1 @@
-"""TODO harness/campaign."""
+"""Campaigns: discovery of solvers, jobs, the queue that resumes, and executors for this machine and for Dask."""

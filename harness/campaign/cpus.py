@@ -1,25 +1,22 @@
-"""The CPUs of this machine: which may be used, which each slot has, and who has claimed which."""
+"""CPUs of this machine: those that may be used, those of each slot, and claims on them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import socket
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from instances import InputError
 
 
 def usable_cpus() -> list[int]:
-    """Numbers of the CPUs that this process may use; without a system that pins, one number each."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    """Return the numbers of the CPUs that this process may use."""
+    return sorted(os.sched_getaffinity(0))
 
 
 def core_sets(parallel: int, cores: int) -> list[list[int]]:
-    """Disjoint sets of CPU numbers, one for each run that is under way at once; InputError if there are too few."""
+    """Return ``parallel`` disjoint sets of ``cores`` CPU numbers; InputError if there are too few CPUs."""
     usable = usable_cpus()
     if parallel * cores > len(usable):
         expected = f"expected at most {len(usable)} cores in use at once, {parallel} runs of {cores} are more"
@@ -27,17 +24,10 @@ def core_sets(parallel: int, cores: int) -> list[list[int]]:
     return [usable[i * cores : (i + 1) * cores] for i in range(parallel)]
 
 
-def pin(cpus: Iterable[int]) -> None:
-    """Keep the thread that calls, and whatever it starts, on these CPUs, where the system can do that."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cpus)
-
-
 class Claims:
-    """CPUs that this process keeps for itself, as long as it lives, against all others that serve the same purpose.
+    """CPUs that this process claims, as long as it lives, against all others with the same purpose.
 
-    A claim is a name in Linux's abstract namespace of sockets: it goes with its process, however that ends. On other
-    systems every claim is granted.
+    A claim is a name in Linux's abstract namespace of sockets: it vanishes with its process, however that ends.
     """
 
     def __init__(self, purpose: str) -> None:
@@ -52,7 +42,7 @@ class Claims:
             self.held.pop().close()
 
     def take(self, cpus: Sequence[int], count: int) -> list[int]:
-        """Claim the first ``count`` of these CPUs that are free; those that were found, in their order."""
+        """Claim the first ``count`` of these CPUs that are free; return those claimed, in their order."""
         found: list[int] = []
         for cpu in cpus:
             if len(found) < count and self._take(cpu):
@@ -60,8 +50,6 @@ class Claims:
         return found
 
     def _take(self, cpu: int) -> bool:
-        if sys.platform != "linux":
-            return True
         claim = socket.socket(socket.AF_UNIX)
         try:
             claim.bind(f"\0shardmark {self.purpose} cpu {cpu}")

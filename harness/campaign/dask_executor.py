@@ -1,4 +1,4 @@
-"""Machines that workers run on, as an executor: Dask hands each job to a worker, its outcome is judged here."""
+"""Executor on several machines: Dask sends each job to a worker, its outcome is verified here."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
 from solvers.registry import FOLDER, source_hash
 
-LOOK_S = 1.0
+CHECK_S = 1.0  # seconds between two checks which workers there are
 PIECE = 16 << 20  # bytes of a file that are sent at once
-JUDGES = 2
+JUDGES = 2  # threads that verify outcomes
 
 
 class DaskExecutor:
-    """Carries out jobs on workers, one on each at a time; `harness.campaign.queue.Executor` says what it offers.
+    """Carries out jobs on workers, one at a time on each; see `harness.campaign.queue.Executor`.
 
-    ``cores`` is the most that a job needs; smaller workers take no part. At most ``parallel`` workers are used, None
-    for all. ``say`` is told of workers that come and go. Raises InputError without a scheduler or a worker that fits.
+    ``cores`` is the largest number of cores of a job; smaller workers take no part. At most ``parallel`` workers are
+    used, None for all. ``say`` prints a sentence when a worker comes or goes. InputError if there is no scheduler, or
+    no worker that is large enough.
     """
 
     name = "dask"
@@ -57,20 +58,20 @@ class DaskExecutor:
         self.scheduler, self.cores, self.parallel, self.say = scheduler, cores, parallel, say
         self.topic = f"shardmark-{uuid4().hex}"
         self.numbers = itertools.count()
-        self.beside = CoRunners()
-        self.workers: dict[str, dict[str, Any]] = {}  # by address, see `register_campaign`
-        self.looking = threading.Lock()
-        self.strangers: set[str] = set()  # workers of another kind
+        self.co_runners = CoRunners()
+        self.workers: dict[str, dict[str, Any]] = {}  # by address, as `register_campaign` returns them
+        self.checking = threading.Lock()
+        self.foreign: set[str] = set()  # addresses of workers of other kinds
         self.facts: dict[str, Mapping[str, Any]] = {}
-        self.refused: dict[tuple[str, str], str] = {}  # why, by the hash of a solver and the address of a worker
+        self.refused: dict[tuple[str, str], str] = {}  # reasons by solver hash and worker address
         self.tasks: set[Task] = set()
         self.ending = threading.Event()
         self.client = connect(scheduler)
         self.judges = ThreadPoolExecutor(JUDGES, "judge")
-        self.watcher = threading.Thread(target=self._watch, name="workers", daemon=True)
+        self.watcher = threading.Thread(target=self._watch_workers, name="workers", daemon=True)
         try:
-            self.client.subscribe_topic(self.topic, self._begun)
-            self._look()
+            self.client.subscribe_topic(self.topic, self._run_begun)
+            self._check_workers()
             self._expect_workers()
         except BaseException:
             self.close()
@@ -79,12 +80,12 @@ class DaskExecutor:
 
     @property
     def capacity(self) -> int:
-        """Workers that can take part."""
+        """Number of workers that can take part."""
         fit = sum(worker["cores"] >= self.cores for worker in list(self.workers.values()))
         return fit if self.parallel is None else min(fit, self.parallel)
 
     def submit(self, job: Job) -> Future[Record]:
-        """Begin a job on a worker that is free."""
+        """Begin a job on a free worker."""
         result: Future[Record] = Future()
         outcome = not_importable(job)
         if outcome is None:
@@ -94,14 +95,14 @@ class DaskExecutor:
         return result
 
     def hosts(self) -> Mapping[str, Mapping[str, Any]]:
-        """Facts of every machine with a worker, by its name."""
+        """Return facts of every machine with a worker, by its name."""
         return dict(self.facts)
 
     def disturbances(self, killed: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
-        """What disturbed each machine that still has a worker."""
-        self._look()
+        """Return the disturbances of each machine that still has a worker."""
+        self._check_workers()
         found: dict[str, dict[str, None]] = {}
-        for address, sentences in self._ask(
+        for address, sentences in self._call(
             disturbances_since, self.topic, dict(killed), workers=list(self.workers)
         ).items():
             if isinstance(sentences, list):
@@ -109,14 +110,14 @@ class DaskExecutor:
         return {name: list(sentences) for name, sentences in found.items()}
 
     def close(self) -> None:
-        """Cancel what is under way, wait until the workers have killed it, and leave the scheduler."""
+        """Cancel all runs, wait until the workers have killed them, and leave the scheduler."""
         self.ending.set()
         if self.watcher.is_alive():
             self.watcher.join(CONNECT_S)
         if self.client.status == "running":
             with suppress(OSError, TimeoutError, CancelledError):
                 self.client.cancel(list(self.tasks), force=True)
-            self._ask(wait_until_idle, workers=list(self.workers))
+            self._call(wait_until_idle, workers=list(self.workers))
         self.judges.shutdown(cancel_futures=True)
         self.client.close(timeout=CONNECT_S)
 
@@ -130,18 +131,18 @@ class DaskExecutor:
             most = max(worker["cores"] for worker in self.workers.values())
             raise InputError("--cores", str(self.cores), f"expected at most {most}, no worker has more")
 
-    def _watch(self) -> None:
-        """Look again and again which workers there are."""
+    def _watch_workers(self) -> None:
+        """Check regularly which workers there are."""
         stranded = False
-        while not self.ending.wait(LOOK_S):
-            self._look()
+        while not self.ending.wait(CHECK_S):
+            self._check_workers()
             if stranded != (self.capacity == 0) and not self.ending.is_set():
                 stranded = not stranded
                 self.say("no worker is left, waiting for one to come" if stranded else "there is a worker again")
 
-    def _look(self) -> None:
-        """See which workers have come and gone, unless the scheduler has."""
-        with self.looking:
+    def _check_workers(self) -> None:
+        """Update the workers that have come and gone; do nothing if the scheduler has gone."""
+        with self.checking:
             try:
                 there = set(self.client.nthreads())
             except (OSError, TimeoutError, CancelledError, RuntimeError):
@@ -149,27 +150,27 @@ class DaskExecutor:
             for address in self.workers.keys() - there:
                 self.say(f"worker {self._name(address)} has gone")
                 del self.workers[address]
-            self._welcome(sorted(there - self.workers.keys() - self.strangers))
+            self._add_workers(sorted(there - self.workers.keys() - self.foreign))
 
-    def _welcome(self, addresses: Sequence[str]) -> None:
-        """Take workers on that are of our kind."""
-        for address, answer in self._ask(register_campaign, self.topic, workers=addresses).items():
+    def _add_workers(self, addresses: Sequence[str]) -> None:
+        """Add those workers that are of our kind."""
+        for address, answer in self._call(register_campaign, self.topic, workers=addresses).items():
             if isinstance(answer, dict):
                 self.facts[answer["host"]] = answer.pop("facts")
                 self.workers[address] = answer
-                self.say(f"worker {self._name(address)}: {answer['means']}")
+                self.say(f"worker {self._name(address)}: {answer['description']}")
             else:
-                self.strangers.add(address)
+                self.foreign.add(address)
 
-    def _ask(self, question: Callable[..., Any], *values: Any, workers: Sequence[str]) -> dict[str, Any]:
-        """The answer of each worker, or the error that it had; nothing of those that do not answer."""
+    def _call(self, function: Callable[..., Any], *values: Any, workers: Sequence[str]) -> dict[str, Any]:
+        """Call a function on workers; return the result or error by address, nothing of workers that do not answer."""
         if not workers:
             return {}
         try:
-            asked = self.client.run(question, *values, workers=list(workers), on_error="return", asynchronous=False)
+            results = self.client.run(function, *values, workers=list(workers), on_error="return", asynchronous=False)
         except (OSError, TimeoutError, CancelledError):
             return {}
-        return dict(asked)
+        return dict(results)
 
     # ------------------------------------------------------------ jobs
 
@@ -186,7 +187,7 @@ class DaskExecutor:
             allow_other_workers=bool(given),
         )
         self.tasks.add(task)
-        task.add_done_callback(lambda task: self._pass_on(job, result, task))
+        task.add_done_callback(lambda task: self._task_ended(job, result, task))
 
     def _remote_order(self, job: Job) -> RemoteOrder:
         order, place = job.order(), Path(job.solver.file)
@@ -197,18 +198,18 @@ class DaskExecutor:
         }
         return RemoteOrder(order, code_version(), job.solver.hash, programs, self.topic)
 
-    def _begun(self, event: tuple[float, Mapping[str, str]]) -> None:
-        """A worker has begun a run."""
-        self.beside.begin(event[1]["run"], event[1]["host"])
+    def _run_begun(self, event: tuple[float, Mapping[str, str]]) -> None:
+        """Note that a worker has begun a run."""
+        self.co_runners.begin(event[1]["run"], event[1]["host"])
 
-    def _pass_on(self, job: Job, result: Future[Record], task: Task) -> None:
-        with suppress(RuntimeError):  # the judges have gone home
+    def _task_ended(self, job: Job, result: Future[Record], task: Task) -> None:
+        with suppress(RuntimeError):  # the executor was closed
             self.judges.submit(self._settle, result, lambda: self._judged(job, result, task))
 
     @staticmethod
-    def _settle(result: Future[Record], judged: Callable[[], Record | None]) -> None:
+    def _settle(result: Future[Record], judging: Callable[[], Record | None]) -> None:
         try:
-            row = judged()
+            row = judging()
         except BaseException as error:
             result.set_exception(error)
         else:
@@ -216,14 +217,14 @@ class DaskExecutor:
                 result.set_result(row)
 
     def _judged(self, job: Job, result: Future[Record], task: Task) -> Record | None:
-        """The row of a task that has ended; None if it was sent again."""
-        beside = self.beside.end(str(task.key))
+        """Return the record of a task that has ended; None if it was sent again."""
+        co_runners = self.co_runners.end(str(task.key))
         self.tasks.discard(task)
         try:
             reply: RemoteReply = task.result()
         except KilledWorker as error:
             reason = f"took down {error.allowed_failures + 1} workers, the last was {error.last_worker.name}"
-            return self._judge(job, Outcome("lost", reason), utc_now("milliseconds"), beside)
+            return self._judge(job, Outcome("lost", reason), utc_now("milliseconds"), co_runners)
         except CancelledError:
             if self.ending.is_set():
                 raise Cancelled from None
@@ -231,21 +232,21 @@ class DaskExecutor:
             raise InputError("scheduler", self.scheduler, expected) from None
         except Exception as error:
             reason = f"its worker failed: {type(error).__name__}: {error}"
-            return self._judge(job, Outcome("lost", reason), utc_now("milliseconds"), beside)
-        if not reply.lacks and not reply.refused:
-            return self._judge(job, reply.outcome, reply.started, beside)
-        refused = reply.refused or self._ship(job, reply)
+            return self._judge(job, Outcome("lost", reason), utc_now("milliseconds"), co_runners)
+        if not reply.missing and not reply.refused:
+            return self._judge(job, reply.outcome, reply.started, co_runners)
+        refused = reply.refused or self._send_files(job, reply)
         if refused:
-            self._note(job, reply.worker, refused)
+            self._note_refusal(job, reply.worker, refused)
         self._send(job, result, preferred="" if refused else reply.worker)
         return None
 
     @staticmethod
-    def _judge(job: Job, outcome: Outcome, started: str, beside: int) -> Record:
-        return judge(job, job.problem.instance, started, outcome, beside)
+    def _judge(job: Job, outcome: Outcome, started: str, co_runners: int) -> Record:
+        return judge(job, job.problem.instance, started, outcome, co_runners)
 
-    def _note(self, job: Job, worker: str, refused: str) -> None:
-        """Keep a worker's refusal; InputError once there is no worker left to ask."""
+    def _note_refusal(self, job: Job, worker: str, refused: str) -> None:
+        """Record a worker's refusal; InputError if all workers have refused the solver."""
         if refused not in self.refused.values():
             self.say(refused)
         self.refused[job.solver.hash, worker] = refused
@@ -253,20 +254,20 @@ class DaskExecutor:
             expected = f"expected a worker that can carry out {job.solver.name} ({refused})"
             raise InputError("scheduler", self.scheduler, expected)
 
-    def _ship(self, job: Job, reply: RemoteReply) -> str:
-        """Send a worker the files that it lacks; why it could not keep them, "" if it could, or has gone."""
+    def _send_files(self, job: Job, reply: RemoteReply) -> str:
+        """Send a worker its missing files; return why it could not store them, "" if it could or has gone."""
         place = Path(job.solver.file)
-        if reply.lacks.startswith("instances/"):
-            files = {reply.lacks: job.problem.path}
+        if reply.missing.startswith("instances/"):
+            files = {reply.missing: job.problem.path}
         elif source_hash(place) != job.solver.hash:
             raise InputError(place, "", "expected the content that the campaign began with, it has changed")
         else:
-            files = {f"{Path(reply.lacks).parent}/{file.name}": file for file in {place, *place.parent.glob("*.py")}}
+            files = {f"{Path(reply.missing).parent}/{file.name}": file for file in {place, *place.parent.glob("*.py")}}
         for name, path in files.items():
             for first, piece, last in pieces(path):
-                answer = self._ask(receive_file, name, self.topic, piece, first, last, workers=[reply.worker])
+                answer = self._call(receive_file, name, self.topic, piece, first, last, workers=[reply.worker])
                 if error := answer.get(reply.worker):
-                    return f"worker {self._name(reply.worker)}: could not keep {path.name} ({error})"
+                    return f"worker {self._name(reply.worker)}: could not store {path.name} ({error})"
         return ""
 
     def _name(self, address: str) -> str:
@@ -274,7 +275,7 @@ class DaskExecutor:
 
 
 def connect(scheduler: str) -> Client:
-    """A client of the scheduler; InputError if it cannot be reached."""
+    """Return a client of the scheduler; InputError if it cannot be reached."""
     check_address(scheduler)
     try:
         return Client(scheduler, timeout=CONNECT_S, set_as_default=False, name="shardmark")
@@ -284,7 +285,7 @@ def connect(scheduler: str) -> Client:
 
 
 def pieces(path: Path) -> Iterator[tuple[bool, bytes, bool]]:
-    """A file in pieces, each with whether it is the first and whether it is the last."""
+    """Yield a file in pieces as (is the first, bytes, is the last)."""
     with path.open("rb") as stream:
         first, piece = True, stream.read(PIECE)
         while True:

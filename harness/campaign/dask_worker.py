@@ -20,28 +20,28 @@ from distributed.comm.registry import get_backend
 from distributed.utils import get_ip
 
 from harness.campaign import host
-from harness.campaign.cpus import pin
 from harness.campaign.jobs import utc_now
-from harness.campaign.queue import ENDING
+from harness.campaign.queue import END_SIGNALS
 from harness.sandbox.contract import Cancelled, Order, Outcome
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
 from solvers.registry import FOLDER, PACKAGE, hash_of, source_hash
 
-NAME = "shardmark"
-CORES = "shardmark-cores"  # the resource that keeps runs away from workers of another kind, and from those too small
-CONNECT_S = 10.0
-#: What a worker of Dask does beside its work; on the cores of a run it would cost time.
+NAME = "shardmark"  # name of the plugin that makes a Dask worker one of ours
+CORES = "shardmark-cores"  # resource that keeps runs away from other Dask workers, and from workers with too few cores
+CONNECT_S = 10.0  # seconds within which a scheduler must answer
+#: Settings by which a Dask worker does as little as possible beside its task, as that would cost the run time.
 QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
 
 
 @dataclass(frozen=True)
 class RemoteOrder:
-    """A run as it is sent to a worker.
+    """An order as it is sent to a worker.
 
-    ``code`` is `code_version` of the sender, ``solver_hash`` what the solver's source must have, ``programs`` the
-    SHA-256 of each file that an external command names, ``topic`` where the sender listens for runs that begin.
+    ``code`` is `code_version` of the sender, ``solver_hash`` the hash that the solver's source must have, ``programs``
+    the SHA-256 of each file that an external command names, ``topic`` the one on which the worker reports that the run
+    begins.
     """
 
     order: Order
@@ -53,52 +53,52 @@ class RemoteOrder:
 
 @dataclass(frozen=True)
 class RemoteReply:
-    """What comes back: an outcome; or ``lacks``, the name of a file to send; or ``refused``, why not on this worker."""
+    """Reply of a worker: an outcome, or the name of a ``missing`` file to send, or why the run was ``refused``."""
 
     host: str
     worker: str
     outcome: Outcome = field(default_factory=Outcome)
     started: str = ""
-    lacks: str = ""
+    missing: str = ""
     refused: str = ""
 
 
 @cache
 def code_version() -> str:
-    """SHA-256 of the referee's own code: workers and the campaign's process must have the same."""
+    """Return the SHA-256 of the referee's code, which must be the same in workers and in the campaign's process."""
     root = Path(host.__file__).parents[2]
     files = [file for room in ("harness", "instances") for file in sorted(root.glob(f"{room}/**/*.py"))]
     return hash_of((str(file.relative_to(root)), file) for file in [*files, *sorted(FOLDER.glob("*.py"))])
 
 
 class FileCache:
-    """Files that were sent to a worker, each under a name that says what is in it, and files that it had already."""
+    """Files that were sent to a worker, each under a name that depends on its content, and files it already had."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.known: dict[Path, tuple[tuple[int, ...], str]] = {}  # SHA-256 of the content, as long as it is untouched
-        self.kept: dict[str, tuple[int, ...]] = {}
+        self.digests: dict[Path, tuple[tuple[int, ...], str]] = {}  # stamp and SHA-256 per path
+        self.sent: dict[str, tuple[int, ...]] = {}  # stamp per name
 
     def digest(self, path: Path) -> str:
-        """SHA-256 of a file's decompressed content, "" if there is no such file."""
+        """Return the SHA-256 of a file's decompressed content, "" if there is no such file."""
         try:
-            found = _signature(path)
-            if self.known.get(path, ((), ""))[0] != found:
-                self.known[path] = found, sha256(read_bytes(path))
+            found = _stamp(path)
+            if self.digests.get(path, ((), ""))[0] != found:
+                self.digests[path] = found, sha256(read_bytes(path))
         except (OSError, InputError):
             return ""
-        return self.known[path][1]
+        return self.digests[path][1]
 
     def find(self, name: str) -> Path | None:
-        """A file that was sent, if it is as it was then: a solver can reach it where runs are not isolated."""
+        """Return a file that was sent, None if it has changed since: a run that is not isolated can change it."""
         path = self.folder / name
         try:
-            return path if self.kept.get(name) == _signature(path) else None
+            return path if self.sent.get(name) == _stamp(path) else None
         except OSError:
             return None
 
     def add(self, name: str, sender: str, piece: bytes, first: bool, last: bool) -> None:
-        """Take a piece of a file; it is there once it is complete."""
+        """Add a piece of a file, which is found once it is complete."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{sender}")
@@ -106,10 +106,10 @@ class FileCache:
             stream.write(piece)
         if last:
             os.replace(part, path)
-            self.kept[name] = _signature(path)
+            self.sent[name] = _stamp(path)
 
 
-def _signature(path: Path) -> tuple[int, ...]:
+def _stamp(path: Path) -> tuple[int, ...]:
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -119,11 +119,11 @@ class MissingFile(Exception):
 
 
 class Refused(Exception):
-    """This worker cannot carry out the run; the text says why."""
+    """This worker cannot carry out the run; the text gives the reason."""
 
 
 class ShardmarkPlugin(WorkerPlugin):
-    """What a worker of ours has beside a plain one: a name, CPUs, a supervisor, and the files that runs need."""
+    """Plugin of a Dask worker that carries out runs: its host name, CPUs, supervisor, and the files that runs need."""
 
     name = NAME
 
@@ -131,27 +131,27 @@ class ShardmarkPlugin(WorkerPlugin):
         self.host = host_name
         self.cpus = tuple(cpus)
         self.supervisor = supervisor
-        self.means = f"CPUs {', '.join(map(str, cpus))}; limits: {limits}"
+        self.description = f"CPUs {', '.join(map(str, cpus))}; limits: {limits}"
         self.stopped = threading.Event()
         self.busy = False
-        self.watched: dict[str, host.Disturbances] = {}
+        self.disturbances: dict[str, host.Disturbances] = {}
 
     def setup(self, worker: Worker) -> None:
-        """The worker starts."""
+        """Remember the worker that starts."""
         self.worker = worker
-        self.library = FileCache(Path(worker.local_directory) / "library")
+        self.files = FileCache(Path(worker.local_directory) / "files")
 
     def teardown(self, worker: Worker) -> None:
-        """The worker ends, and so does its run."""
+        """Cancel the run, as the worker ends."""
         self.stopped.set()
 
     def carry_out(self, remote_order: RemoteOrder) -> RemoteReply:
-        """One run from its start to its end, in the thread of the worker."""
+        """Carry out one run in the thread of the worker."""
         reply = RemoteReply(self.host, self.worker.address)
         try:
             order = self._prepared(remote_order)
-        except MissingFile as lacking:
-            return replace(reply, lacks=str(lacking))
+        except MissingFile as missing:
+            return replace(reply, missing=str(missing))
         except Refused as refused:
             return replace(reply, refused=f"worker {self.worker.name} ({self.worker.address}): {refused}")
         key = str(self.worker.get_current_task())
@@ -161,18 +161,18 @@ class ShardmarkPlugin(WorkerPlugin):
         try:
             outcome = self.supervisor.run(order, TaskCancelled(self, key))
         except Cancelled:
-            raise Reschedule from None  # for whoever still wants it
+            raise Reschedule from None  # to another worker, if the campaign still wants it
         finally:
             self.busy = False
         outcome.host = self.host
         return replace(reply, outcome=outcome, started=started)
 
     def _prepared(self, remote_order: RemoteOrder) -> Order:
-        """The order with the paths of this machine."""
+        """Return the order with the paths of this machine; raise MissingFile or Refused."""
         if remote_order.code != code_version():
             raise Refused("expected the same version of Shardmark as that of the campaign")
         for path, digest in remote_order.programs.items():
-            if self.library.digest(Path(path)) != digest:
+            if self.files.digest(Path(path)) != digest:
                 raise Refused(f"expected a file {path} with the content that the campaign's machine has")
         order = remote_order.order
         file = order.file if order.command else self._solver(order.file, remote_order.solver_hash)
@@ -180,16 +180,16 @@ class ShardmarkPlugin(WorkerPlugin):
 
     def _instance(self, order: Order) -> Path:
         path = Path(order.instance)
-        if self.library.digest(path) == order.checksum:
+        if self.files.digest(path) == order.checksum:
             return path
         name = f"instances/{order.checksum}/{path.name}"
-        found = self.library.find(name)
+        found = self.files.find(name)
         if found is None:
             raise MissingFile(name)
         return found
 
     def _solver(self, place: str, version: str) -> str:
-        """Where the solver's code is here: in this project, in an installed package, at its own path, or sent."""
+        """Return the path of the solver's code here: in this project, in a package, at its own path, or sent."""
         own = place.startswith(PACKAGE) or not Path(place).is_absolute()
         here = str(FOLDER / place) if own and not place.startswith(PACKAGE) else place
         try:
@@ -200,57 +200,57 @@ class ShardmarkPlugin(WorkerPlugin):
         if own:
             raise Refused(f"expected the version of {place} that the campaign's machine has")
         name = f"solvers/{version}/{Path(place).name}"
-        found = self.library.find(name)
+        found = self.files.find(name)
         if found is None or source_hash(found) != version:
             raise MissingFile(name)
         return str(found)
 
 
 class TaskCancelled(threading.Event):
-    """Set once nobody waits for a task any longer: it was cancelled, its client has gone, or the worker ends."""
+    """Event that is set once a task was cancelled, its client has gone, or the worker ends."""
 
     def __init__(self, plugin: ShardmarkPlugin, key: str) -> None:
         super().__init__()
         self.plugin, self.key = plugin, key
 
     def is_set(self) -> bool:
-        """Whether to give up."""
+        """Tell if the run is to be cancelled."""
         task = self.plugin.worker.state.tasks.get(self.key)
         return self.plugin.stopped.is_set() or task is None or task.state == "cancelled"
 
 
-# ---------------------------------------------------------------- what the client calls on a worker
+# ---------------------------------------------------------------- functions that the client calls on a worker
 
 
 def plugin_of(worker: Worker) -> ShardmarkPlugin:
-    """What makes a worker one of ours; LookupError for another."""
+    """Return the plugin of a worker; LookupError if it is not one of ours."""
     plugin = worker.plugins[NAME]
     assert isinstance(plugin, ShardmarkPlugin)
     return plugin
 
 
 def carry_out(remote_order: RemoteOrder) -> RemoteReply:
-    """The task that a run is."""
+    """Carry out one run; this is the Dask task."""
     return plugin_of(get_worker()).carry_out(remote_order)
 
 
 def register_campaign(topic: str, dask_worker: Worker) -> dict[str, Any]:
-    """What a campaign keeps of a worker; its machine is watched from now on."""
+    """Return what a campaign needs to know of a worker; record disturbances of its machine from now on."""
     plugin = plugin_of(dask_worker)
-    plugin.watched[topic] = host.Disturbances()
-    known = {"host": plugin.host, "cores": len(plugin.cpus), "means": plugin.means, "facts": host.facts()}
+    plugin.disturbances[topic] = host.Disturbances()
+    known = {"host": plugin.host, "cores": len(plugin.cpus), "description": plugin.description, "facts": host.facts()}
     return {**known, "name": dask_worker.name}
 
 
 def disturbances_since(topic: str, killed: Mapping[str, int], dask_worker: Worker) -> list[str]:
-    """What disturbed the worker's machine since `register_campaign`."""
+    """Return the disturbances of the worker's machine since `register_campaign`."""
     plugin = plugin_of(dask_worker)
-    return plugin.watched.pop(topic).found(killed.get(plugin.host, 0))
+    return plugin.disturbances.pop(topic).found(killed.get(plugin.host, 0))
 
 
 def receive_file(name: str, sender: str, piece: bytes, first: bool, last: bool, dask_worker: Worker) -> None:
-    """Keep a piece of a file that the worker lacks."""
-    plugin_of(dask_worker).library.add(name, sender, piece, first, last)
+    """Store a piece of a file that the worker misses."""
+    plugin_of(dask_worker).files.add(name, sender, piece, first, last)
 
 
 async def wait_until_idle(dask_worker: Worker) -> None:
@@ -263,37 +263,34 @@ async def wait_until_idle(dask_worker: Worker) -> None:
 
 
 def serve(scheduler: str, plugin: ShardmarkPlugin, say: Callable[[str], None]) -> None:
-    """Be a worker until Ctrl-C, SIGTERM or SIGHUP, or until the scheduler goes.
-
-    Raises InputError if the scheduler cannot be reached.
-    """
+    """Be a worker until Ctrl-C, SIGTERM or SIGHUP, or until the scheduler goes; InputError if it cannot be reached."""
     silence_dask()
-    pin(plugin.cpus)
+    os.sched_setaffinity(0, plugin.cpus)
     with dask.config.set(QUIET):
         asyncio.run(_serve(scheduler, plugin, say))
 
 
 def silence_dask() -> None:
-    """Keep Dask's own log away: what matters of it is said in one sentence."""
-    for name in ("distributed", "distributed.client"):  # the levels that it sets itself
+    """Silence Dask's own log, of which our messages report what matters."""
+    for name in ("distributed", "distributed.client"):  # the loggers whose level Dask sets
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 async def _serve(scheduler: str, plugin: ShardmarkPlugin, say: Callable[[str], None]) -> None:
-    told = asyncio.Event()
-    for number in (getattr(signal, name) for name in ENDING if hasattr(signal, name)):
+    interrupted = asyncio.Event()
+    for number in END_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            asyncio.get_running_loop().add_signal_handler(number, told.set)
-    ending, joining = asyncio.create_task(told.wait()), asyncio.create_task(connect(scheduler, plugin))
+            asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+    ending, joining = asyncio.create_task(interrupted.wait()), asyncio.create_task(connect(scheduler, plugin))
     await asyncio.wait((ending, joining), return_when=asyncio.FIRST_COMPLETED)
-    if not joining.done():  # told to end before the scheduler has answered
+    if not joining.done():  # interrupted before the scheduler has answered
         joining.cancel()
         return
     worker = await joining
-    say(f"{worker.name} carries out runs for {scheduler} on {plugin.means}")
+    say(f"{worker.name} carries out runs for {scheduler} on {plugin.description}")
     gone = asyncio.create_task(worker.finished())
     await asyncio.wait((ending, gone), return_when=asyncio.FIRST_COMPLETED)
-    if told.is_set():
+    if interrupted.is_set():
         await leave(worker)
     else:
         say(f"the scheduler {scheduler} has gone")
@@ -302,7 +299,7 @@ async def _serve(scheduler: str, plugin: ShardmarkPlugin, say: Callable[[str], N
 
 
 def check_address(scheduler: str) -> None:
-    """InputError unless it is the address of a scheduler as Dask reads it, without a scheme one of TCP."""
+    """Raise InputError unless it is an address of a scheduler as Dask reads it; without a scheme it is one of TCP."""
     try:
         scheme, place = parse_address(scheduler)
         get_backend(scheme)
@@ -314,7 +311,7 @@ def check_address(scheduler: str) -> None:
 
 
 async def connect(scheduler: str, plugin: ShardmarkPlugin) -> Worker:
-    """A worker that the scheduler knows; it listens only where the scheduler can reach it."""
+    """Return a worker that the scheduler knows; it listens only on the network interface towards the scheduler."""
     check_address(scheduler)
     expected = f"expected a Dask scheduler that answers within {CONNECT_S:g} s"
     try:
@@ -335,12 +332,12 @@ async def connect(scheduler: str, plugin: ShardmarkPlugin) -> Worker:
 
 
 async def leave(worker: Worker) -> None:
-    """End a worker such that its run, which is killed, is begun again by another one."""
+    """End a worker; its run is killed and begun again by another one."""
     try:
         retired = worker.scheduler.retire_workers(
             workers=[worker.address], close_workers=False, remove=True, stimulus_id=f"leave-{worker.name}"
         )
         await asyncio.wait_for(retired, CONNECT_S)
     except (OSError, TimeoutError):
-        pass  # the scheduler has gone meanwhile, or is busy: it finds out
+        pass  # the scheduler has gone, or is busy and will notice
     await worker.close()

@@ -1,6 +1,6 @@
-"""Which solvers there are: files and installed packages, asked of a child process, and external programs.
+"""Discovery of solvers: files and installed packages, imported by child processes, and external programs.
 
-What fails to import is a finding, not a failure: it stands in the list with the error.
+A file that fails to import is listed with the error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from uuid import uuid4
 
 from harness.campaign import import_check, survey_cache
-from harness.campaign.import_check import IMPORT_TIMEOUT_S  # for all files of the project, and for each other
+from harness.campaign.import_check import IMPORT_TIMEOUT_S
 from harness.sandbox.contract import SUPERVISOR_VARIABLE, Cancelled
 from harness.sandbox.memory import OUT_OF_MEMORY
 from harness.sandbox.supervisor import environment, remove
@@ -32,24 +32,25 @@ from instances import InputError, tracks
 from solvers import external
 from solvers.registry import NAME, PACKAGE, legal_name, solver_files, source_hash
 
-LOOK_S = 0.2  # between looks whether an import is still wanted
-AT_ONCE = 2  # strangers' files that are imported at the same time
-MOST_BYTES = 1 << 20  # of what one process answers
-ENDS = {
-    import_check.SPENT: f"used more than {import_check.CPU_S} s of CPU time while it was imported",
-    import_check.FULL: OUT_OF_MEMORY,
+CHECK_S = 0.2  # seconds between two checks whether an import was cancelled
+PARALLEL = 2  # third-party files that are imported at the same time
+MAX_ANSWER = 1 << 20  # bytes that one child process may answer
+#: Errors by the exit status of an import; a negative status is that of a child that is not isolated.
+STATUS_ERRORS = {
+    import_check.OUT_OF_CPU_STATUS: f"used more than {import_check.CPU_S} s of CPU time while it was imported",
+    import_check.OUT_OF_MEMORY_STATUS: OUT_OF_MEMORY,
 }
-ENDS[-signal.SIGXCPU] = ENDS[import_check.SPENT]  # without isolation
+STATUS_ERRORS[-signal.SIGXCPU] = STATUS_ERRORS[import_check.OUT_OF_CPU_STATUS]
 KINDS = ("solver", "bound")
-TRACK = re.compile(r"""(?:track\s*=\s*|@(?:solver|bound)\(\s*)["'](\w+)["']""")
+TRACK = re.compile(r"""(?:track\s*=\s*|@(?:solver|bound)\(\s*)["'](\w+)["']""")  # a track in the text of a solver file
 
 
 @dataclass(frozen=True)
 class SolverInfo:
-    """What the referee knows of a solver.
+    """A solver as the referee knows it.
 
-    ``file`` is where it is declared: a path, or ``package:MODULE``. ``error`` says why it cannot be imported or
-    started, "" if it can. ``command`` is that of an external program, with placeholders; () for a Python function.
+    ``file`` declares it: a path, or ``package:MODULE``. ``error`` is the reason why it cannot be imported or started,
+    "" if it can. ``command`` is that of an external program, with placeholders; () for a Python function.
     ``settings`` are those of ``params`` that the user has set, which makes it a variant of the solver ``variant_of``.
     """
 
@@ -69,44 +70,44 @@ class SolverInfo:
 
     @property
     def declared(self) -> str:
-        """The name under which its file declares it."""
+        """Name under which its file declares it."""
         return self.variant_of or self.name
 
 
 def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:
-    """All solvers and bounds of the project, of installed packages and of ``paths``, by track and name.
+    """Return all solvers and bounds of the project, of installed packages and of ``paths``, by track and name.
 
-    A path is a Python file, a TOML file of external programs, or a folder of both. What cannot be imported or started
-    stands in the list under its own name, with the error.
+    A path is a Python file, a TOML file of external programs, or a folder of both. A solver that cannot be imported or
+    started is listed under its own name with the error.
     """
     given = _checked(paths)
     own = solver_files() if given else []
-    strangers = [file for file in solver_files(given) if file not in own] if given else []
+    foreign = [file for file in solver_files(given) if file not in own] if given else []
     found, installed = _survey()
-    for infos in _each_alone(_versions(strangers) | installed):
+    for infos in _each_alone(_versions(foreign) | installed):
         found += _without_clash(infos, found)
     found += [from_program(program) for file in external.toml_files(given) for program in external.read_toml(file)]
     return _unique(found)
 
 
 def _survey() -> tuple[list[SolverInfo], dict[str, str]]:
-    """The project's own solvers, and the versions of installed packages that bring solvers, by place.
+    """Return the project's own solvers, and the hashes of installed packages that declare solvers, by place.
 
-    They are asked of a process that no stranger's code has touched, once as long as no file changes. An answer with an
-    error or with packages is not kept: what it depends on lies elsewhere as well.
+    A process that runs no third-party code imports them; its answer is kept until a file changes. An answer with an
+    error or with packages is not kept: it depends on other files as well.
     """
     stamp = survey_cache.stamp()
     with contextlib.suppress(TypeError):
-        if (known := survey_cache.recall(stamp)) is not None:
+        if (known := survey_cache.load(stamp)) is not None:
             return [SolverInfo(**declaration) for declaration in known], {}
     found, installed = _imported(_versions(solver_files()), threading.Event(), survey=True)
     if not installed and not any(info.error for info in found):
-        survey_cache.keep(stamp, [{k: v for k, v in vars(info).items() if k != "command"} for info in found])
+        survey_cache.save(stamp, [{k: v for k, v in vars(info).items() if k != "command"} for info in found])
     return found, installed
 
 
 def declared_in(path: str | Path) -> list[SolverInfo]:
-    """What one Python or TOML file declares, whatever else there is; names are not held against those of others."""
+    """Return what one Python or TOML file declares; its names may be those of other solvers."""
     (file,) = _checked([path])
     if file.suffix == ".toml":
         return [from_program(program) for program in external.read_toml(file)]
@@ -115,12 +116,12 @@ def declared_in(path: str | Path) -> list[SolverInfo]:
 
 
 def from_program(program: external.Program) -> SolverInfo:
-    """An external program as a solver."""
+    """Return an external program as a solver."""
     return SolverInfo(kind="solver", **vars(program))
 
 
 def from_command(command: str, track: str) -> SolverInfo:
-    """A command line as a solver of a track, named after its file; InputError if it cannot be started."""
+    """Return a command line as a solver of a track, named after its file; InputError if it cannot be started."""
     return from_program(external.from_command(command, track))
 
 
@@ -139,12 +140,12 @@ def _versions(files: Iterable[Path]) -> dict[str, str]:
 
 
 def _each_alone(versions: Mapping[str, str]) -> list[list[SolverInfo]]:
-    """What each of strangers' files and packages declares: it speaks for itself only, from a process of its own."""
+    """Import each third-party file or package in its own process; return what each declares."""
     cancel = threading.Event()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(PARALLEL) as pool:
         try:
             return list(pool.map(lambda place: _imported({place: versions[place]}, cancel)[0], versions))
-        except BaseException:  # such as Ctrl-C, which only this thread hears of
+        except BaseException:  # such as Ctrl-C, which only this thread receives
             cancel.set()
             raise
 
@@ -152,16 +153,16 @@ def _each_alone(versions: Mapping[str, str]) -> list[list[SolverInfo]]:
 def _imported(
     versions: Mapping[str, str], cancel: threading.Event, *, survey: bool = False
 ) -> tuple[list[SolverInfo], dict[str, str]]:
-    """What solver files and packages declare, and with ``survey`` the versions of all installed packages, by place.
+    """Return what places (files and packages) declare, and with ``survey`` the hashes of all installed packages.
 
-    ``versions`` has the hash of each place. A child that one of them takes down is followed by another for
-    the rest. Cancelled once ``cancel`` is set.
+    ``versions`` has the hash of each place. If one of them ends the child process, another one imports the rest.
+    Cancelled once ``cancel`` is set.
     """
     found: list[SolverInfo] = []
     installed: dict[str, str] = {}
     left = dict(versions)
     while left:
-        content, error = _ask(list(left), cancel, survey)
+        content, error = _import(list(left), cancel, survey)
         try:
             answers = _answers(content)
             installed = answers.pop(0)["installed"] if survey and answers else installed
@@ -171,33 +172,33 @@ def _imported(
         found += [info for infos in declared for info in infos]
         for place in list(left)[: len(declared)]:
             del left[place]
-        if left:  # the one that was being imported took the process down
+        if left:  # the place that was being imported ended the process
             place = next(iter(left))
             found += _broken(place, error, left.pop(place))
     return found, installed
 
 
-def _ask(places: Sequence[str], cancel: threading.Event, survey: bool) -> tuple[bytes, str]:
-    """What one child process wrote, and how it ended if it did not get through all places.
+def _import(places: Sequence[str], cancel: threading.Event, survey: bool) -> tuple[bytes, str]:
+    """Return the output of one child process, and why it ended if it has not imported all places.
 
-    Without ``survey`` it is a stranger's one place, imported in isolation.
+    Without ``survey`` there is one place, a third-party one, imported in isolation.
     """
     scratch = os.path.join(tempfile.gettempdir(), f"shardmark-{uuid4().hex}")
-    # A file, as what an import leaves behind could hold a pipe open.
+    # A file, because a process left by an import could hold a pipe open.
     with tempfile.TemporaryFile() as answers:
-        alone = ["harness.campaign.import_check", *places, scratch, str(os.getpid())]
-        asked = ["harness.sandbox.worker", "survey", json.dumps(places)] if survey else alone
+        isolated = ["harness.campaign.import_check", *places, scratch, str(os.getpid())]
+        module = ["harness.sandbox.worker", "survey", json.dumps(places)] if survey else isolated
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", *asked],
+            [sys.executable, "-P", "-m", *module],
             stdin=subprocess.DEVNULL,
             stdout=answers,
             stderr=subprocess.DEVNULL,
-            env=environment(1) | {SUPERVISOR_VARIABLE: scratch},  # what is imported can tell that it is
+            env=environment(1) | {SUPERVISOR_VARIABLE: scratch},  # tells an imported file that it is being imported
             start_new_session=True,
         )
         try:
             status = _wait(child, cancel)
-            error = ENDS.get(status, f"ended the process while it was imported (exit status {status})")
+            error = STATUS_ERRORS.get(status, f"ended the process while it was imported (exit status {status})")
         except subprocess.TimeoutExpired:
             error = f"was not imported within {IMPORT_TIMEOUT_S:g} s"
         finally:
@@ -206,15 +207,15 @@ def _ask(places: Sequence[str], cancel: threading.Event, survey: bool) -> tuple[
             child.wait()
             remove(scratch)
         answers.seek(0)
-        return answers.read(MOST_BYTES + 1), error
+        return answers.read(MAX_ANSWER + 1), error
 
 
 def _wait(child: subprocess.Popen[bytes], cancel: threading.Event) -> int:
-    """The exit status of a child; TimeoutExpired after `IMPORT_TIMEOUT_S`, Cancelled once ``cancel`` is set."""
+    """Return the exit status of a child; TimeoutExpired after `IMPORT_TIMEOUT_S`, Cancelled once ``cancel`` is set."""
     until = time.monotonic() + IMPORT_TIMEOUT_S
     while not cancel.is_set():
         try:
-            return child.wait(LOOK_S)
+            return child.wait(CHECK_S)
         except subprocess.TimeoutExpired:
             if time.monotonic() > until:
                 raise
@@ -222,22 +223,22 @@ def _wait(child: subprocess.Popen[bytes], cancel: threading.Event) -> int:
 
 
 def _answers(content: bytes) -> list[dict[str, Any]]:
-    """The whole lines of what a child wrote; ValueError or RecursionError for what is not JSON, or too much."""
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"more than {MOST_BYTES} bytes")
+    """Return the complete lines of a child's output; ValueError or RecursionError if they are not JSON, or too long."""
+    if len(content) > MAX_ANSWER:
+        raise ValueError(f"more than {MAX_ANSWER} bytes")
     return [json.loads(line) for line in content.split(b"\n")[:-1]]
 
 
 def _paired(answers: Sequence[dict[str, Any]], places: Iterable[str]) -> list[tuple[dict[str, Any], str]]:
-    """Answers with their places; ValueError unless they came in the order in which they were asked for."""
+    """Return answers with their places; ValueError unless they are in the order of the places."""
     pairs = list(zip(answers, places, strict=False))
     if len(pairs) < len(answers) or any(answer["end"] != place for answer, place in pairs):
-        raise ValueError("an answer that was not asked for")
+        raise ValueError("an answer for an unexpected place")
     return pairs
 
 
 def _read(answer: Mapping[str, Any], place: str, version: str) -> list[SolverInfo]:
-    """What a place declares, nothing of it taken on trust; TypeError or KeyError if it is no answer."""
+    """Return what a place declares, after checking all of it; TypeError or KeyError if the answer is malformed."""
     if "error" in answer:
         return _broken(place, _printable(answer["error"]), version)
     found: dict[tuple[str, str], SolverInfo] = {}
@@ -252,7 +253,7 @@ def _read(answer: Mapping[str, Any], place: str, version: str) -> list[SolverInf
 
 
 def _declared(solver: Mapping[str, Any], place: str, version: str) -> SolverInfo:
-    """One declaration; ValueError says what is wrong with it."""
+    """Return one declared solver; ValueError with the reason if the declaration is invalid."""
     words: dict[str, Any] = {key: _text(solver, key) for key in ("name", "track", "kind", "source", "description")}
     if words["track"] not in tracks():
         raise ValueError(f"declares the track {words['track']!r}, expected one of {', '.join(tracks())}")
@@ -263,13 +264,13 @@ def _declared(solver: Mapping[str, Any], place: str, version: str) -> SolverInfo
     params, deterministic = solver["params"], solver["deterministic"]
     if not isinstance(params, dict) or not isinstance(deterministic, bool):
         raise ValueError("declares something else than an object as params, or than true or false as deterministic")
-    # A text of JSON can hold half a character, and an infinite number, which no table takes.
+    # JSON text may contain half a surrogate pair, or infinity, which no table can store.
     plain = json.dumps(params, ensure_ascii=False, allow_nan=False).encode(errors="replace")
     return SolverInfo(**words, file=place, hash=version, params=json.loads(plain), deterministic=deterministic)
 
 
 def _text(solver: Mapping[str, Any], key: str) -> str:
-    """A text of a declaration, fit for tables; ValueError if it is none."""
+    """Return a text of a declaration as one printable line; ValueError if it is not a text."""
     value = solver[key]
     if not isinstance(value, str):
         raise ValueError(f"declares a {key} that is no text")
@@ -277,12 +278,12 @@ def _text(solver: Mapping[str, Any], key: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """A text as one line that every terminal and table takes."""
+    """Return a text as one line of printable characters."""
     return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
 
 
 def _broken(place: str, error: str, version: str) -> list[SolverInfo]:
-    """What fails declares nothing: a row in every track that the file's text or folder names, else in all."""
+    """Return a broken place as one solver per track that its text or folder names, else in every track."""
     path = Path(place)
     text = path.read_text(errors="replace") if path.is_file() else ""
     named = {path.parent.name, *TRACK.findall(text)} & set(tracks())
@@ -291,9 +292,9 @@ def _broken(place: str, error: str, version: str) -> list[SolverInfo]:
 
 
 def _without_clash(infos: list[SolverInfo], found: Sequence[SolverInfo]) -> list[SolverInfo]:
-    """What one place declares, or its error if it has taken a name of another.
+    """Return what one place declares, or its error if one of its names is taken.
 
-    A file that fails has its name from its path: a number is added to one that is taken.
+    A broken file is named after its path: if that name is taken, a number is added.
     """
     taken = {(other.track, other.name): other.file for other in found}
     for info in infos:
@@ -305,7 +306,7 @@ def _without_clash(infos: list[SolverInfo], found: Sequence[SolverInfo]) -> list
 
 
 def _free(info: SolverInfo, taken: Container[tuple[str, str]]) -> str:
-    """The name of a solver, or the first that is free of those made of it."""
+    """Return the name of a solver, with the first number that makes it free if it is taken."""
     names = chain([info.name], (f"{info.name}-{number}" for number in count(2)))
     return next(name for name in names if (info.track, name) not in taken)
 

@@ -1,4 +1,4 @@
-"""Facts about the machine and the software of a campaign, and what disturbed the machine while it was under way."""
+"""Facts about the machine and the software of a campaign, and disturbances of the machine during it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from typing import Any
 import psutil
 
 ROOT = Path("/")
-CPUS = "sys/devices/system/cpu"
-#: Share of the machine's CPU time that its host may take away before that counts as a disturbance.
-STOLEN = 0.01
-#: Share of the time in which some process may have waited for a CPU before that counts as a disturbance.
-WAITED = 0.1
-PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
+CPUS = "sys/devices/system/cpu"  # folder of the CPUs below `ROOT`
+STOLEN = 0.01  # share of a virtual machine's CPU time that its host may take (steal time) before it is a disturbance
+WAITED = 0.1  # share of the time during which some process may wait for a CPU before it is a disturbance
+PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20  # MiB of a page of memory
+#: Packages whose versions are facts.
 PACKAGES = ("benchexec", "distributed", "numpy", "ortools", "polars", "pyscipopt", "pytoulbar2")
 
 
 def version() -> str:
-    """Version of the installed project, "unknown" when it runs without being installed."""
+    """Return the version of the installed project, "unknown" if it is not installed."""
     try:
         return importlib.metadata.version("shardmark")
     except importlib.metadata.PackageNotFoundError:
@@ -33,18 +32,18 @@ def version() -> str:
 
 
 def facts() -> dict[str, Any]:
-    """What a campaign keeps of a machine; None for what the machine does not tell.
+    """Return the facts of a machine that a campaign records; a fact that is unknown is None.
 
-    ``cpu``     processor                            ``os``        distribution or system
-    ``cores``   how many may be used                 ``kernel``    its name and release
-    ``memory_mib``                                   ``cgroup``    version of the control groups: 1, 2, or None
-    ``governor``    of the processor's clock         ``python``    version
-    ``turbo``   whether it may exceed its base clock ``packages``  versions of those that solvers stand on
+    ``cpu``         name of the processor               ``os``        distribution
+    ``cores``       number of CPUs that may be used     ``kernel``    name and release
+    ``memory_mib``  memory                              ``cgroup``    version of the control groups: 1 or 2
+    ``governor``    governor of the processor's clock   ``python``    version
+    ``turbo``       True if it may exceed its base clock
+    ``packages``    versions of packages that solvers use
     """
-    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return {
         "cpu": _processor(),
-        "cores": len(affinity),
+        "cores": len(os.sched_getaffinity(0)),
         "memory_mib": psutil.virtual_memory().total // 2**20,
         "governor": _governor(ROOT),
         "turbo": _turbo(ROOT),
@@ -57,10 +56,10 @@ def facts() -> dict[str, Any]:
 
 
 class Disturbances:
-    """What happens to a machine between two moments that makes times measured on it doubtful.
+    """Events on a machine that make times measured on it doubtful.
 
-    The counters are read when the object is made and again by `found`. A counter that the system does not have is
-    left out; one that is there and cannot be read is a finding. ``root`` is where ``proc`` and ``sys`` lie.
+    Counters of the system are read when the object is made and again by `found`. A counter that the system does not
+    have is ignored; one that exists but cannot be read is a disturbance. ``root`` contains ``proc`` and ``sys``.
     """
 
     def __init__(self, root: Path = ROOT) -> None:
@@ -69,14 +68,14 @@ class Disturbances:
         self.before, _ = _counters(root)
 
     def found(self, killed: int = 0) -> list[str]:
-        """A sentence for each disturbance since; ``killed`` runs were ended by the system for lack of memory."""
+        """Return a sentence per disturbance; ``killed`` runs were ended by the system for lack of memory."""
         now, unread = _counters(self.root)
         rise = {name: now[name] - self.before[name] for name in now.keys() & self.before}
         return unread + _sentences(rise | {"seconds": time.monotonic() - self.start}, killed)
 
 
 def _sentences(rise: dict[str, float], killed: int) -> list[str]:
-    """A sentence for each counter of `_counters` that rose by more than it may."""
+    """Return a sentence per counter of `_counters` that rose too much."""
     found = []
     hot = {name.split()[1] for name, count in rise.items() if name.startswith("heat ") and count > 0}
     if hot:
@@ -96,14 +95,17 @@ def _sentences(rise: dict[str, float], killed: int) -> list[str]:
 
 
 def _counters(root: Path) -> tuple[dict[str, float], list[str]]:
-    """Every counter that the system has by its name, and a sentence for each file that cannot be read."""
+    """Return the system's counters by name, and a sentence per file that cannot be read."""
     counters: dict[str, float] = {}
     unread = []
     for path, read in _sources(root):
         try:
             counters |= read(path.read_text())
         except (OSError, ValueError, IndexError) as error:
-            if getattr(error, "errno", None) in (errno.ENOENT, errno.EOPNOTSUPP):  # the latter: pressure, switched off
+            if getattr(error, "errno", None) in (
+                errno.ENOENT,
+                errno.EOPNOTSUPP,
+            ):  # EOPNOTSUPP: pressure stall information is switched off
                 continue
             why = getattr(error, "strerror", None) or "its form is unknown"
             unread.append(f"/{path.relative_to(root)} could not be read ({why}).")
@@ -111,7 +113,7 @@ def _counters(root: Path) -> tuple[dict[str, float], list[str]]:
 
 
 def _sources(root: Path) -> Iterator[tuple[Path, Callable[[str], dict[str, float]]]]:
-    """Files that may hold counters, and how to read each."""
+    """Yield files that may hold counters, each with a function that reads its text."""
     for path in (root / CPUS).glob("cpu[0-9]*/thermal_throttle/*_throttle_count"):
         yield path, partial(_single, f"heat {path.parts[-3]} {path.name}")
     for folder in _cgroups(root):
@@ -126,19 +128,19 @@ def _single(name: str, text: str) -> dict[str, float]:
 
 
 def _named(names: dict[str, str], text: str) -> dict[str, float]:
-    """Of lines with a name and a number those in ``names``, by the names given there."""
+    """Return the numbers of lines "NAME NUMBER" whose name is a key of ``names``, by its value there."""
     lines = [line.split() for line in text.splitlines()]
     return {names[line[0]]: float(line[1]) for line in lines if line[0] in names}
 
 
 def _ticks(text: str) -> dict[str, float]:
-    """The first line: user, nice, system, idle, iowait, irq, softirq, steal of all CPUs together."""
+    """Return steal and total time in ticks: the first line is user, nice, system, idle, iowait, irq, softirq, steal."""
     ticks = [float(word) for word in text.split("\n", 1)[0].split()[1:9]]
     return {"steal": ticks[7], "time": sum(ticks)}
 
 
 def _pressure(text: str) -> dict[str, float]:
-    """The line ``some``, which ends in the microseconds in which at least one process waited for a CPU."""
+    """Return the microseconds during which some process waited for a CPU, from the line ``some``."""
     name, total = text.split("\n", 1)[0].split()[::4]
     if name != "some" or not total.startswith("total="):
         raise ValueError(text)
@@ -146,7 +148,7 @@ def _pressure(text: str) -> dict[str, float]:
 
 
 def _cgroups(root: Path) -> list[Path]:
-    """Folders of this process's control group with a say on CPU time, and of all groups above it."""
+    """Return the folders of this process's control group of CPU time and of all groups above it."""
     unified = _cgroup_version(root) == 2
     for line in (_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -164,7 +166,7 @@ def _cgroup_version(root: Path) -> int | None:
 
 
 def _governor(root: Path) -> str | None:
-    """What governs the clock of the CPUs, the names that there are."""
+    """Return the names of the governors of the CPUs' clocks."""
     found = (_text(path) for path in sorted((root / CPUS).glob("cpu[0-9]*/cpufreq/scaling_governor")))
     return ", ".join(dict.fromkeys(filter(None, found))) or None
 

@@ -1,4 +1,4 @@
-"""Jobs: one cell of the matrix of solvers, instances and seeds, carried out and judged."""
+"""Jobs: one run each, given by solver, instance, seed and limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from harness.sandbox.supervisor import Supervisor
 
 @dataclass(frozen=True)
 class Job:
-    """One cell of the matrix; ``hidden`` is a folder that an isolated run does not see, None for none."""
+    """A run to carry out; ``hidden`` is a folder that an isolated run cannot see, None for none."""
 
     solver: SolverInfo
     problem: Problem
@@ -32,20 +32,17 @@ class Job:
 
     @cached_property
     def id(self) -> str:
-        """SHA-256 of the definition: the same definition is the same run, whatever anything is called."""
+        """SHA-256 of the definition; jobs with equal definitions are the same, whatever their files are called."""
         definition = {
             "checksum": self.problem.checksum,
             "solver": [self.solver.track, self.solver.name, self.solver.hash, dict(self.solver.params)],
             "seed": self.seed,
-            "limits": [
-                float(value)
-                for value in (*astuple(self.limits)[:3], self.limits.cpu_limit_s, *astuple(self.limits)[4:])
-            ],
+            "limits": [float(value) for value in astuple(replace(self.limits, cpu_s=self.limits.cpu_limit_s))],
         }
         return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
 
     def order(self, cpus: Sequence[int] = ()) -> Order:
-        """What a supervisor needs to carry it out on these CPUs."""
+        """Return the order for a supervisor to carry it out on these CPUs."""
         return Order(
             track=self.solver.track,
             instance=str(self.problem.path.resolve()),
@@ -65,13 +62,13 @@ class Job:
 def perform(
     job: Job, supervisor: Supervisor, cpus: Sequence[int] = (), cancel: threading.Event | None = None
 ) -> Record:
-    """Carry out one run and judge it; raises Cancelled, and InputError if the instance cannot be read."""
+    """Carry out one run and judge it; raise Cancelled, or InputError if the instance cannot be read."""
     instance, started = job.problem.instance, utc_now("milliseconds")
     return judge(job, instance, started, not_importable(job) or supervisor.run(job.order(cpus), cancel))
 
 
 def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: int = 0) -> Record:
-    """The row of a run on ``instance`` that has ended; ``started`` is UTC, ISO 8601."""
+    """Return the record of a run on ``instance`` that has ended; ``started`` is UTC, ISO 8601."""
     solver, problem, limits = job.solver, job.problem, job.limits
     external = bool(solver.command)
     sent = Reports(instance, outcome)
@@ -114,10 +111,10 @@ def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: i
 
 
 def not_importable(job: Job) -> Outcome | None:
-    """The outcome of a job whose solver cannot even be imported, None for any other."""
+    """Return the outcome of a job whose solver cannot be imported, None if it can."""
     return Outcome("import", f"its file cannot be imported: {job.solver.error}") if job.solver.error else None
 
 
 def utc_now(precision: str = "seconds") -> str:
-    """The time as it is stored: UTC, ISO 8601."""
+    """Return the current time as it is stored: UTC, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec=precision)

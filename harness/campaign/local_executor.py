@@ -1,13 +1,14 @@
-"""This machine as an executor: slots of disjoint cores, each a thread with a supervisor of its own."""
+"""Executor on this machine: slots of disjoint cores, each a thread with its own supervisor."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 
-from harness.campaign.cpus import core_sets, pin, usable_cpus
+from harness.campaign.cpus import core_sets, usable_cpus
 from harness.campaign.host import Disturbances
 from harness.campaign.jobs import Job, judge, not_importable, utc_now
 from harness.results.records import Record
@@ -15,7 +16,7 @@ from harness.sandbox.supervisor import Supervisor
 
 
 class CoRunners:
-    """For every run that is under way, the most others that were so at the same time on its machine."""
+    """Counts for every run under way the most other runs that were under way on its machine at the same time."""
 
     def __init__(self) -> None:
         self.most: dict[str, int] = {}
@@ -23,7 +24,7 @@ class CoRunners:
         self.lock = threading.Lock()
 
     def begin(self, run: str, host: str = "") -> None:
-        """A run begins, or begins again."""
+        """Note that a run begins, or begins again."""
         with self.lock:
             self.most.pop(run, None)
             others = [other for other in self.most if self.host[other] == host]
@@ -32,14 +33,14 @@ class CoRunners:
             self.most[run], self.host[run] = len(others), host
 
     def end(self, run: str) -> int:
-        """A run ends: the most others that there were beside it."""
+        """Note that a run ends; return the most other runs that were under way with it."""
         with self.lock:
             self.host.pop(run, None)
             return self.most.pop(run, 0)
 
 
 class LocalExecutor:
-    """Carries out jobs here, ``parallel`` at once with ``cores`` each; see `harness.campaign.queue.Executor`."""
+    """Carries out ``parallel`` jobs at once with ``cores`` each; see `harness.campaign.queue.Executor`."""
 
     name = "local"
 
@@ -54,36 +55,36 @@ class LocalExecutor:
         self.supervisors: list[Supervisor] = []
         self.slot = threading.local()
         self.pool = ThreadPoolExecutor(parallel, "slot", self._take_slot)
-        self.beside = CoRunners()
+        self.co_runners = CoRunners()
         self.cancel = threading.Event()
-        self.watched = Disturbances()
+        self.machine = Disturbances()
 
     def submit(self, job: Job) -> Future[Record]:
-        """Begin a job in a slot that is free."""
+        """Begin a job in a free slot."""
         return self.pool.submit(self._carry_out, job)
 
     def hosts(self) -> Mapping[str, Mapping[str, object]]:
-        """None but this machine, whose facts the campaign has."""
+        """Return nothing: the campaign has the facts of this machine."""
         return {}
 
     def disturbances(self, killed: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
-        """What disturbed this machine."""
-        return {"": self.watched.found(killed.get("", 0))}
+        """Return the disturbances of this machine."""
+        return {"": self.machine.found(killed.get("", 0))}
 
     def close(self) -> None:
-        """End every run that is under way, and the supervisors."""
+        """End all runs and the supervisors."""
         self.cancel.set()
         self.pool.shutdown(cancel_futures=True)
         for supervisor in self.supervisors:
             supervisor.close()
 
     def _take_slot(self) -> None:
-        """Make the thread that calls a slot.
+        """Give the calling thread a slot.
 
         The thread and its supervisor stay off the cores of other slots: they use the cores of no slot, or their own.
         """
         cpus, spare = self.free.get()
-        pin({*cpus, *spare})
+        os.sched_setaffinity(0, {*cpus, *spare})
         self.slot.cpus, self.slot.supervisor = cpus, self.supervisor()
         self.supervisors.append(self.slot.supervisor)
 
@@ -92,9 +93,9 @@ class LocalExecutor:
         outcome = not_importable(job)
         if outcome is not None:
             return judge(job, instance, started, outcome)
-        self.beside.begin(job.id)
+        self.co_runners.begin(job.id)
         try:
             outcome = self.slot.supervisor.run(job.order(self.slot.cpus), self.cancel)
         finally:
-            most = self.beside.end(job.id)
+            most = self.co_runners.end(job.id)
         return judge(job, instance, started, outcome, most)

@@ -1,4 +1,4 @@
-"""Problems: the instances that runs are about, each read when it is needed."""
+"""Problems: the instances of a campaign, each read when it is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from instances.files.jsonfile import read_bytes, sha256
 
 @dataclass(frozen=True)
 class Problem:
-    """An instance as the matrix names it: where it lies, its options, what was published about it."""
+    """An instance of a campaign: its path, its options, and published results."""
 
     id: str
     path: Path
@@ -29,24 +29,24 @@ class Problem:
 
     @classmethod
     def of(cls, entry: Entry, path: Path) -> Problem:
-        """The instance of an entry of the catalog, whose file lies at a path."""
+        """Return the problem of a catalog entry whose file is at ``path``."""
         return cls(entry.id, path, entry.track, entry.options, entry.published, entry.time_limit_s)
 
     @property
     def instance(self) -> Any:
-        """The parsed instance; read once, also if two threads want it at once."""
+        """The parsed instance; read once, even if two threads need it at the same time."""
         with self._loading:
             return self._instance
 
     @cached_property
     def _instance(self) -> Any:
         instance, checksum = load_hashed(self.path, self.track, **self.options)
-        self.__dict__.setdefault("content_hash", checksum)  # runs are held to the content that was read
+        self.__dict__.setdefault("content_hash", checksum)  # the content that runs must read as well
         return instance
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:
-        """Facts of the instance; kept when the instance is forgotten."""
+        """Facts of the instance; they stay when the instance is forgotten."""
         return dict(self.instance.summary())
 
     @cached_property
@@ -61,7 +61,7 @@ class Problem:
         return sha256(f"{self.content_hash} {json.dumps(given, sort_keys=True)}".encode())
 
     def holding(self, instance: Any, content_hash: str) -> Problem:
-        """The same problem, already read: ``instance`` was made of decompressed content with this SHA-256."""
+        """Return the same problem with its ``instance``, parsed from decompressed content with this SHA-256."""
         read = replace(self)
         read.__dict__.update(_instance=instance, content_hash=content_hash)
         return read

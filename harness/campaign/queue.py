@@ -1,4 +1,4 @@
-"""A campaign: jobs go to an executor, each result is stored as it comes, and what is left can be resumed."""
+"""The queue of a campaign: jobs go to an executor, each record is stored when it arrives; the rest can be resumed."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ from harness.campaign.jobs import Job, utc_now
 from harness.results.database import Store
 from harness.results.records import Record
 
-WAIT_S = 0.5
-ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+WAIT_S = 0.5  # seconds after which the queue checks whether the executor can take more jobs
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a campaign or a worker
 
 
 class Executor(Protocol):
-    """What carries out the jobs of a campaign.
+    """Carries out the jobs of a campaign; all methods raise InputError if the user must act.
 
-    ``hosts()`` has the facts of each machine beside this one that took part, by its name. ``disturbances(killed)``
-    looks for what disturbed the machines that runs were on; ``killed`` counts the runs on each that were ended for
-    lack of memory. ``close()`` ends everything that is under way: its futures raise Cancelled. They raise InputError
-    for what the user must mend.
+    ``hosts()`` returns facts of each other machine that took part, by its name. ``disturbances(killed)`` returns
+    sentences on disturbances per machine; ``killed`` counts the runs on each that were ended for lack of memory.
+    ``close()`` ends all runs, whose futures raise Cancelled.
     """
 
     name: str  # as the database has it
 
     @property
     def capacity(self) -> int:
-        """How many jobs may be under way now."""
+        """Number of jobs that may be under way now."""
 
     def submit(self, job: Job) -> Future[Record]:
-        """Begin a job: carry it out and judge it."""
+        """Begin to carry out and judge a job."""
 
     def hosts(self) -> Mapping[str, Mapping[str, Any]]: ...
 
@@ -49,7 +48,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class CampaignProgress:
-    """How far a campaign is: jobs done, in all and under way, how many may be, seconds since it began and left."""
+    """Progress of a campaign: jobs done, all, under way and possible at once; seconds since its begin and left."""
 
     done: int
     total: int
@@ -59,17 +58,18 @@ class CampaignProgress:
     left_s: float
 
 
-#: Told of each job that has ended and is stored.
-Progress = Callable[[CampaignProgress, Job, Record], None]
+ProgressCallback = Callable[[CampaignProgress, Job, Record], None]  # called for each job that has ended and is stored
 
 
-def campaign(store: Store, number: int, jobs: Sequence[Job], executor: Executor, progress: Progress | None) -> int:
-    """Carry out jobs and store each as it ends; 0, or which of `ENDING` ended it before all were. Closes the executor.
+def campaign(
+    store: Store, number: int, jobs: Sequence[Job], executor: Executor, progress: ProgressCallback | None
+) -> int:
+    """Carry out jobs, store each as it ends, and close the executor; return 0, or the signal that ended the campaign.
 
-    Jobs of one instance should stand together: an instance is kept in memory only while its jobs are under way.
+    Jobs of one instance should be adjacent: an instance is kept in memory only while its jobs are under way.
     """
     ended: SimpleQueue[Future[Record] | int] = SimpleQueue()
-    with _told_to_end(ended.put):
+    with _end_signals(ended.put):
         try:
             loop = CampaignLoop(store, number, jobs, executor, ended)
             number_of_signal = loop.run(progress)
@@ -80,7 +80,7 @@ def campaign(store: Store, number: int, jobs: Sequence[Job], executor: Executor,
 
 
 class CampaignLoop:
-    """A campaign under way; ``ended`` is where jobs that end arrive, and signals that are to end it."""
+    """Runs a campaign; ``ended`` receives the jobs that end, and signals that end the campaign."""
 
     def __init__(
         self,
@@ -92,16 +92,16 @@ class CampaignLoop:
     ) -> None:
         self.store, self.number, self.executor, self.ended = store, number, executor, ended
         self.waiting = deque(jobs)
-        self.running: dict[Future[Record], tuple[Job, float]] = {}  # and when each began
+        self.running: dict[Future[Record], tuple[Job, float]] = {}  # with its start time
         self.users = Counter(job.problem.checksum for job in jobs)
-        self.pace = Eta(jobs)
+        self.eta = Eta(jobs)
         self.total = len(jobs)
         self.began = time.monotonic()
         self.hosts: set[str] = set()
         self.killed: Counter[str] = Counter()
 
-    def run(self, progress: Progress | None) -> int:
-        """Go on until all is done, then 0, or until a signal is to end it, then its number."""
+    def run(self, progress: ProgressCallback | None) -> int:
+        """Run until all jobs are done and return 0, or until a signal and return its number."""
         self._submit()
         while self.waiting or self.running:
             try:
@@ -115,19 +115,19 @@ class CampaignLoop:
             job, row = self._finish(future)
             self._submit()
             if progress:
-                progress(self.standing(), job, row)
+                progress(self.progress(), job, row)
         return 0
 
-    def standing(self) -> CampaignProgress:
-        """How far it is."""
+    def progress(self) -> CampaignProgress:
+        """Return the progress."""
         now, slots = time.monotonic(), self.executor.capacity
-        left = self.pace.seconds_left([(job, now - began) for job, began in self.running.values()], slots)
+        left = self.eta.seconds_left([(job, now - began) for job, began in self.running.values()], slots)
         return CampaignProgress(
-            self.total - self.pace.left, self.total, len(self.running), slots, now - self.began, left
+            self.total - self.eta.left, self.total, len(self.running), slots, now - self.began, left
         )
 
     def _keep_ended(self) -> None:
-        """Store what has ended meanwhile."""
+        """Store the jobs that have ended meanwhile."""
         while not self.ended.empty():
             if not isinstance(future := self.ended.get(), int):
                 self._finish(future)
@@ -148,7 +148,7 @@ class CampaignLoop:
                 self.store.add_host(self.number, name, facts)
                 self.hosts.add(name)
         keep(self.store, self.number, job, row)
-        self.pace.ended(job, time.monotonic() - began)
+        self.eta.ended(job, time.monotonic() - began)
         self.killed[row.host] += row.stop == "memory"
         self.users[job.problem.checksum] -= 1
         if not self.users[job.problem.checksum]:
@@ -157,18 +157,16 @@ class CampaignLoop:
 
 
 @contextmanager
-def _told_to_end(tell: Callable[[int], None]) -> Iterator[None]:
-    """Meanwhile Ctrl-C, SIGTERM and SIGHUP interrupt nothing, however often they come: they only ``tell`` their number.
+def _end_signals(receive: Callable[[int], None]) -> Iterator[None]:
+    """Meanwhile Ctrl-C, SIGTERM and SIGHUP interrupt nothing, however often they come, but call ``receive``.
 
     A signal that is ignored, as SIGHUP under nohup, stays so. Outside the main thread nothing changes.
     """
-    numbers = [getattr(signal, name) for name in ENDING if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        numbers = []
-    before = {number: signal.getsignal(number) for number in numbers}
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in END_SIGNALS if in_main_thread}
     before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     for number in before:
-        signal.signal(number, lambda number, _: tell(number))
+        signal.signal(number, lambda number, _: receive(number))
     try:
         yield
     finally:
@@ -177,7 +175,7 @@ def _told_to_end(tell: Callable[[int], None]) -> Iterator[None]:
 
 
 def keep(store: Store, campaign_number: int, job: Job, row: Record) -> None:
-    """Store a run with what pages need to know of its instance and its solver."""
+    """Store a run with the facts of its instance and its solver that pages show."""
     problem, solver = job.problem, job.solver
     with store.transaction():
         store.add_instance(problem.checksum, problem.id, row.track, problem.summary, problem.published)

@@ -1,4 +1,4 @@
-"""Parameters of solvers that the command line sets: a solver with other values than it declares is a variant of it."""
+"""Parameters of solvers that the command line sets: a solver with other values than declared is a variant of it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from harness.campaign.discover import SolverInfo
 from instances import InputError, catalog
 from instances.files.jsonfile import decode, read_bytes, sha256
 
-#: What a value is called, by the type of the one that the solver declares.
+#: Kinds of values by the type of the declared one.
 WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
-#: Characters of a text that names show.
-LONGEST = 40
-#: Characters of a text from a file: it is handed to a process of its own as arguments, which systems limit.
-MOST = 1_500_000
+MAX_SHOWN = 40  # characters of a text in the name of a variant; a longer text is shown by its digest
+#: Characters of a text from a file: the worker receives it as arguments, which Linux limits to 2 MiB.
+MAX_TEXT = 1_500_000
 
 
 def by_name(words: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The texts given for parameters; InputError for a parameter that is given twice."""
+    """Return the given texts by parameter; InputError for a parameter that is given twice."""
     given = dict(words)
     for name in given:
         if [other for other, _ in words].count(name) > 1:
@@ -30,10 +29,10 @@ def by_name(words: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def with_settings(info: SolverInfo, given: Mapping[str, str]) -> SolverInfo:
-    """The solver with texts read as values of its parameters; itself where they are what it declares.
+    """Return the variant of a solver with these parameters, or the solver itself if all values are the declared ones.
 
-    A text that begins with @ names a file that holds the value. InputError for a parameter that it does not have, and
-    for a value of another type than the declared one's.
+    A text that begins with @ names a file with the value. InputError for a parameter that the solver does not have,
+    and for a value whose type is not the declared one's.
     """
     values = {name: _value(info, name, text) for name, text in given.items()}
     changed = {name: values[name] for name in sorted(values) if values[name] != info.params[name]}
@@ -45,7 +44,7 @@ def with_settings(info: SolverInfo, given: Mapping[str, str]) -> SolverInfo:
 
 
 def _value(info: SolverInfo, name: str, text: str) -> Any:
-    """A text as a value of a parameter."""
+    """Return the value of a parameter from its text."""
     if info.command:
         raise InputError("--set", repr(name), f"expected a solver in Python, {info.name} is a program")
     if name not in info.params:
@@ -63,17 +62,17 @@ def _value(info: SolverInfo, name: str, text: str) -> Any:
 
 
 def _text_of(name: str, path: str) -> str:
-    """What a file says, in one line."""
+    """Return the content of a file as one line."""
     if not path:
         raise InputError("--set", repr(name), "expected the name of a file after @")
     text = " ".join(decode(read_bytes(path), path).split())
-    if len(text) > MOST:
-        raise InputError(path, "", f"expected at most {MOST:,} characters for a parameter, found {len(text):,}")
+    if len(text) > MAX_TEXT:
+        raise InputError(path, "", f"expected at most {MAX_TEXT:,} characters for a parameter, found {len(text):,}")
     return text
 
 
 def _read(kind: type, text: str) -> Any:
-    """A text as a value of a type; ValueError or KeyError if it is none."""
+    """Return the value of a type from its text; ValueError or KeyError if there is none."""
     if kind is bool:
         return {"true": True, "false": False}[text]
     value = kind(text)
@@ -85,7 +84,7 @@ def _read(kind: type, text: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as it stands in the name of a variant: a long text by the beginning of its digest."""
-    if isinstance(value, str) and len(value) > LONGEST:
+    """Return a value as the name of a variant shows it; a long text by the beginning of its digest."""
+    if isinstance(value, str) and len(value) > MAX_SHOWN:
         return sha256(value.encode())[:12]
     return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")

@@ -1,4 +1,4 @@
-"""Declarations of the project's own solver files, kept in the user's cache until one of the files changes."""
+"""Cache of the declarations of the project's own solver files, valid until one of the files changes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from instances.catalog import cache_folder
 from instances.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("solvers", "c_src", "harness/campaign", "harness/sandbox")  # what declarations and versions are made from
+#: Folders that declarations and versions depend on.
+FOLDERS = ("solvers", "c_src", "harness/campaign", "harness/sandbox")
 
 
 def stamp() -> str:
-    """SHA-256 of the names, sizes and times of all files that declarations depend on, and of Python's folders.
+    """Return the SHA-256 of names, sizes and times of all files that declarations depend on, and of Python's folders.
 
-    A package that is installed changes its folder, so packages that bring solvers are noticed as well.
+    Installing a package changes its folder, so packages that declare solvers are noticed as well.
     """
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     folders = [*filter(None, paths), *site.getsitepackages(), site.getusersitepackages()]
@@ -46,20 +47,20 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _place() -> Path:
-    """One file for each checkout and Python."""
+    """Return the cache file of this checkout and Python."""
     return cache_folder() / "solvers" / f"{hashlib.sha256(f'{ROOT} {sys.executable}'.encode()).hexdigest()[:16]}.json"
 
 
-def recall(stamp: str) -> list[dict[str, Any]] | None:
-    """The declarations that were kept under this stamp; None if there are none."""
+def load(stamp: str) -> list[dict[str, Any]] | None:
+    """Return the declarations saved under this stamp; None if there are none."""
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, InputError):
         kept = json.loads(_place().read_bytes())
         return list(kept["declarations"]) if kept["stamp"] == stamp else None
     return None
 
 
-def keep(stamp: str, declarations: Sequence[dict[str, Any]]) -> None:
-    """Keep declarations under a stamp, in the place of those before; without a cache nothing is kept."""
+def save(stamp: str, declarations: Sequence[dict[str, Any]]) -> None:
+    """Save declarations under a stamp, instead of earlier ones; do nothing if the user has no cache."""
     with contextlib.suppress(OSError, InputError):
         place = _place()
         place.parent.mkdir(parents=True, exist_ok=True)

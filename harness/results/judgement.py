@@ -149,7 +149,7 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
     elif stop == "exit" and end == "nothing" and not outcome.fault:  # after such a fault no word could be read
         stop, reason = "crash", "ended its process without a word that it was done"
     elif stop == "exit" and sent.peak_mib > limits.memory_mib:
-        stop, reason = "memory", limits.overused(sent.peak_mib)
+        stop, reason = "memory", limits.memory_reason(sent.peak_mib)
     cost, bound = sent.cost, sent.lower_bound
     if cost is not None and bound is not None and contradicts(bound, cost, isinstance(cost, int)):
         return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"

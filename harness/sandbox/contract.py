@@ -1,4 +1,4 @@
-"""What a run may use, what the referee asks of the process that watches it, what that sees, and what comes back."""
+"""The contract of the sandbox: limits, the order for one run, its resource usage and its outcome."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Variable of all processes that the referee starts: the folder of the supervisor, or of the import.
+#: Environment variable of every process that the referee starts: the folder of its supervisor, or of an import check.
 SUPERVISOR_VARIABLE = "SHARDMARK_SUPERVISOR"
-#: Variables by which numeric libraries learn how many threads they may start.
+#: Environment variables that set the number of threads of numeric libraries.
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -16,28 +16,27 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "POLARS_MAX_THREADS",
 )
-#: Values of `--limits` and `--isolation`; see `harness.sandbox.backends.choice.choose`.
-LIMITS = ("auto", "benchexec", "posix")
-ISOLATION = ("auto", "none")
-#: What `Outcome.enforced` speaks of; the last two are isolation.
+LIMITS = ("auto", "benchexec", "posix")  # values of ``--limits``, see `harness.sandbox.backends.choice.choose`
+ISOLATION = ("auto", "none")  # values of ``--isolation``
+#: Keys of `Outcome.enforced`; "network" and "files" are isolation.
 MEASURES = ("wall", "cpu", "memory", "cores", "processes", "output", "network", "files")
 
 
 class Cancelled(Exception):
-    """The campaign was interrupted while this run was under way."""
+    """The run was cancelled because its campaign was interrupted."""
 
 
 class BackendError(Exception):
-    """A backend cannot carry out runs on this machine; the text says why."""
+    """A backend cannot carry out a run on this machine; the text gives the reason."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may use, its whole process tree together.
+    """Limits on the whole process tree of a run.
 
-    ``timeout_s``   seconds of wall time       ``cpu_s``       seconds of CPU time; None: what the cores can give
+    ``timeout_s``   seconds of wall time       ``cpu_s``       seconds of CPU time; None: see `cpu_limit_s`
     ``memory_mib``  MiB of memory              ``processes``   processes alive at once
-    ``cores``       cores it may compute on    ``output_mib``  MiB it may send, print or write to scratch
+    ``cores``       cores                      ``output_mib``  MiB sent, printed or written to the scratch folder
     """
 
     timeout_s: float
@@ -49,27 +48,27 @@ class Limits:
 
     @property
     def cpu_limit_s(self) -> float:
-        """The limit on CPU time in seconds; by default a little above what the cores can give in time."""
+        """Limit on CPU time in seconds; by default all cores for the whole time and one second more."""
         return self.cores * self.timeout_s + 1.0 if self.cpu_s is None else self.cpu_s
 
     def margin_s(self) -> float:
-        """How long before the limit a solver's own deadline lies, so that its last report arrives in time."""
+        """Return the seconds between a solver's own deadline and the limit, so that its last report arrives in time."""
         return min(0.5, max(0.2, 0.05 * self.timeout_s), 0.2 * self.timeout_s)
 
-    def overused(self, peak_mib: float) -> str:
-        """The reason of a run that used more memory than it may."""
-        used, most = (f"{mib:.0f}" if mib >= 10 else f"{mib:.2g}" for mib in (peak_mib, self.memory_mib))
-        return f"used {used} MiB, the limit is {most} MiB"
+    def memory_reason(self, peak_mib: float) -> str:
+        """Return the reason given for a run that exceeded its memory limit."""
+        used, limit = (f"{mib:.0f}" if mib >= 10 else f"{mib:.2g}" for mib in (peak_mib, self.memory_mib))
+        return f"used {used} MiB, the limit is {limit} MiB"
 
 
 @dataclass(frozen=True)
 class Order:
-    """One run as a supervisor gets it: plain JSON values only.
+    """One run as the supervisor and the worker receive it; all values are plain JSON.
 
     ``instance`` is a path and ``checksum`` the SHA-256 of its decompressed content. A Python solver has ``file`` and
-    ``settings``, parameters with other values than it declares, an external one the ``command`` with its placeholders.
-    ``cpus`` are the numbers of the CPUs to pin to. ``hidden`` is a folder that an isolated run does not see, "" for
-    none.
+    ``settings``, the parameters whose values differ from the declared ones; an external solver has ``command`` with
+    its placeholders. ``cpus`` are the numbers of the CPUs to pin the run to. An isolated run cannot see the folder
+    ``hidden``; "" hides nothing.
     """
 
     track: str
@@ -85,14 +84,21 @@ class Order:
     hidden: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Order:
+        """Return the order that `dataclasses.asdict` and JSON turned into ``content``."""
+        tuples = {"cpus": tuple(content["cpus"]), "command": tuple(content["command"])}
+        return cls(**{**content, **tuples, "limits": Limits(**content["limits"])})
+
 
 @dataclass
 class Outcome:
-    """How a run ended and what it sent.
+    """The end of a run and what it sent.
 
     ``stop`` is "exit", "timeout", "cpu", "memory", "processes", "output", "crash", "import", "lost" or "error";
-    ``reason`` says more unless it is "exit". ``messages`` holds (seconds since the start, payload) of what arrived
-    within the limit. ``enforced`` says for each of `MEASURES` how it was held: "hard", "polled" or not at all, "none".
+    ``reason`` is a sentence unless it is "exit". ``messages`` holds (seconds since the start, payload) per message
+    that arrived within the time limit. ``enforced`` maps each of `MEASURES` to "hard" (the system enforces it),
+    "polled" (the monitor does) or "none".
     """
 
     stop: str = "exit"
@@ -110,11 +116,11 @@ class Outcome:
 
 @dataclass
 class Usage:
-    """What a run's processes use: bytes of memory now, greatest memory so far, seconds of CPU, how many there are.
+    """Resources of all processes of a run: current and peak memory in bytes, CPU seconds, number of processes.
 
-    ``threads`` is how many they have together, 0 where nobody counts them.
-    ``written`` is bytes in the files of its scratch folder. ``out_of_memory``: the system itself ended the run, because
-    it wanted more memory than it may use. ``unended``: some process could not be ended, and nothing else is known.
+    ``threads`` is their total number of threads, 0 if unknown. ``written`` is the bytes of the files in the scratch
+    folder. ``out_of_memory``: the system ended the run because it exceeded its memory. ``unended``: some process could
+    not be killed, and nothing else is known.
     """
 
     memory: float = 0.0

@@ -1,4 +1,4 @@
-"""The answer among the lines that an external program prints: the last that is a JSON list or object."""
+"""The answer in the output of an external program: the last line that is a JSON list or object."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from harness.sandbox.protocol import ProtocolError, decode, lists_in
 
-#: Of an answer: bytes, and lists and objects. A line with more would keep the watcher from its clock.
-LINE_BYTES, LINE_LISTS = 4 << 20, 1 << 17
+LINE_BYTES = 4 << 20  # largest answer in bytes: parsing a longer line would keep the monitor from its clock
+LINE_LISTS = 1 << 17  # largest number of lists and objects in an answer, for the same reason
 
 
 class AnswerParser:
-    """Cuts a program's output into lines, remembers the last answer among them and passes on the rest as log.
+    """Splits a program's output into lines, keeps the last answer and passes all other lines on as log.
 
-    ``timeout_s`` is the moment after which nothing counts; ``log`` gets the bytes of all other lines.
+    Lines that arrive after ``timeout_s`` seconds do not count; ``log`` is called with the bytes of all other lines.
     """
 
     def __init__(self, timeout_s: float, log: Callable[[bytes], None]) -> None:
@@ -34,7 +34,7 @@ class AnswerParser:
         self._add(rest, arrival)
 
     def close(self) -> tuple[float, bytes] | None:
-        """The output has ended: the answer as the message that a Python solver would have sent, and its arrival."""
+        """End the output; return the arrival of the answer and the message a Python solver would have sent for it."""
         self._complete(b"")
         return self._message
 
@@ -55,17 +55,17 @@ class AnswerParser:
         self._line.clear()
         self._too_long = False
         message = b'["solution",' + line.strip() + b"]"
-        like_one = line.lstrip()[:1] in (b"[", b"{")
-        if like_one and lists_in(line) > LINE_LISTS:
+        candidate = line.lstrip()[:1] in (b"[", b"{")
+        if candidate and lists_in(line) > LINE_LISTS:
             self.fault = f"printed a line of more than {LINE_LISTS} lists, an answer has at most that"
             self.log(line + end)
-        elif not like_one or not _can_be_read(message):
+        elif not candidate or not _is_message(message):
             self.log(line + end)
         elif self._arrival <= self.timeout_s:
             self._message = self._arrival, message
 
 
-def _can_be_read(message: bytes) -> bool:
+def _is_message(message: bytes) -> bool:
     try:
         decode(message)
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""What an external program gets: its command filled in, and the instance as a plain file of its own."""
+"""The input of an external program: its command with placeholders filled in, and its copy of the instance."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from harness.sandbox.contract import Order
 from instances import InputError, parse, save
 from instances.files.jsonfile import GZIP_MAGIC, read_bytes, sha256
 
-PIECE = 1 << 20
+CHUNK = 1 << 20  # bytes that are copied at once
 
 
 def fill_command(order: Order, instance: Path) -> list[str]:
-    """The words of a command; without ``{instance}`` and ``{timeout}``, the contest's ``FILE SECONDS`` are appended."""
+    """Return the words of the command, with ``FILE SECONDS`` appended if it names neither instance nor timeout."""
     limits = order.limits
     values = {
         "instance": str(instance),
@@ -32,10 +32,10 @@ def fill_command(order: Order, instance: Path) -> list[str]:
 
 
 def write_instance(order: Order, folder: Path) -> Path:
-    """Write the instance of a run to ``folder``, decompressed and with its options in it; return the path.
+    """Write a run's instance to ``folder``, decompressed and with its options; return the path.
 
-    A copy, because a program may do to its file what it likes. InputError if the original can no longer be read or has
-    changed since the campaign began.
+    It is a copy because the program may change it. InputError if the original cannot be read or has changed since the
+    campaign began.
     """
     target = folder / f"{Path(order.instance).name.removesuffix('.gz').removesuffix('.json')}.json"
     if order.options:
@@ -43,23 +43,23 @@ def write_instance(order: Order, folder: Path) -> Path:
         checksum = sha256(content)
         save(parse(content, order.instance, order.track, **order.options), target)
     else:
-        checksum = _unpack(order.instance, target)
+        checksum = _decompress(order.instance, target)
     if checksum != order.checksum:
         raise InputError(order.instance, "", "expected the content that the campaign began with, it has changed")
     return target
 
 
-def _unpack(source: str, target: Path) -> str:
-    """Copy a file, decompressed, a piece at a time; SHA-256 of what was written."""
+def _decompress(source: str, target: Path) -> str:
+    """Copy a file, decompressed; return the SHA-256 of the copy."""
     digest = hashlib.sha256()
     try:
         with open(source, "rb") as original, target.open("wb") as copy:
-            packed = original.read(2) == GZIP_MAGIC
+            compressed = original.read(2) == GZIP_MAGIC
             original.seek(0)
-            stream = gzip.GzipFile(fileobj=original) if packed else original
-            while piece := stream.read(PIECE):
-                digest.update(piece)
-                copy.write(piece)
+            stream = gzip.GzipFile(fileobj=original) if compressed else original
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
+                copy.write(chunk)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(source, "", f"expected a file that can be read and copied ({error})") from None
     return digest.hexdigest()

@@ -1,6 +1,6 @@
-"""The referee's eye on one run: its clock, the pipes it reads, the limits it holds the run to.
+"""The monitor of one run: it keeps the clock, reads the pipes and enforces the limits.
 
-The clock is the watcher's own and starts before the run does: starting a solver and reading the instance count.
+The clock starts before the run does: starting a solver and reading the instance count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import selectors
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Protocol
 
@@ -21,67 +21,69 @@ from harness.sandbox.contract import Cancelled, Limits, Outcome, Usage
 from harness.sandbox.external_answer import AnswerParser
 from harness.sandbox.protocol import FrameDecoder
 
-LOG_BYTES = 16 * 1024
-KEPT = 500  # messages kept from the beginning of a run, and as many from its end
-POLL_S = 0.02  # between two questions whether a run has ended, where nothing tells
-PIPE_S = 0.005  # the longest that one pipe is read without a look at the clock
-PIPE_BYTES = 1 << 20  # of messages, for which a run need not wait
-
-SHORTEST_S, LONGEST_S = 0.001, 0.05  # between two looks at what a run uses
-FASTEST = 16 * 2**30  # bytes a second that a run can take, in huge pages and with several threads
-THREADS = 4  # times as many as processes may be
-LATE_S = 0.05  # after the time limit, until a run is killed whatever a look at it still does
-SHARE = 4  # times the CPU time of a look, until the next one: a run that slows looks down cannot put them off
-MOST_LOOKS = 2.0  # as long as the last one, that the next may take
+LOG_BYTES = 16 * 1024  # bytes of the log that are kept, those at its end
+KEPT_MESSAGES = 500  # messages kept from the beginning of a run, and as many from its end
+POLL_S = 0.02  # seconds between two checks for the end of a run that has no ``exit_fd``
+PIPE_S = 0.005  # longest time in seconds that one pipe is read without checking the clock
+PIPE_BYTES = 1 << 20  # size in bytes of the message pipe: a run need not wait for the monitor until it is full
+SHORTEST_S = 0.001  # shortest time in seconds between two measurements of a run's usage
+LONGEST_S = 0.05  # longest time in seconds between two measurements, unless they are costly
+FASTEST = 16 * 2**30  # bytes per second at which a run can take memory, in huge pages and with several threads
+THREADS = 4  # threads that a run may have per process that it may have
+LATE_S = 0.05  # seconds after the time limit at which a run is killed even in the midst of a measurement
+#: Time until the next measurement in units of the CPU time of the last one, so that measuring costs at most a fifth.
+COST_RATIO = 4
+GROWTH_RATIO = 2.0  # duration that the next measurement may have, in units of the last one's
 
 
 class RunHandle(Protocol):
-    """A run as a backend holds it.
+    """A run as its backend holds it.
 
-    ``exited_at`` is the `time.monotonic` at which its first process was seen to have ended, if the exit status comes
-    later; None before that, and if it does not. ``exit_fd`` is a file descriptor that becomes readable once the first
-    process has ended; None if there is none.
+    ``exited_at`` is the `time.monotonic` at which its first process was seen to have ended, if the exit status becomes
+    known later; None before that, and if it does not. ``exit_fd`` is a file descriptor that becomes readable once the
+    first process has ended; None if there is none. ``enforced`` is that of `Outcome`.
     """
 
+    enforced: Mapping[str, str]
     exited_at: float | None
     exit_fd: int | None
 
     def ended(self) -> int | None:
-        """Exit status of the run's first process, as `os.waitstatus_to_exitcode` gives it; None while it is alive."""
+        """Return the exit status of the first process as `os.waitstatus_to_exitcode` does; None while it is alive."""
 
     def usage(self) -> Usage:
-        """What all processes of the run use."""
+        """Measure the usage of all processes."""
 
     def kill_all(self) -> None:
-        """Kill the processes of the run in the midst of a look, without waiting for them; `kill` follows."""
+        """Kill all processes without waiting for them, possibly in the midst of a measurement; `finish` follows."""
 
-    def kill(self) -> Usage:
-        """End all processes of the run, wait for them, and return what they used in all."""
+    def finish(self) -> Usage:
+        """Kill all processes, wait for them, release what the run held and return its total usage."""
 
 
 class Pipes:
-    """The pipes between a run and its watcher; the ends named ``channel``, ``stdout`` and ``stderr`` are the run's."""
+    """The pipes between a run and its monitor; ``channel``, ``stdout`` and ``stderr`` are the run's ends."""
 
     def __init__(self, *, external: bool) -> None:
         self.messages, self.channel = os.pipe()
         self.output, self.stdout = os.pipe()
         self.errors, self.stderr = os.pipe() if external else (self.output, self.stdout)
-        with contextlib.suppress(OSError, AttributeError):  # where the system has no larger ones
+        with contextlib.suppress(OSError):  # the user has too many large pipes
             fcntl.fcntl(self.messages, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
-    def started(self) -> None:
-        """Close the run's ends here, once the run has them."""
+    def close_run_ends(self) -> None:
+        """Close the run's ends in this process, once the run has them."""
         for end in {self.channel, self.stdout, self.stderr}:
             os.close(end)
 
     def close(self) -> None:
-        """Close the watcher's ends."""
+        """Close the monitor's ends."""
         for end in {self.messages, self.output, self.errors}:
             os.close(end)
 
 
 class Monitor:
-    """One run under observation; ``control`` is a file descriptor that becomes readable when the run is called off."""
+    """Monitors one run; ``control`` is a file descriptor that becomes readable when the run is cancelled."""
 
     def __init__(self, pipes: Pipes, limits: Limits, start: float, control: int, *, external: bool) -> None:
         self.start = start
@@ -90,15 +92,15 @@ class Monitor:
         self.frames = FrameDecoder()
         self.log = bytearray()
         self.answer = AnswerParser(limits.timeout_s, self._take_log)
-        self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT)
+        self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT_MESSAGES)
         self.left_out = 0
         self.received = 0
-        self.most = limits.output_mib * 2**20
-        self.last_look = start, 0.0  # and the memory that it found
+        self.output_limit = limits.output_mib * 2**20
+        self.last_usage = start, 0.0  # time and memory of the last measurement
         self.exit_fd: int | None = None
-        self.told = False  # whether the exit_fd will tell of the end
-        self.last_stamp = math.inf  # what is read after the run's end was written before it
-        self.killed_at = math.inf  # when the run was killed during a look at it
+        self.waits_for_exit_fd = False  # exit_fd is registered and has not yet become readable
+        self.last_stamp = math.inf  # data read after the end of the run was written before it
+        self.killed_at = math.inf  # time of a kill during a measurement
         self.pipes = pipes
         self.control = control
         self.selector = selectors.DefaultSelector()
@@ -120,79 +122,81 @@ class Monitor:
         self.pipes.close()
 
     def wait(self, run: RunHandle) -> Outcome:
-        """Wait for the run's end or bring it about; raises Cancelled when the run is called off."""
+        """Wait until the run ends or end it at a limit; raise Cancelled if it is cancelled."""
         try:
             with interrupted_at(self.start + self.limits.timeout_s + LATE_S, lambda: self._kill_late(run)):
-                self.outcome.wall_s = self.last_stamp = self._hold(run) - self.start
+                self.outcome.wall_s = self.last_stamp = self._watch(run) - self.start
         finally:
-            used = run.kill()
-        self._read(0.0, math.inf)  # nobody is left to write more
+            used = run.finish()
+        self._read(0.0, math.inf)  # no process is left to write more
         self.frames.close()
         self._account(used)
-        return self._finish()
+        return self._complete()
 
     def _kill_late(self, run: RunHandle) -> None:
         self.killed_at = time.monotonic()
         run.kill_all()
 
-    def _hold(self, run: RunHandle) -> float:
-        """Let the run go on until it ends or breaks a limit; the time at which it did."""
+    def _watch(self, run: RunHandle) -> float:
+        """Watch the run until it ends or breaks a limit; return the time of that."""
         end = self.start + self.limits.timeout_s
-        next_look = self.start
+        next_usage = self.start
         while (status := run.ended()) is None:
             now = time.monotonic()
             if now >= end and run.exited_at is None:
-                self._stop("timeout", self._too_late)
+                self._stop("timeout", self._timeout_reason)
                 return min(now, self.killed_at)
-            if now >= next_look or self.received > self.most:
+            if now >= next_usage or self.received > self.output_limit:
                 began = time.thread_time()
                 used = run.usage()
                 self._account(used)
                 if self.outcome.stop != "exit":
                     return now
-                next_look = self._next_look(time.thread_time() - began, used)
-                if next_look + MOST_LOOKS * (time.monotonic() - now) > end:
-                    next_look = math.inf  # what is reported at the end must be read, and stamped, when it comes
-            self._wait(run, min(next_look, end))
-        over = min(run.exited_at or time.monotonic(), self.killed_at)
+                next_usage = self._next_usage(time.thread_time() - began, used)
+                if next_usage + GROWTH_RATIO * (time.monotonic() - now) > end:
+                    next_usage = math.inf  # no measurement may delay reading, and so stamping, the last messages
+            self._wait_until(run, min(next_usage, end))
+        ended = min(run.exited_at or time.monotonic(), self.killed_at)
         self._account(run.usage())
-        if self.outcome.stop == "exit" and over > end:
-            self._stop("timeout", self._too_late)
+        if self.outcome.stop == "exit" and ended > end:
+            self._stop("timeout", self._timeout_reason)
         elif self.outcome.stop == "exit" and status:
-            self._stop("crash", f"killed by {named(-status)}" if status < 0 else f"ended with exit status {status}")
-        return over
+            self._stop(
+                "crash", f"killed by {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
+            )
+        return ended
 
     @property
-    def _too_late(self) -> str:
+    def _timeout_reason(self) -> str:
         return f"killed at the time limit of {self.limits.timeout_s:g} s"
 
-    def _next_look(self, cost_s: float, used: Usage) -> float:
-        """When to look again: before the limit on memory can be reached, often at first, at little cost.
+    def _next_usage(self, cost_s: float, used: Usage) -> float:
+        """Return the time of the next measurement: before the memory limit can be reached, soon at first, cheaply.
 
-        Whatever it costs, before a run that grows as it has grown since the last look has come halfway to the limit.
+        Whatever it costs, it comes before a run that keeps growing at its last rate is halfway to the limit.
         """
         now = time.monotonic()
         left = self.limits.memory_mib * 2**20 - max(used.memory, used.peak)
         pause = min(LONGEST_S, left / FASTEST, now - self.start)
-        before, memory = self.last_look
-        self.last_look = now, used.memory
+        before, memory = self.last_usage
+        self.last_usage = now, used.memory
         halfway = left / 2 * (now - before) / max(1.0, used.memory - memory)
-        return now + max(SHORTEST_S, min(max(pause, SHARE * cost_s), halfway))
+        return now + max(SHORTEST_S, min(max(pause, COST_RATIO * cost_s), halfway))
 
-    def _wait(self, run: RunHandle, until: float) -> None:
-        """Read what comes until then, or until the run has ended."""
+    def _wait_until(self, run: RunHandle, until: float) -> None:
+        """Read what arrives until then, or until the run ends."""
         if run.exit_fd is not None and self.exit_fd is None:
             self.exit_fd = run.exit_fd
             self.selector.register(run.exit_fd, selectors.EVENT_READ)
-            self.told = True
+            self.waits_for_exit_fd = True
         pause = max(0.0, until - time.monotonic())
-        self._read(pause if self.told else min(POLL_S, max(0.001, pause)), PIPE_S)
+        self._read(pause if self.waits_for_exit_fd else min(POLL_S, max(0.001, pause)), PIPE_S)
 
     def _stop(self, stop: str, reason: str) -> None:
         self.outcome.stop, self.outcome.reason = stop, reason
 
     def _account(self, used: Usage) -> None:
-        """Note what is used, and the first limit that it breaks."""
+        """Record usage, and the first limit that it breaks."""
         outcome, limits = self.outcome, self.limits
         outcome.peak_mib = max(outcome.peak_mib, used.memory / 2**20, used.peak / 2**20)
         outcome.cpu_s = max(outcome.cpu_s, used.cpu_s)
@@ -202,27 +206,27 @@ class Monitor:
         if outcome.stop != "exit":
             return
         if used.out_of_memory or outcome.peak_mib > limits.memory_mib:
-            self._stop("memory", limits.overused(outcome.peak_mib))
+            self._stop("memory", limits.memory_reason(outcome.peak_mib))
         elif outcome.cpu_s > limits.cpu_limit_s:
             self._stop("cpu", f"used {outcome.cpu_s:.1f} s of CPU time, the limit is {limits.cpu_limit_s:g} s")
         elif used.processes > limits.processes:
             self._stop("processes", f"had {used.processes} processes at once, the limit is {limits.processes}")
         elif used.threads > THREADS * limits.processes:
             self._stop("processes", f"had {used.threads} threads at once, the limit is {THREADS * limits.processes}")
-        elif self.received + used.written > self.most:
+        elif self.received + used.written > self.output_limit:
             self._stop("output", f"wrote more than {limits.output_mib:g} MiB to its pipes and its folder")
 
     def _read(self, timeout: float, longest: float) -> None:
-        """Wait for data, then read from each pipe what is there, for at most ``longest`` seconds."""
+        """Wait for data for at most ``timeout`` seconds, then read each pipe for at most ``longest`` seconds."""
         for key, _ in self.selector.select(timeout):
             if key.fd == self.control:
                 raise Cancelled
             if key.fd == self.exit_fd:
                 self.selector.unregister(key.fd)
-                self.told = False
+                self.waits_for_exit_fd = False
                 continue
             until = time.monotonic() + longest
-            while time.monotonic() < until:  # a flood must not keep us from looking at the clock
+            while time.monotonic() < until:  # a flood of data must not keep the monitor from its clock
                 try:
                     data = os.read(key.fd, 1 << 16)
                 except BlockingIOError:
@@ -236,10 +240,10 @@ class Monitor:
     def _take_message(self, data: bytes, arrival: float) -> None:
         payloads = self.frames.feed(data)
         for payload in payloads if arrival <= self.limits.timeout_s else ():
-            if len(self.outcome.messages) < KEPT:
+            if len(self.outcome.messages) < KEPT_MESSAGES:
                 self.outcome.messages.append((arrival, payload))
             else:
-                self.left_out += len(self.latest) == KEPT
+                self.left_out += len(self.latest) == KEPT_MESSAGES
                 self.latest.append((arrival, payload))
 
     def _take_log(self, data: bytes, _: float = 0.0) -> None:
@@ -247,13 +251,15 @@ class Monitor:
         if len(self.log) > 2 * LOG_BYTES:
             del self.log[:-LOG_BYTES]
 
-    def _finish(self) -> Outcome:
+    def _complete(self) -> Outcome:
         outcome = self.outcome
         if message := self.answer.close():
             outcome.messages.append(message)
         outcome.messages += self.latest
         if self.left_out:
-            lost = f"the referee kept the first and the last {KEPT} messages, {self.left_out} between are lost"
+            lost = (
+                f"the referee kept the first and the last {KEPT_MESSAGES} messages, it dropped {self.left_out} between"
+            )
             self.log += f"\n({lost})\n".encode()
         outcome.fault = self.frames.fault or self.answer.fault
         outcome.log = self.log[-LOG_BYTES:].decode(errors="replace")
@@ -261,12 +267,13 @@ class Monitor:
 
 
 @contextlib.contextmanager
-def interrupted_at(moment: float, do: Callable[[], None]) -> Iterator[None]:
-    """Unless it is over before, ``do`` something at a time of `time.monotonic`, in the midst of what is under way.
+def interrupted_at(moment: float, action: Callable[[], None]) -> Iterator[None]:
+    """Call ``action`` at a time of `time.monotonic`, in the midst of the body, unless the body ends before.
 
-    Only the main thread can be interrupted. A thread of its own would not do: the forks of a supervisor must find none.
+    Only the main thread can be interrupted. The action needs no thread of its own, which forks of a supervisor must
+    not find.
     """
-    before = signal.signal(signal.SIGALRM, lambda *_: do())
+    before = signal.signal(signal.SIGALRM, lambda *_: action())
     signal.setitimer(signal.ITIMER_REAL, max(SHORTEST_S, moment - time.monotonic()))
     try:
         yield
@@ -275,8 +282,8 @@ def interrupted_at(moment: float, do: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def named(number: int) -> str:
-    """A signal's name, or its number where it has none."""
+def signal_name(number: int) -> str:
+    """Return a signal's name, or its number if it has none."""
     try:
         return signal.Signals(number).name
     except ValueError:

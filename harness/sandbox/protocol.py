@@ -1,12 +1,12 @@
 """Messages from a run to the referee: JSON in frames that carry a length and a checksum.
 
 A frame is the two bytes ``SM``, the payload's length and its CRC-32 (both unsigned 32-bit, big-endian), and
-the payload: a JSON list ``[kind, value]``, or ``["solution", value, cost]`` with a cost that the solver claims for it
+the payload: a JSON list ``[kind, value]``, or ``["solution", value, cost]`` with the cost that the solver claims for it
 (or null). Kinds and their values:
 
 ``solution``  a solution of the track             ``declined``  text: why the solver does not take the instance
 ``bound``     a lower bound, a finite number      ``error``     text: the exception that ended the solver
-``done``      the solver returned; a number: the greatest memory of its process in bytes
+``done``      the solver has returned; a number: the peak memory of its process in bytes
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from instances.files.jsonfile import collector_paused
 
 MAGIC = b"SM"
 HEADER = struct.Struct(">2sII")
-LARGEST = 1 << 30
+MAX_PAYLOAD = 1 << 30  # largest payload in bytes
 KINDS = ("solution", "bound", "done", "declined", "error")
 
 
 @dataclass(frozen=True)
 class Message:
-    """A decoded message; ``cost`` is what the sender of a solution claims for it."""
+    """A decoded message; ``cost`` is the one that the sender of a solution claims for it."""
 
     kind: str
     value: Any
@@ -36,12 +36,12 @@ class Message:
 
 
 class ProtocolError(ValueError):
-    """A frame or payload that breaks the protocol: a fault of the solver, told in one sentence."""
+    """A frame or payload breaks the protocol; the text is a sentence about the solver's fault."""
 
 
 def plain(value: Any) -> Any:
-    """JSON form of a NumPy array or scalar; TypeError for anything else that JSON does not know."""
-    import numpy as np  # the process that watches runs needs none
+    """Return the JSON form of a NumPy array or scalar; TypeError for anything else that is not plain JSON."""
+    import numpy as np  # not at the top: the supervisor does not need it
 
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -51,13 +51,13 @@ def plain(value: Any) -> Any:
 
 
 def encode(kind: str, *values: Any) -> bytes:
-    """One frame; TypeError or ValueError if a value is not plain JSON (NaN and infinities are not)."""
+    """Return one frame; TypeError or ValueError if a value is not plain JSON (NaN and infinities are not)."""
     payload = json.dumps([kind, *values], default=plain, allow_nan=False, separators=(",", ":")).encode()
     return HEADER.pack(MAGIC, len(payload), zlib.crc32(payload)) + payload
 
 
 def decode(payload: bytes) -> Message:
-    """The message of a payload, or ProtocolError; no text of the sender's is in the error."""
+    """Return the message of a payload; ProtocolError, which quotes no text of the sender, if it is malformed."""
     try:
         with collector_paused():
             content = json.loads(payload, parse_constant=_refuse)
@@ -82,41 +82,41 @@ def decode(payload: bytes) -> Message:
 
 
 def lists_in(payload: bytes) -> int:
-    """At least as many lists and objects as there are in a payload."""
+    """Return an upper bound on the number of lists and objects in a payload."""
     return payload.count(b"[") + payload.count(b"{")
 
 
 def values_in(payload: bytes) -> int:
-    """At least as many values and keys as there are in a payload."""
+    """Return an upper bound on the number of values and keys in a payload."""
     return lists_in(payload) + payload.count(b",") + payload.count(b":")
 
 
 def is_number(value: Any) -> bool:
-    """Whether a JSON value is a number within the range of float64."""
+    """Tell if a JSON value is a number within the range of float64."""
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _refuse(name: str) -> NoReturn:
-    """Called by the parser for NaN and infinities, which are not JSON."""
+    """Raise ValueError; the parser calls this for NaN and infinities, which are not JSON."""
     raise ValueError(name)
 
 
 class FrameDecoder:
-    """Cuts a byte stream into payloads; after a fault everything that follows is ignored."""
+    """Splits a byte stream into payloads; everything after a fault is ignored."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self.fault: str | None = None
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes from the pipe and return the payloads that are complete now."""
+        """Add bytes from the pipe; return the payloads that are now complete."""
         if self.fault:
             return []
         self._buffer += data
         payloads = []
         while len(self._buffer) >= HEADER.size:
             magic, length, checksum = HEADER.unpack_from(self._buffer)
-            if magic != MAGIC or length > LARGEST:
+            if magic != MAGIC or length > MAX_PAYLOAD:
                 self._fail("wrote bytes that are no message into the referee's pipe")
                 break
             if len(self._buffer) < HEADER.size + length:
@@ -130,7 +130,7 @@ class FrameDecoder:
         return payloads
 
     def close(self) -> None:
-        """The stream has ended: half a message is a fault."""
+        """End the stream; an incomplete message is a fault."""
         if self._buffer and not self.fault:
             self._fail("stopped in the middle of a message")
 

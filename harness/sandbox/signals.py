@@ -1,15 +1,15 @@
-"""What a program finds when it starts: signals with their default effects, few files, limits of the system's."""
+"""Signals and resource limits as a program expects them when it starts."""
 
 from __future__ import annotations
 
 import resource
 import signal
 
-MOST_FILES = 65536  # numbers that open files may have
+MAX_FILES = 65536  # file descriptors are closed up to this number, 16 times the number of files that a run may open
 
 
 def reset_signals() -> None:
-    """Every signal has its default effect and none is held back."""
+    """Give every signal its default action and unblock all."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
@@ -17,7 +17,7 @@ def reset_signals() -> None:
 
 
 def lower_limit(name: int, value: int) -> None:
-    """Lower a limit of the system's, for good."""
+    """Lower a resource limit for good."""
     _, hard = resource.getrlimit(name)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(name, (value, value))

@@ -1,9 +1,9 @@
-"""The process of one slot, which carries out one run at a time, and the client that speaks to it.
+"""The supervisor: a process that carries out one run at a time, and the client that starts it and sends it orders.
 
-The referee judges in its own process; what keeps a run's time must do nothing else, so that reading a large instance
-here never delays a stamp there.
+The referee verifies in its own process; the supervisor keeps the time of a run and does nothing else, so that reading
+a large instance in the referee never delays the time stamp of a message.
 ``python -m harness.sandbox.supervisor BACKEND ISOLATION SOCKET`` serves orders on a socket until it closes. A
-message is the length of a JSON header (unsigned 32-bit, big-endian), the header, and the bytes that it announces.
+message is the length of a JSON header (unsigned 32-bit, big-endian), the header, and the payloads whose sizes it lists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -31,39 +31,32 @@ from uuid import uuid4
 import psutil
 
 from harness.sandbox.backends import control_groups
-from harness.sandbox.contract import (
-    SUPERVISOR_VARIABLE,
-    THREAD_VARIABLES,
-    BackendError,
-    Cancelled,
-    Limits,
-    Order,
-    Outcome,
-)
+from harness.sandbox.contract import SUPERVISOR_VARIABLE, THREAD_VARIABLES, BackendError, Cancelled, Order, Outcome
 from harness.sandbox.memory import resident_bytes
 from instances.catalog import CACHE_VARIABLE, cache_folder
 from instances.errors import InputError
 
-Message = tuple[dict[str, Any], list[bytes]]
 LENGTH = struct.Struct(">I")
-GRACE_S = 30.0  # beyond a run's limit, for a supervisor to answer
-#: Variables of the environment that a run gets: where programs are, how texts are written, and the project's own.
-PASSED_ON = re.compile(
-    "PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_.+|PYTHON.+|VIRTUAL_ENV|LD_LIBRARY_PATH|DYLD_.+|SHARDMARK_.+"
-    "|XDG_RUNTIME_DIR|DBUS_SESSION_BUS_ADDRESS"  # by these two an ordinary user asks for control groups
+#: Seconds beyond a run's time limit within which a supervisor must reply: BenchExec may take 20 s to clear up.
+GRACE_S = 30.0
+#: Bytes that a supervisor may grow before it is replaced: its forks start with its memory, which counts as theirs.
+MAX_GROWTH = 8 << 20
+#: Environment variables passed on to a run: search paths, locale, and those of this project.
+PASSED_VARIABLES = re.compile(
+    "PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_.+|PYTHON.+|VIRTUAL_ENV|LD_LIBRARY_PATH|SHARDMARK_.+"
+    "|XDG_RUNTIME_DIR|DBUS_SESSION_BUS_ADDRESS"  # an ordinary user requests control groups through these two
 )
-GROWTH = 8 << 20  # bytes that a supervisor may grow: its forks begin with what it has, and that counts as theirs
 
 
-class Garbled(Exception):
-    """A supervisor said something that is no answer."""
+class InvalidReply(Exception):
+    """A supervisor sent a malformed reply."""
 
 
-NO_ANSWER = (OSError, EOFError, Garbled)
+REPLY_ERRORS = (OSError, EOFError, InvalidReply)
 
 
 class Supervisor:
-    """A client's hold on one supervisor process, which is started when it is needed."""
+    """A client's handle on one supervisor process, which is started when it is first needed."""
 
     def __init__(self, backend: str = "posix", isolation: str = "auto") -> None:
         self.backend = backend
@@ -80,30 +73,30 @@ class Supervisor:
         self.close()
 
     def run(self, order: Order, cancel: threading.Event | None = None) -> Outcome:
-        """Carry out one run; raises Cancelled once ``cancel`` is set."""
-        failed = "no process to watch it could be started"
+        """Carry out one run; raise Cancelled once ``cancel`` is set."""
+        failed = "no supervisor could be started"
         try:
-            link = self._waiting(order.limits.cores, cancel)
-            failed = "the process that watched it ended"
+            link = self._connect(order.limits.cores, cancel)
+            failed = "its supervisor ended"
             send(link, asdict(order))
-            answer, payloads = self._answer(link, order.limits.timeout_s, cancel)
-            with understood():
-                spent, arrivals = answer.pop("spent"), answer.pop("arrivals")
-                outcome = Outcome(**answer, messages=list(zip(arrivals, payloads, strict=True)))
+            reply, payloads = self._receive(link, order.limits.timeout_s, cancel)
+            with reply_checked():
+                retire, arrivals = reply.pop("retire"), reply.pop("arrivals")
+                outcome = Outcome(**reply, messages=list(zip(arrivals, payloads, strict=True)))
         except BackendError as error:
             return Outcome("error", str(error), backend=self.backend)
-        except NO_ANSWER as error:
-            self._abandon()
+        except REPLY_ERRORS as error:
+            self._kill()
             return Outcome("lost", f"{failed} ({error})", backend=self.backend)
         except BaseException:
             self.close()
             raise
-        if spent:
+        if retire:
             self.close()
         return outcome
 
     def close(self) -> None:
-        """End the supervisor and whatever it runs."""
+        """End the supervisor and the run under way."""
         if self.socket is not None:
             self.socket.close()
             self.socket = None
@@ -111,14 +104,14 @@ class Supervisor:
             try:
                 self.process.wait(timeout=GRACE_S)
             except subprocess.TimeoutExpired:
-                self._abandon()
+                self._kill()
         self.process = None
         if self.folder:
             control_groups.remove_recorded(Path(self.folder))
         remove(self.folder)
 
-    def _abandon(self) -> None:
-        """End a supervisor that no longer answers, and what is left of its run: whatever has its folder's name."""
+    def _kill(self) -> None:
+        """Kill a supervisor that no longer replies, and every process whose environment names its folder."""
         if self.process is not None:
             self.process.kill()
             for process in psutil.process_iter():
@@ -128,22 +121,22 @@ class Supervisor:
             self.process.wait()
         self.close()
 
-    def _waiting(self, cores: int, cancel: threading.Event | None) -> socket.socket:
-        """The link to a supervisor that waits for an order.
+    def _connect(self, cores: int, cancel: threading.Event | None) -> socket.socket:
+        """Return the link to a supervisor that waits for an order.
 
-        One that has ended since its last run, or says something unasked, is not used again; where one does not start,
-        another is tried, once. No run had begun, and what became of an earlier one is not the fault of the next.
+        A supervisor that has ended or has sent anything since its last run is replaced. If one fails to start, a
+        second is tried: no run has begun, and the next run is not to blame for damage by an earlier one.
         """
         if self.process is not None and self.socket is not None:
             if self.process.poll() is not None or select.select([self.socket], [], [], 0.0)[0]:
-                self._abandon()
+                self._kill()
             elif self.cores == cores:
                 return self.socket
         self.close()
         try:
             return self._start(cores, cancel)
-        except NO_ANSWER:
-            self._abandon()
+        except REPLY_ERRORS:
+            self._kill()
             return self._start(cores, cancel)
 
     def _start(self, cores: int, cancel: threading.Event | None = None) -> socket.socket:
@@ -151,57 +144,50 @@ class Supervisor:
         self.socket.settimeout(GRACE_S)
         self.cores = cores
         self.folder = str(Path(tempfile.gettempdir(), f"shardmark-{uuid4().hex}"))
+        module = ["-P", "-m", "harness.sandbox.supervisor", self.backend, self.isolation]
         with theirs:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "harness.sandbox.supervisor",
-                    self.backend,
-                    self.isolation,
-                    str(theirs.fileno()),
-                ],
+                [sys.executable, *module, str(theirs.fileno())],
                 env=environment(1 if self.backend == "benchexec" else cores) | {SUPERVISOR_VARIABLE: self.folder},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        ready, _ = self._answer(self.socket, 0.0, cancel)
-        with understood():
-            unable = ready["unable"]
-        if unable:
+        ready, _ = self._receive(self.socket, 0.0, cancel)
+        with reply_checked():
+            error = ready["error"]
+        if error:
             self.close()
-            raise BackendError(unable)
+            raise BackendError(error)
         return self.socket
 
     @staticmethod
-    def _answer(
+    def _receive(
         link: socket.socket, seconds: float, cancel: threading.Event | None
     ) -> tuple[dict[str, Any], list[bytes]]:
-        """An answer that takes so many seconds; raises Cancelled once it is not wanted, or one of `NO_ANSWER`."""
+        """Return a reply due within ``seconds``; raise Cancelled once ``cancel`` is set, or one of `REPLY_ERRORS`."""
         end = time.monotonic() + seconds + GRACE_S
         while not select.select([link], [], [], 0.1)[0]:
             if cancel is not None and cancel.is_set():
                 raise Cancelled
             if time.monotonic() > end:
-                raise TimeoutError("no answer")
-        with understood():
+                raise TimeoutError("no reply")
+        with reply_checked():
             return receive(link)
 
 
 @contextlib.contextmanager
-def understood() -> Iterator[None]:
-    """Raise Garbled if a supervisor's reply is malformed: a run without isolation may have written into its memory."""
+def reply_checked() -> Iterator[None]:
+    """Raise InvalidReply if a reply is malformed: a run without isolation may have changed the supervisor's memory."""
     try:
         yield
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise Garbled(f"it answered with what is no answer: {error!r}") from None
+        raise InvalidReply(f"it sent a malformed reply: {error!r}") from None
 
 
 def remove(folder: str | Path) -> None:
-    """Delete a folder and what can be deleted in it, also where it is nested deeper than Python can follow."""
+    """Delete a folder with whatever in it can be deleted, even if nested deeper than Python can follow."""
     with contextlib.suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
     if os.path.lexists(folder):
@@ -210,22 +196,22 @@ def remove(folder: str | Path) -> None:
 
 
 def environment(cores: int) -> dict[str, str]:
-    """The environment of a supervisor and its runs: nothing of the referee's that could be a secret.
+    """Return the environment of a supervisor and its runs; it holds no other variable of the referee's, no secret.
 
-    The number of cores is that of threads in the supervisor, which its forks inherit with the libraries it has loaded.
-    BenchExec clones the supervisor without the hooks of a fork: threads that a library believes to have would be waited
-    for in vain, so a supervisor of BenchExec's has one, and a run gets its own number when it begins.
+    ``cores`` is the number of threads of the libraries that the supervisor loads and its forks inherit. BenchExec
+    clones the supervisor without the hooks of a fork: libraries would wait for threads that are not in the clone, so
+    a supervisor of BenchExec has one thread, and a run gets its own number when it begins.
 
-    What is named in ``SHARDMARK_ENVIRONMENT``, words apart by spaces, is passed on as well, such as the place of a
-    licence. The text of a set has the same hash in every run. A run has a home of its own, so SHARDMARK_CACHE tells it
-    where the user's cache is, in which it finds the arrays of its instance.
+    ``SHARDMARK_ENVIRONMENT`` names further variables to pass on, separated by spaces, such as the place of a licence.
+    PYTHONHASHSEED is 0: the same text has the same hash in every run. A run has its own HOME, so SHARDMARK_CACHE tells
+    it where the user's cache with the arrays of its instance is.
     """
-    more = os.environ.get("SHARDMARK_ENVIRONMENT", "").split()
-    given = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name) or name in more}
-    given = {"PATH": os.defpath} | given
-    with contextlib.suppress(InputError):  # a user without a cache
-        given[CACHE_VARIABLE] = str(cache_folder())
-    return given | dict.fromkeys(THREAD_VARIABLES, str(cores)) | {"PYTHONHASHSEED": "0"}
+    extra = os.environ.get("SHARDMARK_ENVIRONMENT", "").split()
+    passed = {name: value for name, value in os.environ.items() if PASSED_VARIABLES.fullmatch(name) or name in extra}
+    passed = {"PATH": os.defpath} | passed
+    with contextlib.suppress(InputError):  # the user has no cache
+        passed[CACHE_VARIABLE] = str(cache_folder())
+    return passed | dict.fromkeys(THREAD_VARIABLES, str(cores)) | {"PYTHONHASHSEED": "0"}
 
 
 def send(link: socket.socket, header: Mapping[str, Any], payloads: tuple[bytes, ...] = ()) -> None:
@@ -236,8 +222,8 @@ def send(link: socket.socket, header: Mapping[str, Any], payloads: tuple[bytes, 
         link.sendall(payload)
 
 
-def receive(link: socket.socket) -> Message:
-    """Read one message; EOFError if the other side has gone."""
+def receive(link: socket.socket) -> tuple[dict[str, Any], list[bytes]]:
+    """Read one message: its header and payloads; EOFError if the other side has closed the socket."""
     header = json.loads(_exactly(link, LENGTH.unpack(_exactly(link, LENGTH.size))[0]))
     return header, [_exactly(link, size) for size in header.pop("sizes")]
 
@@ -252,52 +238,50 @@ def _exactly(link: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-# ---------------------------------------------------------------- the supervisor's side
+# ---------------------------------------------------------------- in the supervisor process
 
 
 def main(arguments: list[str]) -> int:
-    """Serve orders until the referee closes the socket."""
+    """Serve orders until the client closes the socket."""
     name, isolation, number = arguments
     link = socket.socket(fileno=int(number))
-    base = Path(os.environ[SUPERVISOR_VARIABLE])  # made here: a referee that is killed meanwhile leaves none behind
+    folder = Path(os.environ[SUPERVISOR_VARIABLE])  # made here, so that a client killed meanwhile leaves none behind
     try:
-        base.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700)
         with (
             contextlib.closing(backend_of(name, isolation)) as backend,
             contextlib.suppress(EOFError, ConnectionError, Cancelled),
         ):
-            serve(link, backend, base)
-    except ImportError as error:
-        send(link, {"unable": str(error)})
+            serve(link, backend, folder)
+    except (BackendError, ImportError) as error:
+        send(link, {"error": str(error)})
         return 1
     finally:
-        control_groups.remove_recorded(base)
-        remove(base)
+        control_groups.remove_recorded(folder)
+        remove(folder)
     return 0
 
 
-def serve(link: socket.socket, backend: Any, base: Path) -> NoReturn:
-    """Carry out orders; raises EOFError, ConnectionError or Cancelled once nobody is left to give any."""
+def serve(link: socket.socket, backend: Any, folder: Path) -> NoReturn:
+    """Carry out orders; raise EOFError, ConnectionError or Cancelled once the client has gone."""
     gc.collect()
-    gc.freeze()  # what stands now is never looked at again, neither here nor in a fork
+    gc.freeze()  # keeps the collector from writing to pages that forks share with this process
     at_start = resident_bytes()
-    send(link, {"unable": ""})
+    send(link, {"error": ""})
     while True:
         header, _ = receive(link)
-        limits = Limits(**header.pop("limits"))
-        order = Order(**{**header, "cpus": tuple(header["cpus"]), "command": tuple(header["command"])}, limits=limits)
         try:
-            outcome = carry_out(order, backend, base, link.fileno())
+            outcome = carry_out(Order.from_json(header), backend, folder, link.fileno())
         except BackendError as error:
             outcome = Outcome("error", str(error), backend=backend.name)
-        answer = {key: value for key, value in vars(outcome).items() if key != "messages"}
-        answer["arrivals"] = [arrival for arrival, _ in outcome.messages]
-        answer["spent"] = outcome.stop == "error" or resident_bytes() > at_start + GROWTH
-        send(link, answer, tuple(payload for _, payload in outcome.messages))
+        reply = {key: value for key, value in vars(outcome).items() if key != "messages"}
+        reply["arrivals"] = [arrival for arrival, _ in outcome.messages]
+        reply["retire"] = outcome.stop == "error" or resident_bytes() > at_start + MAX_GROWTH
+        send(link, reply, tuple(payload for _, payload in outcome.messages))
 
 
 def backend_of(name: str, isolation: str) -> Any:
-    """The backend of that name; ImportError if what it needs is not there."""
+    """Return the named backend; ImportError if a package it needs is missing."""
     if name == "benchexec":
         from harness.sandbox.backends.benchexec_backend import BenchexecBackend
 
@@ -307,63 +291,60 @@ def backend_of(name: str, isolation: str) -> Any:
     return ForkBackend(isolation)
 
 
-def carry_out(order: Order, backend: Any, base: Path, control: int) -> Outcome:
-    """One run from its start to its end; ``base`` is the supervisor's folder."""
+def carry_out(order: Order, backend: Any, folder: Path, control: int) -> Outcome:
+    """Carry out one run; ``folder`` is the supervisor's, ``control`` a file that becomes readable to cancel the run."""
     from harness.sandbox.monitor import Monitor, Pipes
 
     external = bool(order.command)
-    with places(base, leaves_files=external or not backend.isolated) as (folder, scratch):
+    with run_folders(folder, keep=not external and backend.isolated) as (outside, scratch):
         try:
-            command, instance = prepare(order, folder, scratch, backend)
+            command, order = prepare(order, outside, scratch, backend)
         except (InputError, OSError) as error:
             return Outcome("error", str(error), backend=backend.name)
         pipes = Pipes(external=external)
         start = time.monotonic()
-        with Monitor(pipes, order.limits, start, control, external=external) as watch:
+        with Monitor(pipes, order.limits, start, control, external=external) as monitor:
             try:
-                job = job_of(order, instance, start + order.limits.timeout_s - order.limits.margin_s())
-                run = backend.start(order, job, command, scratch, pipes)
+                deadline = start + order.limits.timeout_s - order.limits.margin_s()
+                run = backend.start(order, deadline, command, scratch, pipes)
             except (OSError, LookupError) as error:
                 raise BackendError(f"{backend.name}: the run cannot be started ({error!r})") from None
             finally:
-                pipes.started()
-            outcome = watch.wait(run)
+                pipes.close_run_ends()
+            outcome = monitor.wait(run)
     outcome.backend, outcome.enforced = backend.name, dict(run.enforced)
     return outcome
 
 
 @contextlib.contextmanager
-def places(base: Path, *, leaves_files: bool) -> Iterator[tuple[Path, Path]]:
-    """Folders for the copy of an instance and for a run's own files; new ones where something would be left in them."""
-    if not leaves_files:
-        base.joinpath("scratch").mkdir(exist_ok=True)
-        yield base, base / "scratch"
+def run_folders(folder: Path, *, keep: bool) -> Iterator[tuple[Path, Path]]:
+    """Yield a folder for the copy of an instance and a scratch folder; with ``keep`` the same ones for every run."""
+    if keep:
+        folder.joinpath("scratch").mkdir(exist_ok=True)
+        yield folder, folder / "scratch"
         return
-    folder = Path(tempfile.mkdtemp(dir=base))
+    outside = Path(tempfile.mkdtemp(dir=folder))
     try:
-        scratch = folder / "scratch"
+        scratch = outside / "scratch"
         scratch.mkdir()
-        yield folder, scratch
+        yield outside, scratch
     finally:
-        remove(folder)
+        remove(outside)
 
 
-def prepare(order: Order, folder: Path, scratch: Path, backend: Any) -> tuple[list[str], Path]:
-    """The command of an external solver, and where the instance is; a copy of it for whoever could write to it."""
+def prepare(order: Order, outside: Path, scratch: Path, backend: Any) -> tuple[list[str], Order]:
+    """Return the command of an external solver ([] for a Python solver) and the order with the path the run reads.
+
+    A run that could write to the instance gets a copy.
+    """
     from harness.sandbox.external_input import fill_command, write_instance
 
-    instance = Path(order.instance)
     if order.command:
-        return fill_command(order, write_instance(order, folder)), instance
-    return [], instance if backend.isolated else shutil.copyfile(instance, scratch / instance.name)
-
-
-def job_of(order: Order, instance: Path, deadline: float) -> dict[str, Any]:
-    """What the child side of a run gets, see `harness.sandbox.worker`."""
-    given = ("checksum", "track", "options", "solver", "file", "seed", "settings")
-    job = {name: getattr(order, name) for name in given} | {"instance": str(instance), "deadline": deadline}
-    return {**job, "cores": order.limits.cores, "memory": order.limits.memory_mib}
+        return fill_command(order, write_instance(order, outside)), order
+    if backend.isolated:
+        return [], order
+    return [], replace(order, instance=str(shutil.copyfile(order.instance, scratch / Path(order.instance).name)))
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:]))  # a thread that waits for a run without end does not hold it up
+    os._exit(main(sys.argv[1:]))  # a thread that waits for a run that cannot be ended does not keep the process

@@ -1,8 +1,9 @@
-"""The child side of a run: loads the instance and the solver, and reports over a pipe.
+"""The worker: the process of a run, which loads instance and solver and reports over a pipe.
 
-``python -m harness.sandbox.worker run JOB...``   one run; JOB is JSON, see `main`
-``python -m harness.sandbox.worker list PLACES``  what solver files and packages declare, a JSON list: JSON lines
-``python -m harness.sandbox.worker survey PLACES``  the same, and first the versions of all installed packages
+``python -m harness.sandbox.worker run CHANNEL DEADLINE ORDER...``  one run, see `main`
+``python -m harness.sandbox.worker list PLACES``    print the solvers that files and packages declare; PLACES is a JSON
+list, the output one JSON object per line
+``python -m harness.sandbox.worker survey PLACES``  the same, preceded by the versions of all installed packages
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from harness.sandbox.contract import Order
 from harness.sandbox.memory import OUT_OF_MEMORY, peak_bytes
 from harness.sandbox.protocol import encode
 from instances import InputError, load_hashed, track_module, tracks
@@ -23,7 +25,7 @@ from solvers import registry
 
 
 class PipeRun(registry.Run):
-    """A run whose reports travel to the referee."""
+    """A run that reports to the referee through a pipe."""
 
     def __init__(self, channel: int, deadline: float, **limits: Any) -> None:
         super().__init__(**limits)
@@ -31,7 +33,7 @@ class PipeRun(registry.Run):
         self.deadline = deadline
 
     def send(self, kind: str, *values: Any) -> None:
-        """Write one message; whole, however long it is."""
+        """Write one message completely, however long it is."""
         try:
             frame = memoryview(encode(kind, *values))
         except (TypeError, ValueError) as error:
@@ -49,38 +51,38 @@ class PipeRun(registry.Run):
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the referee asked for.
+    """Carry out a command of the referee.
 
-    A JOB has ``channel`` (file descriptor), ``instance`` (path), ``checksum``, ``track``, ``options``, ``solver``
-    (name), ``file`` (path), ``settings`` (parameters that are not as declared), ``seed``, ``cores``, ``memory`` and
-    ``deadline``. It may come in pieces, one an argument, as systems limit the length of each.
+    CHANNEL is the file descriptor of the message pipe, DEADLINE a value of `time.monotonic`. ORDER is a
+    `harness.sandbox.contract.Order` as JSON, split into several arguments because Linux limits the length of each.
     """
-    action, text = arguments[0], "".join(arguments[1:])
-    if action in ("list", "survey"):
-        list_places(json.loads(text), survey=action == "survey")
-    run_job(json.loads(text))
+    action, *rest = arguments
+    if action == "run":
+        channel, deadline, *pieces = rest
+        run_order(Order.from_json(json.loads("".join(pieces))), int(channel), float(deadline))
+    else:
+        list_places(json.loads(rest[0]), survey=action == "survey")
     return 0
 
 
 def warm_up() -> None:
-    """Import and set up what every run needs: a process that forks runs does so once, before the first."""
+    """Import and initialise what every run needs; a process that forks runs calls this once, before the first."""
     for track in tracks():
         track_module(track)
     b"".decode("utf-8-sig")
     peak_bytes()
 
 
-def run_job(job: dict[str, Any]) -> None:
-    """One run: the last message is ``done``, ``declined`` or ``error``."""
-    channel = job["channel"]
-    if channel == 0:  # all files but the standard ones were closed on the way here
+def run_order(order: Order, channel: int, deadline: float) -> None:
+    """Carry out one run; its last message is ``done``, ``declined`` or ``error``."""
+    if channel == 0:  # BenchExec closes all files but the standard ones
         channel = os.dup(0)
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
     os.set_inheritable(channel, False)
-    run = PipeRun(channel, job["deadline"], seed=job["seed"], cores=job["cores"], memory=job["memory"])
+    run = PipeRun(channel, deadline, seed=order.seed, cores=order.limits.cores, memory=order.limits.memory_mib)
     try:
-        answer = find_solver(job)(load_instance(job), run)
+        answer = find_solver(order)(load_instance(order), run)
         if answer is not None:
             run.report(answer)
     except registry.Declined as declined:
@@ -96,30 +98,30 @@ def run_job(job: dict[str, Any]) -> None:
         run.send("done", peak_bytes())
 
 
-def load_instance(job: dict[str, Any]) -> Any:
-    """The instance, the very content that the referee knows."""
-    instance, checksum = load_hashed(job["instance"], job["track"], keep=False, **job["options"])
-    if checksum != job["checksum"]:
-        raise InputError(job["instance"], "", "expected the content that the campaign began with, it has changed")
+def load_instance(order: Order) -> Any:
+    """Return the instance; InputError if its content is not that of the order's checksum."""
+    instance, checksum = load_hashed(order.instance, order.track, keep=False, **order.options)
+    if checksum != order.checksum:
+        raise InputError(order.instance, "", "expected the content that the campaign began with, it has changed")
     return instance
 
 
-def find_solver(job: dict[str, Any]) -> Callable[[Any, registry.Run], Any]:
-    """The solver's function with its parameters filled in."""
-    for solver in registry.load(job["file"]):
-        if solver.name == job["solver"] and solver.track == job["track"]:
-            return lambda instance, run: solver.function(instance, run, **{**solver.params, **job["settings"]})
-    raise LookupError(f"{job['file']} no longer declares {job['solver']}")
+def find_solver(order: Order) -> Callable[[Any, registry.Run], Any]:
+    """Return the solver's function with its parameters filled in."""
+    for solver in registry.load(order.file):
+        if solver.name == order.solver and solver.track == order.track:
+            return lambda instance, run: solver.function(instance, run, **{**solver.params, **order.settings})
+    raise LookupError(f"{order.file} no longer declares {order.solver}")
 
 
 def list_places(places: list[str], *, survey: bool) -> NoReturn:
-    """Import solver files and packages; write what each declares, and before that with ``survey`` which packages are.
+    """Import solver files and packages and print what each declares; ``survey`` prints installed packages first.
 
-    Ends the process at once: nothing that an import has set up runs any more.
+    Ends the process at once, so that nothing that an import has set up runs any more.
     """
     process = os.getpid()
     answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a solver prints while it is imported is log
+    os.dup2(2, 1)  # output of the imports goes to the log
     if survey:
         versions = {place: registry.source_hash(place) for place in registry.installed()}
         print(json.dumps({"installed": versions}), file=answer, flush=True)
@@ -130,26 +132,19 @@ def list_places(places: list[str], *, survey: bool) -> NoReturn:
             line = json.dumps({"end": place, "error": OUT_OF_MEMORY})
         except Exception as error:
             line = json.dumps({"end": place, "error": one_line(error)})
-        if os.getpid() == process:  # and no fork that the import has left
+        if os.getpid() == process:  # not in a fork left by the import
             print(line, file=answer, flush=True)
     os._exit(0)
 
 
 def describe(solver: registry.Solver) -> dict[str, Any]:
-    """What a solver declares, as plain JSON."""
-    return {
-        "name": solver.name,
-        "track": solver.track,
-        "kind": solver.kind,
-        "source": solver.source,
-        "description": solver.description,
-        "params": dict(solver.params),
-        "deterministic": solver.deterministic,
-    }
+    """Return a solver's declaration as plain JSON."""
+    names = ("name", "track", "kind", "source", "description", "deterministic")
+    return {name: getattr(solver, name) for name in names} | {"params": dict(solver.params)}
 
 
 def one_line(error: BaseException) -> str:
-    """An exception as one line: its type, its text, and where it was raised; of a syntax error where it stands."""
+    """Return an exception as one line: type, text and the place it was raised at, or the place of a syntax error."""
     text = " ".join(str(error).split())
     place = ""
     with contextlib.suppress(IndexError):

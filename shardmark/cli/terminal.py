@@ -119,21 +119,21 @@ class Progress:
             sys.stderr.write(f"{printable(words)}\n")  # in one piece, whoever else speaks
             sys.stderr.flush()
 
-    def __call__(self, standing: CampaignProgress, job: Job, row: Record) -> None:
+    def __call__(self, progress: CampaignProgress, job: Job, row: Record) -> None:
         """Tell of one finished run."""
         worth = row.cost if row.kind == "solver" or row.lower_bound is None else row.lower_bound
         found = "" if worth is None else f"{'cost' if worth is row.cost else 'bound'} {text(worth)}"
         state = found if row.status == "ok" else f"{row.status}{', ' + found if found else ''}: {row.reason}"
-        width = len(str(standing.total))
+        width = len(str(progress.total))
         self.line(
-            f"[{standing.done:>{width}}/{standing.total}] {row.track} {row.instance} {row.solver}"
+            f"[{progress.done:>{width}}/{progress.total}] {row.track} {row.instance} {row.solver}"
             f"{f' seed {row.seed}' if row.seed else ''}{f' on {row.host}' if row.host else ''}: {state}"
-            f" ({row.wall_s:.1f} s; {self._far(standing)})"
+            f" ({row.wall_s:.1f} s; {self._far(progress)})"
         )
 
     @staticmethod
-    def _far(standing: CampaignProgress) -> str:
-        if standing.done == standing.total:
-            return f"done after {duration(standing.elapsed_s)}"
-        left = f"about {duration(standing.left_s)} left"
-        return f"{standing.running} running, {duration(standing.elapsed_s)} gone, {left}"
+    def _far(progress: CampaignProgress) -> str:
+        if progress.done == progress.total:
+            return f"done after {duration(progress.elapsed_s)}"
+        left = f"about {duration(progress.left_s)} left"
+        return f"{progress.running} running, {duration(progress.elapsed_s)} gone, {left}"

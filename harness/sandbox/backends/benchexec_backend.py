@@ -1,11 +1,11 @@
 """Backend ``benchexec``: a run in control groups and, unless isolation is off, in namespaces, by BenchExec.
 
-BenchExec measures and limits memory and cores, and makes namespaces, which `namespaces` sets up. The referee's monitor
-keeps the clock and looks at the rest, because BenchExec checks time only about once a second. A run reads the files of
-its `view`; files that it writes to its scratch folder and to ``/tmp`` lie in memory, count as such, and vanish with it.
+BenchExec measures and limits memory and cores and makes the namespaces, in which `namespaces` mounts the file systems.
+The monitor keeps the clock and polls the rest, as BenchExec checks time only about once a second. Files that a run
+writes to its scratch folder and to ``/tmp`` lie in memory, count as such, and vanish with it.
 
-An isolated run reaches no control group: it has no rights, can get none, and finds them read-only. One that is not
-isolated may do with its groups what its user may; whom it moves or freezes there is found nevertheless.
+An isolated run cannot change control groups: it has no capabilities, can gain none, and sees them read-only. A run that
+is not isolated may do with its groups what its user may; processes that it moves or freezes there are still found.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,33 +39,36 @@ from harness.sandbox.contract import MEASURES, SUPERVISOR_VARIABLE, THREAD_VARIA
 from harness.sandbox.memory import PAGE, largest_bytes
 from harness.sandbox.monitor import Pipes
 
-END_S = 20.0  # for BenchExec to clear up after a run; the referee gives up a supervisor after `supervisor.GRACE_S`
-HELP_S = 1.0  # for it to do so alone
-CLEAR_S = 0.01  # what that takes as a rule
-CHARGE = 1 << 18  # bytes of memory that the system asks for at once, at most: so near to its limit nothing can begin
-FORKED = 1 << 21  # bytes: what is no greater than the supervisor by this may be its fork
-PIECE = 1 << 16  # characters of one argument: Linux takes 2^17
-HELD = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
+#: Seconds that BenchExec may take to clear up after a run; the client waits `supervisor.GRACE_S`, which is longer.
+CLEAR_UP_S = 20.0
+HELP_S = 1.0  # seconds after which processes that BenchExec has not ended are killed: as a rule it takes 0.01 s
+CHECK_S = 0.01  # seconds between two checks whether BenchExec has cleared up
+CHARGE = 1 << 18  # most bytes of memory that the system charges at once: no process can start so close to the limit
+FORK_GROWTH = 1 << 21  # bytes above the supervisor's memory up to which resident memory may be that of its fork
+PIECE = 1 << 16  # characters of one argument; Linux accepts 2^17
+#: `Outcome.enforced` for the measures that this backend always enforces in the same way.
+ENFORCED = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
 
-# With control groups of version 2 BenchExec hands a run its own, to write to; without this it finds them as all others.
+# With control groups of version 2 BenchExec would give a run a writable group of its own.
 container.setup_cgroup_namespace = lambda: None
 
 
 class Executor(RunExecutor):
-    """BenchExec's executor, which reads the meters once: the second look that it takes costs each run 0.1 s.
+    """BenchExec's executor, except that it reads the meters once: a second reading would cost each run 0.1 s.
 
-    Memory that others have loaded before, such as libraries, is not in a control group; it is in what the system tells
-    of a process, ``resident``. That may be of the fork with which the run began, so only what is greater counts.
-
-    ``room`` is what an isolated run finds, None for one that is not isolated; ``folder`` is that of the supervisor.
+    Memory that other processes loaded before, such as libraries, is not charged to a control group but is in the
+    process's own record, ``resident``. That record may be of the fork with which the run began: it counts only if it
+    is greater than the fork. ``sandbox`` describes an isolated run, None if it is not isolated; ``folder`` is the
+    supervisor's.
     """
 
-    most = 0  # bytes that a control group has held at most, also of a run that could not be started
-    groups: tuple[str, ...] = ()  # the run's own, below which are all that BenchExec or the run itself makes
+    group_peak = 0  # peak bytes of the control group, even if the run could not be started
+    groups: tuple[str, ...] = ()  # the run's control groups, which contain all that BenchExec or the run makes
 
-    def __init__(self, room: namespaces.Sandbox | None, folder: Path) -> None:
-        super().__init__(use_namespaces=room is not None, dir_modes={"/": DIR_READ_ONLY}, container_system_config=False)
-        self.room = room
+    def __init__(self, sandbox: namespaces.Sandbox | None, folder: Path) -> None:
+        isolated = sandbox is not None
+        super().__init__(use_namespaces=isolated, dir_modes={"/": DIR_READ_ONLY}, container_system_config=False)
+        self.sandbox = sandbox
         self.folder = folder
 
     def _setup_cgroups(self, *args: Any) -> Cgroups:
@@ -77,82 +81,86 @@ class Executor(RunExecutor):
         return made
 
     def _start_execution(self, *args: Any, cgroups: Cgroups, child_setup_fn: Callable[[], None], **call: Any) -> Any:
-        def enclose() -> None:
+        def setup() -> None:
             child_setup_fn()
-            if self.room is not None:
-                confine()
+            if self.sandbox is not None:
+                drop_rights()
 
         try:
-            return super()._start_execution(*args, cgroups=cgroups, child_setup_fn=enclose, **call)
+            return super()._start_execution(*args, cgroups=cgroups, child_setup_fn=setup, **call)
         except BaseException:
-            self.most = cgroups.read_max_mem_usage() or 0
+            self.group_peak = cgroups.read_max_mem_usage() or 0
             raise
 
     def _setup_container_filesystem(self, *_: Any) -> None:
-        """What the first process of a run's namespaces mounts, in the place of what BenchExec would."""
-        assert self.room is not None
-        namespaces.mount_sandbox(self.room)
+        """Mount the run's file systems instead of BenchExec's, in the first process of the run's namespaces."""
+        assert self.sandbox is not None
+        namespaces.mount_sandbox(self.sandbox)
 
     def _get_cgroup_measurements(self, cgroups: Cgroups, ru_child: Any, result: dict[str, Any]) -> None:
         resident = largest_bytes(ru_child) if ru_child else 0
-        fork = largest_bytes(resource.getrusage(resource.RUSAGE_SELF)) + FORKED
+        fork = largest_bytes(resource.getrusage(resource.RUSAGE_SELF)) + FORK_GROWTH
         result["resident"] = resident if resident > fork else 0
         result["cputime"] = cgroups.read_cputime()
-        result["memory"] = self.most = cgroups.read_max_mem_usage() or 0
+        result["memory"] = self.group_peak = cgroups.read_max_mem_usage() or 0
         result["oom_kill_count"] = cgroups.read_oom_kill_count()
 
 
-def confine() -> None:
-    """Let the process that is to become the run's program give up all rights for ever."""
+def drop_rights() -> None:
+    """Drop all rights for ever, in the process that is to become the run's program."""
     namespaces.mount_proc()
     prctl.drop_keyring()
     prctl.drop_capabilities()
     seccomp.hide_clone3()
-    seccomp.hide_kernel_memory(memfds=True)  # which count as the control group's memory, whoever has them
+    seccomp.hide_kernel_memory(memfds=True)  # as memfd files count in the control group, whichever process has them
 
 
 class BenchexecBackend:
-    """The backend; one an own process, the supervisor. ``isolation`` is "auto" or "none"."""
+    """The backend, one per supervisor process; ``isolation`` is "auto" or "none"."""
 
     name = "benchexec"
 
     def __init__(self, isolation: str = "auto") -> None:
         self.isolated = isolation != "none"
-        # Where a run is started BenchExec closes all files but the standard ones, and tells only its log why it fails.
+        # Only BenchExec's log says why a run cannot be started; it lies in memory, as a run keeps only standard files.
         sys.stdout = self.log = os.fdopen(os.memfd_create("benchexec"), "w+")
         logging.basicConfig(stream=self.log, level=logging.ERROR, format="%(message)s", force=True)
-        os.register_at_fork(after_in_child=self._begin)
-        self.first = control_groups.of_this_process()
-        self.base: Path | None = None
+        os.register_at_fork(after_in_child=self._after_fork)
+        self.first_group = control_groups.of_this_process()
+        self.own_group: Path | None = None
 
     def close(self) -> None:
-        """Leave the group that BenchExec has made for this process, and remove it: in version 2 it stays otherwise."""
-        if self.base is not None and self.base.name.startswith("benchexec_"):
-            with contextlib.suppress(OSError):  # where others manage groups, these go with their last process
-                control_groups.enter(self.first)
-                control_groups.remove([str(self.base)])
+        """Leave the control group that BenchExec made for this process and remove it: version 2 keeps it otherwise."""
+        if self.own_group is not None and self.own_group.name.startswith("benchexec_"):
+            with contextlib.suppress(OSError):  # a service manager removes its groups with their last process
+                control_groups.enter(self.first_group)
+                control_groups.remove([str(self.own_group)])
 
-    def _begin(self) -> None:
-        """What a fork of the supervisor does first: should that be killed, its run goes with it.
+    def _after_fork(self) -> None:
+        """Let a fork, and so its run, die with the supervisor, and let it write errors to the log.
 
-        BenchExec's part of a run keeps the standard files open, in Python's sense; where the supervisor itself says
-        something, somebody waits for its end.
+        BenchExec's process of a run keeps standard error open, and whoever reads that of the supervisor would wait for
+        its end.
         """
         prctl.die_with_parent()
         sys.stderr = self.log
 
-    def start(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path, pipes: Pipes) -> Run:
-        """Start a run: ``command`` if there is one, else the Python solver of ``job``.
+    def start(self, order: Order, deadline: float, command: list[str], folder: Path, pipes: Pipes) -> BenchexecRun:
+        """Start a run of ``command``, or of the order's Python solver if that is empty.
 
-        `env` starts it, so that a program that does not exist ends as it does in a shell.
+        `env` starts it, so a program that does not exist ends as in a shell.
         """
-        executor = self._executor(order, job, command, folder)
+        executor = self._executor(order, command, folder)
         self.log.seek(0)
         self.log.truncate()
         channel = None if command else os.dup(pipes.channel)
         stdout, stderr = os.dup(pipes.stdout), os.dup(pipes.stderr)
+        threads = [f"{name}={order.limits.cores}" for name in THREAD_VARIABLES]
         call = {
-            "args": ["/usr/bin/env", *surroundings(order, folder), *(command or worker_command(job))],
+            "args": [
+                *("/usr/bin/env", f"HOME={folder}", f"TMPDIR={folder}", *threads),
+                *(command or worker_command(order, deadline)),
+            ],
             "stdin": channel,
             "output_filename": f"/proc/self/fd/{stdout}",
             "error_filename": f"/proc/self/fd/{stderr}",
@@ -161,52 +169,45 @@ class BenchexecBackend:
             "cores": list(order.cpus) or None,
             "workingDir": str(folder),
         }
+        isolation = "hard" if self.isolated else "none"
+        cores = "hard" if order.cpus else "none"
+        enforced = ENFORCED | {"cores": cores, "network": isolation, "files": isolation}
         ends = [end for end in (channel, stdout, stderr) if end is not None]
-        return Run(executor, call, ends, self._enforced(order), self._complaint)
+        return BenchexecRun(executor, call, ends, enforced, self._complaint)
 
-    def _executor(self, order: Order, job: Mapping[str, Any], command: list[str], folder: Path) -> Executor:
-        """An executor for one run in a folder."""
-        room = None
+    def _executor(self, order: Order, command: list[str], folder: Path) -> Executor:
+        sandbox = None
         if self.isolated:
             size = int(order.limits.memory_mib * 2**20)
-            view = view_of_run(order, job["instance"], command)
-            room = namespaces.Sandbox(folder, size, size, view, namespaces.named_sockets())
+            view = view_of_run(order, command)
+            sandbox = namespaces.Sandbox(folder, size, size, view, namespaces.named_sockets())
         try:
-            executor = Executor(room, Path(os.environ[SUPERVISOR_VARIABLE]))
+            executor = Executor(sandbox, Path(os.environ[SUPERVISOR_VARIABLE]))
         except SystemExit as end:
             raise BackendError(f"BenchExec: {one_line(end)}") from None
-        self.base = executor.cgroups.path if executor.cgroups.version == 2 else None
+        self.own_group = executor.cgroups.path if executor.cgroups.version == 2 else None
         return executor
 
-    def _enforced(self, order: Order) -> dict[str, str]:
-        contained = "hard" if self.isolated else "none"
-        return HELD | {"cores": "hard" if order.cpus else "none", "network": contained, "files": contained}
-
     def _complaint(self) -> str:
-        """The first of what BenchExec complained about in a run."""
+        """Return the first line that BenchExec logged about the run."""
         self.log.seek(0)
         return self.log.readline().strip(" .\n")
 
 
-def surroundings(order: Order, folder: Path) -> list[str]:
-    """What a run finds in its environment that is not the supervisor's: its own folder and number of threads."""
-    return [f"HOME={folder}", f"TMPDIR={folder}", *(f"{name}={order.limits.cores}" for name in THREAD_VARIABLES)]
-
-
-def worker_command(job: Mapping[str, Any]) -> list[str]:
-    """The child side of a run as a command; its channel is the standard input, other files are closed on the way."""
-    text = json.dumps({**job, "channel": 0})
+def worker_command(order: Order, deadline: float) -> list[str]:
+    """Return the command of the worker; its channel is standard input, as BenchExec closes all other files."""
+    text = json.dumps(asdict(order))
     pieces = (text[at : at + PIECE] for at in range(0, len(text), PIECE))
-    return [sys.executable, "-P", "-m", "harness.sandbox.worker", "run", *pieces]
+    return [sys.executable, "-P", "-m", "harness.sandbox.worker", "run", "0", repr(deadline), *pieces]
 
 
 def one_line(error: BaseException) -> str:
-    """What BenchExec says when it gives up, often a page, as one line."""
+    """Return the first 300 characters of BenchExec's message, which is often a page, as one line."""
     return " ".join(str(error).split())[:300].rstrip(".")
 
 
-class Run:
-    """A run that is under way: a thread waits in BenchExec for its end, and for all that is to be cleared up."""
+class BenchexecRun:
+    """A run of this backend, see `RunHandle`; a thread waits in BenchExec until it has ended and cleared up."""
 
     def __init__(
         self,
@@ -223,12 +224,12 @@ class Run:
         self.memory = call["memlimit"]
         self.result: dict[str, Any] = {}
         self.failure = ""
-        self.process: int | None = None  # file descriptor of the run's first process
+        self.process: int | None = None  # file descriptor (pidfd) of the run's first process
         self.cgroups: Cgroups | None = None
         self.exited_at: float | None = None
-        self.exit_fd: int | None = None  # also for `process`, once there is one
-        self.scratch: int | None = None  # the run's own folder, as it sees it, open
-        self.diagnostics: socket.socket | None = None  # of its sockets, where no control group counts them
+        self.exit_fd: int | None = None  # is `process`
+        self.scratch: int | None = None  # open scratch folder, as the run sees it
+        self.diagnostics: socket.socket | None = None  # of its sockets, if its control group does not count them
         self.thread = threading.Thread(target=self._execute, args=(call, ends), daemon=True)
         self.thread.start()
 
@@ -244,11 +245,10 @@ class Run:
             self.failure = self.failure or self.complaint() or "it does not say why"
 
     def ended(self) -> int | None:
-        """Exit status of the first process; None while it is not known. BackendError if BenchExec could not start it.
+        """See `RunHandle`. BackendError if BenchExec could not start the run.
 
-        Where BenchExec does not come to an end with what the run has left, SIGKILL stands for it; `kill` follows.
-
-        One that there was no memory to start counts as killed for that.
+        A run for whose start there was no memory counts as killed. If BenchExec does not clear up within `CLEAR_UP_S`,
+        the status is that of SIGKILL.
         """
         if self.thread.is_alive():
             self._find()
@@ -258,14 +258,14 @@ class Run:
                 return None
             if time.monotonic() > self.exited_at + HELP_S:
                 self.kill_all()
-            self.thread.join(CLEAR_S)
-            return None if time.monotonic() < self.exited_at + END_S else -signal.SIGKILL
+            self.thread.join(CHECK_S)
+            return None if time.monotonic() < self.exited_at + CLEAR_UP_S else -signal.SIGKILL
         if self.failure and not self._full:
             raise BackendError(f"BenchExec: {self.failure}")
         return self._status()
 
     def usage(self) -> Usage:
-        """What all processes use."""
+        """See `RunHandle`."""
         self._find()
         if self.cgroups is None or not self.thread.is_alive():
             return self._used()
@@ -282,11 +282,11 @@ class Run:
         return Usage()
 
     def _with_sockets(self) -> int:
-        """Bytes that its control group and its sockets hold now; 0 where the former counts the latter.
+        """Return the bytes of the control group and of the sockets now; 0 if the control group counts the sockets.
 
-        Without the files on disks that the group holds, since it lets go of them where others need memory.
+        Cached files on disks do not count: the group releases them if other processes need memory.
         """
-        in_sockets = 0 if self.diagnostics is None else socket_memory.held_by_uncounted(self.diagnostics)
+        in_sockets = 0 if self.diagnostics is None else socket_memory.uncounted_bytes(self.diagnostics)
         if not in_sockets or self.cgroups is None:
             return 0
         in_group = int(self.cgroups.get_value(self.cgroups.MEMORY, "usage_in_bytes"))
@@ -294,7 +294,7 @@ class Run:
         return in_group - int(parts["total_cache"]) + int(parts["total_shmem"]) + in_sockets
 
     def kill_all(self) -> None:
-        """See `RunHandle`. Process 1, which is BenchExec's, goes on: it has to tell how the first of the run ended."""
+        """See `RunHandle`. BenchExec's process 1 is spared: it reports the exit status."""
         control_groups.kill([self.cgroups[self.cgroups.MEMORY]] if self.cgroups is not None else [])
         for group in self.executor.groups:
             control_groups.thaw(group)
@@ -302,9 +302,9 @@ class Run:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.process, signal.SIGKILL)
 
-    def kill(self) -> Usage:
-        """End all processes, wait until all is cleared up, and say what was used."""
-        end = (self.exited_at or time.monotonic()) + END_S
+    def finish(self) -> Usage:
+        """See `RunHandle`."""
+        end = (self.exited_at or time.monotonic()) + CLEAR_UP_S
         while self.thread.is_alive() and time.monotonic() < end:
             self._find()
             self.kill_all()
@@ -319,34 +319,34 @@ class Run:
         return Usage(unended=True) if self.thread.is_alive() else self._used()
 
     def _find(self) -> None:
-        """Take hold of the first process and of its control groups, once there are any."""
+        """Open the first process and find its control groups, once there are any."""
         with self.executor.SUB_PROCESS_PIDS_LOCK:
             first = next(iter(self.executor.SUB_PROCESS_PIDS), None)
         if first is None or self.process is not None:
             return
         try:
             self.process = self.exit_fd = os.pidfd_open(first)
-        except ProcessLookupError:  # it has ended before it was ever seen
+        except ProcessLookupError:  # it ended before it was first seen
             self.exited_at = self.exited_at or time.monotonic()
             return
         with contextlib.suppress(OSError):
             with open(f"/proc/{first}/cgroup") as lines:
                 found = Cgroups.from_system(lines)
-            # A process that has ended may be shown in a group of others, which are not ours to measure or to kill.
+            # A process that has ended may be shown in a group of other processes.
             if all(self._is_below(found, controller) for controller in (found.MEMORY, found.CPU)):
                 self.cgroups = found
                 self.scratch = os.open(f"/proc/{first}/root{self.folder}", os.O_RDONLY | os.O_DIRECTORY)
-                if found.version == 1 and self.executor.room is not None:
+                if found.version == 1 and self.executor.sandbox is not None:
                     self.diagnostics = socket_memory.open_diagnostics_of(first)
 
     def _is_below(self, found: Cgroups, controller: str) -> bool:
-        """Whether the group that was found for a controller is one that BenchExec made for a run, below its own."""
+        """Tell if a controller's group is one that BenchExec made for a run, below its own."""
         return controller in found and Path(self.executor.cgroups[controller]) in Path(found[controller]).parents
 
     @property
     def _full(self) -> bool:
-        """Whether the control group was as full as it may be."""
-        return 0 < self.memory < self.executor.most + CHARGE
+        """Tell if the control group has reached its memory limit."""
+        return 0 < self.memory < self.executor.group_peak + CHARGE
 
     def _status(self) -> int:
         if self.failure:
@@ -355,16 +355,16 @@ class Run:
         return -code.signal if code.signal else code.value
 
     def _used(self) -> Usage:
-        """What BenchExec measured; one that was refused memory has used all that it may.
+        """Return what BenchExec measured; a run that was refused memory has used its limit.
 
-        What is resident beyond the limit is not the run's alone: its control group has not held so much.
+        Resident memory beyond the limit is shared with others: the run's control group has not held it.
         """
         if self.thread.is_alive():
             return Usage()
         if self.failure:
-            return Usage(peak=max(self.executor.most, self.memory * self._full), out_of_memory=self._full)
+            return Usage(peak=max(self.executor.group_peak, self.memory * self._full), out_of_memory=self._full)
         status, resident = self._status(), self.result["resident"]
-        told = self.result.get("terminationreason") == "memory" and status != 0
-        refused = told or (self._full and status == -signal.SIGKILL)
+        reported = self.result.get("terminationreason") == "memory" and status != 0
+        refused = reported or (self._full and status == -signal.SIGKILL)
         peak = max(self.result["memory"], resident * (resident <= self.memory), self.memory * refused)
         return Usage(peak=peak, cpu_s=self.result["cputime"], out_of_memory=refused)

@@ -1,4 +1,4 @@
-"""Which backend holds runs to their limits on this machine: tried once a campaign, by a run that does nothing."""
+"""The choice of a backend for this machine: once per campaign, by a trial run that does nothing."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
 
-WAYS = {"hard": "hard", "polled": "polled", "none": "not held"}
+WORDS = {"hard": "hard", "polled": "polled", "none": "not held"}  # values of `Outcome.enforced` in words
 NOT_ISOLATED = "runs are not isolated on this machine, they can use the network and change your files"
+#: Limits of the trial run, ample for a Python interpreter that does nothing.
 TRIAL = Limits(timeout_s=20.0, memory_mib=256.0)
 
 
 @dataclass(frozen=True)
 class Backend:
-    """A backend that works here, how it isolates, how it holds each of `MEASURES`, and why no better one was taken.
+    """A backend that works here, its isolation, how it enforces each of `MEASURES`, and why no better one was chosen.
 
-    ``warning`` is a sentence for whoever expects isolation where there is none, "" elsewhere.
+    ``warning`` is a sentence for users who expect isolation if there is none, else "".
     """
 
     name: str
@@ -34,7 +35,7 @@ class Backend:
     started: list[Supervisor] = field(default_factory=list, repr=False, compare=False)
 
     def supervisor(self) -> Supervisor:
-        """Return a supervisor that carries out runs with it: first the one that the trial has started and kept."""
+        """Return a supervisor that carries out runs with it, first the one that the trial has started and kept."""
         return self.started.pop() if self.started else Supervisor(self.name, self.isolation)
 
     def __str__(self) -> str:
@@ -42,17 +43,17 @@ class Backend:
 
 
 def described(name: str, enforced: Mapping[str, str]) -> str:
-    """A backend and how it holds each of `MEASURES`, for people."""
-    ways = {words: [measure for measure in MEASURES if enforced.get(measure) == way] for way, words in WAYS.items()}
-    held = [f"{', '.join(measures)} {words}" for words, measures in ways.items() if measures]
+    """Return a sentence on a backend and how it enforces each of `MEASURES`."""
+    ways = {word: [measure for measure in MEASURES if enforced.get(measure) == way] for way, word in WORDS.items()}
+    held = [f"{', '.join(measures)} {word}" for word, measures in ways.items() if measures]
     return f"{name} ({'; '.join(held)})"
 
 
 def choose(limits: str = "auto", isolation: str = "auto", *, keep: bool = False) -> Backend:
-    """The best backend that works here and that ``limits``, one of `LIMITS`, allows; InputError if none does.
+    """Return the best backend that works here and that ``limits``, one of `LIMITS`, allows; InputError if none does.
 
-    A backend that isolates is better than one that does not, whichever they are. With ``keep`` the supervisor that has
-    carried out the trial waits for the first run, until it is closed or this process ends.
+    Any backend that isolates is better than one that does not. With ``keep`` the supervisor of the trial waits for the
+    first run, until it is closed or this process ends.
     """
     names = ("benchexec", "posix") if limits == "auto" else (limits,)
     failures: list[str] = []
@@ -75,21 +76,21 @@ def choose(limits: str = "auto", isolation: str = "auto", *, keep: bool = False)
 
 
 def trial(supervisor: Supervisor) -> Outcome:
-    """A run of a program that does nothing; its instance is this file, so that a kill leaves none behind."""
+    """Run a program that does nothing; its instance is this file, so that none is left if it is killed."""
     command = (sys.executable, "-I", "-S", "-c", "pass")
-    cpus = (min(os.sched_getaffinity(0)),) if hasattr(os, "sched_getaffinity") else ()
+    cpus = (min(os.sched_getaffinity(0)),)
     return supervisor.run(Order("", __file__, sha256(read_bytes(__file__)), {}, "nothing", "", 0, TRIAL, cpus, command))
 
 
 def unmeasured(outcome: Outcome) -> str:
-    """What a backend that claims to hold memory hard cannot measure."""
+    """Return why a backend that claims to enforce memory hard cannot measure it, "" if it can."""
     if outcome.enforced.get("memory") == "hard" and not outcome.peak_mib:
         return "the control groups of this machine do not tell the greatest memory of a run"
     return ""
 
 
 def unisolated(outcome: Outcome, isolation: str) -> str:
-    """Why a run was not isolated that was to be, "" if it was."""
+    """Return why a run was not isolated although it should be, "" if it was."""
     if isolation == "none" or "none" not in (outcome.enforced["network"], outcome.enforced["files"]):
         return ""
-    return isolation_error_in_subprocess() or "isolation could not be had"
+    return isolation_error_in_subprocess() or "isolation failed"

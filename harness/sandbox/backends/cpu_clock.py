@@ -1,43 +1,44 @@
-"""CPU time as the kernel's performance counters have it: of whole process trees, also of children nobody waits for.
+"""CPU time of whole process trees by the kernel's performance counters, including children that no one waits for.
 
-The usual records lose that: if a parent ignores the end of its children, the system adds their time to no record. A
-counter that children inherit is exact, costs them about a microsecond each, and cannot be turned off by them. It is
-granted to root, and to others unless ``kernel.perf_event_paranoid`` is above 2 or a container forbids it.
+The usual records lose these: if a parent ignores the end of its children, Linux adds their time to no record. A
+counter that children inherit is exact, costs them about a microsecond each, and they cannot turn it off. It is granted
+to root, and to others unless ``kernel.perf_event_paranoid`` is above 2 or a container forbids it.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import struct
 from collections.abc import Iterable
 
-from harness.sandbox.backends.prctl import LIBC
+from harness.sandbox.backends.prctl import syscall
 
-#: Number of `perf_event_open` by machine.
-PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
-SOFTWARE, TASK_CLOCK = 1, 1
-INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 2, 32, 64  # time in the kernel counts: what is left out is its addresses
+PERF_EVENT_OPEN = 298  # number of the system call
+# Fields of struct perf_event_attr, see perf_event_open(2).
+SOFTWARE = 1
+TASK_CLOCK = 1
+INHERIT = 2
+EXCLUDE_KERNEL = 32  # leaves out the kernel's addresses, not the time spent in it
+EXCLUDE_HYPERVISOR = 64
 CLOSE_ON_EXEC = 8
 ATTRIBUTES = struct.Struct("=IIQQQQQ16x")
 
 
 def counter(*, inherit: bool) -> int | None:
-    """An open file that counts the CPU time of this process from here on, with ``inherit`` of all that it starts too.
+    """Open a counter of this process's CPU time from here on, with ``inherit`` also of all that it starts.
 
     None if the system grants none.
     """
     flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | (INHERIT if inherit else 0)
     attributes = ATTRIBUTES.pack(SOFTWARE, ATTRIBUTES.size, TASK_CLOCK, 0, 0, 0, flags)
-    call = PERF_EVENT_OPEN.get(platform.machine())
-    file = -1 if call is None else LIBC.syscall(call, attributes, 0, -1, -1, CLOSE_ON_EXEC)
+    file = syscall(PERF_EVENT_OPEN, attributes, 0, -1, -1, CLOSE_ON_EXEC)
     return file if file >= 0 else None
 
 
 class TreeClock:
-    """The CPU time of all processes that another has started since ``begin``, without its own.
+    """CPU time of all processes that one process has started since ``begin``, without its own.
 
-    ``files`` are two counters, of that process with all that it starts and without; none if the system grants none.
+    ``files`` are two counters of that process, with and without what it starts; none if the system grants none.
     """
 
     def __init__(self, files: Iterable[int] = ()) -> None:
@@ -53,11 +54,11 @@ class TreeClock:
         return clock
 
     def read(self) -> float:
-        """Seconds so far, of the living and the dead; 0 if the system grants no counter."""
+        """Return seconds so far, of living and ended processes; 0 if the system grants no counter."""
         if not self.files:
             return 0.0
-        everything, own = (int.from_bytes(os.read(file, 8), "little") for file in self.files)
-        return max(0, everything - own) * 1e-9
+        total, own = (int.from_bytes(os.read(file, 8), "little") for file in self.files)
+        return max(0, total - own) * 1e-9
 
     def close(self) -> None:
         """Stop counting."""

@@ -20,31 +20,31 @@ from harness.sandbox.backends.cpu_clock import TreeClock
 from harness.sandbox.backends.launch import Launch
 from harness.sandbox.contract import BackendError
 
-LENGTH = struct.Struct("=Q")
-ANSWER = struct.Struct("=i256s")  # process id, 0 if there is none for the reason that follows
-FILES = 4  # that a run begins with: standard output and errors, a pipe, the link of its process 1
+LENGTH = struct.Struct("=Q")  # length of a request in bytes
+REPLY = struct.Struct("=i256s")  # reply: process id, or 0 and the reason why there is none
+FILES = 4  # file descriptors of a request: the three of `Launch.ends`, and the link of process 1
 
 
 class ForkServer:
-    """The supervisor's hold on it; ``fork`` forks a child that calls a function and dies with this process."""
+    """The supervisor's handle on its fork server; ``fork`` forks a child that calls a function and dies with it."""
 
     def __init__(self, fork: Callable[[Callable[[], None]], int]) -> None:
         self.link, theirs = socket.socketpair()
         with theirs:
             fork(lambda: serve(theirs, self.link))
 
-    def start(self, room: namespaces.Sandbox, launch: Launch) -> tuple[namespaces.IsolatedProcess, TreeClock]:
+    def start(self, sandbox: namespaces.Sandbox, launch: Launch) -> tuple[namespaces.IsolatedProcess, TreeClock]:
         """Start an isolated run; return it and the clock of its CPU time. BackendError if the system refuses."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        order = pickle.dumps((room, launch))
+        request = pickle.dumps((sandbox, launch))
         with theirs:
-            socket.send_fds(self.link, [LENGTH.pack(len(order))], [*launch.ends, theirs.fileno()])
-        self.link.sendall(order)
-        answer, files, _, _ = socket.recv_fds(self.link, ANSWER.size, 2, socket.MSG_WAITALL)
-        if len(answer) < ANSWER.size:
-            ours.close()
-            raise BackendError("isolation: the process that starts runs has ended")
-        init, reason = ANSWER.unpack(answer)
+            socket.send_fds(self.link, [LENGTH.pack(len(request))], [*launch.ends, theirs.fileno()])
+        self.link.sendall(request)
+        reply, files, _, _ = socket.recv_fds(self.link, REPLY.size, 2, socket.MSG_WAITALL)
+        if len(reply) == REPLY.size:
+            init, reason = REPLY.unpack(reply)
+        else:
+            init, reason = 0, b"isolation: the process that starts runs has ended"
         if not init:
             ours.close()
             raise BackendError(reason.rstrip(b"\0").decode())
@@ -56,28 +56,22 @@ def serve(link: socket.socket, other_end: socket.socket) -> NoReturn:
     other_end.close()
     prctl.set_dumpable(False)
     gc.collect()
-    gc.freeze()  # what stands now is never looked at again, neither here nor in a fork
+    gc.freeze()  # keeps the collector from writing to pages that forks share with this process
     while True:
         head, files, _, _ = socket.recv_fds(link, LENGTH.size, FILES, socket.MSG_WAITALL)
         if not head:
             os._exit(0)
-        order = link.recv(LENGTH.unpack(head)[0], socket.MSG_WAITALL)
-        room, launch = pickle.loads(order)
+        request = link.recv(LENGTH.unpack(head)[0], socket.MSG_WAITALL)
+        sandbox, launch = pickle.loads(request)
         clock = TreeClock.begin()
+        run_link = socket.socket(fileno=files.pop())
         try:
-            init, reason = _fork(room, replace(launch, ends=tuple(files[:-1])), files[-1]), b""
+            launch = replace(launch, ends=tuple(files))
+            init, reason = namespaces.fork_init(sandbox, run_link, launch.run, sibling=True), b""
         except BackendError as error:
             init, reason = 0, str(error).encode()
-        socket.send_fds(link, [ANSWER.pack(init, reason)], clock.files)
+        socket.send_fds(link, [REPLY.pack(init, reason)], clock.files)
         clock.close()
+        run_link.close()
         for file in files:
             os.close(file)
-
-
-def _fork(room: namespaces.Sandbox, launch: Launch, number: int) -> int:
-    """Fork process 1 of a run, whose link has a number."""
-    link = socket.socket(fileno=number)
-    try:
-        return namespaces.spawn(room, link, launch.become, of_parent=True)
-    finally:
-        link.detach()

@@ -1,13 +1,13 @@
-"""Isolation of a run by Linux namespaces: no network, no files to write but in its scratch folder, no other processes.
+"""Isolation of a run by Linux namespaces: no network, no other processes, no files to write but in its scratch folder.
 
-The supervisor forks into new namespaces. That child, process 1 among the run's processes, furnishes them: everything
-read-only, a scratch folder and ``/tmp`` in memory, few devices. Its own child, process 2, gives up all rights and
-becomes the solver. When process 1 ends or is killed, the kernel ends all others; it dies with the supervisor, so
-nothing of a run outlives the supervisor.
+The supervisor forks into new namespaces. The child is process 1 of the run's process namespace and mounts what the run
+finds: everything read-only, a scratch folder and ``/tmp`` in memory, a few devices. Its own child, process 2, drops all
+capabilities and becomes the solver. When process 1 ends, the kernel kills all others; it dies with the supervisor, so
+no process of a run outlives the supervisor.
 
-Without rights a run can mount nothing, by no call of the system, and make no namespaces but those of a user, in which
-it would have rights again; the number of these is limited to none. Backend ``benchexec`` has namespaces by BenchExec
-and furnishes them in the same way.
+Without capabilities a run can mount nothing, and it can make no namespaces except user namespaces, in which it would
+have capabilities again; their number is limited to 0. Backend ``benchexec`` has namespaces by BenchExec and mounts the
+same.
 """
 
 from __future__ import annotations
@@ -47,30 +47,40 @@ from harness.sandbox.backends.mounts import (
     mount_tmpfs,
 )
 from harness.sandbox.backends.socket_memory import open_diagnostics
-from harness.sandbox.backends.view import NO_VIEW, View, cover, hold
+from harness.sandbox.backends.view import NO_VIEW, View, mount_view, open_paths
 from harness.sandbox.contract import BackendError
 from harness.sandbox.memory import largest_bytes
-from harness.sandbox.signals import MOST_FILES, reset_signals
+from harness.sandbox.signals import MAX_FILES, reset_signals
 
-NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
-OF_PARENT = 0x8000
-SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+# Flags of clone(2).
+NEWNS = 0x20000
+NEWIPC = 0x8000000
+NEWUSER = 0x10000000
+NEWPID = 0x20000000
+NEWNET = 0x40000000
+CLONE_PARENT = 0x8000
+# Arguments of ioctl(2) that bring a network interface up.
+SIOCSIFFLAGS = 0x8914
+IFF_UP = 1
 
-DEVICES = ("null", "zero", "full", "random", "urandom")
-NO_NAMESPACES = "user/max_user_namespaces"  # in these a run would have rights again
-NO_MEMORY = ("kernel/shmall", "kernel/msgmni")  # that no process need hold: System V's
-SMALL = 1 << 16  # bytes of file systems that are there to hide others
-SETUP_S = 30.0
-AGAIN_S = 0.05
-TRIAL = Path("/dev/shm/trial")  # a folder in memory of the run's own: nothing to be deleted
+DEVICES = ("null", "zero", "full", "random", "urandom")  # devices in ``/dev`` of a run
+#: File below ``/proc/sys``: the number of user namespaces, in which a run would have capabilities again.
+USER_NAMESPACES = "user/max_user_namespaces"
+#: Files below ``/proc/sys``: limits on memory of System V, which no process need hold.
+UNHELD_MEMORY = ("kernel/shmall", "kernel/msgmni")
+SMALL = 1 << 16  # bytes of the file systems of a trial, and of those that only hide others
+SETUP_S = 30.0  # seconds within which process 1 must have mounted everything
+RETRY_S = 0.05  # seconds between two attempts of process 1 to end itself
+#: Scratch folder of a trial: it lies in the run's own memory, so no file is left to delete.
+TRIAL_FOLDER = Path("/dev/shm/trial")
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What a run finds: its scratch folder, bytes for files there and in ``/tmp``, bytes for ``/dev/shm``.
+    """The file systems of an isolated run: its scratch folder, bytes for files there and in ``/tmp``, for ``/dev/shm``.
 
-    ``view`` says which files it can read, ``sockets`` are those of services, which it cannot call. At ``until`` in
-    `time.monotonic` process 1 ends it by itself, however long the supervisor looks at something.
+    ``view`` says which files the run can read; ``sockets`` are those of services, which it cannot connect to. At
+    ``until``, a value of `time.monotonic`, process 1 ends the run by itself, even if the supervisor is busy.
     """
 
     scratch: Path
@@ -82,11 +92,11 @@ class Sandbox:
 
 
 class IsolatedProcess:
-    """An isolated run as the supervisor holds it; ``init`` is its process 1.
+    """The supervisor's handle on an isolated run, whose process 1 is ``init``.
 
-    ``proc`` is its own proc file system, ``scratch`` and ``shared`` are its file systems in memory, all three open
-    folders; ``diagnostics`` tells of its sockets. ``setup_cpu_s`` and ``setup_peak`` (bytes) are what was used before
-    the solver began.
+    ``proc`` is the run's own proc file system, ``scratch`` and ``shared`` its file systems in memory, all three open
+    folders; ``diagnostics`` is a diagnostic socket of its network. ``setup_cpu_s`` and ``setup_peak`` (bytes) were used
+    before the solver began.
     """
 
     def __init__(self, init: int, link: socket.socket) -> None:
@@ -97,7 +107,7 @@ class IsolatedProcess:
         self.setup_peak = 0
         link.settimeout(SETUP_S)
         try:
-            self.scratch, self.shared, self.proc, diagnostics = self._hear()
+            self.scratch, self.shared, self.proc, diagnostics = self._receive()
             self.diagnostics = socket.socket(fileno=diagnostics)
         except BaseException as error:
             self.kill()
@@ -107,27 +117,27 @@ class IsolatedProcess:
         link.setblocking(False)
 
     def ended(self) -> int | None:
-        """Exit status of the solver as `os.waitstatus_to_exitcode` gives it; None while it is alive."""
+        """Return the exit status of the solver as `os.waitstatus_to_exitcode` does; None while it is alive."""
         if self.status is None:
             with contextlib.suppress(BlockingIOError):
-                self._hear()
+                self._receive()
         return self.status
 
     def kill(self) -> None:
-        """End all its processes; what they used is that of process 1 once it has been waited for."""
+        """Kill all its processes; waiting for process 1 returns the usage of all."""
         os.kill(self.init, signal.SIGKILL)
 
     def close(self) -> None:
-        """Let go of its file systems."""
+        """Release its file systems."""
         self.link.close()
         self.diagnostics.close()
         for folder in (self.scratch, self.shared, self.proc):
             os.close(folder)
 
-    def _hear(self) -> list[int]:
-        """Take one message of process 1, and the folders that come with it."""
+    def _receive(self) -> list[int]:
+        """Receive a message of process 1; return the open files that come with it."""
         text, folders, _, _ = socket.recv_fds(self.link, 1 << 16, 4)
-        if not text:  # it was killed, and all others with it
+        if not text:  # process 1 was killed, and all others with it
             self.status = -signal.SIGKILL
             return folders
         message = json.loads(text)
@@ -139,43 +149,44 @@ class IsolatedProcess:
         return folders
 
 
-def start(room: Sandbox, become: Callable[[], None]) -> IsolatedProcess:
-    """Fork an isolated process that calls ``become``, which must not return; BackendError if the system refuses.
+def start(sandbox: Sandbox, body: Callable[[], None]) -> IsolatedProcess:
+    """Fork an isolated process that calls ``body``, which must not return; BackendError if the system refuses.
 
     The calling process must have one thread.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         try:
-            init = spawn(room, theirs, become)
+            init = fork_init(sandbox, theirs, body)
         except BackendError:
             ours.close()
             raise
     return IsolatedProcess(init, ours)
 
 
-def spawn(room: Sandbox, link: socket.socket, become: Callable[[], None], *, of_parent: bool = False) -> int:
-    """Fork process 1, which speaks to an `IsolatedProcess` over a link; a child of this process, or of its parent.
+def fork_init(sandbox: Sandbox, link: socket.socket, body: Callable[[], None], *, sibling: bool = False) -> int:
+    """Fork process 1, which reports to an `IsolatedProcess` over ``link``; return its process id.
 
-    BackendError if the system does not let us. The calling process must have one thread.
+    It is a child of this process, or with ``sibling`` of its parent. BackendError if the system refuses. The calling
+    process must have one thread.
     """
-    if sys.platform != "linux" or platform.machine() not in prctl.CLONE:
-        raise BackendError(f"isolation: no namespaces are known of {sys.platform} on {platform.machine()}")
+    if platform.machine() != prctl.PROCESSOR:
+        raise BackendError(f"isolation: expected a processor {prctl.PROCESSOR}, found {platform.machine()}")
     owner = os.geteuid(), os.getegid()
-    room = replace(room, sockets=named_sockets())
+    sandbox = replace(sandbox, sockets=named_sockets())
     try:
-        init = prctl.clone_into(NEWUSER | NEWPID | NEWNS | NEWNET | NEWIPC | (OF_PARENT if of_parent else 0))
+        init = prctl.clone_into(NEWUSER | NEWPID | NEWNS | NEWNET | NEWIPC | (CLONE_PARENT if sibling else 0))
     except OSError as error:
         raise BackendError(f"isolation: {error.strerror}") from None
     if init == 0:
-        _begin(room, owner, link, become)
+        _run_init(sandbox, owner, link, body)
     return init
 
 
 def isolation_error() -> str:
-    """Why this process, which must have one thread, cannot isolate runs; "" if it can."""
+    """Return why this process, which must have one thread, cannot isolate runs; "" if it can."""
     try:
-        run = start(Sandbox(TRIAL, SMALL, SMALL), lambda: os._exit(0))
+        run = start(Sandbox(TRIAL_FOLDER, SMALL, SMALL), lambda: os._exit(0))
     except BackendError as error:
         return str(error)
     run.kill()
@@ -185,7 +196,7 @@ def isolation_error() -> str:
 
 
 def isolation_error_in_subprocess() -> str:
-    """`isolation_error`, found out in a process of its own: for a program that has threads."""
+    """Return `isolation_error` of a new process, for a program that has threads."""
     command = [sys.executable, "-P", "-m", "harness.sandbox.backends.namespaces"]
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -193,15 +204,15 @@ def isolation_error_in_subprocess() -> str:
 # ---------------------------------------------------------------- process 1 and process 2
 
 
-def _begin(room: Sandbox, owner: tuple[int, int], link: socket.socket, become: Callable[[], None]) -> None:
-    """What process 1 does, for a user and a group; never returns."""
+def _run_init(sandbox: Sandbox, owner: tuple[int, int], link: socket.socket, body: Callable[[], None]) -> None:
+    """Run process 1 for an owner (user id, group id); never returns."""
     try:
-        reset_signals()  # it is safe from those that it does not handle
+        reset_signals()  # process 1 receives no signal of the run that it does not handle
         prctl.die_with_parent()
-        _map(*owner)
+        _map_owner(*owner)
         _raise_loopback()
-        Path("/proc/self/oom_score_adj").write_text("1000")  # if the system must end something, the run
-        mount_sandbox(room)
+        Path("/proc/self/oom_score_adj").write_text("1000")  # if the system runs out of memory, it kills the run
+        mount_sandbox(sandbox)
         mount_proc()
         open_folders = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (".", "/dev/shm", "/proc")]
         with open_diagnostics() as diagnostics:
@@ -211,9 +222,9 @@ def _begin(room: Sandbox, owner: tuple[int, int], link: socket.socket, become: C
         if solver == 0:
             link.close()
             prctl.drop_capabilities()
-            become()
-        if room.until < math.inf:
-            _end_at(room.until)
+            body()
+        if sandbox.until < math.inf:
+            _end_at(sandbox.until)
         _wait_for(solver, link)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -223,69 +234,66 @@ def _begin(room: Sandbox, owner: tuple[int, int], link: socket.socket, become: C
 
 
 def _end_at(until: float) -> None:
-    """End this process, and the run with it, at that time of `time.monotonic`; by no signal of the run's before it."""
+    """End this process, and so the run, at a time of `time.monotonic`; a signal of the run cannot end it before."""
     signal.signal(signal.SIGALRM, lambda *_: time.monotonic() < until or os._exit(1))
-    signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic()), AGAIN_S)
+    signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic()), RETRY_S)
 
 
-def _map(user: int, group: int) -> None:
-    """Be in the new namespace the user and the group that this was outside, and no other."""
-    prctl.set_dumpable(True)  # else the maps belong to root
+def _map_owner(user: int, group: int) -> None:
+    """Have the same user and group in the new namespace as outside, and no other."""
+    prctl.set_dumpable(True)  # else the files below belong to root
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
 def _raise_loopback() -> None:
-    """Let the processes of the run, and nobody else, speak to each other over the network."""
+    """Let the processes of the run reach each other, and no others, over the network."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
 
 
 def _wait_for(solver: int, link: socket.socket) -> None:
-    """Wait for all who end, and tell how the solver ended."""
+    """Wait for every process that ends until the solver does; report its exit status."""
     os.closerange(0, link.fileno())
-    os.closerange(link.fileno() + 1, MOST_FILES)
+    os.closerange(link.fileno() + 1, MAX_FILES)
     while (ended := os.wait())[0] != solver:
         pass
     link.send(_used(status=os.waitstatus_to_exitcode(ended[1])))
 
 
 def _used(**more: int) -> bytes:
-    """A message about what process 1 itself has used."""
+    """Return a message with the usage of process 1 itself."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return json.dumps({"cpu_s": used.ru_utime + used.ru_stime, "peak": largest_bytes(used), **more}).encode()
 
 
-def mount_sandbox(room: Sandbox) -> None:
-    """Mount what the run finds, in namespaces of its own, but for ``/proc``; ends in the scratch folder."""
+def mount_sandbox(sandbox: Sandbox) -> None:
+    """Mount all that the run finds except ``/proc``, in its own namespaces; enter the scratch folder."""
     mount(None, "/", None, RECURSIVE | PRIVATE)
     make_read_only()
-    held = hold(room.view.shown)
-    _mount_dev(room.shared_bytes)
-    cover([*held, (room.scratch, _mount_tmp(room.scratch_bytes))], room.view.hidden)
-    for socket_ in filter(_is_socket, room.sockets):
+    shown = open_paths(sandbox.view.shown)
+    _mount_dev(sandbox.shared_bytes)
+    mount_view([*shown, (sandbox.scratch, _mount_tmp(sandbox.scratch_bytes))], sandbox.view.hidden)
+    for socket_ in filter(_is_socket, sandbox.sockets):
         bind("/dev/null", socket_)
-    os.chdir(room.scratch)
+    os.chdir(sandbox.scratch)
 
 
 def mount_proc() -> None:
-    """Mount a ``/proc`` of the run's own processes, read-only, and let there be nothing that nobody would hold.
-
-    That is a user's namespaces, and memory of no process.
-    """
+    """Mount a read-only ``/proc`` of the run's processes; forbid user namespaces and memory that no process holds."""
     mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
-    Path("/proc/sys", NO_NAMESPACES).write_text("0")
-    for name in NO_MEMORY:
-        with contextlib.suppress(OSError):  # where the system does not let us
+    Path("/proc/sys", USER_NAMESPACES).write_text("0")
+    for name in UNHELD_MEMORY:
+        with contextlib.suppress(OSError):  # the system does not allow it
             Path("/proc/sys", name).write_text("0")
     mount(None, "/proc", None, REMOUNT | BIND | READ_ONLY | NOSUID | NODEV | NOEXEC)
 
 
 def named_sockets() -> tuple[str, ...]:
-    """Paths of the sockets that processes in this network have bound to one; another network does not keep them off.
+    """Return the absolute paths of the bound sockets of this network; a new network namespace does not hide them.
 
-    Absolute paths only: the system does not say which folder another is relative to.
+    Relative paths are left out: the system does not say which folder they are relative to.
     """
     try:
         found = lines("/proc/self/net/unix")
@@ -302,8 +310,8 @@ def _is_socket(path: str) -> bool:
 
 
 def _mount_dev(shared_bytes: int) -> None:
-    """A ``/dev`` with what every program may need, and nothing that reaches a disk, even for root."""
-    os.chdir("/dev")  # the devices that there are, by names of one word, also when the new folder hides them
+    """Mount a ``/dev`` with the devices that programs need and none that reaches a disk, even for root."""
+    os.chdir("/dev")  # the old devices are still reached by relative names once the new folder hides them
     mount_tmpfs("/dev", SMALL, "0755")
     for name in DEVICES:
         if os.path.exists(name):
@@ -316,7 +324,7 @@ def _mount_dev(shared_bytes: int) -> None:
 
 
 def _mount_tmp(size: int) -> int:
-    """An empty ``/tmp``; the scratch folder, open, which lies in the same file system in memory."""
+    """Mount an empty ``/tmp`` in memory; return the open scratch folder, which lies in the same file system."""
     mount_tmpfs("/tmp", size, "0700")
     os.chdir("/tmp")
     for name in ("tmp", "scratch"):

@@ -1,83 +1,75 @@
-"""Filters of system calls, which a process sets for itself and all that it starts, for ever.
+"""Filters of system calls, which a process sets for itself and all its descendants, for ever.
 
-``ignore_affinity_calls``   requests to run on other cores do nothing
-``hide_clone3``  no process can be started in another control group
-``hide_kernel_memory``  no sockets that know no network namespaces, and no memory that no process has
+``ignore_affinity_calls``  requests to run on other cores succeed without effect
+``hide_clone3``            no process can be started in another control group
+``hide_kernel_memory``     no sockets without network namespaces, no memory that no process holds
 
-What a run may not do at all is a matter of its rights, see `namespaces`: a list of calls would never be complete.
-A filter is for what the system grants to everybody.
+Filters are for calls that Linux grants to everybody. All else is a matter of rights (see `namespaces`): no list of
+forbidden calls would be complete.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import platform
 import struct
-import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from harness.sandbox.backends.prctl import LIBC, NO_NEW_PRIVS, checked, prctl
+from harness.sandbox.backends.prctl import NO_NEW_PRIVS, check, prctl, syscall
 
-#: Number of `seccomp` by machine.
-SECCOMP = {"x86_64": 317, "aarch64": 277, "riscv64": 277}
-FILTER, AS_IT_IS = 1, 4  # set a filter; leave the processor's speculation as it is
-#: By machine: architecture and number of `sched_setaffinity`, native and 32-bit.
-AFFINITY_CALLS = {
-    "x86_64": (0xC000003E, 203, 0x40000003, 241),
-    "aarch64": (0xC00000B7, 122, 0x40000028, 241),
-}
-CLONE3 = 435  # on every machine, native and 32-bit
-IO_URING_SETUP = 425  # the same
+# Numbers of system calls on x86-64.
+SECCOMP = 317
+CLONE3 = 435
+SCHED_SETAFFINITY = 203
+IO_URING_SETUP = 425
+VMSPLICE = 278
+SOCKETS = (41, 53)  # `socket` and `socketpair`
+MEMFDS = (319, 447)  # `memfd_create` and `memfd_secret`
+# Numbers of system calls of 32-bit programs.
+SCHED_SETAFFINITY_32 = 241
+KERNEL_MEMORY_32 = (102, 359, 360, 316, 356, 447)  # `socketcall`, SOCKETS, VMSPLICE and MEMFDS
+# Architectures as a filter sees them: AUDIT_ARCH_X86_64 and AUDIT_ARCH_I386.
+X86_64 = 0xC000003E
+I386 = 0x40000003
+X32 = 0x40000000  # smallest number of a system call of the x32 interface
+UNIX = 1  # family of Unix sockets, which have no protocols
+#: Other families of sockets that a run may have, all with network namespaces: IPv4, IPv6, netlink.
+FAMILIES = (2, 10, 16)
+PROTOCOLS = (0, 6, 17)  # their protocols: any, TCP and UDP; 0 of netlink tells which networks there are
+NOT_X32 = 0xBFFFFFFF  # clears the bit that marks a call of the x32 interface
+# Arguments of seccomp(2): SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW (keeps the processor's speculation).
+SET_FILTER = 1
+ALLOW_SPECULATION = 4
+# Instructions of the packet filter: load a word, and, skip if equal, skip if at least, return.
+LOAD = 0x20
+AND = 0x54
+EQUAL = 0x15
+AT_LEAST = 0x35
+RETURN = 0x06
+# Offsets in bytes of the number of the call, the architecture, the first and the third argument in a filter's data.
+CALL = 0
+ARCHITECTURE = 4
+FIRST = 16
+THIRD = 32
+# Results of a filter; FAIL takes an error number, 0 for success without effect.
+ALLOW = 0x7FFF0000
+FAIL = 0x00050000
 
-
-@dataclass(frozen=True)
-class Calls:
-    """Numbers of system calls of an architecture."""
-
-    architecture: int
-    sockets: tuple[int, ...]  # `socket` and `socketpair`
-    vmsplice: int
-    memfds: tuple[int, ...]  # `memfd_create` and `memfd_secret`
-    compatible: tuple[int, ...] = ()  # all of these of 32-bit programs, and `socketcall`
-
-
-#: By machine.
-CALLS = {
-    "x86_64": Calls(0xC000003E, (41, 53), 278, (319, 447), (102, 359, 360, 316, 356, 447)),
-    "aarch64": Calls(0xC00000B7, (198, 199), 75, (279, 447), (281, 288, 343, 385, 447)),
-    "riscv64": Calls(0xC00000F3, (198, 199), 75, (279, 447)),
-}
-#: Families of sockets that a run may have, each in a network namespace, and the protocols of all but the first.
-UNIX, OTHERS = 1, (2, 10, 16)  # the latter of IP, version 4 and 6, and netlink
-PROTOCOLS = (0, 6, 17)  # any, TCP and UDP; 0 of netlink: which networks there are
-
-LOAD, AND, EQUAL, AT_LEAST, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06  # instructions of the kernel's packet filter
-CALL, ARCHITECTURE = 0, 4  # where the number of the call and the architecture lie in what a filter sees
-FIRST, THIRD = 16, 32  # and the first and the third argument
-X32 = 0x40000000
-ALLOW, FAIL = 0x7FFF0000, 0x00050000  # the latter with an error number, 0 for success without doing anything
-NOT_X32 = 0xBFFFFFFF
-
-Step = tuple[int, int, int, int]  # instruction, steps to skip if it is true and if not, its value
+Step = tuple[int, int, int, int]  # instruction, steps to skip if it is true, steps to skip if it is false, its value
 
 
 def ignore_affinity_calls() -> bool:
-    """From here on, let requests to run on other cores do nothing; False where that cannot be had."""
-    if sys.platform != "linux" or platform.machine() not in AFFINITY_CALLS:
-        return False
-    native, call, compatible, compatible_call = AFFINITY_CALLS[platform.machine()]
+    """From here on, let requests to run on other cores have no effect; return False if the system has no filters."""
     try:
         install(
             (LOAD, 0, 0, ARCHITECTURE),
-            (EQUAL, 0, 3, native),
+            (EQUAL, 0, 3, X86_64),
             (LOAD, 0, 0, CALL),
             (AND, 0, 0, NOT_X32),
-            (EQUAL, 4, 3, call),
-            (EQUAL, 0, 2, compatible),
+            (EQUAL, 4, 3, SCHED_SETAFFINITY),
+            (EQUAL, 0, 2, I386),
             (LOAD, 0, 0, CALL),
-            (EQUAL, 1, 0, compatible_call),
+            (EQUAL, 1, 0, SCHED_SETAFFINITY_32),
             (RETURN, 0, 0, ALLOW),
             (RETURN, 0, 0, FAIL),
         )
@@ -87,10 +79,10 @@ def ignore_affinity_calls() -> bool:
 
 
 def hide_clone3() -> None:
-    """From here on, act as a system without `clone3`, and libraries take `clone`; OSError where that cannot be had.
+    """From here on, let `clone3` fail as on a system without it, so that libraries use `clone`; OSError if refused.
 
-    `clone3` can start a process in any control group that the user owns, also where a folder of it is read-only. Its
-    arguments lie in memory, where no filter sees them.
+    `clone3` can start a process in any control group of the user, even if its folder is read-only. Its arguments lie in
+    memory, which a filter cannot read.
     """
     install(
         (LOAD, 0, 0, CALL),
@@ -102,25 +94,22 @@ def hide_clone3() -> None:
 
 
 def hide_kernel_memory(*, memfds: bool) -> None:
-    """From here on, have Unix, TCP and UDP sockets only; OSError where that cannot be had.
+    """From here on, refuse all sockets but Unix, TCP and UDP, and memory that no process holds; OSError if refused.
 
-    Others can reach the host of a virtual machine, or hold memory in the kernel that nobody counts. So can `io_uring`,
-    whose calls no filter sees, and pages that `vmsplice` has put into a pipe and that are mapped no longer. Without
-    ``memfds`` there are no files in memory either: one on its way through a socket is open in no process.
+    Other sockets can reach the host of a virtual machine, or hold memory in the kernel that no record counts. So can
+    `io_uring`, whose calls no filter sees, and pages that `vmsplice` has put into a pipe and that are no longer mapped.
+    Unless ``memfds`` are allowed, neither are files in memory: one on its way through a socket is open in no process.
     """
-    calls = CALLS.get(platform.machine())
-    if calls is None:
-        raise OSError(errno.ENOSYS, f"no filters of system calls are known of {platform.machine()}")
-    hidden = (IO_URING_SETUP, calls.vmsplice, *(() if memfds else calls.memfds))
+    hidden = (IO_URING_SETUP, VMSPLICE, *(() if memfds else MEMFDS))
     compatible = (
         (LOAD, 0, 0, CALL),
-        *_refuse((IO_URING_SETUP, *calls.compatible), errno.ENOSYS),
+        *_refuse((IO_URING_SETUP, *KERNEL_MEMORY_32), errno.ENOSYS),
         (RETURN, 0, 0, ALLOW),
     )
     of_sockets = (
         (LOAD, 0, 0, FIRST),
         *_allow((UNIX,)),
-        *((EQUAL, len(OTHERS) - number, 0, family) for number, family in enumerate(OTHERS)),
+        *((EQUAL, len(FAMILIES) - number, 0, family) for number, family in enumerate(FAMILIES)),
         (RETURN, 0, 0, FAIL | errno.EAFNOSUPPORT),
         (LOAD, 0, 0, THIRD),
         *_allow(PROTOCOLS),
@@ -128,13 +117,13 @@ def hide_kernel_memory(*, memfds: bool) -> None:
     )
     install(
         (LOAD, 0, 0, ARCHITECTURE),
-        (EQUAL, len(compatible), 0, calls.architecture),
+        (EQUAL, len(compatible), 0, X86_64),
         *compatible,
         (LOAD, 0, 0, CALL),
-        (AT_LEAST, 0, 1, X32),  # other numbers for the same
+        (AT_LEAST, 0, 1, X32),
         (RETURN, 0, 0, FAIL | errno.ENOSYS),
         *_refuse(hidden, errno.ENOSYS),
-        *((EQUAL, len(calls.sockets) - number, 0, call) for number, call in enumerate(calls.sockets)),
+        *((EQUAL, len(SOCKETS) - number, 0, call) for number, call in enumerate(SOCKETS)),
         (RETURN, 0, 0, ALLOW),
         *of_sockets,
     )
@@ -149,10 +138,8 @@ def _allow(values: Iterable[int]) -> list[Step]:
 
 
 def install(*steps: Step) -> None:
-    """Set a filter, and never gain rights by a program that is started; OSError where that cannot be had."""
+    """Set a filter, and give up gaining rights by starting programs; OSError if the system refuses."""
     program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
     descriptor = struct.pack("@HP", len(steps), ctypes.addressof(program))
-    if platform.machine() not in SECCOMP:
-        raise OSError(errno.ENOSYS, f"no filters of system calls are known of {platform.machine()}")
     prctl(NO_NEW_PRIVS, 1)
-    checked(LIBC.syscall(SECCOMP[platform.machine()], FILTER, AS_IT_IS, descriptor), "seccomp")
+    check(syscall(SECCOMP, SET_FILTER, ALLOW_SPECULATION, descriptor), "seccomp")

@@ -1,7 +1,7 @@
-"""Kernel memory in the socket buffers of one network namespace, as its diagnostics tell it (``sock_diag(7)``).
+"""Kernel memory in the socket buffers of one network namespace, read from its diagnostics (``sock_diag(7)``).
 
-Data that waits in a socket belongs to no process, so no other record of a process has it. Counted are Unix, TCP, UDP
-and netlink sockets. A process of the namespace opens the diagnostic socket; whoever holds that socket may ask.
+Data that waits in a socket is in no record of any process. Unix, TCP, UDP and netlink sockets count. A process of the
+namespace opens the diagnostic socket; any process that holds that socket may use it.
 """
 
 from __future__ import annotations
@@ -15,33 +15,45 @@ from collections.abc import Iterator
 
 from harness.sandbox.backends.prctl import LIBC
 
+NEWNET = 0x40000000  # flag of setns(2)
+# Protocol, message types and flags of netlink(7).
 NETLINK_SOCK_DIAG = 4
-NEWNET = 0x40000000
-SOCK_DIAG_BY_FAMILY, REQUEST_DUMP = 20, 0x301
-ERROR, DONE = 2, 3
+SOCK_DIAG_BY_FAMILY = 20
+REQUEST_DUMP = 0x301
+ERROR = 2
+DONE = 3
 HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 ATTRIBUTE = struct.Struct("=HH")  # length, type
-UNIX_REQUEST = struct.Struct("=BBHIIIII")  # family, protocol, pad, states, inode, what to show, cookie
-UNIX_MESSAGE = struct.Struct("=BBBBI8x")  # family, type, state, pad, inode, cookie
-SHOW = 0x4 | 0x10 | 0x20  # peer, lengths of queues, memory
-PEER, QUEUES, UNIX_MEMORY = 2, 4, 5  # attributes of a Unix socket
+UNIX_REQUEST = struct.Struct("=BBHIIIII")  # family, protocol, padding, states, inode, attributes to send, cookie
+UNIX_MESSAGE = struct.Struct("=BBBBI8x")  # family, type, state, padding, inode, cookie
+SHOW = 0x4 | 0x10 | 0x20  # attributes to send for a Unix socket: peer, lengths of queues, memory
+# Types of the attributes of a Unix socket.
+PEER = 2
+QUEUES = 4
+UNIX_MEMORY = 5
 INET_REQUEST = struct.Struct("=BBBxI48x")  # family, protocol, extensions, states, id
-INET_MESSAGE_BYTES, INET_MEMORY = 72, 7  # and the attribute of a TCP or UDP socket
-NETLINK_REQUEST = struct.Struct("=BBHIIQ")  # family, protocol, pad, inode, what to show, cookie
-EVERY_PROTOCOL, SHOW_MEMORY = 255, 1
-NETLINK_MESSAGE_BYTES, NETLINK_MEMORY = 28, 0
-RECEIVED, SENT, QUEUED = 0, 2, 5  # places in the record of memory: numbers of 32 bits, bytes
-ALL = 0xFFFFFFFF
-ANSWER_BYTES = 1 << 16
+INET_MESSAGE_BYTES = 72  # bytes of a message about a TCP or UDP socket before its attributes
+INET_MEMORY = 7  # type of the attribute of a TCP or UDP socket that holds its memory
+NETLINK_REQUEST = struct.Struct("=BBHIIQ")  # family, protocol, padding, inode, attributes to send, cookie
+EVERY_PROTOCOL = 255  # of netlink sockets
+SHOW_MEMORY = 1  # attributes to send for a netlink socket
+NETLINK_MESSAGE_BYTES = 28  # bytes of a message about a netlink socket before its attributes
+NETLINK_MEMORY = 0  # type of the attribute of a netlink socket that holds its memory
+# Places in an attribute of memory, which holds numbers of bytes in 32 bits each.
+RECEIVED = 0
+SENT = 2
+QUEUED = 5
+ALL = 0xFFFFFFFF  # all states, or any inode or cookie
+REPLY_BYTES = 1 << 16  # largest reply in bytes that is received at once
 
 
 def open_diagnostics() -> socket.socket:
-    """Open the diagnostic socket of the network namespace that the calling process is in; OSError if there is none."""
+    """Open the diagnostic socket of this process's network namespace; OSError if there is none."""
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG)
 
 
 def open_diagnostics_of(pid: int) -> socket.socket | None:
-    """Open that of the network namespace that another process is in; None if the system does not let us."""
+    """Open the diagnostic socket of another process's network namespace; None if the system refuses."""
     opened: list[socket.socket] = []
 
     def enter() -> None:
@@ -53,25 +65,25 @@ def open_diagnostics_of(pid: int) -> socket.socket | None:
             finally:
                 os.close(namespace)
 
-    thread = threading.Thread(target=enter)  # which alone enters it
+    thread = threading.Thread(target=enter)  # only this thread enters the namespace
     thread.start()
     thread.join()
     return opened[0] if opened else None
 
 
-def held(diagnostics: socket.socket) -> int:
-    """Bytes of kernel memory in socket buffers of the namespace."""
-    return _held_by_unix(diagnostics) + held_by_uncounted(diagnostics)
+def socket_bytes(diagnostics: socket.socket) -> int:
+    """Return the bytes of kernel memory in socket buffers of the namespace."""
+    return _unix_bytes(diagnostics) + uncounted_bytes(diagnostics)
 
 
-def held_by_uncounted(diagnostics: socket.socket) -> int:
-    """Bytes in those of TCP, UDP and netlink alone, which control groups of version 1 do not count."""
+def uncounted_bytes(diagnostics: socket.socket) -> int:
+    """Return the bytes in buffers of TCP, UDP and netlink sockets, which control groups of version 1 do not count."""
     inet = ((f, p) for f in (socket.AF_INET, socket.AF_INET6) for p in (socket.IPPROTO_TCP, socket.IPPROTO_UDP))
-    return _held_by_netlink(diagnostics) + sum(_held_by_inet(diagnostics, *which) for which in inet)
+    return _netlink_bytes(diagnostics) + sum(_inet_bytes(diagnostics, *which) for which in inet)
 
 
-def _held_by_unix(diagnostics: socket.socket) -> int:
-    """Memory is charged to the sender until it is read; once the sender is closed, the unread bytes count."""
+def _unix_bytes(diagnostics: socket.socket) -> int:
+    """Return the memory of Unix sockets: the sender's until it is read, the unread bytes once the sender is closed."""
     request = UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, ALL, 0, SHOW, ALL, ALL)
     total, unread = 0, []
     inodes = set()
@@ -85,7 +97,7 @@ def _held_by_unix(diagnostics: socket.socket) -> int:
     return total + sum(length for peer, length in unread if peer not in inodes)
 
 
-def _held_by_netlink(diagnostics: socket.socket) -> int:
+def _netlink_bytes(diagnostics: socket.socket) -> int:
     request = NETLINK_REQUEST.pack(socket.AF_NETLINK, EVERY_PROTOCOL, 0, 0, SHOW_MEMORY, 0)
     return sum(
         struct.unpack_from("=9I", value)[RECEIVED]
@@ -95,7 +107,7 @@ def _held_by_netlink(diagnostics: socket.socket) -> int:
     )
 
 
-def _held_by_inet(diagnostics: socket.socket, family: int, protocol: int) -> int:
+def _inet_bytes(diagnostics: socket.socket, family: int, protocol: int) -> int:
     total = 0
     for payload in _dump(diagnostics, INET_REQUEST.pack(family, protocol, 1 << INET_MEMORY - 1, ALL)):
         for kind, value in _attributes(payload, INET_MESSAGE_BYTES):
@@ -106,11 +118,11 @@ def _held_by_inet(diagnostics: socket.socket, family: int, protocol: int) -> int
 
 
 def _dump(diagnostics: socket.socket, request: bytes) -> Iterator[bytes]:
-    """Yield the payload of each answer; none if the system has no diagnostics of that kind of socket."""
+    """Yield the payload of each reply; none if the system has no diagnostics of that kind of socket."""
     header = HEADER.pack(HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 0, 0)
     diagnostics.send(header + request)
     while True:
-        data = memoryview(diagnostics.recv(ANSWER_BYTES))
+        data = memoryview(diagnostics.recv(REPLY_BYTES))
         while data:
             length, kind, *_ = HEADER.unpack_from(data)
             if kind in (ERROR, DONE):

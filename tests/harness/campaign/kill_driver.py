@@ -60,7 +60,7 @@ def fork(results: str, jobs: list[Job], seconds: float = 0.0, statements: int = 
 
 
 def resume(results: str, jobs: list[Job], statements: int) -> int:
-    """What `shardmark run` does, with all that it takes from the command line at hand."""
+    """Run a campaign as `shardmark run` does, with its options given as arguments."""
     with exclusive(results):
         store = Store.open(results, create=True)
         if statements:

@@ -94,14 +94,14 @@ def cluster(tmp_path):
 
 @pytest.fixture(scope="module")
 def matrix(chain):
-    """What a campaign is about."""
+    """Return the options of a campaign."""
     names = [word for name in ("quick", "naps", "fails", "limit") for word in ("--solver", name)]
     return ["--instance", str(chain.path), *names, "--seeds", "3", "--timeout", "20"]
 
 
 @pytest.fixture(scope="module")
 def local_table(matrix, tmp_path_factory):
-    """What a campaign on this machine alone comes to."""
+    """Return the rows of the same campaign on this machine alone."""
     results = tmp_path_factory.mktemp("local")
     assert main([*campaign_of(results, *matrix), "--limits", "posix", "--quiet"]) == 0
     return table(results)
@@ -193,7 +193,7 @@ def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path, 
     there = ["--scheduler", cluster.address]
 
     def refused(*arguments, lines=1):
-        """What is said of a command that ends at once."""
+        """Return the standard error of a command that ends at once."""
         assert main(arguments) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == lines, error
@@ -291,11 +291,11 @@ def test_a_worker_asks_for_the_files_of_a_solver_and_takes_no_other_version(plug
     sent = remote_order(Job(info, chain, 0, Limits(1.0, 64.0)))
     assert plugin._prepared(sent).file == str(there / "mine.py")
     moved = dataclasses.replace(sent, order=dataclasses.replace(sent.order, file="/nowhere/mine.py"))
-    with pytest.raises(MissingFile) as lacking:
+    with pytest.raises(MissingFile) as missing:
         plugin._prepared(moved)
     for name in ("mine.py", "beside.py"):
         for first, piece, last in dask_executor.pieces(there / name):
-            plugin.library.add(f"{Path(str(lacking.value)).parent}/{name}", "me", piece, first, last)
+            plugin.files.add(f"{Path(str(missing.value)).parent}/{name}", "me", piece, first, last)
     found = Path(plugin._prepared(moved).file)
     assert source_hash(found) == info.hash
     found.with_name("beside.py").write_text("X = 2\n")  # as a solver could

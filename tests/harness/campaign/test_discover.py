@@ -280,7 +280,7 @@ DECLARES = IMPORT + "import json, os, sys\n{}\n@solver(track='pipeline', name='m
 
 
 def written(folder: Path, first: str = "", declared: str = "", body: str = "...") -> list[SolverInfo]:
-    """What is found in a folder of this file and a good one."""
+    """Return the solvers of a folder with this file and a good one."""
     write(folder, "bad.py", DECLARES.format(first, declared, body))
     write(folder, "v.py", GOOD)
     infos = {info.name: info for info in found_in(folder)}

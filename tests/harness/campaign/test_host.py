@@ -1,4 +1,4 @@
-"""What is kept of a machine, and what is found to have disturbed it."""
+"""Facts of a machine and its disturbances."""
 
 from __future__ import annotations
 

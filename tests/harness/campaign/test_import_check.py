@@ -1,4 +1,4 @@
-"""What a stranger's import may use, isolated and not."""
+"""Limits on a third-party import, isolated and not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from harness.sandbox.backends import namespaces
 def unable(*_):
     raise contract.BackendError("the system does not let us")
 
-import_check.MEMORY, import_check.PROCESSES = 256 << 20, 20
+import_check.MEMORY_BYTES, import_check.PROCESSES = 256 << 20, 20
 import_check.IMPORT_TIMEOUT_S = float(os.environ.get("IMPORT_S", "60"))
 if sys.argv[3:]:
     namespaces.start = unable
@@ -59,7 +59,7 @@ def test_an_import_finds_its_limits(tmp_path, more):
     said = f"[resource.getrlimit(getattr(resource, name))[1] for name in {names}]"
     status, [answer] = listed(tmp_path, "", said, *more)
     assert status == 0
-    assert answer["solvers"][0]["source"] == str([256 << 20, import_check.CPU_S, 0, import_check.SPACE])
+    assert answer["solvers"][0]["source"] == str([256 << 20, import_check.CPU_S, 0, import_check.FILE_BYTES])
 
 
 @ISOLATED
@@ -72,7 +72,7 @@ def test_an_import_finds_its_limits(tmp_path, more):
     ids=["memory", "processes"],
 )
 def test_what_all_processes_of_an_import_use_is_limited(tmp_path, body):
-    assert listed(tmp_path, f"{body}\ntime.sleep(60)", "0") == (import_check.FULL, [])
+    assert listed(tmp_path, f"{body}\ntime.sleep(60)", "0") == (import_check.OUT_OF_MEMORY_STATUS, [])
 
 
 def test_where_it_cannot_be_isolated_it_is_imported_all_the_same(tmp_path):

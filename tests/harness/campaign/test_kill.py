@@ -6,15 +6,12 @@ import os
 import random
 import signal
 import sqlite3
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from marked import Marked, ended, until
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds what is left of processes as Linux tells them")
 
 HERE = Path(__file__).parent
 SEEDS, KILLS = 30, int(os.environ.get("SHARDMARK_KILLS", "30"))  # make measure: 100

@@ -40,14 +40,14 @@ def jobs_of(zoo, chain, *names, seeds=1, timeout=60.0):
 
 
 class Told:
-    """What a campaign tells of itself."""
+    """Records the progress of a campaign."""
 
     def __init__(self, then=lambda: None):
-        self.standings = []
+        self.seen = []
         self.then = then
 
-    def __call__(self, standing, job, row):
-        self.standings.append(standing)
+    def __call__(self, progress, job, row):
+        self.seen.append(progress)
         self.then()
 
 
@@ -58,11 +58,11 @@ def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
     assert store.finished() == {
         job.id: status for job, status in zip(jobs, ("error", "crash", "import", "infeasible", "ok"), strict=True)
     }
-    assert [standing.done for standing in told.standings] == [1, 2, 3, 4, 5]
-    assert all(standing.total == 5 and standing.capacity == 2 for standing in told.standings)
-    assert [standing.running for standing in told.standings] == [2, 2, 2, 1, 0]
-    assert all(standing.left_s > 0 for standing in told.standings[:-1])
-    assert told.standings[-1].left_s == 0
+    assert [progress.done for progress in told.seen] == [1, 2, 3, 4, 5]
+    assert all(progress.total == 5 and progress.capacity == 2 for progress in told.seen)
+    assert [progress.running for progress in told.seen] == [2, 2, 2, 1, 0]
+    assert all(progress.left_s > 0 for progress in told.seen[:-1])
+    assert told.seen[-1].left_s == 0
     assert len(store.rows("instances")[1]) == 1
     assert len(store.rows("solvers")[1]) == 5
 
@@ -199,7 +199,7 @@ def test_a_lock_that_is_given_back_in_a_moment_is_waited_for(tmp_path):
             pass
 
 
-def test_a_run_and_its_warden_die_with_their_referee(chain, tmp_path):
+def test_a_run_and_its_supervisor_die_with_their_referee(chain, tmp_path):
     zoo_file = str(ZOO / "zoo.py")
     command = [sys.executable, "-m", "harness", "solve", str(chain.path), "--solver-path", zoo_file]
     with subprocess.Popen([*command, "--solver", "hangs", "--timeout", "300"], stdout=subprocess.DEVNULL) as referee:

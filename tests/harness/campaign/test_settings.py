@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from harness.campaign.discover import SolverInfo, declared_in
 from harness.campaign.jobs import Job, perform
 from harness.campaign.settings import by_name, with_settings
-from harness.sandbox.contract import Limits
+from harness.sandbox.contract import Limits, Order
 from instances import InputError
 from shardmark.cli.arguments import main
 
@@ -100,14 +99,16 @@ def test_a_text_can_stand_in_a_file(tmp_path):
         with_settings(info, {"count": "@no.json"})
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
 def test_long_settings_come_in_pieces_that_systems_take():
     from harness.sandbox.backends.benchexec_backend import worker_command
 
-    job = {"settings": {"split": "[0, \u00e4]" * 40_000}}
-    command = worker_command(job)
+    settings = {"split": "[0, \u00e4]" * 40_000}
+    order = Order("pipeline", "two.json", "", {}, "s", "s.py", 0, Limits(20.0, 256.0), (1,), settings=settings)
+    command = worker_command(order, 1 / 3)
     assert max(map(len, command)) < 2**17
-    assert json.loads("".join(command[command.index("run") + 1 :])) == {**job, "channel": 0}
+    channel, deadline, *pieces = command[command.index("run") + 1 :]
+    assert (channel, float(deadline)) == ("0", 1 / 3)
+    assert Order.from_json(json.loads("".join(pieces))) == order
 
 
 def test_a_run_gets_its_settings(supervisor, chain, cuts):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.sandbox.contract import Cancelled, Limits, Usage
-from harness.sandbox.monitor import KEPT, LATE_S, LONGEST_S, Monitor, Pipes
+from harness.sandbox.monitor import KEPT_MESSAGES, LATE_S, LONGEST_S, Monitor, Pipes
 from harness.sandbox.protocol import encode
 
 LIMITS = Limits(timeout_s=5.0, memory_mib=100.0, processes=10, output_mib=1.0)
@@ -40,7 +40,7 @@ class Played:
     def kill_all(self):
         self.killed_all.set()
 
-    def kill(self):
+    def finish(self):
         self.killed += 1
         return self.at_end
 
@@ -86,11 +86,11 @@ def test_a_look_that_takes_long_does_not_hold_up_the_end(watch):
     assert outcome.wall_s < 50
 
 
-def test_the_next_look_comes_before_growth_reaches_the_limit(pipes, control):
+def test_the_next_usage_comes_before_growth_reaches_the_limit(pipes, control):
     with Monitor(pipes, LIMITS, time.monotonic(), control[1].fileno(), external=False) as one:
-        one._next_look(0.0, Usage(memory=10 * MIB))
-        assert one._next_look(60.0, Usage(memory=10 * MIB)) > time.monotonic() + 100
-        assert one._next_look(60.0, Usage(memory=50 * MIB)) < time.monotonic() + 50
+        one._next_usage(0.0, Usage(memory=10 * MIB))
+        assert one._next_usage(60.0, Usage(memory=10 * MIB)) > time.monotonic() + 100
+        assert one._next_usage(60.0, Usage(memory=50 * MIB)) < time.monotonic() + 50
 
 
 @pytest.mark.parametrize(("last", "before"), [(1000, "killed at the time limit of 0.5 s"), (3, "")])
@@ -196,10 +196,11 @@ def test_messages_are_stamped_when_they_arrive(watch, pipes):
 
 
 def test_the_first_and_the_last_messages_are_kept(watch, pipes):
-    os.write(pipes.channel, b"".join(encode("bound", i) for i in range(3 * KEPT)))
+    kept = KEPT_MESSAGES
+    os.write(pipes.channel, b"".join(encode("bound", i) for i in range(3 * kept)))
     outcome = watch(Played())
-    assert [json.loads(payload)[1] for _, payload in outcome.messages] == [*range(KEPT), *range(2 * KEPT, 3 * KEPT)]
-    assert outcome.log == f"\n(the referee kept the first and the last {KEPT} messages, {KEPT} between are lost)\n"
+    assert [json.loads(payload)[1] for _, payload in outcome.messages] == [*range(kept), *range(2 * kept, 3 * kept)]
+    assert outcome.log == f"\n(the referee kept the first and the last {kept} messages, it dropped {kept} between)\n"
 
 
 def test_half_a_message_is_a_fault(watch, pipes):
@@ -224,7 +225,7 @@ def test_looks_become_rare_and_near_the_limit_frequent(pipes, control, monkeypat
     def pause(one, used=None, cost_s=0.0):
         nonlocal now
         now += 1.0
-        return one._next_look(cost_s, used or Usage()) - now
+        return one._next_usage(cost_s, used or Usage()) - now
 
     with Monitor(pipes, limits, now - 30.0, number, external=False) as one:
         assert pause(one) == pytest.approx(LONGEST_S)
@@ -237,5 +238,5 @@ def test_looks_become_rare_and_near_the_limit_frequent(pipes, control, monkeypat
 def pipes_of() -> Pipes:
     """Pipes whose ends of the run are closed."""
     pipes = Pipes(external=True)
-    pipes.started()
+    pipes.close_run_ends()
     return pipes

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
@@ -43,7 +44,7 @@ def under_way(supervisor: Supervisor, order, cancel=None, wanted=2) -> tuple[thr
     """
     found: list = []
     if wanted:
-        supervisor._waiting(order.limits.cores, cancel)
+        supervisor._connect(order.limits.cores, cancel)
 
     def run() -> None:
         try:
@@ -77,12 +78,12 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
 
 
-def test_a_warden_that_is_killed_takes_its_run_with_it(supervisor, tmp_path):
+def test_a_supervisor_that_is_killed_takes_its_run_with_it(supervisor, tmp_path):
     thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=LIMITS))
     left, folder = descendants(supervisor), supervisor.folder
     os.kill(supervisor.process.pid, signal.SIGKILL)
     thread.join(30)
-    assert (found[0].stop, found[0].reason.split(" (")[0]) == ("lost", "the process that watched it ended")
+    assert (found[0].stop, found[0].reason.split(" (")[0]) == ("lost", "its supervisor ended")
     until(lambda: gone(left))
     assert not Path(folder).exists()
     assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
@@ -93,14 +94,14 @@ def impatient(monkeypatch):
     """Give up a supervisor as soon as the limit of its run is over; it has already been started."""
 
     def impatient(supervisor: Supervisor) -> Limits:
-        supervisor._waiting(1, None)
+        supervisor._connect(1, None)
         monkeypatch.setattr(module, "GRACE_S", 0.0)
         return Limits(3.0, 512.0)
 
     return impatient
 
 
-def test_a_warden_that_is_stopped_is_given_up(supervisor, tmp_path, impatient, monkeypatch):
+def test_a_supervisor_that_is_stopped_is_given_up(supervisor, tmp_path, impatient, monkeypatch):
     thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=impatient(supervisor)))
     left = descendants(supervisor)
     os.kill(supervisor.process.pid, signal.SIGSTOP)
@@ -112,7 +113,7 @@ def test_a_warden_that_is_stopped_is_given_up(supervisor, tmp_path, impatient, m
 
 
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
-def test_a_run_that_is_not_isolated_and_turns_on_its_warden_is_lost(tmp_path, impatient, monkeypatch, number):
+def test_a_run_that_is_not_isolated_and_turns_on_its_supervisor_is_lost(tmp_path, impatient, monkeypatch, number):
     body = f"""
         reader, writer = os.pipe()
         if os.fork() == 0:
@@ -139,11 +140,10 @@ def test_a_run_that_is_not_isolated_and_turns_on_its_warden_is_lost(tmp_path, im
 
 REFEREE = """
 import sys
-from harness.sandbox.contract import Limits, Order
+from harness.sandbox.contract import Order
 from harness.sandbox.supervisor import Supervisor
 import json
-fields = json.loads(sys.argv[2])
-order = Order(**{**fields, "limits": Limits(**fields["limits"]), "cpus": (), "command": ()})
+order = Order.from_json(json.loads(sys.argv[2]))
 with Supervisor("posix", sys.argv[1]) as supervisor:
     supervisor._start(1)
     print(supervisor.folder, supervisor.process.pid, flush=True)
@@ -154,7 +154,7 @@ with Supervisor("posix", sys.argv[1]) as supervisor:
 @pytest.mark.parametrize("isolation", ISOLATION)
 def test_a_referee_that_is_killed_takes_everything_with_it(isolation, tmp_path):
     order = order_of(tmp_path, SLEEPS, limits=LIMITS)
-    fields = json.dumps({**vars(order), "limits": vars(order.limits)})
+    fields = json.dumps(asdict(order))
     command = [sys.executable, "-c", REFEREE, isolation, fields]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as referee:
         folder, pid = referee.stdout.readline().split()
@@ -176,13 +176,13 @@ def test_a_run_that_is_called_off_ends_at_once(supervisor, tmp_path, cancel):
     assert not Path(folder).exists()
 
 
-def test_a_warden_that_cannot_be_started_loses_its_run(supervisor, tmp_path, monkeypatch):
+def test_a_supervisor_that_cannot_be_started_loses_its_run(supervisor, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(module.subprocess, "Popen", refuse)
     outcome = supervisor.run(order_of(tmp_path, "run.report([0, 1])"))
-    reason = "no process to watch it could be started ([Errno 11] Resource temporarily unavailable)"
+    reason = "no supervisor could be started ([Errno 11] Resource temporarily unavailable)"
     assert (outcome.stop, outcome.reason) == ("lost", reason)
     monkeypatch.undo()
     assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
@@ -194,12 +194,12 @@ import json, socket, struct, sys, time
 def say(text):
     link.sendall(struct.pack(">I", len(text)) + text.encode())
 link = socket.socket(fileno=int(sys.argv[1]))
-say('{"unable": "", "sizes": []}')
+say('{"error": "", "sizes": []}')
 link.recv(1 << 16)
 exec(sys.argv[2])
 time.sleep(600)
 """
-ANSWER = json.dumps({"stop": "exit", "reason": "by the fake", "spent": False, "arrivals": [], "sizes": []})
+ANSWER = json.dumps({"stop": "exit", "reason": "by the fake", "retire": False, "arrivals": [], "sizes": []})
 
 
 @pytest.fixture
@@ -242,20 +242,20 @@ def fake(deed: str) -> tuple[str, ...]:
         pytest.param(f"say({ANSWER.replace('reason', 'reeson')!r})", id="unknown fields"),
     ],
 )
-def test_a_warden_that_answers_with_what_is_no_answer_loses_its_run_and_is_ended(tmp_path, instead, deed):
+def test_a_supervisor_that_answers_with_what_is_no_answer_loses_its_run_and_is_ended(tmp_path, instead, deed):
     started = instead(fake(deed))
     order = order_of(tmp_path, "run.report([0, 1])")
     with Supervisor("posix", "none") as supervisor:
         outcome = supervisor.run(order)
         assert outcome.stop == "lost"
-        assert outcome.reason.startswith("the process that watched it ended (it answered with what is no answer: ")
+        assert outcome.reason.startswith("its supervisor ended (it sent a malformed reply: ")
         assert started[0].returncode == -signal.SIGKILL
         assert supervisor.run(order).stop == "exit"
     assert len(started) == 2
 
 
 @pytest.mark.parametrize("after", ["link.close(); sys.exit()", "say('more')"], ids=["ends", "says more"])
-def test_a_warden_that_does_not_wait_for_its_next_order_is_replaced(tmp_path, instead, after):
+def test_a_supervisor_that_does_not_wait_for_its_next_order_is_replaced(tmp_path, instead, after):
     started = instead(fake(f"say({ANSWER!r}); {after}"))
     order = order_of(tmp_path, "run.report([0, 1])")
     with Supervisor("posix", "none") as supervisor:
@@ -267,7 +267,7 @@ def test_a_warden_that_does_not_wait_for_its_next_order_is_replaced(tmp_path, in
     assert len(started) == 2
 
 
-def test_where_a_warden_ends_as_it_starts_another_is_tried(tmp_path, instead):
+def test_where_a_supervisor_ends_as_it_starts_another_is_tried(tmp_path, instead):
     started = instead(("raise SystemExit(3)",))
     with Supervisor("posix", "none") as supervisor:
         outcome = supervisor.run(order_of(tmp_path, "run.report([0, 1])"))
@@ -275,16 +275,16 @@ def test_where_a_warden_ends_as_it_starts_another_is_tried(tmp_path, instead):
     assert [process.returncode for process in started] == [3, 0]
 
 
-def test_where_two_wardens_do_not_start_the_run_is_lost(tmp_path, instead, monkeypatch):
+def test_where_two_supervisors_do_not_start_the_run_is_lost(tmp_path, instead, monkeypatch):
     monkeypatch.setattr(module, "GRACE_S", 0.2)
     started = instead(*[("import time; time.sleep(600)",)] * 3)
     with Supervisor("posix", "none") as supervisor:
         outcome = supervisor.run(order_of(tmp_path, "run.report([0, 1])"))
-    assert (outcome.stop, outcome.reason) == ("lost", "no process to watch it could be started (no answer)")
+    assert (outcome.stop, outcome.reason) == ("lost", "no supervisor could be started (no reply)")
     assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
-def test_a_warden_that_does_not_start_is_called_off(supervisor, tmp_path, monkeypatch, cancel):
+def test_a_supervisor_that_does_not_start_is_called_off(supervisor, tmp_path, monkeypatch, cancel):
     thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=LIMITS), cancel, wanted=0)
     os.kill(supervisor.process.pid, signal.SIGSTOP)
     cancel.set()
@@ -319,7 +319,7 @@ def test_folders_nested_deeper_than_python_follows_are_deleted(tmp_path):
     assert not deep.exists()
 
 
-def test_one_warden_does_many_runs_and_leaves_no_files(supervisor, tmp_path):
+def test_one_supervisor_does_many_runs_and_leaves_no_files(supervisor, tmp_path):
     order = order_of(tmp_path, "open('note', 'w').write('x')\nrun.report([0, 1])")
     pids = set()
     for _ in range(5):
@@ -337,7 +337,7 @@ def test_one_that_has_grown_is_replaced(supervisor, tmp_path):
     assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).peak_mib < 60
 
 
-def test_another_number_of_cores_takes_another_warden(supervisor, tmp_path):
+def test_another_number_of_cores_takes_another_supervisor(supervisor, tmp_path):
     body = "print(os.environ['OMP_NUM_THREADS'], sys.flags.hash_randomization)"
     assert supervisor.run(order_of(tmp_path, body)).log == "1 0\n"
     assert supervisor.run(order_of(tmp_path, body, limits=Limits(20.0, 512.0, cores=2))).log == "2 0\n"
@@ -355,9 +355,9 @@ def test_an_instance_that_has_gone_is_an_error_that_names_it(supervisor, tmp_pat
 def test_a_run_that_is_not_isolated_gets_its_own_copy_of_the_instance(tmp_path):
     body = """
         frame = sys._getframe()
-        while "job" not in frame.f_locals:
+        while "order" not in frame.f_locals:
             frame = frame.f_back
-        path = frame.f_locals["job"]["instance"]
+        path = frame.f_locals["order"].instance
         open(path, "w").write("spoiled")
         os.unlink(path)
         run.report([0, 1])

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import socket
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -40,8 +39,6 @@ from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import write_json
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what the zoo does, it does to Linux")
-
 AMPLE = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=64.0)
 TIGHT = replace(AMPLE, memory_mib=300.0)
 POSIX, BARE = ("posix", "auto"), ("posix", "none")
@@ -57,7 +54,7 @@ def briefly(seconds: float = 1.0, **limits: float) -> Limits:
 
 
 class Place:
-    """What a run could harm: the instance, a results database, a server, folders, the processes of others."""
+    """Everything that a run could harm: the instance, a results database, a server, folders, other processes."""
 
     def __init__(self, folder: Path) -> None:
         self.token = f"shardmark-zoo-{os.getpid()}-{folder.name}"
@@ -83,7 +80,7 @@ class Place:
         shutil.copytree(self.copy, self.folder)
 
     def harm(self) -> list[str]:
-        """What is no longer as it was."""
+        """Return what is no longer as it was."""
         now, before = (files_in(folder) for folder in (self.folder, self.copy))
         changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
         return [*changed, *(f"called with {call!r}" for call in self.calls)]
@@ -162,7 +159,7 @@ class Referee:
         return perform(job, self.supervisor, usable_cpus()[:1])
 
     def control_groups(self) -> list[str]:
-        """What is left of those of the last run, of which the supervisor keeps a record."""
+        """Return what is left of the control groups of the last run, which the supervisor has recorded."""
         record = Path(self.supervisor.folder, control_groups.RECORD)
         return [group for group in record.read_text().splitlines() if Path(group).exists()] if record.exists() else []
 
@@ -220,7 +217,7 @@ class Case:
     harm: tuple[str, ...] = ()
 
     def may_be(self, row: Record) -> bool:
-        """Whether a run had the time to come to what it must be."""
+        """Tell if a run had enough time to reach its expected end."""
         return row.stop != "timeout" or (self.stop == "timeout" and (self.cost is None or bool(row.incumbents)))
 
     def check(self, row: Record) -> None:
@@ -491,7 +488,7 @@ NO_FILES = tuple(
 #: And a run is in control groups, which it cannot leave.
 GROUPED = (Case("leaves-its-group", "exit", "ok", cost=10.0, log=r"^(Function not implemented\n)+$"),)
 
-LOST = r"the process that watched it ended \(.*\)"
+LOST = r"its supervisor ended \(.*\)"
 
 DATABASE = tuple(f"results/{FILE_NAME}{suffix}" for suffix in ("", "-shm", "-wal"))
 #: What becomes of it without. The other four would harm more than what this test owns.

@@ -97,7 +97,7 @@ def test_solvers_in_python_report_as_ever(supervisor, order, zoo):
     assert [decode(payload).kind for _, payload in outcome.messages] == ["solution", "solution", "bound", "done"]
 
 
-def test_one_warden_carries_out_many_short_runs_and_mixes_none_up(supervisor, order):
+def test_one_supervisor_carries_out_many_short_runs_and_mixes_none_up(supervisor, order):
     """A run that ends at once may be found in a control group of others, with their memory."""
     codes = [i % 2 for i in range(12)]
     outcomes = [supervisor.run(order("sh", "-c", f"exit {code}")) for code in codes]
@@ -141,8 +141,8 @@ def test_memory_in_files_counts(supervisor, order):
 
 
 @pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # without namespaces only its first process does
-def test_a_run_dies_with_its_warden(supervisor, order, monkeypatch):
-    monkeypatch.setattr(Supervisor, "_abandon", lambda _: None)  # as if the referee were killed with it
+def test_a_run_dies_with_its_supervisor(supervisor, order, monkeypatch):
+    monkeypatch.setattr(Supervisor, "_kill", lambda _: None)  # as if the referee were killed with it
     token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
     with ThreadPoolExecutor(1) as pool:
         outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
@@ -154,7 +154,7 @@ def test_a_run_dies_with_its_warden(supervisor, order, monkeypatch):
     assert alive == []
 
 
-def test_nothing_is_left_of_a_run_whose_warden_is_killed(supervisor, order):
+def test_nothing_is_left_of_a_run_whose_supervisor_is_killed(supervisor, order):
     token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
     with ThreadPoolExecutor(1) as pool:
         outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
@@ -238,15 +238,15 @@ def freeze(group):
 
 def test_a_run_that_cannot_be_ended_is_told_and_holds_nothing_up(monkeypatch):
     """BenchExec waits for a process that no signal ends, such as one that waits for a disk."""
-    monkeypatch.setattr(benchexec_backend, "END_S", 0.1)
+    monkeypatch.setattr(benchexec_backend, "CLEAR_UP_S", 0.1)
     release = threading.Event()
     executor = SimpleNamespace(
         execute_run=lambda **_: release.wait(60) and {}, groups=(), SUB_PROCESS_PIDS_LOCK=threading.Lock()
     )
     executor.SUB_PROCESS_PIDS = set()
-    run = benchexec_backend.Run(executor, {"workingDir": ".", "memlimit": 1}, [], {}, lambda: "")
+    run = benchexec_backend.BenchexecRun(executor, {"workingDir": ".", "memlimit": 1}, [], {}, lambda: "")
     assert run.ended() is None
-    assert run.kill().unended
+    assert run.finish().unended
     run.exited_at = time.monotonic() - 1.0
     assert run.ended() == -signal.SIGKILL
     release.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 
@@ -12,8 +11,6 @@ import pytest
 
 from harness.sandbox.backends import cpu_clock
 from harness.sandbox.backends.cpu_clock import TreeClock, counter
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 
 @pytest.fixture
@@ -42,7 +39,7 @@ def child(seconds: float) -> int:
 
 
 def ended(pid: int) -> bool:
-    """Whether a child has gone without being waited for."""
+    """Tell if a child has gone without being waited for."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -92,7 +89,7 @@ def test_children_of_children_count_whoever_their_parent_was(clock: TreeClock) -
 
 
 def test_without_a_counter_there_is_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_clock, "PERF_EVENT_OPEN", {})
+    monkeypatch.setattr("platform.machine", lambda: "vax")
     clock = TreeClock.begin()
     os.waitpid(child(0.01), 0)
     assert clock.read() == 0.0

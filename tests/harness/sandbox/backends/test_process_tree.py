@@ -1,4 +1,4 @@
-"""What is read of processes: who they are and what they use, from a proc file system and without one."""
+"""The process tree: its members, their memory and CPU time, and the files they leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pytest
 from harness.sandbox.backends.process_tree import (
     File,
     MemoryFiles,
-    PortableMeter,
     Proc,
     ProcessTree,
     ProcMeter,
@@ -28,7 +27,6 @@ from harness.sandbox.backends.process_tree import (
 from harness.sandbox.memory import peak_bytes, resident_bytes
 
 MIB = 1 << 20
-linux = pytest.mark.skipif(sys.platform != "linux", reason="needs the proc file system of Linux")
 
 
 @pytest.fixture
@@ -63,7 +61,6 @@ def child():
         os.waitpid(pid, 0)
 
 
-@linux
 def test_a_state_agrees_with_what_psutil_finds(proc, child):
     pid = child(lambda: bytearray(b"x") * (30 * MIB))
     state, other = proc.state(pid), psutil.Process(pid)
@@ -74,14 +71,12 @@ def test_a_state_agrees_with_what_psutil_finds(proc, child):
     assert proc.proportional(pid) == pytest.approx(other.memory_full_info().pss, rel=0.05)
 
 
-@linux
 def test_what_has_gone_reads_as_nothing(proc):
     gone = 2**30
     assert (proc.state(gone), proc.children(gone), proc.peak(gone), proc.proportional(gone)) == (None, [], 0, None)
-    assert (list(proc.memory_files(gone)), proc.beside(gone, bool)) == ([], 0)
+    assert (list(proc.memory_files(gone)), proc.proportional_without(gone, bool)) == ([], 0)
 
 
-@linux
 def test_a_process_that_has_ended_is_not_alive(proc):
     pid = os.fork()
     if pid == 0:
@@ -91,7 +86,6 @@ def test_a_process_that_has_ended_is_not_alive(proc):
     os.waitpid(pid, 0)
 
 
-@linux
 def test_a_name_cannot_lie_about_the_state(proc, child):
     def rename():
         with open("/proc/self/comm", "w") as file:
@@ -100,7 +94,6 @@ def test_a_name_cannot_lie_about_the_state(proc, child):
     assert proc.state(child(rename)).alive
 
 
-@linux
 def test_children_of_all_threads_are_found(proc, child):
     pid = child()
     assert pid in proc.children(os.getpid())
@@ -109,15 +102,17 @@ def test_children_of_all_threads_are_found(proc, child):
 
 
 def has_mapped(proc, files, size):
-    """Whether this process has mapped so much of certain files: two looks differ by that.
+    """Tell if this process has mapped ``size`` bytes of files, as the difference of two measurements.
 
-    Between them its other memory may change, as another thread runs or a child ends that shares it: so there are many.
+    Its other memory may change between them, as a thread runs or a child that shares it ends, so it is tried often.
     """
     return any(in_files(proc, files) == pytest.approx(size, abs=MIB / 2) for _ in range(20))
 
 
 def in_files(proc, files):
-    return proc.beside(os.getpid(), lambda file: False) - proc.beside(os.getpid(), files.__contains__)
+    return proc.proportional_without(os.getpid(), lambda file: False) - proc.proportional_without(
+        os.getpid(), files.__contains__
+    )
 
 
 @pytest.fixture
@@ -129,7 +124,6 @@ def number():
     os.close(file)
 
 
-@linux
 def test_files_in_memory_are_found_mapped_or_not(proc, number):
     facts = os.fstat(number)
     files = dict(filter(None, proc.memory_files(os.getpid())))
@@ -140,7 +134,6 @@ def test_files_in_memory_are_found_mapped_or_not(proc, number):
         assert has_mapped(proc, files, 3 * MIB)
 
 
-@linux
 def test_a_copy_of_a_file_in_memory_is_no_part_of_the_file(proc, number):
     files = dict(filter(None, proc.memory_files(os.getpid())))
     with mmap.mmap(number, 3 * MIB, mmap.MAP_PRIVATE) as content:
@@ -150,7 +143,6 @@ def test_a_copy_of_a_file_in_memory_is_no_part_of_the_file(proc, number):
         assert has_mapped(proc, files, MIB)
 
 
-@linux
 def test_a_file_is_left_out_of_many_mappings_as_far_as_there_is_time(proc, number):
     files = dict(filter(None, proc.memory_files(os.getpid())))
     with mmap.mmap(number, 3 * MIB) as content:
@@ -159,26 +151,25 @@ def test_a_file_is_left_out_of_many_mappings_as_far_as_there_is_time(proc, numbe
 
 
 def is_left_in_late(proc, files, size):
-    """Whether files of so much count where there is no time to leave them out; see `has_mapped`."""
-    late = proc.beside(os.getpid(), files.__contains__, until=time.monotonic())
-    whole, rest = proc.proportional(os.getpid()), proc.beside(os.getpid(), files.__contains__)
+    """Tell if ``size`` bytes of files count if there is no time to leave them out; see `has_mapped`."""
+    late = proc.proportional_without(os.getpid(), files.__contains__, until=time.monotonic())
+    whole, rest = proc.proportional(os.getpid()), proc.proportional_without(os.getpid(), files.__contains__)
     return late == pytest.approx(whole, abs=MIB / 2) and late - rest == pytest.approx(size, abs=MIB / 2)
 
 
-@linux
 def test_a_look_at_many_open_files_is_continued_by_the_next(proc, monkeypatch):
-    monkeypatch.setattr("harness.sandbox.backends.process_tree.LOOK_S", -1.0)
+    monkeypatch.setattr("harness.sandbox.backends.process_tree.FILES_S", -1.0)
     files = [os.memfd_create(str(size)) for size in range(1, 4)]
     for size, file in enumerate(files, 1):
         os.write(file, b"x" * (size * MIB))
-    holdings, looks = MemoryFiles(proc), []
-    while not looks or holdings.search is not None:
-        looks.append(sum(holdings.look([os.getpid()]).values()))
+    search, looks = MemoryFiles(proc), []
+    while not looks or search.search is not None:
+        looks.append(sum(search.find([os.getpid()]).values()))
     assert len(looks) > 3
     assert looks == sorted(looks)
     assert looks[-1] == 6 * MIB
     os.close(files.pop())
-    while sum(holdings.look([os.getpid()]).values()) != 3 * MIB:
+    while sum(search.find([os.getpid()]).values()) != 3 * MIB:
         assert len(looks) < 1000
         looks.append(0)
     for file in files:
@@ -206,7 +197,6 @@ sys.stdin.read()
         parent.stdin.close()
 
 
-@linux
 def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, sharing, monkeypatch):
     monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", -1.0)
     meter = ProcMeter(proc, lambda: iter(sharing))
@@ -215,7 +205,6 @@ def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, sharing
     assert 50 * MIB < sums[-1] < 150 * MIB
 
 
-@linux
 def test_shared_memory_counts_once(monkeypatch, proc, sharing):
     monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", 60.0)  # the sum is tried here, not its haste
     meter = ProcMeter(proc, lambda: iter(sharing))
@@ -225,8 +214,7 @@ def test_shared_memory_counts_once(monkeypatch, proc, sharing):
     assert used.memory == meter.peak
 
 
-@linux
-def test_a_sum_that_decides_nothing_is_not_looked_for(proc, child, monkeypatch):
+def test_a_sum_that_decides_nothing_is_not_measured(proc, child, monkeypatch):
     pids = [child(), child()]
     meter = ProcMeter(proc, lambda: iter(pids))
     used = meter.read(1e12, 100)
@@ -244,20 +232,18 @@ def played(proc, monkeypatch):
     return ProcMeter(proc, lambda: iter([1, 2])), resident
 
 
-@linux
-def test_a_sum_beyond_a_limit_is_looked_for_as_soon_as_it_may_be(played, monkeypatch):
+def test_a_sum_beyond_a_limit_is_measured_each_time(played, monkeypatch):
     meter, resident = played
     monkeypatch.setattr(meter.proc, "proportional", {1: 40 * MIB, 2: 10 * MIB}.get)
     assert meter.read(70.0 * MIB, 10).memory == 50 * MIB
-    meter.next_look = float("inf")
+    meter.next_exact = float("inf")
     resident[1] += 15 * MIB
-    assert meter.read(70.0 * MIB, 10).memory == 50 * MIB  # with what has grown 65 MiB: it is not looked for
+    assert meter.read(70.0 * MIB, 10).memory == 50 * MIB
     resident[1] += 10 * MIB
     monkeypatch.setattr(meter.proc, "proportional", {1: 65 * MIB, 2: 10 * MIB}.get)
     assert meter.read(70.0 * MIB, 10).memory == 75 * MIB
 
 
-@linux
 def test_what_passes_from_one_to_another_during_a_look_counts_once(played, monkeypatch):
     meter, resident = played
 
@@ -270,13 +256,11 @@ def test_what_passes_from_one_to_another_during_a_look_counts_once(played, monke
     assert meter.read(70.0 * MIB, 10).memory == 80 * MIB
 
 
-@linux
 def test_more_processes_than_there_may_be_are_told_as_such(proc):
     meter = ProcMeter(proc, lambda: iter(range(10**9)))
     assert meter.read(1.0, 50).processes == 51
 
 
-@linux
 def test_cpu_time_of_those_that_nobody_waits_for_is_added_up(proc, monkeypatch):
     states = {1: State(True, 1.0, 0.0, 1, 0), 2: State(True, 2.0, 0.0, 1, 0)}
     monkeypatch.setattr(proc, "state", states.get)
@@ -288,13 +272,6 @@ def test_cpu_time_of_those_that_nobody_waits_for_is_added_up(proc, monkeypatch):
     assert meter.cpu_s(10) == 3.75
     states[1], states[2] = State(True, 2.0, 0.0, 1, 0), State(True, 0.25, 0.0, 1, 0)  # the number is another's now
     assert meter.cpu_s(10) == 4.25
-
-
-def test_without_a_proc_file_system_psutil_is_asked(child):
-    pid = child(lambda: bytearray(b"x") * (30 * MIB))
-    used = PortableMeter(lambda: iter([pid, 2**22 - 1])).read(1.0, 10)
-    assert used.processes == 2
-    assert used.memory >= 30 * MIB
 
 
 def test_bytes_in_a_folder_are_added_up(tmp_path):
@@ -331,7 +308,7 @@ def test_own_memory_is_told():
     before = resident_bytes()
     hoard = bytearray(b"x") * (50 * MIB)
     assert resident_bytes() >= before + 45 * MIB
-    assert peak_bytes() >= resident_bytes() or sys.platform != "linux"
+    assert peak_bytes() >= resident_bytes()
     del hoard
 
 

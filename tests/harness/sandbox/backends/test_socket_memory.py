@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.sandbox.backends.socket_memory import held, open_diagnostics
+from harness.sandbox.backends.socket_memory import open_diagnostics, socket_bytes
 
 MIB = 1 << 20
 
@@ -44,46 +44,46 @@ def connection() -> tuple[socket.socket, socket.socket]:
 
 def test_bytes_that_nobody_has_read_are_held(of_this_network):
     ends = pairs(50)
-    before = held(of_this_network)
+    before = socket_bytes(of_this_network)
     sent = sum(fill(ours) for ours, _ in ends)
     assert sent > 4 * MIB
-    assert before + sent <= held(of_this_network) <= before + 4 * sent
+    assert before + sent <= socket_bytes(of_this_network) <= before + 4 * sent
     for ours, _ in ends:
         ours.close()
-    assert held(of_this_network) >= before + sent * 9 // 10  # the senders are gone, their bytes are not
+    assert socket_bytes(of_this_network) >= before + sent * 9 // 10  # the senders are gone, their bytes are not
     for _, theirs in ends:
         theirs.close()
-    assert held(of_this_network) < before + sent // 10
+    assert socket_bytes(of_this_network) < before + sent // 10
 
 
 def test_bytes_on_their_way_through_tcp_are_held(of_this_network):
     ours, theirs = connection()
-    before = held(of_this_network)
+    before = socket_bytes(of_this_network)
     sent = fill(ours)
-    assert held(of_this_network) >= before + sent // 2
+    assert socket_bytes(of_this_network) >= before + sent // 2
     for end in (ours, theirs):
         end.close()
 
 
 def test_answers_of_netlink_that_nobody_has_read_are_held(of_this_network):
     """The one kind of netlink socket that a run may have; control groups do not count what waits in it."""
-    before = held(of_this_network)
+    before = socket_bytes(of_this_network)
     ends = [socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) for _ in range(20)]
     ask = struct.pack("=IHHIIBxHiII", 32, 18, 1, 0, 0, 0, 0, 1, 0, 0)  # what the first device of the network is
     for end in ends:
         for _ in range(100):
             end.send(ask)
-    assert held(of_this_network) >= before + 2 * MIB
+    assert socket_bytes(of_this_network) >= before + 2 * MIB
     for end in ends:
         end.close()
-    assert held(of_this_network) < before + MIB
+    assert socket_bytes(of_this_network) < before + MIB
 
 
 def test_many_sockets_take_several_answers(of_this_network):
-    before = held(of_this_network)
+    before = socket_bytes(of_this_network)
     ends = pairs(1500)
     for ours, _ in ends:
         ours.send(b"x")
-    assert held(of_this_network) >= before + len(ends)
+    assert socket_bytes(of_this_network) >= before + len(ends)
     for end in (end for pair in ends for end in pair):
         os.close(end.detach())

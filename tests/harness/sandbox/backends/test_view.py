@@ -23,10 +23,10 @@ CATALOG = Path(instances.__file__).parent / "catalog.toml"
 
 @pytest.fixture(autouse=True)
 def _forget():
-    """What is known of this process's environment."""
-    view._surroundings.cache_clear()
+    """Forget what is cached of this process's environment."""
+    view._common_paths.cache_clear()
     yield
-    view._surroundings.cache_clear()
+    view._common_paths.cache_clear()
 
 
 @pytest.fixture(params=["posix", "benchexec"])
@@ -39,7 +39,7 @@ def isolated(request):
 
 
 def looked_at(isolated, order, *paths):
-    """What an isolated solver reads at each path: the first line of a file, the names in a folder, "" for nothing."""
+    """Return what an isolated solver reads per path: a file's first line, the names in a folder, or ""."""
     body = f"""
         from pathlib import Path
         for path in map(Path, {[str(path) for path in paths]!r}):
@@ -97,7 +97,7 @@ def test_a_solver_among_results_is_shown_with_the_python_files_beside_it_and_not
 
 
 def test_a_folder_is_looked_through_as_far_as_time_permits(tmp_path, monkeypatch):
-    monkeypatch.setattr(view, "MOST_FOLDERS", 3, raising=False)
+    monkeypatch.setattr(view, "MAX_FOLDERS", 3)
     for folder in ("a/b/results", "c", "d"):
         (tmp_path / folder).mkdir(parents=True)
     for folder in ("a/b/results", "d"):
@@ -217,15 +217,15 @@ def test_multiprocessing_by_spawning_works(isolated, tmp_path):
 def test_a_wide_folder_is_never_shown(monkeypatch, wide):
     monkeypatch.setenv("HOME", "/data/users/me")
     monkeypatch.setattr(view.tempfile, "tempdir", "/tmp")
-    assert view._wide(Path(os.path.normpath(os.path.expanduser(wide))))
-    assert not view._wide(Path(os.path.expanduser("~/solvers")))
+    assert view._is_wide(Path(os.path.normpath(os.path.expanduser(wide))))
+    assert not view._is_wide(Path(os.path.expanduser("~/solvers")))
 
 
 def test_a_checkout_is_wide_and_the_folder_of_an_installation_is_not(monkeypatch):
-    assert view._wide(view.ROOT)
-    assert view._wide(view.ROOT.parent)
+    assert view._is_wide(view.ROOT)
+    assert view._is_wide(view.ROOT.parent)
     monkeypatch.setattr(view, "CHECKOUT", None)
-    assert not view._wide(Path("/opt/venv/lib/python3/site-packages"))
+    assert not view._is_wide(Path("/opt/venv/lib/python3/site-packages"))
 
 
 @pytest.mark.parametrize(
@@ -253,9 +253,9 @@ def test_a_package_is_shown_wherever_it_was_imported_from(tmp_path, monkeypatch)
 
 def test_a_checkout_among_the_system_s_folders_is_covered(monkeypatch):
     monkeypatch.setattr(view, "CHECKOUT", Path("/usr/src/app"))
-    assert view._is_covered(Path("/usr/src/app/results"))
-    assert not view._is_covered(Path("/usr/lib"))
-    assert "/usr/src/app" in view._covered()
+    assert view._is_hideable(Path("/usr/src/app/results"))
+    assert not view._is_hideable(Path("/usr/lib"))
+    assert "/usr/src/app" in view._hidden_folders()
 
 
 def test_every_folder_of_results_is_known_by_its_database():

@@ -1,4 +1,4 @@
-"""What the harness itself costs in a long campaign: 10,000 runs of a solver that does nothing.
+"""Cost of the harness itself in a long campaign: 10,000 runs of a solver that does nothing.
 
 `make measure` runs it, with the precision; some minutes.
 """
@@ -35,7 +35,7 @@ class Sample:
     elapsed_s: float
     cpu_s: float
     mib: float
-    wardens_mib: float
+    supervisors_mib: float
 
 
 def sample(process: psutil.Process, runs: int, began: float) -> Sample:
@@ -98,5 +98,5 @@ def tell(samples):
     columns = ("runs", "elapsed s", "harness MiB", "supervisors MiB", "ms a run", "CPU ms a run")
     print("\n{:>6} {:>10} {:>12} {:>12} {:>9} {:>13}".format(*columns))
     for found, (wall, cpu) in zip(samples, [(float("nan"),) * 2, *steps(samples)], strict=True):
-        memory = f"{found.mib:12.1f} {found.wardens_mib:12.1f}"
+        memory = f"{found.mib:12.1f} {found.supervisors_mib:12.1f}"
         print(f"{found.runs:6} {found.elapsed_s:10.1f} {memory} {wall:9.2f} {cpu:13.2f}")

@@ -1,4 +1,4 @@
-"""How precisely limits are held and use is measured, on both backends.
+"""Precision of limits and of measured usage, on both backends.
 
 `make measure` runs it, some five minutes, on a machine that should do nothing else. What a run did beyond its limit is
 told by the run itself, not by the referee that is measured.

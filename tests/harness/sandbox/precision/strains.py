@@ -55,7 +55,7 @@ def children_live_on(instance, run):
 
 
 def used_mib():
-    """What this process uses now, its share of what it has in common with others."""
+    """Return the memory of this process now; of shared memory its share."""
     found = re.search(r"^Pss:\s+(\d+) kB$", Path("/proc/self/smaps_rollup").read_text(), re.MULTILINE)
     return int(found[1]) // 1024
 

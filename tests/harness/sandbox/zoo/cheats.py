@@ -85,7 +85,7 @@ def serves(instance, run):
 
 
 @solver(track="pipeline")
-def speaks_for_the_warden(instance, run):
+def speaks_for_the_supervisor(instance, run):
     """Send an answer, as a supervisor would, through every socket that it finds."""
     run.report([0] * instance.nodes)
     answer = b'{"stop": "exit", "sizes": [], "arrivals": [], "spent": false}'

@@ -21,12 +21,12 @@ MS_BIND_REMOUNT = 0x1000 | 0x20
 
 
 def instance_file():
-    """Where the instance of the referee lies."""
+    """Return the path of the referee's instance."""
     return Path(os.environ["ZOO_INSTANCE"])
 
 
 def database():
-    """Where the results lie."""
+    """Return the path of the results."""
     return Path(os.environ["ZOO_DATABASE"])
 
 
