@@ -64,7 +64,7 @@ def written(graph: Weighted) -> str:
 
 
 def _called(command: list[str], text: str, run: Run) -> subprocess.CompletedProcess[str]:
-    """How a program ended; it does with the time of the run, and Scotch takes as many threads as the run has."""
+    """Run a program within the time and with the threads of the run."""
     threads = {"SCOTCH_PTHREAD_NUMBER": str(run.cores), "SCOTCH_DETERMINISTIC": "1"}
     try:
         return subprocess.run(

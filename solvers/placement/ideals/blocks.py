@@ -1,4 +1,4 @@
-"""What no contiguous placement parts, in topological order: colocation units, and those on a cycle together."""
+"""Blocks in topological order: colocation units, and units on a common cycle, which no contiguous placement parts."""
 
 from __future__ import annotations
 

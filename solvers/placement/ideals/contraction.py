@@ -1,4 +1,4 @@
-"""What devices have to take together, and what they may as well, contracted to items: chains of ideals are splits.
+"""Contraction of a graph to items, nodes that must or may share a device, so that chains of ideals are splits.
 
 Tarnawski et al. 2020, Appendix E, with reductions that keep the optimum only. The published program also merges every
 item of no time that has one neighbour, whatever its size and support, which can cost the optimum.
@@ -61,7 +61,7 @@ def contractions(instance: Instance) -> list[Contracted]:
 
 
 def _contracted(instance: Instance, tail: Ints, head: Ints) -> Contracted:
-    """What is left of an instance whose units are ordered by edges between these."""
+    """Contract an instance whose units are ordered by edges between these units."""
     component = strong_components(int(instance.unit.max(initial=-1)) + 1, tail, head)
     items = _Items(instance, component[instance.unit], component[tail], component[head])
     items.merge_all()
@@ -143,7 +143,7 @@ class _Items:
         return next((u for u in candidates if self._takes(u, v)), None)
 
     def _takes(self, u: int, v: int) -> bool:
-        """Whether the device of item u has no more to do with item v, nor any other device then.
+        """Return whether the device of item u has no more to do with item v, nor any other device then.
 
         Where transfers do not add up with work, no work makes up for what is not sent any longer. Where it matters who
         makes a tensor, none may be sent by another device than before, or from another cluster.
@@ -183,7 +183,7 @@ class _Items:
         self.size[host] += self.size[v]
 
     def numbered(self) -> Contracted:
-        """What is left, numbered along `depth_first_order`."""
+        """Return the remaining items, numbered along `depth_first_order`."""
         left = [v for v, host in enumerate(self.into) if v == host]
         order = depth_first_order(left, self.before, self.after)
         number = {v: i for i, v in enumerate(order)}

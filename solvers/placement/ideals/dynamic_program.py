@@ -26,10 +26,10 @@ from solvers.registry import Declined, Run
 #: Share of the run's memory that the tables of the dynamic program may take.
 MEMORY_SHARE = 0.6
 
-#: Bytes for an ideal beside its row, and for each of its links; there are ideals up to this number.
+#: Bytes per ideal, not counting its row, and per link; the most ideals.
 IDEAL_BYTES, LINK_BYTES, LARGEST = 24, 16, 2**31 - 2
 
-#: Bytes for an entry of an ideal's row if stages have replicas, and for all of a number of clusters and CPUs.
+#: Further bytes per entry of a row with replicated stages, and per number of clusters and CPUs.
 SHARE_BYTES, PART_BYTES = 4, 40
 
 #: Pieces of a path to begin with, at least so many a device, and what their number grows by: a chain of ideals takes
@@ -42,7 +42,7 @@ BEGUN_WITH, MORE = 64, 8
 #: Terms of a sum whose rounding is what a load may be off by as nets join and leave it, see ``walk.h``.
 DRIFT = 2048
 
-#: What the limits grow by until one is met, and how much they may be off by rounding.
+#: Factor between successive limits on the load, and their relative rounding error.
 GROWTH, ROUNDING = 1.5, 1e-9
 
 
@@ -57,7 +57,7 @@ def require_chains(instance: Instance, name: str) -> None:
 
 
 class MemoryBudget(NamedTuple):
-    """What ideals may take: a share of so many MiB, bytes of an ideal with its first link and of each other link."""
+    """Memory for ideals: a share of so many MiB; bytes per ideal with its first link, and per further link."""
 
     memory: float
     share: float
@@ -80,7 +80,7 @@ def listed(core: IdealEnumerator, stop: Index, room: MemoryBudget, other: str) -
 
 
 def fits(instance: Instance, device: Ints) -> bool:
-    """Whether a placement, shape (n,), fits the memory of the accelerators, to the last bit."""
+    """Return whether a placement, shape (n,), fits the memory of the accelerators, to the last bit."""
     order = np.argsort(device, kind="stable")
     order = order[device[order] < instance.accelerators]
     held = np.split(instance.size[order], np.flatnonzero(np.diff(device[order])) + 1)
@@ -88,7 +88,7 @@ def fits(instance: Instance, device: Ints) -> bool:
 
 
 def rounding(instance: Instance) -> float:
-    """What a sum of sizes, and the memory, may be off by, relative to them."""
+    """Relative error of a sum of sizes and of the memory, at most."""
     return (instance.nodes + 2) * 2.0**-52
 
 
@@ -146,7 +146,7 @@ class IdealProgram:
 
     @cached_property
     def devices(self) -> Devices:
-        """What the items cost on the instance's devices; more devices than items would stay idle."""
+        """Costs of the items on the instance's devices; more devices than items would stay idle."""
         items, most = self.contracted, self._most_devices
         off = rounding(self.instance)
         return Devices(
@@ -161,7 +161,7 @@ class IdealProgram:
 
     @property
     def _most_devices(self) -> int:
-        """How many devices of a kind, or clusters, may be of use."""
+        """Devices of a kind, or clusters, that may be of use."""
         return self.many if self.instance.allreduce else self.contracted.graph.nodes
 
     @cached_property
@@ -215,7 +215,7 @@ class IdealProgram:
         return self if count is None else replace(self, contracted=in_pieces(self.contracted, count))
 
     def _pieces(self) -> Iterator[int | None]:
-        """How many pieces to cut the path into, at first; None at last: as many as there are items."""
+        """Numbers of pieces to cut the path into, ascending; None, the last one, stands for all items."""
         items, devices = self.contracted.graph.nodes, self.devices.accelerators + self.devices.cpus
         count, growth = PARTED if self.instance.cluster else CHAINED
         count = max(count, PIECES * devices)
@@ -283,7 +283,7 @@ class IdealProgram:
         return replace(self, instance=near, relaxed=True)
 
     def proved(self, load: float) -> float:
-        """What holds of placements if this is the least load: sums of times and of nets, kept up to date."""
+        """Turn the least load of the table, a sum with rounding errors, into a safe bound."""
         return safely(load, self.instance.nodes + self.instance.edges + DRIFT)
 
     def _offload(self, limit: float) -> Floats:

@@ -36,7 +36,7 @@ def solve(incumbent: Incumbent, program: LoadProgram, part: int, until: float) -
 
 
 def _proved(program: LoadProgram, bound: float) -> float:
-    """What a bound means for times that were rounded when they were added up for items, and then down."""
+    """Turn a bound for rounded times, summed per item and rounded down, into a safe one."""
     instance = program.items.instance
     return safely(min(bound, program.upper), instance.nodes + instance.edges)
 

@@ -1,4 +1,4 @@
-"""What the relaxation of an integer program proves, however its dual values are rounded."""
+"""The bound of the relaxation of an integer program, safe for any rounding of the dual values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def relax(incumbent: Incumbent, program: LoadProgram, part: int, seconds: float)
 
 
 def proved(program: LoadProgram, floats: FloatProgram, dual: Floats) -> float:
-    """What a placement costs at least, by one value a row of the relaxation, shape (rows,).
+    """Lower bound on the cost of a placement from one dual value per row of the relaxation, shape (rows,).
 
     Any values give a bound, by the sum of the rows times them: for each row the least by the value's sign that it can
     be, and for each column the least, from 0 to its top, of what its cost is beyond that sum. What roundings can come

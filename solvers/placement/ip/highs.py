@@ -67,7 +67,7 @@ def relaxed(floats: FloatProgram, seconds: float) -> Floats | None:
 
 
 def _result(model: Any, limits: Any, seconds: float, begin: Any) -> Any:
-    """What HiGHS answers within some seconds; None if it gives up with an error."""
+    """Result of HiGHS within some seconds; None if it gives up with an error."""
     from ortools.math_opt import callback_pb2, parameters_pb2
     from ortools.math_opt.core.python import solver
     from pybind11_abseil.status import StatusNotOk

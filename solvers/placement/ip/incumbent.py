@@ -1,4 +1,4 @@
-"""What engines of the integer programs have in common: a placement to begin with, what they find, what they prove."""
+"""The incumbent and the proven bounds of a run, which all engines of the integer programs update."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _moved(instance: Instance, tensor: Index, payer: Ints, slow: Floats, devices
 
 
 def _slowdown(instance: Instance, maker: Ints, reader: Ints) -> Floats:
-    """What a transfer between devices of these numbers takes longer: some factor for two clusters, else 1."""
+    """Factor for the time of a transfer between two devices: the slowdown between two clusters, else 1."""
     if instance.cluster is None:
         return np.ones(len(maker))
     both = (maker < instance.accelerators) & (reader < instance.accelerators)
@@ -93,12 +93,12 @@ class Incumbent:
 
     @property
     def lowest(self) -> float:
-        """What is a bound without any program."""
+        """Lower bound that needs no program."""
         return max(load_bound(self.instance), node_bound(self.instance))
 
     @property
     def done(self) -> bool:
-        """Whether the best placement is an optimum."""
+        """Return whether the best placement is an optimum."""
         return self.best <= min(self.proved) * (1 + STEP)
 
     def build(self, build: Build) -> LoadProgram | None:

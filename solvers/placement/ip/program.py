@@ -30,7 +30,7 @@ Pairs = list[tuple[int | None, Columns]]
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """What one device takes together: ``of`` is the item of each node of the instance.
+    """Sets of nodes that share a device: ``of`` is the item of each node of the instance.
 
     ``tail``, ``head``  items such that the second is on the same device as the first or a later one; none where devices
                         need not follow one another
@@ -51,7 +51,7 @@ class Items:
         return np.bincount(self.of, weights=column, minlength=self.count).astype(np.float64)
 
     def tensors(self, nodes: Ints) -> dict[tuple[int, ...], float]:
-        """What moving costs that some nodes make, by the items that make it, at first, and that read it."""
+        """Cost of the tensors that some nodes make, by the item that makes them, first, and those that read them."""
         instance, real = self.instance, ~self.instance.artificial
         items: dict[int, set[int]] = {}
         of, counted = self.of.tolist(), set(nodes.tolist())
@@ -251,7 +251,7 @@ class LoadProgram(ABC):
         """The instance's number of each place."""
 
     def allowed(self, accelerator: bool) -> list[bool]:
-        """Whether each item can be on a device of a kind in a placement that costs no more than ``upper``."""
+        """Return whether each item can be on a device of a kind in a placement that costs no more than ``upper``."""
         instance, most = self.items.instance, self.upper * (1 + 1e-9)
         if not accelerator:
             return (self.items.sums(instance.cpu_time) <= most).tolist()

@@ -62,7 +62,7 @@ class IdealEnumerator:
 
 @dataclass(frozen=True)
 class StageModel:
-    """How times become the load of a stage (Tarnawski et al. 2020, Appendix H).
+    """Model of the load of a stage (Tarnawski et al. 2020, Appendix H).
 
     ``maker``      shape (nets,), int32: the node that makes each net's tensor
     ``overlap``    "none", "half" or "full"

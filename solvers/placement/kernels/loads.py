@@ -70,7 +70,7 @@ class LoadCooling:
 
 @dataclass(frozen=True, eq=False)
 class LoadModel:
-    """How times of devices become loads, and whether devices have an order; see ``load_model.h``.
+    """Model of loads: composition from times, and the order of devices; see ``load_model.h``.
 
     ``overlap``    0, 1 or 2: none, half, full
     ``cluster``    accelerators per cluster; 0: all are one

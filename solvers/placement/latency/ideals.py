@@ -56,7 +56,7 @@ class Schedules:
 
     @cached_property
     def tasks(self) -> ScheduleProblem:
-        """What the items take."""
+        """The scheduling problem of the items."""
         instance, count = self.instance, self.graph.nodes
         fast, slow = (np.isfinite(times)[instance.unit] for times in instance.unit_times())
         accelerator, cpu = (
@@ -97,7 +97,7 @@ class Schedules:
 
     @cached_property
     def _first(self) -> Ints:
-        """Where the reads of each tensor begin."""
+        """Index of the first read of each tensor."""
         return np.flatnonzero(np.diff(self._tensors[:, 1], prepend=-1)).astype(np.int64)
 
     def ideals(self, memory: float) -> Ideals:

@@ -1,4 +1,4 @@
-"""What the integer programs for latency have found and proved: subgraphs of accelerators, and their schedule."""
+"""The incumbent and the proven bounds of a run for latency, and the schedule of a placement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARTING, MOVES = 0.2, 1000
 
 
 class Schedule(NamedTuple):
-    """Where nodes are, shape (n,) each, and when the last task ends; infinite where none fits, or all wait.
+    """Device and slot of each node, shape (n,), and the end of the last task; infinite if it is not feasible.
 
     Accelerators have the order in which they begin, slots are 0, 1, ... on each; 0 on CPUs, which are all the same one.
     """
@@ -75,7 +75,7 @@ def _numbered(instance: Instance, task: Ints, owner: list[int], turns: list[int]
 
 
 def _spent(instance: Instance, task: Ints, subgraphs: int) -> list[float]:
-    """What each task takes: a subgraph moves in what it reads, each tensor once, and out what others read."""
+    """Duration of each task: a subgraph receives each tensor that it reads once and sends those that others read."""
     tail, head = (end[~instance.artificial] for end in (instance.graph.tail, instance.graph.head))
     crossing = task[tail] != task[head]
     tail, reader = tail[crossing].astype(np.int64), task[head[crossing]]
@@ -105,7 +105,7 @@ class LatencyIncumbent(Incumbent):
 
     @property
     def lowest(self) -> float:
-        """What is a bound without any program."""
+        """Lower bound that needs no program."""
         return self.instance.path_bound()
 
     def offer(self, device: Ints, slot: Ints | None = None) -> None:

@@ -86,7 +86,7 @@ class _Path:
         return int(math.ldexp(time, -self.exponent)) if time < math.inf else math.inf
 
     def _time(self, whole: Whole) -> float:
-        """What a whole number means beside a latency that the referee adds up along the path."""
+        """Turn a whole number into a time that is safe beside the latency that the referee adds up along the path."""
         return safely(math.ldexp(whole, self.exponent), len(self.cpu))
 
     def on_one_accelerator(self) -> float:
@@ -104,7 +104,7 @@ class _Path:
         return self._time(done[-1])
 
     def _soonest(self, done: list[Whole], last: int) -> Whole:
-        """When the tensors of a subgraph can be in RAM whose last node on the path is ``last``.
+        """Earliest time at which the tensors of a subgraph, with ``last`` as its last node on the path, are in RAM.
 
         The subgraph has one run of nodes of the path, as it waits for nobody once it has begun, and so nothing that
         leaves it comes back. It moves in the tensors from before the run, computes, and moves out those that are read

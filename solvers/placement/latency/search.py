@@ -184,6 +184,6 @@ class _AnnealingRun:
         return self
 
     def is_better(self) -> bool:
-        """Whether it has found something better since this was last asked."""
+        """Return whether it has found something better since this was last asked."""
         known, self._known = self._known, self.annealer.cost
         return self._known < known

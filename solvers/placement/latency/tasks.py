@@ -122,7 +122,7 @@ class Contraction:
 
 
 def _on_accelerators(instance: Instance, node: Ints, item: Ints) -> Floats:
-    """What each part takes on an accelerator; infinite if its item does not fit one."""
+    """Time of each part on an accelerator; infinite if its item does not fit one."""
     time = np.bincount(node, weights=instance.accelerator_time).astype(np.float64)
     unfit = np.bincount(item, weights=~instance.supported) > 0
     unfit |= np.bincount(item, weights=instance.size) > instance.capacity
@@ -131,7 +131,7 @@ def _on_accelerators(instance: Instance, node: Ints, item: Ints) -> Floats:
 
 
 def _in_pool(instance: Instance, node: Ints) -> Floats:
-    """What each part takes in the pool: its longest path."""
+    """Time of each part in the pool: its longest path."""
     start, tail = (column.tolist() for column in instance.graph.in_csr)
     of, end = node.tolist(), instance.cpu_time.tolist()
     for v in instance.graph.topological_order.tolist():

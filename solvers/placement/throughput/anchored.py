@@ -47,12 +47,12 @@ def anchored_bound(instance: Instance, spread: float, end: float, stop: Index) -
 
 
 def _spaces(instance: Instance) -> list[Space]:
-    """What devices cannot part; contiguous placements need not have devices that follow one another."""
+    """Return the spaces whose items no device splits; devices of contiguous placements need not have an order."""
     return spaces(instance if instance.contiguity == "acyclic" else replace(instance, contiguity="free"))
 
 
 def _cheapest(instance: Instance, space: Space, floor: float, stop: Index) -> Floats:
-    """What no accelerator with an item has less load than, shape (items,); 0 where that is unknown or not above."""
+    """Least load of an accelerator with each item, shape (items,); 0 if it is unknown or not above the floor."""
     nets, work = space.devices.nets, _work(instance, space)
     least = np.zeros(len(work))
     for computing, moving in WEIGHTS[instance.overlap]:

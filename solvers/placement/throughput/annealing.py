@@ -34,25 +34,25 @@ WORST = LoadCooling(moves=0, hot=1.0, cold=0.01, margin=0.01, squared=False)
 WALKS = (LoadCooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True), WORST)
 ORDERED_WALKS = (LoadCooling(moves=0, hot=0.2, cold=0.002, margin=0.05, squared=True), WORST)
 
-#: Moves for each item that the first temperature is for, and the least share of it that fewer moves begin with.
+#: Moves per item for the full first temperature, and the least share of it that fewer moves begin with.
 MELTING_MOVES, COLDEST = 2000, 0.1
 
-#: Moves of a walk of the first round, and of what is done between two looks at the time.
+#: Moves of an annealing run of the first round, and between two looks at the time.
 FIRST, SLICE = 100_000, 50_000
 
-#: As counting the members of nets takes as long as a move of each item, so many moves an item are a slice at least.
+#: Least moves per item between two looks at the time: setting up a kernel call takes as long as one move per item.
 SLICE_SHARE = 3
 
-#: Times that a cut of an order is evened out.
+#: Steps in which the cuts of an order are balanced.
 EVENINGS = 6
 
-#: Random orders to fill memories in, where nothing else has been found.
+#: Random orders in which devices are filled if nothing else has been found.
 PACKINGS = 1000
 
-#: Share of the time in which the last slices end.
+#: Share of the time that is kept for the last slices to end.
 RESERVE = 0.03
 
-#: Share of the time that the split of a linear extension may take, and that minimum cuts for a bound may.
+#: Shares of the time for the split of a linear extension, and for the minimum cuts of a bound.
 LINEAR_SHARE, PROOF_SHARE = 0.25, 0.05
 
 
@@ -165,15 +165,15 @@ class Search:
         return min(self.costs)
 
     def over(self) -> bool:
-        """Whether the time is, or nothing better exists."""
+        """Return whether the time is over or the best placement is proven optimal."""
         return self.is_optimal(self.cost) or not self.left()
 
     def left(self) -> float:
-        """Seconds left for anything but to end and report."""
+        """Return the seconds left, without the time to end and report."""
         return max(0.0, self._run.remaining() - self._reserve)
 
     def is_optimal(self, cost: float) -> bool:
-        """Whether no placement has less load."""
+        """Return whether no placement has less load."""
         return cost <= self.bound * (1 + TOLERANCE)
 
     def offer(self, number: int, item: Index, cost: float) -> None:

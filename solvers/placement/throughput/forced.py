@@ -1,4 +1,4 @@
-"""What one CPU must hold where sets have a shape: nodes between those that accelerators cannot have."""
+"""Nodes that the only CPU must hold if sets are contiguous: those between nodes that no accelerator can hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What searches move between devices, and what devices pay: the units, or what an order of devices keeps together."""
+"""The search space for throughput: the items that move between devices, and the model of their loads."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _on_cpus(instance: Instance) -> tuple[Ints, Ints]:
 
 
 def graph_of(instance: Instance, vertex: Ints) -> Weighted:
-    """What the paper's authors give to Scotch: tensors count once for each two vertices that share them.
+    """Return the graph that the paper's authors give to Scotch: a tensor counts once per pair of vertices.
 
     ``vertex`` has shape (n,): 0, 1, ..., or -1 for nodes that are left out.
     """
@@ -131,7 +131,7 @@ def _levels(instance: Instance, place: Ints, *, apart: bool) -> Ints:
 
 
 def _have_schedule(instance: Instance, place: Ints, slot: Ints) -> bool:
-    """Whether no subgraph, each after the one before it on its accelerator, waits for itself."""
+    """Return whether no subgraph, each after the one before it on its accelerator, waits for itself."""
     n, alone = instance.nodes, place == instance.accelerators
     key = place * n + np.where(alone, np.arange(n), slot)
     keys, task = np.unique(key, return_inverse=True)
