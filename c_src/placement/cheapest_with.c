@@ -114,8 +114,8 @@ static void search(struct anchoring *a, int64_t floor, const int32_t *stop, int6
     }
 }
 
-int shard_cheapest_with(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
-                 int64_t *cuts) {
+int shard_cheapest_with(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop,
+                        int64_t *least, int64_t *cuts) {
     struct anchoring a = {.graph = graph};
     const int status = build(&a);
     if (status == SHARD_OK)

@@ -38,8 +38,8 @@ struct shard_hypergraph {
  *   cuts   out, 1 element: minimum cuts computed
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_cheapest_with(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop, int64_t *least,
-                 int64_t *cuts);
+int shard_cheapest_with(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop,
+                        int64_t *least, int64_t *cuts);
 /* cffi: end */
 
 #endif

@@ -78,8 +78,7 @@ static void make(struct graph *graph) {
                 graph->tail[v] = fmax(graph->tail[v], graph->tail[w]);
         graph->tail[v] += fmin(graph->accelerator_time[v], graph->cpu_time[v]);
     }
-    graph->order =
-        (struct shard_dag){n, graph->out_start, graph->out_head, graph->in_start, graph->in_tail};
+    graph->order = (struct shard_dag){n, graph->out_start, graph->out_head, graph->in_start, graph->in_tail};
     connect(graph);
     graph->tasks = (struct shard_tasks){
         n,
@@ -187,8 +186,8 @@ static double latency_of(const struct graph *graph, const int32_t *set) {
 
 static int schedule(const struct graph *graph, double limit, int64_t most, const int32_t *stop, double *end,
                     int32_t *set) {
-    return shard_schedule_dp(&graph->order, &graph->tasks, graph->ideals, graph->link_start,
-                                 graph->link_node, graph->link_ideal, limit, most, stop, end, set);
+    return shard_schedule_dp(&graph->order, &graph->tasks, graph->ideals, graph->link_start, graph->link_node,
+                             graph->link_ideal, limit, most, stop, end, set);
 }
 
 static void check_schedule(const struct graph *graph) {

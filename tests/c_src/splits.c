@@ -56,8 +56,7 @@ static void connect(struct graph *graph) {
 static void make(struct graph *graph) {
     memset(graph, 0, sizeof *graph);
     const int32_t n = draw(MOST_NODES + 1), density = draw(80), nets = n ? draw(MOST_NETS + 1) : 0;
-    graph->order =
-        (struct shard_dag){n, graph->out_start, graph->out_head, graph->in_start, graph->in_tail};
+    graph->order = (struct shard_dag){n, graph->out_start, graph->out_head, graph->in_start, graph->in_tail};
     for (int32_t v = 0; v < n; v++) {
         graph->accelerator_time[v] = draw(8) ? (double)draw(9) : (double)INFINITY;
         graph->cpu_time[v] = draw(20);
@@ -202,7 +201,7 @@ static double split(struct graph *graph, double limit, const int32_t *stop, int3
     for (int32_t a = 0; a <= graph->devices.cpus; a++)
         offload[a] = a ? all : 0.0;
     CHECK(shard_split_dp(&graph->devices, graph->ideals, graph->link_start, graph->link_node,
-                             graph->link_ideal, limit, offload, stop, best, &cost, device, pairs) == SHARD_OK);
+                         graph->link_ideal, limit, offload, stop, best, &cost, device, pairs) == SHARD_OK);
     return cost;
 }
 
@@ -221,8 +220,8 @@ static double split_stages(const struct graph *graph, int32_t overlap, double ba
     find_makers(graph, maker);
     const struct shard_stage_model sharing = {maker, overlap, bandwidth};
     CHECK(shard_stages_dp(&graph->devices, &sharing, graph->ideals, graph->link_start, graph->link_node,
-                             graph->link_ideal, INFINITY, offload, NULL, best, share, &cost, device, replicas,
-                             &pairs) == SHARD_OK);
+                          graph->link_ideal, INFINITY, offload, NULL, best, share, &cost, device, replicas,
+                          &pairs) == SHARD_OK);
     return cost;
 }
 
@@ -238,9 +237,9 @@ static double split_clusters(const struct graph *graph, int32_t size, double slo
     cluster.accelerators = size;
     const struct shard_clusters clusters = {graph->devices.accelerators / size,
                                             graph->devices.accelerators % size, slowdown};
-    CHECK(shard_clusters_dp(&cluster, &sharing, &clusters, graph->ideals, graph->link_start,
-                               graph->link_node, graph->link_ideal, INFINITY, offload, NULL, best, outer,
-                               &cost, device, &pairs) == SHARD_OK);
+    CHECK(shard_clusters_dp(&cluster, &sharing, &clusters, graph->ideals, graph->link_start, graph->link_node,
+                            graph->link_ideal, INFINITY, offload, NULL, best, outer, &cost, device,
+                            &pairs) == SHARD_OK);
     return cost;
 }
 
@@ -358,15 +357,15 @@ static void check_no_memory(void) {
             if (call == 2)
                 status =
                     shard_split_dp(&graph.devices, graph.ideals, graph.link_start, graph.link_node,
-                                       graph.link_ideal, INFINITY, offload, NULL, best, &cost, device, &links);
+                                   graph.link_ideal, INFINITY, offload, NULL, best, &cost, device, &links);
             if (call == 3)
                 status = shard_stages_dp(&graph.devices, &sharing, graph.ideals, graph.link_start,
-                                            graph.link_node, graph.link_ideal, INFINITY, offload, NULL, best,
-                                            share, &cost, device, replicas, &links);
+                                         graph.link_node, graph.link_ideal, INFINITY, offload, NULL, best,
+                                         share, &cost, device, replicas, &links);
             if (call == 4)
                 status = shard_clusters_dp(&graph.devices, &sharing, &clusters, graph.ideals,
-                                              graph.link_start, graph.link_node, graph.link_ideal, INFINITY,
-                                              offload, NULL, best, outer, &cost, device, &links);
+                                           graph.link_start, graph.link_node, graph.link_ideal, INFINITY,
+                                           offload, NULL, best, outer, &cost, device, &links);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(ideals == -1 && links == -1 && start[0] == -1 && node[0] == -1 && ideal[0] == -1 &&
