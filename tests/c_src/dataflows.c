@@ -100,7 +100,7 @@ static void make(struct problem *p, bool linked) {
                                       draw(3),
                                       1e-9};
     p->units = (struct shard_units){p->in_start,     p->in_tail,       p->in_size, p->unit,  p->choice,
-                                      p->choice_start, p->choice_device, p->need,    p->memory};
+                                    p->choice_start, p->choice_device, p->need,    p->memory};
     int32_t units = 0;
     make_devices(p, linked);
     for (int32_t v = 0; v < p->system.nodes; v++) {
@@ -352,9 +352,9 @@ static void check_search(const struct problem *p, const int32_t *begin, bool res
     for (int twin = 0; twin < 2; twin++) {
         memcpy(device[twin], begin, sizeof device[twin]);
         memcpy(priority[twin], p->priority, sizeof priority[twin]);
-        CHECK(shard_simulated_moves(&p->system, &p->units, reserved, 60, 1.0, 8.0, random + twin, device[twin],
-                              priority[twin], overfull + twin, best_device[twin], best_priority[twin],
-                              best + twin) == SHARD_OK);
+        CHECK(shard_simulated_moves(&p->system, &p->units, reserved, 60, 1.0, 8.0, random + twin,
+                                    device[twin], priority[twin], overfull + twin, best_device[twin],
+                                    best_priority[twin], best + twin) == SHARD_OK);
     }
     run(p, SHARD_BY_PRIORITY, device[0], priority[0], rank, &o);
     CHECK((overfull[0] == 0) == fits(p, &o, device[0], reserved));
@@ -381,8 +381,9 @@ static void check_descent(const struct problem *p, const int32_t *begin, bool re
     memcpy(device, begin, sizeof device);
     memcpy(priority, p->priority, sizeof priority);
     for (int when = 0; when < 2; when++) {
-        CHECK(shard_simulated_moves(&p->system, &p->units, reserved, when ? 60 : 0, 0, penalty, &random, device,
-                              priority, &overfull, best_device, best_priority, &best) == SHARD_OK);
+        CHECK(shard_simulated_moves(&p->system, &p->units, reserved, when ? 60 : 0, 0, penalty, &random,
+                                    device, priority, &overfull, best_device, best_priority,
+                                    &best) == SHARD_OK);
         cost[when] = run(p, SHARD_BY_PRIORITY, device, priority, rank, &o) + penalty * overfull;
     }
     CHECK(cost[1] <= cost[0] * (1 + 1e-12));
@@ -417,7 +418,7 @@ static void check_insertion(struct problem *p, const int32_t *begin, double temp
         memcpy(device[twin], begin, sizeof device[twin]);
         list_by_device(p, &o, begin, order[twin]);
         CHECK(shard_path_moves(&p->system, &p->units, 300, temperature, random + twin, device[twin],
-                             order[twin], best_device[twin], best_order[twin], best + twin) == SHARD_OK);
+                               order[twin], best_device[twin], best_order[twin], best + twin) == SHARD_OK);
     }
     CHECK(best[0] <= begun && best[0] == run_listed(p, best_device[0], best_order[0], &o));
     const double now = run_listed(p, device[0], order[0], &o);
@@ -429,7 +430,7 @@ static void check_insertion(struct problem *p, const int32_t *begin, double temp
     /* No moves: what is given is measured. */
     const double again = best[0];
     CHECK(shard_path_moves(&p->system, &p->units, 0, 0, random, best_device[0], best_order[0], device[0],
-                         order[0], best) == SHARD_OK);
+                           order[0], best) == SHARD_OK);
     CHECK(best[0] == again);
 }
 
@@ -448,7 +449,8 @@ static void check_cycle(void) {
         if (w != v)
             order[count++] = w;
     CHECK(u != v);
-    CHECK(shard_path_moves(&p.system, &p.units, 5, 0, &random, device, order, out, out, &best) == SHARD_CYCLE);
+    CHECK(shard_path_moves(&p.system, &p.units, 5, 0, &random, device, order, out, out, &best) ==
+          SHARD_CYCLE);
     CHECK(isinf(best) && random == 1 && order[0] == v);
 }
 
@@ -485,10 +487,10 @@ static void check_no_memory(void) {
                 status = shard_heft(&p.system, &p.units, order, device, o.start);
             if (call == 2)
                 status = shard_simulated_moves(&p.system, &p.units, 0, 5, 1.0, 1.0, &random, device, priority,
-                                         &overfull, best_device, best_priority, &best);
+                                               &overfull, best_device, best_priority, &best);
             if (call == 3)
-                status = shard_path_moves(&p.system, &p.units, 5, 1.0, &random, device, by_device, best_device,
-                                        best_order, &best);
+                status = shard_path_moves(&p.system, &p.units, 5, 1.0, &random, device, by_device,
+                                          best_device, best_order, &best);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(o.ran == -1 && isinf(best) && overfull < 0 && random == 1);

@@ -8,12 +8,12 @@
 
 #include "check.h"
 #include "common/kahn.h"
-#include "pipeline/segment.h"
 #include "common/status.h"
 #include "pipeline/anneal_partition.h"
 #include "pipeline/anneal_set.h"
 #include "pipeline/cheapest_set.h"
 #include "pipeline/kahn_slice.h"
+#include "pipeline/segment.h"
 #include "pipeline/slice.h"
 
 #define MOST_NODES 12
@@ -239,7 +239,8 @@ static void check_annealing(const struct graph *graph, const int32_t *begun) {
     memcpy(again, order, (size_t)n * sizeof *order);
     memcpy(cut_again, cut, ((size_t)stages + 1) * sizeof *cut);
     CHECK(shard_anneal_partition(&graph->problem, &annealing, &stop, order, cut, &cost) == SHARD_OK);
-    CHECK(shard_anneal_partition(&graph->problem, &annealing, &stop, again, cut_again, &cost_again) == SHARD_OK);
+    CHECK(shard_anneal_partition(&graph->problem, &annealing, &stop, again, cut_again, &cost_again) ==
+          SHARD_OK);
     CHECK(cost <= first * (1.0 + 1e-9) && memcmp(&cost, &cost_again, sizeof cost) == 0);
     CHECK(memcmp(order, again, (size_t)n * sizeof *order) == 0);
     CHECK(cut[0] == 0 && cut[stages] == n);
@@ -304,10 +305,12 @@ static void check_refusals(void) {
     for (size_t i = 0; i < 4; i++) {
         memcpy(order, bad[i], sizeof bad[i]);
         memcpy(cut, (int32_t[]){0, 1, 3}, sizeof(int32_t[3]));
-        CHECK(shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_BAD_ORDER);
+        CHECK(shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, &cost) ==
+              SHARD_BAD_ORDER);
         memcpy(order, (int32_t[]){0, 1, 2}, sizeof(int32_t[3]));
         memcpy(cut, bad_cuts[i], sizeof bad_cuts[i]);
-        CHECK(shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, &cost) == SHARD_BAD_ORDER);
+        CHECK(shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, &cost) ==
+              SHARD_BAD_ORDER);
     }
     CHECK(shard_slice(&graph.problem, (int32_t[]){0, 1, 2}, NAN, &cost, cut) == SHARD_NAN);
     CHECK(shard_kahn_slice(&graph.problem, 1, graph.priority, NAN, &cost) == SHARD_NAN);
@@ -441,8 +444,8 @@ static void check_cheapest(void) {
             int32_t stop = 0;
             int8_t member[4];
             granted = allocations;
-            status = shard_cheapest_set(&blocks, weight[i], need[i], fixed, 100, 0, INFINITY, NULL, &stop, &cuts,
-                                    &cost, &proved, member);
+            status = shard_cheapest_set(&blocks, weight[i], need[i], fixed, 100, 0, INFINITY, NULL, &stop,
+                                        &cuts, &cost, &proved, member);
             granted = -1;
             if (status == SHARD_OK)
                 CHECK(cost == expected[i] && proved == cost && (i < 2 || member[1]));
@@ -474,9 +477,9 @@ static void make_whole(const struct graph *graph, struct whole *whole) {
     for (int32_t v = 0; v < n; v++)
         for (int32_t u = 0; u < n; u++)
             whole->above[u] |= (whole->below[v] >> u & 1) << v;
-    whole->problem =
-        (struct shard_set_costs){n,           graph->out_start, graph->out_head, graph->in_start, graph->in_tail,
-                              whole->work, whole->size,      whole->below,    whole->above,    NULL};
+    whole->problem = (struct shard_set_costs){
+        n,           graph->out_start, graph->out_head, graph->in_start, graph->in_tail,
+        whole->work, whole->size,      whole->below,    whole->above,    NULL};
 }
 
 /* Whether no path leaves a set and comes back. */
@@ -526,7 +529,8 @@ static bool check_hunt(void) {
     int64_t cost = -1, cost_again = -1;
     if (first < n)
         member[first] = again[first] = 1;
-    CHECK(shard_anneal_set(&whole.problem, whole.weight, need, limit, 3000, 0.5, seed, member, &cost) == SHARD_OK);
+    CHECK(shard_anneal_set(&whole.problem, whole.weight, need, limit, 3000, 0.5, seed, member, &cost) ==
+          SHARD_OK);
     CHECK(shard_anneal_set(&whole.problem, whole.weight, need, limit, 3000, 0.5, seed, again, &cost_again) ==
           SHARD_OK);
     CHECK(memcmp(member, again, sizeof member) == 0 && cost == cost_again);

@@ -58,12 +58,12 @@ static void begin(struct problem *p, int32_t nodes, int32_t devices) {
     p->system = (struct shard_system){nodes,         devices,  p->out_start, p->out_head,       p->size,
                                       p->complexity, p->speed, p->bandwidth, SHARD_INDEPENDENT, 1e-9};
     p->units = (struct shard_units){.in_start = p->in_start,
-                                      .in_tail = p->in_tail,
-                                      .in_size = p->in_size,
-                                      .unit = p->unit,
-                                      .choice = p->choice,
-                                      .choice_start = p->choice_start,
-                                      .choice_device = p->choice_device};
+                                    .in_tail = p->in_tail,
+                                    .in_size = p->in_size,
+                                    .unit = p->unit,
+                                    .choice = p->choice,
+                                    .choice_start = p->choice_start,
+                                    .choice_device = p->choice_device};
     for (int32_t v = 0; v < nodes; v++) {
         p->unit[v] = v;
         p->choice[v] = -1;
@@ -106,7 +106,7 @@ static struct bounds solve(const struct problem *p, int32_t reach, const struct 
     if (known)
         found = *known;
     CHECK(shard_heads_tails(&p->system, &p->units, p->order, p->back, WINDOW, reach, found.start,
-                         found.behind) == SHARD_OK);
+                            found.behind) == SHARD_OK);
     return found;
 }
 
@@ -261,7 +261,8 @@ static void check_no_memory(void) {
     for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
         struct bounds found = {{0}, {0}};
         granted = allocations;
-        status = shard_heads_tails(&p.system, &p.units, p.order, p.back, WINDOW, 5, found.start, found.behind);
+        status =
+            shard_heads_tails(&p.system, &p.units, p.order, p.back, WINDOW, 5, found.start, found.behind);
         granted = -1;
     }
     CHECK(status == SHARD_OK && allocations > 20);
