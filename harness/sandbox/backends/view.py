@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import os
 import sys
+import sysconfig
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -32,7 +33,7 @@ SYSTEM = frozenset(("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix
 OWN_MOUNTS = frozenset(("dev", "tmp"))  # folders of the root of which an isolated run has its own
 PROGRAMS = frozenset(("bin", "sbin", "shims"))  # names of folders of programs that need files beside the folder
 ANSWERS = ("results.sqlite", "index.html")  # files by which a folder of results or a site is recognised
-MAX_FOLDERS = 1000  # folders that are searched for results and sites; it takes some 20 ms of the run's time
+MAX_FOLDERS = 1000  # folders that are searched for results and sites: some 10 ms
 BLANK_BYTES = 1 << 20  # bytes of the file system that holds the empty folders and the mount points
 
 
@@ -56,10 +57,10 @@ def view_of(solver: str, command: Iterable[str] = (), files: Iterable[Path] = ()
     A file is shown with its whole folder; if that also holds a home or a checkout, lies at the root or is itself one of
     results, only with the Python files beside it. Results and sites are hidden in all folders that are shown.
     """
-    named = [*_solver(solver), *(path for word in command for path in _word(word))]
-    folders = (*_common_paths(), *_hideable(named))
-    answers = (path for folder in folders for path in _answers(folder))
-    return View((*folders, *_hideable(files)), (*PUBLISHED, *answers, *hidden))
+    named = _hideable([*_solver(solver), *(path for word in command for path in _word(word))])
+    answers = (path for folder in named for path in _answers(folder))
+    shown = (*_common_paths(), *named, *_hideable(files))
+    return View(shown, (*PUBLISHED, *_common_answers(), *answers, *hidden))
 
 
 def view_of_run(order: Order, command: Iterable[str]) -> View:
@@ -132,18 +133,31 @@ def _with_its_folder(file: Path) -> Iterator[Path]:
         yield file.parent
 
 
+@cache
+def _common_answers() -> tuple[Path, ...]:
+    """Return the folders of results and sites in what every run can read; looked for once, as that takes a while."""
+    return tuple(path for folder in _common_paths() for path in _answers(folder))
+
+
 def _answers(folder: Path) -> Iterator[Path]:
-    """Yield the folders of results and sites among the first `MAX_FOLDERS` below a folder, breadth first."""
-    folders = deque([folder])
+    """Yield the folders of results and sites among the first `MAX_FOLDERS` below a folder, breadth first.
+
+    Not looked through are Python's own folders, in which packages may keep pages.
+    """
+    python = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
+    folders = deque([str(folder)])
     for _ in range(MAX_FOLDERS):
         if not folders:
             return
-        with contextlib.suppress(OSError), os.scandir(folders.popleft()) as entries:
-            for path in (Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)):
-                if _has_answers(path):
-                    yield path
-                else:
-                    folders.append(path)
+        parent = folders.popleft()
+        if os.path.realpath(parent) in python:
+            continue
+        with contextlib.suppress(OSError), os.scandir(parent) as entries:
+            inside = list(entries)
+            if parent != str(folder) and any(entry.name in ANSWERS for entry in inside):
+                yield Path(parent)
+            else:
+                folders.extend(entry.path for entry in inside if entry.is_dir(follow_symlinks=False))
 
 
 def _has_answers(folder: Path) -> bool:

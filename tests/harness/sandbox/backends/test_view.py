@@ -25,8 +25,10 @@ CATALOG = Path(instances.__file__).parent / "catalog.toml"
 def _forget():
     """Forget what is cached of this process's environment."""
     view._common_paths.cache_clear()
+    view._common_answers.cache_clear()
     yield
     view._common_paths.cache_clear()
+    view._common_answers.cache_clear()
 
 
 @pytest.fixture(params=["posix", "benchexec"])
@@ -97,7 +99,7 @@ def test_a_solver_among_results_is_shown_with_the_python_files_beside_it_and_not
 
 
 def test_a_folder_is_looked_through_as_far_as_time_permits(tmp_path, monkeypatch):
-    monkeypatch.setattr(view, "MAX_FOLDERS", 3)
+    monkeypatch.setattr(view, "MAX_FOLDERS", 4)
     for folder in ("a/b/results", "c", "d"):
         (tmp_path / folder).mkdir(parents=True)
     for folder in ("a/b/results", "d"):
