@@ -47,9 +47,9 @@ leaderboard: $(VENV)/base ## the site of runs that are done (RESULTS=results SIT
 	@$(BIN)/shardmark leaderboard --suite '$(SUITE)' --results '$(RESULTS)' --output '$(SITE)'
 
 # Files of tests beside each other, in their order: by their numbers of tests, the one that takes longest would come last.
-# PYTEST="-n0 -x tests/harness" for one after another.
+# PYTEST="-n0 -x tests/harness" for one after another. With SHARDMARK_GATE=1 all of what .ci/run draws and runs.
 test: $(VENV)/extra-test ## all tests (PYTEST=options)
-	@$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder $(PYTEST)
+	@$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
 
 # Small instances with extreme numbers, every solver and bound on each, against exact oracles; a dot is 50 instances.
 fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, some minutes (DRAWS=10000 a track)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from effort import GATE, draws
 from referee import CHAIN, ZOO, backend_here
 
 from harness.campaign.discover import SolverInfo, discover
@@ -26,7 +27,9 @@ from shardmark.cli import conformance, matrix
 from shardmark.cli.arguments import main
 
 # A noisy machine must not fail a test, and a failure must come back: no deadline, the same examples every time.
-hypothesis.settings.register_profile("shardmark", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile(
+    "shardmark", deadline=None, derandomize=True, print_blob=True, max_examples=draws(100, 20)
+)
 hypothesis.settings.load_profile("shardmark")
 
 # They must reach the programs under test: a shell ignores Ctrl-C for what it puts into the background, nohup SIGHUP.
@@ -46,6 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # once, before there are workers
         for package in ("harness", "instances", "leaderboard", "shardmark", "solvers"):
             compileall.compile_dir(ROOT / package, quiet=2)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to the gate the tests that are marked so."""
+    left = [] if GATE else [item for item in items if item.get_closest_marker("gate")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left] if left else items
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def test_the_embedded_files_are_counted():
-    (files,) = re.findall(r"(\d+) embedded files hold instances of (\d+) to ([\d,]+) nodes", README)
-    (quick,) = re.findall(r"has (\d+) instances of theirs", README)
+    (files,) = re.findall(r"(\d+) files come with the project, with instances of (\d+) to ([\d,]+) nodes", README)
+    (quick,) = re.findall(r"has (\d+) instances from these files", README)
     embedded = [entry for entry in entries() if entry.embedded]
     sizes = [instances.load(locate(entry), entry.track).nodes for entry in embedded]
     counted = len({locate(entry) for entry in embedded}), min(sizes), max(sizes)

@@ -55,7 +55,7 @@ def build() -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="module", params=["plain", "sanitized"])
+@pytest.fixture(scope="module", params=["plain", pytest.param("sanitized", marks=pytest.mark.gate)])
 def flags(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """How a test program is compiled."""
     if request.param == "sanitized":

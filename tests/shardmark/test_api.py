@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 import polars as pl
 import pytest
+from referee import ZOO
 
 import shardmark as sm
 from harness.results.records import Bound, Incumbent
@@ -296,7 +297,7 @@ def test_a_program_in_any_language_is_run(four):
 
 
 def test_a_run_that_fails_is_a_result(four):
-    zoo = ROOT / "tests" / "harness" / "zoo" / "zoo.py"
+    zoo = ZOO / "zoo.py"
     found = sm.solve(four, "silent", solver_path=[zoo], timeout=20)
     assert (found.status, found.reason, found.cost) == ("none", "reported no solution", None)
     assert (found.feasible, found.gap, found.optimal) == (None, None, None)

@@ -108,7 +108,7 @@ def local_table(matrix, tmp_path_factory):
 
 
 @pytest.mark.skipif(len(usable_cpus()) < 2, reason="two workers need two CPUs")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.gate)])
 def test_a_campaign_that_loses_a_worker_has_the_table_of_a_local_one(cluster, matrix, local_table, tmp_path, number):
     one, two = cluster.worker("one"), cluster.worker("two")
     campaign = cluster.campaign(tmp_path / "dask", *matrix)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from referee import CHAIN
@@ -243,7 +244,7 @@ messages = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300, 60), deadline=None)
 @given(
     st.lists(messages.map(lambda message: json.dumps(message).encode()) | st.binary(max_size=30), max_size=6),
     st.sampled_from(["exit", "timeout", "crash", "lost"]),

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from effort import draws
 
 from solvers import registry
 from solvers.intraop.cfn import portfolio
@@ -34,7 +35,8 @@ METHODS = methods()
 def blocks():
     """``(name, first, count)``: every method, and which of its own instances."""
     for name in METHODS:
-        all_of_it = COMPLETE.get(name) or OTHERS.get(name) or FEW
+        instances = COMPLETE.get(name) or OTHERS.get(name) or FEW
+        all_of_it = draws(instances, max(FEW, instances // 5))
         for first in range(0, all_of_it, INSTANCES_AT_ONCE):
             yield name, first, min(all_of_it - first, INSTANCES_AT_ONCE)
 
@@ -91,7 +93,7 @@ def test_claims_agree_with_a_brute_force(tiny, name, first, count, monkeypatch):
 
 
 def test_there_are_a_thousand_instances():
-    assert sum(count for _, _, count in blocks()) >= 1000
+    assert sum(count for _, _, count in blocks()) >= draws(1000, 200)
     assert set(COMPLETE) | set(OTHERS) <= set(METHODS)
 
 

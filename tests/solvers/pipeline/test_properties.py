@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from solvers.pipeline._kernels import PipelineCore
 from solvers.pipeline.search.orders import blocks
 
 sizes = st.one_of(st.integers(0, 9).map(float), st.floats(0, 1e6))
-quick = settings(deadline=None, max_examples=200, derandomize=True)
+quick = settings(deadline=None, max_examples=draws(200, 40), derandomize=True)
 
 
 @st.composite

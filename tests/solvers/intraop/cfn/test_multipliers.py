@@ -6,13 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.intraop._kernels import FORBIDDEN, Trws
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=150)
+many = settings(max_examples=draws(150, 30))
 
 
 def draw(rng, largest=100, never=0.2):

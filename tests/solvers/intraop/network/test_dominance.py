@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from solvers.intraop.network.memory import Footprint, Timeline
 from solvers.intraop.network.reduction import prepare
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=300)
+many = settings(max_examples=draws(300, 60))
 IMPOSSIBLE = 10**18
 
 

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from solvers.intraop.network.ragged import offsets, spread, within
 from solvers.intraop.network.reduction import prepare, reduce
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=150)
+many = settings(max_examples=draws(150, 30))
 
 
 def nothing(instance):

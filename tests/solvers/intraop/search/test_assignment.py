@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from solvers.intraop.search.assignment import Search
 from solvers.intraop.search.construction import construct, least_memory
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=150)
+many = settings(max_examples=draws(150, 30))
 
 
 def footprint_of(instance):
