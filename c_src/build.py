@@ -112,7 +112,7 @@ LENIENT = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in ("p
 
 
 def declarations(headers: tuple[str, ...] = HEADERS) -> str:
-    """What the headers offer to Python: the text between their two marker comments."""
+    """Return the declarations that the headers offer to Python: the text between their two marker comments."""
     found = {name: DECLARATIONS.findall((FOLDER / name).read_text()) for name in headers}
     for name, parts in found.items():
         if len(parts) != 1:
@@ -121,7 +121,7 @@ def declarations(headers: tuple[str, ...] = HEADERS) -> str:
 
 
 def builder(module: str, headers: tuple[str, ...], sources: tuple[str, ...]) -> FFI:
-    """What compiles one extension module."""
+    """Return the builder of one extension module."""
     ffi = FFI()
     ffi.cdef(declarations(headers))
     ffi.set_source(

@@ -1,4 +1,4 @@
-"""What all tests share: the mirror of the contest's files, and how hypothesis runs."""
+"""Fixtures and settings that all tests share: runs under the referee, the mirror of public files, hypothesis."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def order(chain: Problem) -> Callable[..., Order]:
 
 @pytest.fixture
 def answer(capsys):
-    """What a command says as JSON; it has to end with a status."""
+    """Return the JSON that a command prints; the command must end with the given status."""
 
     def run(*arguments, status=0):
         assert main([*map(str, arguments), "--json"]) == status

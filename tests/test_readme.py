@@ -1,4 +1,4 @@
-"""What the README counts and lists is so: the embedded instances, and the solvers of every track."""
+"""The README's counts and lists are true: the embedded instances, and the solvers of every track."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def place(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(place: Path, *command: str) -> str:
-    """What a program of the environment prints; it must succeed."""
+    """Return the output of a program of the environment, which must succeed."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     clean |= {"XDG_CACHE_HOME": str(place / "cache")}
     program = str(place / ".venv" / "bin" / command[0])

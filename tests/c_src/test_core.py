@@ -57,7 +57,7 @@ def build() -> ModuleType:
 
 @pytest.fixture(scope="module", params=["plain", pytest.param("sanitized", marks=pytest.mark.gate)])
 def flags(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """How a test program is compiled."""
+    """Flags with which a test program is compiled."""
     if request.param == "sanitized":
         require(tmp_path_factory.mktemp("trivial"), *SANITIZE)
         return SANITIZE

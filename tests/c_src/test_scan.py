@@ -76,7 +76,7 @@ def texts() -> list[tuple[bytes, int]]:
 
 
 def told(text: bytes, cut: int) -> str:
-    """What the program should tell of a scan."""
+    """Return the output that the program should give for a scan."""
     try:
         found = scan.scan(memoryview(text)[at : at + cut] for at in range(0, len(text), cut))
     except scan.Unsupported:

@@ -41,7 +41,7 @@ def test_every_claim_holds(seeds: range) -> None:
 
 @blocks
 def test_no_set_is_cheaper_than_proved(seeds: range) -> None:
-    """What bounds rest on, block by block: the cheapest convex set that holds a node, or that weighs enough."""
+    """The terms of bounds, block by block: the cheapest convex set that holds a node, or that weighs enough."""
     for seed in seeds:
         rng = random.Random(f"sets {seed}")
         instance = capped(replace(ATTACK.instance(seed), memory=None))
@@ -81,12 +81,12 @@ def test_searches_know_costs_but_for_the_rounding_of_the_largest_sum(seeds: rang
 
 
 def run_cost(oracle: Oracle, order: NDArray[np.int32]) -> Fraction:
-    """What a block costs whose nodes run in this order."""
+    """Return the cost of a block whose nodes run in this order."""
     return oracle.block_cost(order.tolist(), lambda _: oracle.peak_of(order.tolist()))
 
 
 def convex_sets(instance: Instance) -> dict[frozenset[int], Fraction]:
-    """What each set of nodes costs that holds every path between two of its nodes."""
+    """Return the cost of each convex set of nodes."""
     oracle = Oracle(instance)
     below = {v: {v} for v in oracle.nodes}
     for v in reversed(instance.graph.topological_order.tolist()):

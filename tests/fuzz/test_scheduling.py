@@ -19,7 +19,7 @@ PARTITIONERS = ("hash", "batch-split", "critical-path", "mite", "dfs", "heft")
 
 
 def says_falsely_that_none_fits(instance: Instance, optimum: Fraction | None, reason: str) -> bool:
-    """Whether a solver declines because no schedule fits, though one does."""
+    """Tell if a solver declines because no schedule fits, though one does."""
     return reason.startswith("no schedule fits") and optimum is not None
 
 

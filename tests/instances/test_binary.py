@@ -61,7 +61,7 @@ def scans(monkeypatch):
 
 
 def arrays(path: Path) -> Path:
-    """Where the arrays of a file are kept."""
+    """Return the folder in which the arrays of a file are kept."""
     place = catalog.place_of_arrays(path)
     assert place is not None
     return place

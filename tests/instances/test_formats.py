@@ -22,7 +22,7 @@ from instances.graph import Graph
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two instances (or graphs) agree in every field but the file they come from."""
+    """Tell if two instances (or graphs) agree in every field but the file they come from."""
     for field in dataclasses.fields(a):
         x, y = getattr(a, field.name), getattr(b, field.name)
         if isinstance(x, np.ndarray):

@@ -1,4 +1,4 @@
-"""What the decorators make of a function: names and parameters."""
+"""Solvers and bounds as the decorators declare them: names, parameters and versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(registry.__file__).parents[1]
 
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch) -> list[Solver]:
-    """What is declared from here on, forgotten at the end."""
+    """Solvers declared from here on, forgotten at the end."""
     made: list[Solver] = []
     monkeypatch.setattr(registry, "_declared", made)
     return made
@@ -60,7 +60,7 @@ def versions() -> dict[Path, str]:
 
 
 def edited(copy: Path) -> Callable[[str], set[Path]]:
-    """What changes its version if a line is added to a file."""
+    """Return a function that tells which solvers change their version if a line is added to a file."""
     before = versions()
 
     def edit(name: str) -> set[Path]:

@@ -1,4 +1,4 @@
-"""What libraries print to stdout goes to stderr, and only while they are called."""
+"""Output of libraries goes to stderr instead of stdout, and only while they are called."""
 
 from __future__ import annotations
 

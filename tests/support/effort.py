@@ -1,4 +1,4 @@
-"""How much the tests do: everything in the gate, which sets ``SHARDMARK_GATE=1``, a part under ``make test``."""
+"""The number of cases that tests draw: all in the gate, which sets ``SHARDMARK_GATE=1``, a part under ``make test``."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def numbers(rng: random.Random) -> Callable[[], float]:
 
 @dataclass(frozen=True)
 class Attack:
-    """What the frame needs to know of a track.
+    """A track, as the frame needs to know it.
 
     ``draw(rng)``                     an instance
     ``draw_solution(rng, instance)``  a well-formed solution, feasible or not; the verifier is held against it
@@ -139,7 +139,7 @@ class Attack:
                 yield solver.name, failure
 
     def _run(self, solver: Solver, instance: Any, seed: int, optimum: Exact | None) -> str:
-        """What goes wrong when a solver runs on an instance; empty if nothing does."""
+        """Run a solver on an instance and return what went wrong; empty if nothing did."""
         run = LocalRun(seed=seed, seconds=self.seconds)
         try:
             answer = solver.function(instance, run, **{**solver.params, **self.settings.get(solver.name, {})})
@@ -158,7 +158,7 @@ class Attack:
         return next(filter(None, (self._misjudged(instance, s, optimum) for s in solutions)), "")
 
     def _misjudged(self, instance: Any, solution: Any, optimum: Exact | None) -> str:
-        """How the verifier's verdict on a solution differs from the oracle's; empty if it does not."""
+        """Return how the verifier's verdict on a solution differs from the oracle's; empty if it does not."""
         solution = json.loads(json.dumps(solution, default=lambda value: value.tolist()))  # as it reaches the referee
         feasible, cost = self.judge(instance, solution)
         try:

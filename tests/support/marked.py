@@ -39,7 +39,7 @@ class Marked:
         return process
 
     def alive(self) -> list[psutil.Process]:
-        """What is left of all that was started."""
+        """Return the processes still alive of all that were started."""
         mark = f"{MARK}={self.mark}"
         return [process for process in psutil.process_iter() if mark in _environment(process.pid)]
 

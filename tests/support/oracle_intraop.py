@@ -54,7 +54,7 @@ class Oracle:
 
 
 def judge(instance: Instance, solution: list[int]) -> tuple[bool, int]:
-    """Whether a list of valid strategies fits into memory, and its cost."""
+    """Judge a list of valid strategies: if it fits into memory, and its cost."""
     oracle = Oracle(instance)
     return oracle.excess(solution) <= 0, sum(oracle.entries(solution))
 
@@ -73,7 +73,7 @@ def _least(instance: Instance) -> tuple[int | None, int]:
 
 
 def false_reason(instance: Instance, optimum: int | None, reason: str) -> bool:
-    """Whether a solver that declined lied: that nothing fits, or nothing without an entry of 10^17 or more."""
+    """Tell if a declined run gave a false reason: that nothing fits, or nothing without an entry of 10^17 or more."""
     if reason.startswith("time step "):
         return optimum is not None
     return _least(instance)[1] < IMPOSSIBLE

@@ -47,7 +47,7 @@ class Oracle:
         return sum((self.work[v] for v in nodes), Fraction()) + moved / self.bandwidth
 
     def held(self, block: frozenset[int], done: frozenset[int], v: int) -> Fraction:
-        """What is in memory while ``v`` executes after the nodes ``done`` of its block.
+        """Return the memory in use while ``v`` executes after the nodes ``done`` of its block.
 
         Its own output, inputs of the block that are still to be read, and outputs that are still to be read or leave.
         """
@@ -79,7 +79,7 @@ class Oracle:
         return order
 
     def acyclic(self, block: Sequence[int]) -> bool:
-        """Whether the quotient graph of a partition has no cycle."""
+        """Tell if the quotient graph of a partition has no cycle."""
         left = set(block)
         while left:
             last = {b for b in left if not any(block[u] == b != block[v] in left for u, v in self.edges)}
@@ -90,7 +90,7 @@ class Oracle:
 
 
 def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
-    """Whether a solution with valid numbers is feasible, and its cost: Equation (4); None if its order is none."""
+    """Judge a solution with valid numbers: if it is feasible, and its cost, Equation (4); None if its order is none."""
     oracle = Oracle(instance)
     block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
     if order is not None:

@@ -56,7 +56,7 @@ class Oracle:
         return True
 
     def acyclic(self, sets: Sequence[Nodes]) -> bool:
-        """Whether the sets have an order that edges respect, backward ones reversed or as they are."""
+        """Tell if the sets have an order that edges respect, backward ones reversed or as they are."""
         return self._ordered(sets, True) or self._ordered(sets, False)
 
     def _ordered(self, sets: Sequence[Nodes], reverse: bool) -> bool:
@@ -72,12 +72,12 @@ class Oracle:
         return True
 
     def _allowed(self, nodes: Nodes) -> bool:
-        """Whether an accelerator supports and holds the nodes: sizes may exceed its memory by a billionth."""
+        """Tell if an accelerator supports and holds the nodes: sizes may exceed its memory by a relative 1e-9."""
         size = sum((self.size[v] for v in nodes), Fraction())
         return all(self.instance.supported[v] for v in nodes) and float(size) <= self.instance.memory * (1 + 1e-9)
 
     def together(self, sets: Sequence[Nodes]) -> bool:
-        """Whether no colour class is torn."""
+        """Tell if every colour class lies on one device."""
         return all(any(unit <= nodes for nodes in sets) for unit in self.units)
 
     # ------------------------------------------------------------ throughput
@@ -93,7 +93,7 @@ class Oracle:
         return self.load(nodes, len(devices), devices[0] < self.instance.accelerators, kinds, far)
 
     def _is_far(self, device: int, other: int) -> bool:
-        """Whether two devices are accelerators of two clusters."""
+        """Tell if two devices are accelerators of different clusters."""
         cluster, k = self.instance.cluster, self.instance.accelerators
         return cluster is not None and max(device, other) < k and device // cluster != other // cluster
 
@@ -126,7 +126,7 @@ class Oracle:
                 yield from self._on_devices(sets)
 
     def shaped(self, sets: Sequence[Nodes]) -> bool:
-        """Whether devices may hold these sets."""
+        """Tell if devices may hold these sets."""
         contiguity = self.instance.contiguity
         return contiguity == "free" or (
             self.acyclic(sets) if contiguity == "acyclic" else all(map(self.contiguous, sets))
@@ -228,7 +228,7 @@ def _ordered_partitions(nodes: Nodes) -> Iterator[list[Nodes]]:
 
 
 def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
-    """Whether a well-formed solution is feasible, and its cost; None if it has no schedule."""
+    """Judge a well-formed solution: if it is feasible, and its cost; None if it has no schedule."""
     oracle, k = Oracle(instance), instance.accelerators
     if instance.objective == "latency":
         return _judge_latency(oracle, solution)
@@ -349,7 +349,7 @@ def _parts(rng: random.Random, devices: list[int]) -> list[list[int]]:
 
 
 def false_reason(instance: Instance, best: Fraction | None, reason: str) -> bool:
-    """Whether a solver declines as nothing fits, though something does."""
+    """Tell if a solver declines as nothing fits, though something does."""
     if reason.startswith("no acyclic placement is known to fit"):  # also said if rounding decides what fits
         try:
             less = instance.memory * (1 - 1e-8)

@@ -86,7 +86,7 @@ class Oracle:
         return set(self.devices if number < 0 else self.instance.choices[number].tolist())
 
     def linked(self, device: Devices) -> bool:
-        """Whether every tensor has a way."""
+        """Tell if every tensor has a link to travel on."""
         return all(self.transfer[e][device[u]][device[v]] is not None for e, (u, v) in enumerate(self.edges))
 
     def fits(self, device: Devices, run: Run) -> bool:
@@ -234,7 +234,7 @@ class Run:
 
 
 def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
-    """Whether a well-formed solution is feasible, and its makespan; None if not all of it can run.
+    """Judge a well-formed solution: if it is feasible, and its makespan; None if not all of it can run.
 
     Priorities stand for the order in which devices run their vertices by them.
     """

@@ -9,7 +9,7 @@ Ran = TypeVar("Ran")
 
 
 def given_time(run: Callable[[float], Ran], begun: Callable[[Ran], bool], seconds: float = 1.0) -> Ran:
-    """What a run that its time limit ends comes to; with more time if a busy machine did not let it get so far."""
+    """Return the outcome of a run that its time limit ends; it gets more time while a busy machine holds it up."""
     while not begun(found := run(seconds)) and seconds < 30:
         seconds *= 4
     return found

@@ -1,4 +1,4 @@
-"""What tests of the referee share: a small instance, the zoo of solvers, and the backends that work here."""
+"""Common ground of the referee's tests: a small instance, the zoo of solvers, and the backends that work here."""
 
 from __future__ import annotations
 

@@ -17,13 +17,13 @@ Weights = tuple[float, float, float, float]
 
 
 def makers(instance: Instance, v: int) -> list[tuple[int, float]]:
-    """What a vertex reads: who makes it, and its size."""
+    """Return the tensors that a vertex reads: producer and size of each."""
     edges = zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), instance.size.tolist(), strict=True)
     return [(u, size) for u, head, size in edges if head == v]
 
 
 def readers(instance: Instance, v: int) -> list[tuple[int, float]]:
-    """Who reads what a vertex makes, and the sizes."""
+    """Return the readers of a vertex's tensors, and the sizes."""
     edges = zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), instance.size.tolist(), strict=True)
     return [(w, size) for tail, w, size in edges if tail == v]
 
@@ -67,7 +67,7 @@ class Assignment:
         self.device: Devices = [-1] * instance.nodes
 
     def group(self, v: int) -> list[int]:
-        """What must be where a vertex is, itself among it."""
+        """Return the vertices that must share a vertex's device, itself among them."""
         number = self.instance.colocation[v]
         return [v] if number < 0 else np.flatnonzero(self.instance.colocation == number).tolist()
 
@@ -153,12 +153,12 @@ def traffic(instance: Instance, device: Devices, v: int, d: int) -> float:
 
 
 def mean_transfer(instance: Instance) -> float:
-    """What a tensor takes in the mean over tensors and links; 1 if none takes anything."""
+    """Return the mean transfer time over tensors and links; 1 if none takes any."""
     return float(np.mean([between(instance, size) for size in instance.size.tolist()] or [0.0])) or 1.0
 
 
 def between(instance: Instance, size: float) -> float:
-    """What a tensor takes in the mean over links."""
+    """Return the mean transfer time of a tensor over links."""
     devices = range(instance.devices)
     widths = [float(instance.bandwidth[a, b]) for a in devices for b in devices if a != b and instance.bandwidth[a, b]]
     return float(np.mean([size / width for width in widths] or [0.0]))

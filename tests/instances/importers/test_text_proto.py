@@ -56,7 +56,7 @@ def message_class():
 
 
 def plain(message):
-    """What our reader makes of a message: nothing that has its default."""
+    """Return a message as our reader would give it, without fields that have their default."""
     found = {AT: None}
     for descriptor, value in message.ListFields():
         if SCHEMA.get(descriptor.name, "") is SKIPPED:

@@ -53,7 +53,7 @@ def run(name, instance):
 
 
 def check(tiny, name, instance, best):
-    """Whether all claims are what a brute force finds, and that the best is reached where it has to be."""
+    """Compare all claims with a brute force, and demand the best cost of methods that prove it."""
     trial, reason = run(name, instance)
     values = [tiny.value(instance, solution) for solution in trial.solutions]
     assert all(later < earlier for earlier, later in pairwise(values))

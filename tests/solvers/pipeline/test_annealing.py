@@ -145,7 +145,7 @@ def test_ends_a_long_chain_in_time(oracle: SimpleNamespace, monkeypatch: pytest.
 def test_looks_at_the_clock_between_the_seeds_of_a_large_graph(
     oracle: SimpleNamespace, brief: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a batch has two rows, it takes two seeds at a time, and finds the same."""
+    """A batch of two rows takes two seeds at a time and finds the same."""
     instance = oracle.draw(np.random.default_rng(27), 60, 7, density=0.05)
     whole = LocalRun(seconds=60)
     annealing(instance, whole)

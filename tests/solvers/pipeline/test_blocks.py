@@ -23,7 +23,7 @@ SAFETY = 1e-9
 
 
 def paths(graph: Graph) -> Any:
-    """Whether a path leads from one node to another, shape (n, n), bool: powers of the adjacency matrix."""
+    """Return reachability between nodes, shape (n, n), bool, from powers of the adjacency matrix."""
     reach = np.zeros((graph.nodes, graph.nodes), dtype=np.int64)
     reach[graph.tail, graph.head] = 1
     for _ in range(graph.nodes):
@@ -32,7 +32,7 @@ def paths(graph: Graph) -> Any:
 
 
 def convex(reach: Any, members: Any) -> bool:
-    """Whether no node outside lies on a path between two members."""
+    """Tell if no node outside lies on a path between two members."""
     return not (reach[members].any(axis=0) & reach[:, members].any(axis=1) & ~members).any()
 
 

@@ -37,7 +37,7 @@ EVALUATIONS = {
 
 
 def declared(file: str) -> dict[str, Solver]:
-    """What a solver file declares, from a copy of it that leaves the registry as it found it."""
+    """Return the solvers that a file declares, from a copy of it that leaves the registry as it found it."""
     before, registry._declared[:] = list(registry._declared), []
     try:
         spec = importlib.util.spec_from_file_location(f"pipeline_copy_{file}", FOLDER / f"{file}.py")

@@ -79,7 +79,7 @@ def test_linear_extensions_give_splits_no_better_than_the_best(kind: str) -> Non
 
 
 def split(instance: Instance) -> Placement | None:
-    """What the program finds along ideals without a limit."""
+    """Return the best placement along ideals, without a limit on its cost."""
     best: Placement | None = None
     for contracted in contractions(instance):
         program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))

@@ -1,4 +1,4 @@
-"""What the only CPU must hold: the same placements, and no cost of them changes."""
+"""Nodes that the only CPU must hold: the same placements are feasible, at the same costs."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ GRAPH = {
 
 
 def table() -> dict[str, dict[str, str]]:
-    """What the README says of each method in each column."""
+    """Return the README's entry of each method in each column."""
     lines = [line for line in README.read_text().splitlines() if line.startswith("|")]
     begin = next(i for i, line in enumerate(lines) if line.startswith("| method | free"))
     columns = [cell.strip() for cell in lines[begin].split("|")[2:-1]]

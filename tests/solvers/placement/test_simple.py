@@ -174,7 +174,7 @@ def test_bounds_of_many_equal_nodes_are_no_more_than_they_take() -> None:
 
 
 def looked_at(monkeypatch: pytest.MonkeyPatch, instance: Instance, **limits: Any) -> list[str]:
-    """What the memory path does of what takes long: look for a path, and for the end of a run of its nodes."""
+    """Count the long steps of the memory path: searches for a path, and for the end of a run of its nodes."""
     seen = list[str]()
 
     def watched(place: Any, name: str) -> Any:

@@ -59,7 +59,7 @@ def test_equals_the_best_of_all_placements(
 
 
 def worth(program: LoadProgram, place: list[int]) -> float:
-    """What a placement costs in a program; infinite if the program does not have it."""
+    """Return the cost of a placement in a program; infinite if the program excludes it."""
     value = program.values(np.array(place))
     if value is None:
         return math.inf

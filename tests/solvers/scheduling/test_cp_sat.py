@@ -210,7 +210,7 @@ def test_a_schedule_that_waits_until_there_is_room_is_no_solution():
 
 
 def test_a_device_that_has_to_wait_for_a_tensor_takes_longer_than_all_that_runs():
-    """What vertex 1 reads fits only if it starts at once, so vertex 2, which is first by its path, has to wait."""
+    """The inputs of vertex 1 fit only if it starts at once, so vertex 2, which is first by its path, has to wait."""
     document = {
         "format": "shardmark/scheduling/1",
         "nodes": {"complexity": [1, 1, 100], "devices": [[0], [1], [1]]},

@@ -140,7 +140,7 @@ def test_the_whole_critical_path_is_on_the_fastest_device() -> None:
 
 
 def around(restricted: Sequence[list[int] | None], memory: Sequence[int | None]) -> list[int]:
-    """Where critical path puts the path 0, 1, 2, which reads 5 and 6, and vertex 3; the first device is the fastest."""
+    """Return the devices that critical path gives the path 0, 1, 2, which reads 5 and 6, and vertex 3."""
     nodes = {"complexity": [9, 9, 9, 1], "devices": list(restricted)}
     document = {
         "format": "shardmark/scheduling/1",
@@ -251,7 +251,7 @@ def keys(
     at: int,
     weights: slow.Weights,
 ) -> float:
-    """What a scheduler compares vertices by when the vertex at a place of its sequence starts."""
+    """Return the keys by which a scheduler compares vertices when the vertex at a place of its sequence starts."""
     if scheduler == "msr":
         return slow.successor_score(instance, device, execution, v, at, weights)
     return slow.path_computation_time(instance, device, v) if scheduler == "pct" else 0.0

@@ -145,7 +145,7 @@ def moved(instance: Instance, device: Ints) -> float:
 
 
 def test_moves_of_any_temperature_leave_a_schedule_behind() -> None:
-    """Where a makespan might grow by far more than floats have digits."""
+    """Makespans that might grow by far more than floats have digits."""
     draw = random.Random(3)
     nodes = {"complexity": [draw.randint(1, 9) for _ in range(30)]}
     edges = [[u, v, draw.randint(1, 9)] for v in range(30) for u in range(v) if draw.random() < 0.1]

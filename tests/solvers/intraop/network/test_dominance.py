@@ -1,4 +1,4 @@
-"""What dominance leaves contains an optimum, at its cost; trees and menus shrink to what matters."""
+"""Dominance keeps an optimum, at its cost; trees and domains shrink to the values that matter."""
 
 from __future__ import annotations
 

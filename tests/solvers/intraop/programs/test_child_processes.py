@@ -71,7 +71,7 @@ def test_a_child_that_is_asked_to_stop_before_it_begins_stops(monkeypatch):
     fork_at_once = os.fork
 
     def fork():
-        """What runs in the child before its job, as the hooks of the interpreter do, ends with the signal's arrival."""
+        """A signal also ends code that runs in the child before its job, as hooks of the interpreter do."""
         process = fork_at_once()
         if not process:
             with suppress(KeyboardInterrupt):

@@ -46,7 +46,7 @@ def crowded(tiny, seed):
 
 
 def row_sums(start, column, value, columns):
-    """What the rows come to."""
+    """Return the values of the rows."""
     row = np.repeat(np.arange(len(start) - 1), np.diff(start))
     return np.bincount(row, weights=value * columns[column], minlength=len(start) - 1)
 

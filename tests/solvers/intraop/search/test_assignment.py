@@ -1,4 +1,4 @@
-"""What a search keeps up to date equals what is computed anew, and its moves do what they say."""
+"""The values that a search keeps up to date equal those computed anew, and its moves do what they say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much time methods keep back at the end."""
+"""The time that methods reserve at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as better, also where memory is too large for the timeline's numbers."""
+"""Comparison of incumbents, also if memory is too large for the timeline's numbers."""
 
 from __future__ import annotations
 
