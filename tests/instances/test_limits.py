@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import refused
 from hypothesis import given
 from hypothesis import strategies as st
+from referee import refused
 
 from instances import InputError, load, save
 from instances.errors import TooLarge

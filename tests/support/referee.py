@@ -9,6 +9,7 @@ import pytest
 
 from harness.sandbox.backends.choice import Backend, choose
 from instances import InputError
+from shardmark.cli.arguments import main
 
 SANDBOX = Path(__file__).parents[1] / "harness" / "sandbox"
 ZOO = SANDBOX / "zoo"
@@ -38,3 +39,13 @@ def try_backend(name: str, isolation: str) -> Backend | InputError:
         return choose(name, isolation)
     except InputError as error:
         return error
+
+
+def refused(capsys, *arguments):
+    """Return the sentence of a command, run in this process, that ends with status 2."""
+    try:
+        status = main([*map(str, arguments)])
+    except SystemExit as exit_of_argparse:
+        status = exit_of_argparse.code
+    assert status == 2
+    return capsys.readouterr().err

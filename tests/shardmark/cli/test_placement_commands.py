@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from commands import refused
+from referee import refused
 
 from instances import catalog
 from instances.files.jsonfile import read_json, write_json

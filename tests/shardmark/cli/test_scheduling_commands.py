@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from commands import refused
+from referee import refused
 
 from instances import catalog, load
 from instances.files.jsonfile import read_json, write_json
