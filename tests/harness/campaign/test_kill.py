@@ -58,7 +58,7 @@ def test_a_campaign_that_is_killed_again_and_again_ends_as_one_that_is_not(marke
     )
     assert len(began) > KILLS / 5  # others were killed before they had begun
     assert began[-1][0] == 1
-    assert sum(done > 0 for _, done in began) >= min(5, KILLS / 3)
+    assert sum(done > 0 for _, done in began) >= 2
     until(lambda: not marked.alive())
     assert list(marked.scratch.iterdir()) == []
 

@@ -227,7 +227,7 @@ class Case:
         assert found == (self.stop, self.status, self.cost, verified), (row.reason, row.log)
         assert re.fullmatch(self.reason, row.reason), row.reason
         assert re.search(self.log, row.log), row.log
-        assert row.cpu_s < 1.2 * row.cores * row.wall_s + 0.3
+        assert row.cpu_s < 1.2 * row.cores * row.wall_s + 1.5  # its processes may go on until each is killed
 
 
 LATE = r"killed at the time limit of [\d.]+ s"

@@ -276,7 +276,7 @@ def test_a_file_in_memory_that_is_mapped_counts_once(run):
         """
     )
     assert (outcome.stop, outcome.reason) == ("exit", "")
-    assert 300 < outcome.peak_mib < 400
+    assert 300 < outcome.peak_mib < 590  # counted twice, it would take 600; it grows during a look
 
 
 def test_a_spike_between_two_looks_counts(run):
