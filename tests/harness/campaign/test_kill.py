@@ -56,7 +56,7 @@ def test_a_campaign_that_is_killed_again_and_again_ends_as_one_that_is_not(marke
         tmp_path / "disturbed",
         "SELECT ended IS NOT NULL, (SELECT count(*) FROM runs WHERE campaign = c.id) FROM campaigns c",
     )
-    assert len(began) > KILLS / 5  # others were killed before they had begun
+    assert len(began) > KILLS / 10  # others were killed before they had begun
     assert began[-1][0] == 1
     assert sum(done > 0 for _, done in began) >= 2
     until(lambda: not marked.alive())
