@@ -71,11 +71,11 @@ def campaign_of(results, *options):
 
 
 def runs_under(process):
-    """Processes of the run that is under way at a worker: what its supervisor has started."""
+    """Return the processes of the run under way at a worker; none while its supervisor has at most a fork server."""
     try:
-        return [
-            run for supervisor in psutil.Process(process.pid).children() for run in supervisor.children(recursive=True)
-        ]
+        supervisors = psutil.Process(process.pid).children()
+        started = [run for supervisor in supervisors for run in supervisor.children(recursive=True)]
+        return started if len(started) > 1 else []
     except psutil.NoSuchProcess:
         return []
 

@@ -172,7 +172,7 @@ def test_a_run_that_is_called_off_ends_at_once(supervisor, tmp_path, cancel):
     cancel.set()
     thread.join(20)
     assert isinstance(found[0], Cancelled)
-    assert gone(left)
+    until(lambda: gone(left))
     assert not Path(folder).exists()
 
 
