@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SUITE ?= quick
-JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+JOBS ?= $(CORES)
 RESULTS ?= results
 SITE ?= site
 RUN ?=
@@ -46,13 +47,13 @@ run: $(VENV)/base ## the runs of a suite alone
 leaderboard: $(VENV)/base ## the site of runs that are done (RESULTS=results SITE=site)
 	@$(BIN)/shardmark leaderboard --suite '$(SUITE)' --results '$(RESULTS)' --output '$(SITE)'
 
-# Files of tests beside each other, in their order: by their numbers of tests, the one that takes longest would come last.
-# PYTEST="-n0 -x tests/harness" for one after another. With SHARDMARK_GATE=1 all of what .ci/run draws and runs.
-test: $(VENV)/extra-test ## all tests (PYTEST=options)
-	@$(BIN)/python -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
+# Files of tests beside each other, one more than cores, as much of the time is waiting; in their order: sorted by their
+# numbers of tests, the one that takes longest would come last. PYTEST="-n0 -x tests/harness" for one after another.
+test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with SHARDMARK_GATE=1
+	@$(BIN)/python -m pytest --numprocesses=$$(($(CORES) + 1)) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
 
 # Small instances with extreme numbers, every solver and bound on each, against exact oracles; a dot is 50 instances.
-fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, some minutes (DRAWS=10000 a track)
+fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, half an hour (DRAWS=10000 per track)
 	@SHARDMARK_DRAWS=$(DRAWS) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
 
 # How precisely limits hold, what 10,000 runs cost, and 100 kills of a campaign and of a site's build each: some minutes, on a machine that should do nothing else.

@@ -52,10 +52,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to the gate the tests that are marked so."""
-    left = [] if GATE else [item for item in items if item.get_closest_marker("gate")]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in left] if left else items
+    """Leave to the gate the tests marked ``gate``, but for the cases that the mark keeps or that are asked for by name.
+
+    ``gate(cases=4)`` keeps four cases of each parametrised test, evenly spaced; ``gate`` keeps none.
+    """
+    if GATE or any("[" in name for name in config.args):
+        return
+    marked: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        if mark := item.get_closest_marker("gate"):
+            marked.setdefault((item.nodeid.partition("[")[0], mark.kwargs.get("cases", 0)), []).append(item)
+    left = {
+        item
+        for (_, most), cases in marked.items()
+        for item in set(cases) - {cases[i * len(cases) // most] for i in range(min(most, len(cases)))}
+    }
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ from types import ModuleType
 import pytest
 from compiled import CORE, SANITIZE, compiled, require
 
+pytestmark = pytest.mark.gate(cases=2)
+
 HERE = Path(__file__).resolve().parent
 #: Which kernels each test program is linked with.
 PROGRAMS = {
@@ -86,6 +88,7 @@ def test_a_wrong_result_fails_the_program(program: Path) -> None:
     assert re.fullmatch(r".*\.c:\d+: .*\bwrong\b.*\n", done.stderr)
 
 
+@pytest.mark.gate
 def test_a_thread_may_stop_what_another_one_runs(tmp_path: Path) -> None:
     flags = ("-std=gnu11", "-g", "-O1", "-fsanitize=thread", "-pthread")
     require(tmp_path, *flags)

@@ -261,6 +261,7 @@ def test_what_looks_odd_and_is_legal(change, tmp_path):
     assert instance.work_bound() <= verdict.cost
 
 
+@pytest.mark.gate
 def test_a_million_nodes_are_an_instance_like_any_other():
     n = 10**6
     work, size = np.full(n, 3.0), np.ones(n)

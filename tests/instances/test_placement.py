@@ -310,6 +310,7 @@ def test_the_load_bound_is_tight_where_work_is_even():
     assert read(document).load_bound() == pytest.approx(9)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("objective", ["throughput", "latency"])
 def test_simple_bounds_of_many_equal_nodes_are_no_more_than_they_take(objective):
     """Added one after the other 100,000 times 0.1 is too much by 2e-12, relatively."""

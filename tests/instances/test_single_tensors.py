@@ -66,6 +66,7 @@ def bottleneck(operations, block):
     return max(costs.values())
 
 
+@pytest.mark.gate(cases=6)
 @pytest.mark.parametrize("seed", range(30))
 def test_the_optimum_is_that_of_the_definition(seed):
     operations, stages = draw(seed), 2 + seed % 2

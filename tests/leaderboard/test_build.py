@@ -507,6 +507,7 @@ def few(stored: Store) -> Tables:
     return tables(stored, {"gnmt-free", "regal-00-k2"})
 
 
+@pytest.mark.gate
 def test_a_second_build_replaces_the_first_and_says_the_same(one: Tables, few: Tables, tmp_path: Path) -> None:
     output, fresh = tmp_path / "deep" / "site", build(one, tmp_path / "fresh").parent
     for tables_of_build in (one, few, one):
@@ -517,6 +518,7 @@ def test_a_second_build_replaces_the_first_and_says_the_same(one: Tables, few: T
     assert [path.name for path in output.parent.iterdir()] == ["site"]
 
 
+@pytest.mark.gate
 def test_files_of_others_stay_as_they_are(one: Tables, few: Tables, tmp_path: Path) -> None:
     output = build(few, tmp_path / "site").parent
     add_foreign(output)

@@ -17,6 +17,8 @@ from leaderboard.build import INDEX, STAGE, File, held, publish
 from tests.leaderboard.conftest import HOST, Filler
 from tests.leaderboard.sites import FOREIGN, add_foreign, files, forked, own, problems
 
+pytestmark = pytest.mark.gate(cases=1)
+
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("SHARDMARK_KILLS", "5"))  # make measure: 100
 LONGEST_S = 1800.0
@@ -39,6 +41,7 @@ NEW = a_site("new", "tracks/a.html", "tracks/c.html", "instances/c/x.html")
 PAGE = [*a_site("page", "reproduce/index.html"), ("reproduce/table.html", "page")]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("before", "then", "keep"),
     [(None, NEW, False), (OLD, NEW, False), (NEW, OLD, False), (OLD, PAGE, True), (None, PAGE, True)],
@@ -73,6 +76,7 @@ def test_a_kill_before_any_change_of_a_file_leaves_a_whole_site(
     assert not (site / STAGE).exists()
 
 
+@pytest.mark.gate
 def test_a_site_whose_builds_are_killed_is_whole_at_all_times(tmp_path: Path) -> None:
     folders = [a_folder(tmp_path / track, track) for track in ("placement", "intraop")]
     what = ["tests.leaderboard.site_driver", *map(str, folders), str(tmp_path / "site"), str(KILLS)]

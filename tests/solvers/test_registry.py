@@ -74,6 +74,7 @@ def edited(copy: Path) -> Callable[[str], set[Path]]:
     return edit
 
 
+@pytest.mark.gate(cases=1)
 @pytest.mark.parametrize("track", sorted(TRACKS))
 def test_an_edit_changes_the_versions_of_its_own_track_only(copy: Path, track: str) -> None:
     edit = edited(copy)
@@ -91,6 +92,7 @@ def test_an_edit_changes_the_versions_of_its_own_track_only(copy: Path, track: s
     assert edit(f"solvers/{one}") == {one}
 
 
+@pytest.mark.gate
 def test_an_edit_of_the_common_ground_changes_all_versions_and_one_of_the_reader_none(copy: Path) -> None:
     edit = edited(copy)
     everything = set(versions())

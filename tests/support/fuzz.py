@@ -30,6 +30,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from effort import draws
 
 from harness.results.claims import TOLERANCE
 from harness.verify import verify
@@ -37,7 +38,7 @@ from instances import track_module
 from solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
 
 #: Instances a track.
-DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or 25
+DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(25, 8)
 #: Seeds in a block, which is one test.
 BLOCK = 50
 

@@ -32,6 +32,8 @@ from instances import InputError
 from shardmark.cli.arguments import main
 from solvers.registry import source_hash
 
+pytestmark = pytest.mark.gate(cases=1)
+
 SOLVERS = Path(__file__).parent / "campaign_solvers.py"
 TABLE = "SELECT solver, instance, seed, status, cost, lower_bound FROM runs ORDER BY solver, seed"
 
@@ -107,6 +109,7 @@ def local_table(matrix, tmp_path_factory):
     return table(results)
 
 
+@pytest.mark.gate
 @pytest.mark.skipif(len(usable_cpus()) < 2, reason="two workers need two CPUs")
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.gate)])
 def test_a_campaign_that_loses_a_worker_has_the_table_of_a_local_one(cluster, matrix, local_table, tmp_path, number):
@@ -130,6 +133,7 @@ def test_a_campaign_that_loses_a_worker_has_the_table_of_a_local_one(cluster, ma
     assert two.returncode == 0
 
 
+@pytest.mark.gate
 def test_a_run_that_takes_down_two_workers_is_lost_and_the_campaign_goes_on(cluster, chain, tmp_path):
     options = ["--instance", str(chain.path), "--solver", "fells", "--solver", "quick", "--timeout", "20"]
     worker = cluster.worker("only", "--isolation", "none")
@@ -145,6 +149,7 @@ def test_a_run_that_takes_down_two_workers_is_lost_and_the_campaign_goes_on(clus
     assert rows[0][3].startswith("took down 2 workers, the last was only-")
 
 
+@pytest.mark.gate
 def test_ctrl_c_kills_the_runs_elsewhere_and_keeps_what_is_done(cluster, chain, tmp_path):
     options = ["--instance", str(chain.path), "--solver", "quick", "--solver", "sleeps", "--timeout", "300"]
     worker = cluster.worker("only")
@@ -159,6 +164,7 @@ def test_ctrl_c_kills_the_runs_elsewhere_and_keeps_what_is_done(cluster, chain, 
     assert worker.poll() is None
 
 
+@pytest.mark.gate
 def test_a_scheduler_that_goes_ends_workers_and_campaign(cluster, chain, tmp_path):
     options = ["--instance", str(chain.path), "--solver", "quick", "--solver", "sleeps", "--timeout", "300"]
     worker = cluster.worker("only")
@@ -174,6 +180,7 @@ def test_a_scheduler_that_goes_ends_workers_and_campaign(cluster, chain, tmp_pat
     assert psutil.wait_procs(runs, timeout=30)[1] == []
 
 
+@pytest.mark.gate
 def test_a_worker_that_gets_no_answer_ends_when_told_to(tmp_path):
     patience = dask_worker.CONNECT_S
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -189,6 +196,7 @@ def test_a_worker_that_gets_no_answer_ends_when_told_to(tmp_path):
     assert (status, errors) == (0, "") or time.monotonic() - begin > patience
 
 
+@pytest.mark.gate
 def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path, capsys):
     there = ["--scheduler", cluster.address]
 
@@ -240,6 +248,7 @@ def test_what_is_no_address_is_one_sentence_and_leaves_no_folder(chain, tmp_path
     assert not results.exists()
 
 
+@pytest.mark.gate
 def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, chain):
     worker = cluster.worker("only", "--cpus", str(usable_cpus()[-1]))
     hidden = os.memfd_create("hidden")  # a file without a name

@@ -23,6 +23,8 @@ from harness.sandbox.supervisor import Supervisor
 from instances import InputError, tracks
 from solvers.registry import solver_files, source_hash
 
+pytestmark = pytest.mark.gate(cases=1)
+
 GOOD = '''
 from solvers.registry import solver
 print("noise on stdout")
@@ -45,6 +47,7 @@ def found_in(path: Path):
     return [info for info in discover([path]) if Path(info.file).is_relative_to(path)]
 
 
+@pytest.mark.gate
 def test_variants_are_solvers_of_their_own(tmp_path):
     write(tmp_path, "v.py", GOOD)
     write(tmp_path, "_helper.py", "raise RuntimeError")
@@ -53,6 +56,7 @@ def test_variants_are_solvers_of_their_own(tmp_path):
     assert (second.name, second.params, second.error) == ("v-2", {"a": 2}, "")
 
 
+@pytest.mark.gate
 def test_the_hash_follows_the_source_and_its_helpers(tmp_path):
     write(tmp_path, "v.py", GOOD)
     before = found_in(tmp_path)[0].hash
@@ -62,6 +66,7 @@ def test_the_hash_follows_the_source_and_its_helpers(tmp_path):
     assert len({before, helped, found_in(tmp_path)[0].hash}) == 3
 
 
+@pytest.mark.gate
 def test_files_that_fail_stand_under_their_own_name(zoo):
     assert "ModuleNotFoundError: No module named 'a_package_that_nobody_has'" in zoo["broken-import"].error
     assert zoo["exits-at-import"].error == "ended the process while it was imported (exit status 7)"
@@ -95,6 +100,7 @@ def test_the_same_name_twice_is_refused(tmp_path):
     assert "'same'" in errors[0]
 
 
+@pytest.mark.gate
 def test_a_file_that_fails_may_have_the_name_of_another_solver(tmp_path):
     for folder, name in (("a", "greedy"), ("b", "greedy"), ("c", "v")):
         (tmp_path / folder).mkdir()
@@ -128,6 +134,7 @@ def surveys(tmp_path, monkeypatch) -> list[bool]:
     return asked
 
 
+@pytest.mark.gate
 def test_own_files_are_asked_once_until_one_changes(surveys, monkeypatch, tmp_path):
     found = discover()
     assert discover() == found
@@ -153,6 +160,7 @@ def test_an_edit_changes_the_stamp_of_a_survey(monkeypatch, tmp_path):
     assert len(set(stamps)) == len(stamps)
 
 
+@pytest.mark.gate
 def test_a_survey_that_finds_a_broken_file_is_not_kept(surveys, monkeypatch, tmp_path):
     broken = [*solver_files(), write(tmp_path, "broken.py", "def (")]
     monkeypatch.setattr(discovery, "solver_files", lambda paths=(): broken)
@@ -161,6 +169,7 @@ def test_a_survey_that_finds_a_broken_file_is_not_kept(surveys, monkeypatch, tmp
     assert surveys == [True, True]
 
 
+@pytest.mark.gate
 def test_without_a_cache_everything_is_asked(surveys, monkeypatch, tmp_path):
     write(tmp_path, "file", "")
     monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "file"))
@@ -204,6 +213,7 @@ def installed() -> list[SolverInfo]:
     return [info for info in discover() if info.file.startswith("package:")]
 
 
+@pytest.mark.gate
 def test_an_installed_package_brings_solvers_that_run(package, chain):
     (info,) = installed()
     assert (info.name, info.file, info.source, info.error) == ("acme", "package:acme_solvers.blocks", "a package", "")
@@ -212,6 +222,7 @@ def test_an_installed_package_brings_solvers_that_run(package, chain):
     assert (row.status, row.cost) == ("ok", 10.0)
 
 
+@pytest.mark.gate
 def test_the_version_of_a_package_follows_its_files_and_its_number(package):
     versions = [installed()[0].hash]
     write(package / "acme_solvers", "_secret.py", "def answer(instance):\n    return [1] * instance.nodes\n")
@@ -223,6 +234,7 @@ def test_the_version_of_a_package_follows_its_files_and_its_number(package):
     assert len(set(versions)) == 3
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("line", "name", "error"),
     [
@@ -238,6 +250,7 @@ def test_an_entry_point_that_fails_is_a_row_in_every_track(package, line, name, 
     assert all(row.name == name and error in row.error for row in rows)
 
 
+@pytest.mark.gate
 def test_a_package_that_takes_its_process_down_hides_no_other(package, tmp_path):
     write(package / "acme_solvers", "down.py", "import os; os._exit(3)")
     declare(package, "a = acme_solvers.down\nb = acme_solvers.blocks")
@@ -288,6 +301,7 @@ def written(folder: Path, first: str = "", declared: str = "", body: str = "..."
     return list(infos.values())
 
 
+@pytest.mark.gate
 def test_a_file_has_no_hand_in_what_another_declares(tmp_path):
     forging = """
 from solvers import registry
@@ -384,6 +398,7 @@ def test_an_import_reaches_nothing_and_leaves_nothing(tmp_path):
     assert not any(mark in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
 
 
+@pytest.mark.gate
 def test_an_import_that_takes_too_long_is_the_error_of_its_file(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.campaign.discover.IMPORT_TIMEOUT_S", 1.0)
     infos = declared_in(write(tmp_path, "bad.py", "import time; time.sleep(3600)"))

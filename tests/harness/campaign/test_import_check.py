@@ -106,6 +106,7 @@ def until(so: Callable[[], bool]) -> Iterator[None]:
         yield time.sleep(0.05)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("more", [pytest.param((), marks=ISOLATED, id="isolated"), pytest.param(("none",), id="not")])
 def test_it_ends_with_who_asks(tmp_path, more):
     shell = begun(tmp_path, *more)

@@ -36,6 +36,7 @@ def test_the_greatest_bound_counts(run_zoo):
     assert [b.value for b in row.bounds] == [2, 1.5]
 
 
+@pytest.mark.gate
 def test_what_was_reported_before_a_time_out_counts(run_zoo):
     row = given_time(lambda limit: run_zoo("hangs", timeout=limit), lambda row: row.incumbents)
     assert (row.status, row.cost) == ("timeout", 10.0)
@@ -43,11 +44,13 @@ def test_what_was_reported_before_a_time_out_counts(run_zoo):
     assert row.timeout_s <= row.wall_s < 2 * row.timeout_s + 30
 
 
+@pytest.mark.gate
 def test_what_is_reported_after_the_limit_does_not_count(run_zoo):
     row = run_zoo("late", timeout=1.0)
     assert (row.status, row.cost, row.incumbents) == ("timeout", None, ())
 
 
+@pytest.mark.gate
 def test_a_solver_that_obeys_its_deadline_is_in_time(run_zoo):
     row = given_time(lambda limit: run_zoo("obeys", timeout=limit), lambda row: row.status == "ok", 3.0)
     assert (row.status, row.cost) == ("ok", 10.0)
@@ -74,12 +77,14 @@ def test_what_a_run_used_is_measured(run_zoo):
     assert row.wall_s > 0
 
 
+@pytest.mark.gate
 def test_a_spike_between_two_looks_at_the_memory_counts(run_zoo):
     row = run_zoo("spike", memory=1024.0)
     assert row.status == "ok"
     assert 400 < row.peak_mib < 500
 
 
+@pytest.mark.gate
 def test_the_referees_own_memory_is_not_the_runs(run_zoo):
     ballast = bytearray(700 << 20)
     ballast[::4096] = b"x" * len(ballast[::4096])

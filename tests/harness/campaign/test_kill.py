@@ -44,6 +44,7 @@ def check_same(disturbed, undisturbed):
     assert ask(disturbed, PARTS) == ask(undisturbed, PARTS)
 
 
+@pytest.mark.gate
 def test_a_campaign_that_is_killed_again_and_again_ends_as_one_that_is_not(marked, chain, tmp_path):
     ends = {}
     for name, kills in (("undisturbed", 0), ("disturbed", KILLS)):
@@ -63,6 +64,7 @@ def test_a_campaign_that_is_killed_again_and_again_ends_as_one_that_is_not(marke
     assert list(marked.scratch.iterdir()) == []
 
 
+@pytest.mark.gate
 def test_the_command_goes_on_wherever_it_was_killed(marked, chain, tmp_path):
     chance = random.Random(0)
     command = ["-m", "harness", "run", "--instance", str(chain.path), "--quiet", "--timeout", "20", "--seeds", "3"]

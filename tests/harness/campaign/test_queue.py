@@ -26,6 +26,8 @@ from harness.sandbox.contract import Limits
 from instances import InputError
 from shardmark.cli.terminal import Progress
 
+pytestmark = pytest.mark.gate(cases=1)
+
 
 @pytest.fixture
 def store(tmp_path):
@@ -51,6 +53,7 @@ class Told:
         self.then()
 
 
+@pytest.mark.gate
 def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "raises", "leaves", "broken-import", "nonsense", "good")
     told = Told()
@@ -92,6 +95,7 @@ def test_parallel_runs_have_cores_of_their_own():
         core_sets(1, usable + 1)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_campaign_whose_runs_are_killed_and_keeps_what_is_done(store, zoo, chain, number):
     jobs = jobs_of(zoo, chain, "good", "hangs", timeout=60.0)
@@ -136,6 +140,7 @@ def test_co_runners_are_the_most_beside_a_run_on_its_machine():
     assert beside.end("never begun") == 0
 
 
+@pytest.mark.gate
 @pytest.mark.skipif(len(usable_cpus()) < 2, reason="two slots need two CPUs")
 def test_runs_beside_each_other_are_recorded_as_such(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "hangs", seeds=2, timeout=1.5)
@@ -166,6 +171,7 @@ def test_progress_tells_how_far_a_campaign_is(store, zoo, chain, capsys):
     assert re.fullmatch(r"\[2/2\] pipeline chain raises: error, cost 10: .* \(\d\.\d s; done after \d+ s\)", third)
 
 
+@pytest.mark.gate
 def test_the_command_line_resumes(tmp_path, chain):
     zoo_file = str(ZOO / "zoo.py")
     command = [sys.executable, "-m", "harness", "run", "--instance", str(chain.path), "--solver-path", zoo_file]
@@ -184,6 +190,7 @@ def test_what_the_referee_cannot_judge_or_store_is_a_row(store, zoo, chain):
     assert [store.finished()[job.id] for job in jobs] == ["error", "error", "ok"]
 
 
+@pytest.mark.gate
 def test_one_campaign_at_a_time_in_a_folder(tmp_path):
     with exclusive(tmp_path), pytest.raises(InputError, match="expected no other `shardmark run`"), exclusive(tmp_path):
         pass
@@ -199,6 +206,7 @@ def test_a_lock_that_is_given_back_in_a_moment_is_waited_for(tmp_path):
             pass
 
 
+@pytest.mark.gate
 def test_a_run_and_its_supervisor_die_with_their_referee(chain, tmp_path):
     zoo_file = str(ZOO / "zoo.py")
     command = [sys.executable, "-m", "harness", "solve", str(chain.path), "--solver-path", zoo_file]

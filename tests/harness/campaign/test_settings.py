@@ -111,6 +111,7 @@ def test_long_settings_come_in_pieces_that_systems_take():
     assert Order.from_json(json.loads("".join(pieces))) == order
 
 
+@pytest.mark.gate
 def test_a_run_gets_its_settings(supervisor, chain, cuts):
     variant = with_settings(cuts, {"at": "3"})
     plain, other = (Job(info, chain, 0, Limits(20.0, 256.0)) for info in (cuts, variant))
@@ -122,6 +123,7 @@ def test_a_run_gets_its_settings(supervisor, chain, cuts):
     ]
 
 
+@pytest.mark.gate
 def test_a_campaign_stores_the_variant_beside_the_solver(chain, tmp_path, posix_for_auto):
     command = ["run", "--instance", str(chain.path), "--solver-path", str(SOLVERS), "--solver", "cuts", "--quiet"]
     for setting in ([], ["--set", "at=3"], ["--set", "at=1"]):

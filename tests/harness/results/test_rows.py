@@ -18,7 +18,7 @@ import pytest
 from harness.results.rows import COLUMNS
 from tests.leaderboard.reproductions.test_reproduce import shardmark
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
+pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
 
 DAMAGES = int(os.environ.get("SHARDMARK_DAMAGES", "30"))
 #: What an edited cell may hold: numbers and texts of every kind, in every column.

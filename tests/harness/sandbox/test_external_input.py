@@ -20,7 +20,7 @@ from harness.sandbox.supervisor import Supervisor
 from instances import InputError, catalog
 from shardmark.cli.arguments import main
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
+pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=1)]
 
 HERE = Path(__file__).parent
 AMPLE = Limits(10.0, 512.0)
@@ -65,6 +65,7 @@ def run(tmp_path, chain, supervisor):
 # ---------------------------------------------------------------- the contest's protocol
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", ["diamond", "triangle", "sharded-transformer-2", "sharded-u-net-4", "menus-150"])
 def test_a_program_for_the_contest_runs_unmodified(contest_solver, supervisor, name):
     problem = embedded(name)
@@ -208,6 +209,7 @@ def test_what_it_printed_before_it_failed_counts(run):
     assert row.log == "no more memory\n"
 
 
+@pytest.mark.gate
 def test_what_it_printed_before_the_limit_counts(run):
     script = 'echo "[0,0,0,0]"; echo "[0,0,1,1]"; trap "" TERM; sleep 3600'
     row = given_time(lambda limit: run(script, timeout=limit), lambda row: row.incumbents)
@@ -215,24 +217,28 @@ def test_what_it_printed_before_the_limit_counts(run):
     assert row.incumbents[0].time_s < row.timeout_s
 
 
+@pytest.mark.gate
 def test_an_unfinished_line_at_the_limit_counts_if_it_is_whole(run):
     row = given_time(lambda limit: run('printf "[0,0,1,1]"; sleep 3600', timeout=limit), lambda row: row.incumbents)
     assert row.cost == 6.0
     assert run('printf "[0,0,1,"; sleep 3600', timeout=1.0).cost is None
 
 
+@pytest.mark.gate
 def test_the_seconds_that_it_gets_are_enough_to_be_in_time(run):
     sleeps = 'sleep "$2"; echo "[0,0,1,1]"'
     row = given_time(lambda limit: run(sleeps, timeout=limit), lambda row: row.status == "ok", 2.0)
     assert (row.status, row.cost) == ("ok", 6.0)
 
 
+@pytest.mark.gate
 def test_a_flood_of_lines_is_cut_and_what_came_before_counts(run):
     row = run('echo "[0,0,1,1]"; yes nonsense', output_mib=8.0)
     assert (row.status, row.cost) == ("output", 6.0)
     assert len(row.log) <= 1 << 16
 
 
+@pytest.mark.gate
 def test_a_flood_of_answers_leaves_the_last(run):
     row = run('yes "[0,0,0,0]" | head -n 200000; echo "[0,0,1,1]"', timeout=120.0)
     assert (row.status, row.cost, len(row.incumbents)) == ("ok", 6.0, 1)
@@ -284,6 +290,7 @@ def test_a_command_solves(contest_solver, capsys, tmp_path):
     assert shardmark(capsys, "check", "diamond", solution)["cost"] == 137
 
 
+@pytest.mark.gate
 def test_programs_stand_on_the_scored_table_of_a_campaign(contest_solver, capsys, tmp_path):
     entry = '[[solver]]\nname = "{}"\ntrack = "intraop"\ncommand = "{}"\nsource = "x"\ndescription = "Search."\n'
     programs, results = tmp_path / "programs.toml", tmp_path / "results"

@@ -103,6 +103,7 @@ def test_what_was_reported_survives_a_run_that_cannot_be_ended(watch, pipes, las
     assert len(outcome.messages) == 1
 
 
+@pytest.mark.gate
 def test_a_run_that_ends_in_time_is_not_struck(watch):
     run = Played()
     assert watch(run, Limits(0.5, 100.0)).stop == "exit"

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from patience import given_time
 
+pytestmark = pytest.mark.gate(cases=1)
+
 STRAINS = Path(__file__).parent / "precision" / "strains.py"
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("solver", ["sleeps-on", "computes-on", "children-live-on"])
 def test_no_process_outlives_the_time_limit(supervisor, order, solver):
     outcome = given_time(
@@ -24,6 +27,7 @@ def test_no_process_outlives_the_time_limit(supervisor, order, solver):
     assert "late" in outcome.log
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("solver", ["allocates-in-steps", "allocates-at-once", "children-allocate"])
 def test_memory_is_that_of_all_processes(supervisor, order, solver):
     outcome = supervisor.run(order(solver=solver, file=STRAINS, timeout_s=60.0))
@@ -33,6 +37,7 @@ def test_memory_is_that_of_all_processes(supervisor, order, solver):
     assert max(map(int, re.findall(r"^has (\d+)$", outcome.log, re.MULTILINE))) > 128
 
 
+@pytest.mark.gate
 def test_memory_and_time_of_a_run_within_its_limits(supervisor, order):
     work = "import time; x = bytearray(b'x') * (150 << 20)\nwhile time.process_time() < 0.5: pass\ntime.sleep(0.2)"
     outcome = supervisor.run(order(sys.executable, "-I", "-S", "-c", work))
@@ -77,6 +82,7 @@ def test_a_program_that_is_not_there_ends_as_in_a_shell(supervisor, order):
     assert "nothing-of-that-name" in outcome.log
 
 
+@pytest.mark.gate
 def test_what_comes_before_the_end_counts_and_what_comes_on_stderr_is_log(supervisor, order):
     program = ("sh", "-c", "echo [0,0,0,1]; echo so far >&2; sleep 300")
     outcome = given_time(

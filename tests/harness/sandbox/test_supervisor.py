@@ -22,6 +22,8 @@ from harness.sandbox.contract import Cancelled, Limits
 from harness.sandbox.supervisor import Supervisor
 from tests.harness.sandbox.backends.test_fork_backend import ISOLATION, order_of
 
+pytestmark = pytest.mark.gate(cases=1)
+
 SLEEPS = "run.report([0, 0])\nif os.fork() == 0: os.setsid()\ntime.sleep(600)"
 LIMITS = Limits(timeout_s=60.0, memory_mib=512.0)
 
@@ -78,6 +80,7 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
 
 
+@pytest.mark.gate
 def test_a_supervisor_that_is_killed_takes_its_run_with_it(supervisor, tmp_path):
     thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=LIMITS))
     left, folder = descendants(supervisor), supervisor.folder
@@ -101,6 +104,7 @@ def impatient(monkeypatch):
     return impatient
 
 
+@pytest.mark.gate
 def test_a_supervisor_that_is_stopped_is_given_up(supervisor, tmp_path, impatient, monkeypatch):
     thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=impatient(supervisor)))
     left = descendants(supervisor)
@@ -112,6 +116,7 @@ def test_a_supervisor_that_is_stopped_is_given_up(supervisor, tmp_path, impatien
     assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
 def test_a_run_that_is_not_isolated_and_turns_on_its_supervisor_is_lost(tmp_path, impatient, monkeypatch, number):
     body = f"""
@@ -329,6 +334,7 @@ def test_one_supervisor_does_many_runs_and_leaves_no_files(supervisor, tmp_path)
     assert len(pids) == 1
 
 
+@pytest.mark.gate
 def test_one_that_has_grown_is_replaced(supervisor, tmp_path):
     order = order_of(tmp_path, "run.send('solution', 'x' * (40 << 20))", limits=LIMITS)
     outcome = supervisor.run(order)
@@ -337,6 +343,7 @@ def test_one_that_has_grown_is_replaced(supervisor, tmp_path):
     assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).peak_mib < 60
 
 
+@pytest.mark.gate
 def test_another_number_of_cores_takes_another_supervisor(supervisor, tmp_path):
     body = "print(os.environ['OMP_NUM_THREADS'], sys.flags.hash_randomization)"
     assert supervisor.run(order_of(tmp_path, body)).log == "1 0\n"

@@ -39,6 +39,8 @@ from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import write_json
 
+pytestmark = pytest.mark.gate(cases=10)
+
 AMPLE = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=64.0)
 TIGHT = replace(AMPLE, memory_mib=300.0)
 POSIX, BARE = ("posix", "auto"), ("posix", "none")
@@ -601,6 +603,7 @@ def test_a_bound_above_the_optimum_counts_against_its_solver(
     assert (scored.contradictions["bound"].to_list(), scored.contradictions["cost"].to_list()) == (["8.0"], ["6.0"])
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", ["process-storm", "allocates-at-once", "spins", "kills-everything"])
 def test_a_run_beside_it_is_as_ever(
     referees: Callable[[tuple[str, str]], Referee], zoo: dict[str, SolverInfo], place: Place, name: str

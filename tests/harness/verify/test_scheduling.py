@@ -160,6 +160,7 @@ def rescaled(document, times, sizes):
     }
 
 
+@pytest.mark.gate(cases=2)
 @pytest.mark.parametrize(("times", "sizes"), [(10, 1), (1, 10), (1 / 3, 7), (1e-200, 1e-80), (1e150, 1e100)])
 def test_verdicts_do_not_depend_on_the_units(times, sizes):
     """Instances in which much happens at the same time, or as much is held as fits."""

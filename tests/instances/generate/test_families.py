@@ -11,6 +11,8 @@ from instances import InputError, parse, track_module
 from instances.generate import MEANING, families
 from instances.generate.draws import Draws
 
+pytestmark = pytest.mark.gate(cases=4)
+
 FAMILIES = families().values()
 
 

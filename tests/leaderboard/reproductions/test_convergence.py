@@ -181,6 +181,7 @@ def test_reductions_are_of_pairs_with_the_same_seed():
     assert [row["instance"] for row in section(made, 10).tables[0].rows] == ["X"]
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("posix_for_auto")
 def test_both_run_from_end_to_end_and_share_what_they_have_in_common(tmp_path):
     asked = ("--instances", "diamond", "--jobs", "2", "--quiet", "--json")

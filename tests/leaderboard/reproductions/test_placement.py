@@ -288,6 +288,7 @@ def ran(*arguments: object, folder: Path) -> dict[str, Any]:
     return said
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("posix_for_auto")
 def test_loads_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)
@@ -305,6 +306,7 @@ def test_loads_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [x["gap, %"] for x in proved["rows"]] == pytest.approx([0.0, 100.0], abs=1e-6)
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("posix_for_auto")
 def test_latencies_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)

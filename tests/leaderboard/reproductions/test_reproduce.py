@@ -343,6 +343,7 @@ def shardmark(*arguments: object) -> tuple[int, str, str]:
     return status, out.getvalue(), err.getvalue()
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("posix_for_auto")
 def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
     places = ["--results", tmp_path / "results", "--output", tmp_path / "site"]

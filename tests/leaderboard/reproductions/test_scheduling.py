@@ -195,6 +195,7 @@ def test_nothing_found_is_no_error(cells: list[Cell]) -> None:
     assert on_screen(report)
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("posix_for_auto")
 def test_some_pairs_run_under_the_referee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "PAIRS", ("hash-fifo", "critical-path-pct"))

@@ -31,7 +31,7 @@ from instances.files.jsonfile import read_json, write_json
 from shardmark import api, runs
 from shardmark.cli.arguments import main, parser
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
+pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
 
 CONTEST_EXAMPLE = {
     "problem": {
@@ -228,6 +228,7 @@ def test_a_bound_is_no_solver_and_solvers_are_of_a_track(graph):
     assert result.stderr.endswith("; this instance is of pipeline, cp-sat is for scheduling\n")
 
 
+@pytest.mark.gate
 def test_solve_exits_with_1_when_nothing_is_found(graph):
     zoo = ZOO / "zoo.py"
     found = answer("solve", graph, "--solver", "silent", "--solver-path", zoo, status=1)
@@ -283,6 +284,7 @@ def test_nothing_on_a_terminal_has_the_double_backticks_of_docstrings():
     assert "default: 4096" in helped[0]
 
 
+@pytest.mark.gate
 def test_generate_is_repeatable(tmp_path):
     from instances.generate import families
 
@@ -294,6 +296,7 @@ def test_generate_is_repeatable(tmp_path):
         assert answer("info", first)["nodes"] == facts["nodes"]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("track", ["intraop", "pipeline"])
 def test_a_new_solver_works_as_it_is(track, tmp_path, graph, example):
     made = answer("new-solver", "my-idea", "--track", track, cwd=tmp_path)
@@ -582,6 +585,7 @@ def test_a_solver_that_crashes_ends_with_1_whatever_it_reported(
     assert told == ([f"shardmark: {found['solver']} {said}"] if said else [])
 
 
+@pytest.mark.gate
 def test_a_solver_that_a_limit_ends_after_a_report_ends_with_0(graph, tmp_path):
     file = tmp_path / "crashes.py"
     file.write_text(CRASHES)
@@ -685,6 +689,7 @@ def test_the_solution_written_is_the_one_verified(example, tmp_path):
     assert len(read_json(output)) == 5
 
 
+@pytest.mark.gate
 def test_the_newest_campaign_decides_what_counts(graph, tmp_path):
     results, ours = tmp_path / "results", tmp_path / "ours.py"
     code = """from solvers.registry import solver

@@ -20,7 +20,7 @@ from shardmark.cli.arguments import main
 from shardmark.cli.conformance import Finding, submit, verdict
 from shardmark.cli.new_solver import template
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
+pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=1)]
 
 AMPLE_S = 60.0
 HEAD = """
@@ -75,6 +75,7 @@ def failed(findings: dict[str, Finding]) -> set[str]:
     return {name for name, finding in findings.items() if finding.passed == "no"}
 
 
+@pytest.mark.gate
 def test_a_good_solver_passes_everything(tmp_path):
     findings = check(tmp_path)
     assert list(findings) == [
@@ -87,6 +88,7 @@ def test_a_good_solver_passes_everything(tmp_path):
     assert verdict(list(findings.values()), "mine.py").startswith("No check failed: put it into")
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("track", tracks())
 def test_the_file_to_start_from_lacks_nothing_but_words_of_its_own(tmp_path, track):
     path = tmp_path / "my_idea.py"
@@ -113,6 +115,7 @@ def test_a_file_of_no_known_track_that_cannot_be_imported_has_one_finding(tmp_pa
     assert [finding.passed for finding in submit(path, None, lambda _: None)] == ["no"]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("old", "new", "names", "detail"),
     [
@@ -127,6 +130,7 @@ def test_what_a_solver_does_not_say_is_found(tmp_path, old, new, names, detail):
     assert all(detail in findings[name].detail for name in names)
 
 
+@pytest.mark.gate
 def test_a_name_that_another_solver_has_is_found(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(HEAD.replace("def mine", "def greedy").replace("{more}", ""))
@@ -138,6 +142,7 @@ def test_a_name_that_another_solver_has_is_found(tmp_path):
 TINY = {"solves diamond", "solves triangle", "solves sharded-transformer-2", "solves sharded-u-net-4"}
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("body", "names", "detail"),
     [
@@ -166,6 +171,7 @@ def test_what_a_solver_does_wrong_is_found(tmp_path, monkeypatch, time_limits, b
     assert all(detail in findings[name].detail for name in names)
 
 
+@pytest.mark.gate
 def test_what_crashes_is_not_said_to_use_all_of_its_time(tmp_path):
     findings = check(tmp_path, "os._exit(3)")
     assert failed(findings) == TINY | {"meets the deadline"}
@@ -196,12 +202,14 @@ def test_a_process_that_ends_while_its_threads_are_counted_has_none(monkeypatch)
     assert busy._running(os.getpid()) >= 1
 
 
+@pytest.mark.gate
 def test_a_solver_may_say_that_it_does_not_repeat_itself(tmp_path):
     findings = check(tmp_path, "run.bound(-int.from_bytes(os.urandom(3)))", more=", deterministic=False")
     assert failed(findings) == set()
     assert findings["is repeatable"].passed == "not tested"
 
 
+@pytest.mark.gate
 def test_what_time_cut_short_need_not_repeat_itself(tmp_path, time_limits):
     body = "if instance.nodes != 3: raise Declined('other')\nspin(run)\nrun.bound(-int.from_bytes(os.urandom(3)))"
 
@@ -223,6 +231,7 @@ def one_core() -> Iterator[None]:
     os.sched_setaffinity(0, cores)
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("one_core")
 def test_a_second_busy_thread_is_found_even_if_there_is_one_core(tmp_path, time_limits):
     def within(limit: float) -> dict[str, Finding]:
@@ -236,6 +245,7 @@ def test_a_second_busy_thread_is_found_even_if_there_is_one_core(tmp_path, time_
     )
 
 
+@pytest.mark.gate
 def test_a_bound_is_held_against_the_optimum(tmp_path):
     assert failed(check(tmp_path, head=BOUND)) == set()
     findings = check(tmp_path, "run.bound(138)", head=BOUND)
@@ -255,6 +265,7 @@ def program(tmp_path) -> Path:
     return path
 
 
+@pytest.mark.gate
 def test_a_program_is_checked_as_it_is(program):
     findings = {f.check: f for f in submit(program, "pipeline", lambda _: None)}
     assert failed(findings) == set()
@@ -262,6 +273,7 @@ def test_a_program_is_checked_as_it_is(program):
     assert "declare it in solvers/external.toml" in verdict(list(findings.values()), program)
 
 
+@pytest.mark.gate
 def test_a_toml_is_checked_program_after_program(program):
     text = '[[solver]]\nname = "{}"\ntrack = "pipeline"\ncommand = "{}"\nsource = "x"\ndescription = "One block."\n'
     file = program.with_name("some.toml")
@@ -310,6 +322,7 @@ def test_a_syntax_error_is_told_with_its_file_and_line(tmp_path):
     assert finding.detail == "SyntaxError: '(' was never closed (slipped.py:2)"
 
 
+@pytest.mark.gate
 def test_submit_ends_with_what_to_do_next(tmp_path, capsys):
     good, bad = tmp_path / "mine.py", tmp_path / "bad.py"
     good.write_text(HEAD.replace("{more}", ""))

@@ -14,6 +14,8 @@ from solvers.intraop.network.infeasibility import contradiction
 from solvers.intraop.network.memory import Timeline
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=2)
+
 IMPOSSIBLE = 10**18
 SOLVERS = ("cfn-native", "ilp-cpsat", "ilp-scip", "ilp-highs", "toulbar2-exact")
 BOUNDS = ("simple", "cfn-relaxed", "lagrange", "lp", "toulbar2")
@@ -172,6 +174,7 @@ def test_memory_that_allows_only_what_is_impossible_is_declined(tiny, name):
     assert verify(instance, trial.solutions[-1]).cost == IMPOSSIBLE
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", DECLINING)
 def test_numbers_beyond_64_bits_prove_nothing_wrong(tiny, name):
     half, huge = 2**62, 2**63 - 1

@@ -12,6 +12,8 @@ from solvers import registry
 from solvers.intraop.cfn import portfolio
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=4)
+
 IMPOSSIBLE = 10**18
 #: Methods that end with a proof, and on how many instances they are tried; they say why they decline.
 COMPLETE = {"cfn-native": 360, "ilp-cpsat": 160, "ilp-scip": 160, "ilp-highs": 60, "toulbar2-exact": 120}

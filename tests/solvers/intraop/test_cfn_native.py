@@ -113,6 +113,7 @@ def test_memory_that_allows_only_what_is_impossible(tiny):
     assert verify(tiny.make(nodes, edges, limit=8), trial.solutions[-1]).cost == IMPOSSIBLE
 
 
+@pytest.mark.gate
 def test_sums_beyond_64_bits(tiny):
     huge = 2**63 - 1
     instance = tiny.make([(0, 1, [huge, huge - 2**52], [0, 3])] * 3, [((0, 1), [huge] * 4)], limit=6)
@@ -123,6 +124,7 @@ def test_sums_beyond_64_bits(tiny):
     assert "10^17" in reason
 
 
+@pytest.mark.gate
 def test_memory_beyond_64_bits_proves_nothing_wrong(tiny):
     half = 2**62
     instance = tiny.make([(0, 1, [0, 9], [half - 1, half - 100])] * 2, limit=2 * half - 90)
@@ -152,6 +154,7 @@ def test_what_is_too_large_for_a_program_is_searched(tiny, monkeypatch):
             assert tiny.value(instance, trial.solutions[-1]) == best
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("largest", [0, 10**6])
 def test_a_run_ends_soon_after_its_time(tiny, monkeypatch, largest):
     monkeypatch.setattr(portfolio, "LARGEST_PROGRAM", largest)

@@ -20,6 +20,8 @@ from solvers.intraop.network.reduction import reduce
 from solvers.intraop.programs.child_processes import TOLERATED, Workers
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=1)
+
 IMPOSSIBLE = 10**18
 ALL = pytest.mark.parametrize("solver", [cfn_penalty, cfn_penalty_global, cfn_penalty_nopost])
 
@@ -82,18 +84,21 @@ def test_without_need_of_memory_one_network_is_solved_and_optimal(tiny, solver, 
     assert launched == [0] * 4
 
 
+@pytest.mark.gate
 def test_memory_gets_dear_where_it_binds_and_only_there(tiny, brief):
     cheap, dear = [(0, 1, [0, 5], [9, 1])] * 4, [(5, 6, [0, 500], [9, 1])] * 4
     instance = tiny.make([*cheap, *dear], limit=20)
     assert tiny.value(instance, run(instance).solutions[-1]) == tiny.best(instance) == (0, 2 * 5 + 2 * 500)
 
 
+@pytest.mark.gate
 def test_costs_repeat_for_a_seed_whatever_the_number_of_cores(tiny, brief):
     instance = tiny.layered(12)
     costs = [verify(instance, run(instance, cores=cores, seed=3).solutions[-1]).cost for cores in (1, 1, 2)]
     assert len(set(costs)) == 1
 
 
+@pytest.mark.gate
 def test_little_memory_means_fewer_children(tiny, brief):
     instance = tiny.layered(12)
     assert verify(instance, run(instance, cores=4, memory=1.0).solutions[-1]).feasible
@@ -117,6 +122,7 @@ def test_post_processing_only_improves(tiny):
     assert costs[1] < costs[0]
 
 
+@pytest.mark.gate
 def test_a_network_that_has_no_solution_in_its_slice_gets_more_time(tiny, monkeypatch):
     monkeypatch.setattr(adaptive_penalty, "LONGER_AFTER_NOTHING", 0.6)
     rng = np.random.default_rng(0)
@@ -185,6 +191,7 @@ def failing(monkeypatch, fails):
     monkeypatch.setattr(Workers, "launch", instead)
 
 
+@pytest.mark.gate
 def test_children_that_fail_now_and_then_cost_their_level_and_no_more(tiny, brief, monkeypatch):
     instance = tiny.layered(20)
     failing(monkeypatch, lambda number: number % 3 == 1)

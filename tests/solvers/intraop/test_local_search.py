@@ -33,6 +33,7 @@ def dense(tiny, seed, n=8):
     return tiny.make(rows, edges, limit=28)
 
 
+@pytest.mark.gate
 def test_the_optimum_of_tiny_instances_is_found_though_a_descent_stops_before_it(tiny):
     early = 0
     for seed in range(6):

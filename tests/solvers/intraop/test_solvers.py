@@ -23,6 +23,8 @@ from solvers.intraop.random import random
 from solvers.intraop.search import greedy as priced_greedy
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=2)
+
 SOLVERS = pytest.mark.parametrize("solver", [random, greedy, cfn_penalty])
 SAMPLES = 1000  # of random, which never ends by itself, as the others do
 BENCHMARKS = "google/iopddl/benchmarks/asplos-2025-iopddl-{}.json.gz"
@@ -98,6 +100,7 @@ def test_bounds_of_an_empty_instance(tiny, bound):
     assert run(bound, tiny.make([])).bounds == [0]
 
 
+@pytest.mark.gate
 @SOLVERS
 def test_nodes_without_edges_choose_by_themselves(tiny, solver):
     instance = tiny.make([(0, 2, [5, 1, 9], [1, 3, 1]), (5, 6, [4, 2], [1, 9]), (3, 3, [7, 8], [99, 0])], limit=8)
@@ -125,6 +128,7 @@ def test_greedy_repeats_itself(tiny):
     assert run(greedy, instance, seed=1).solutions == run(greedy, instance, seed=2).solutions
 
 
+@pytest.mark.gate
 @SOLVERS
 @pytest.mark.parametrize("cores", [1, 3])
 def test_a_run_ends_soon_after_its_time(tiny, solver, cores):
@@ -135,6 +139,7 @@ def test_a_run_ends_soon_after_its_time(tiny, solver, cores):
     assert trial.solutions
 
 
+@pytest.mark.gate
 def test_cfn_penalty_is_better_than_greedy_and_that_than_random(tiny, monkeypatch):
     monkeypatch.setattr(adaptive_penalty, "PATIENCE", 1)
     instance = tiny.layered(80, seed=1)
@@ -176,6 +181,7 @@ def _good(instance, found):
     return 6548554000 <= cost(instance, found.solutions[-1]) < 7e9
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(("nodes", "choices"), [(14, 6), (20, 8)])
 def test_a_bound_cut_short_is_below_every_solution(tiny, nodes, choices):
     rng = np.random.default_rng(0)

@@ -60,6 +60,7 @@ def slicing_optimum(
     return best[n]
 
 
+@pytest.mark.gate
 def test_all_searches_count_the_overflow_and_none_beats_all_orders(oracle: SimpleNamespace, brief: None) -> None:
     rng = np.random.default_rng(21)
     found = {"annealing": 0, "evolve": 0}

@@ -18,6 +18,8 @@ from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.blocks import Blocks, descendants
 from solvers.registry import LocalRun
 
+pytestmark = pytest.mark.gate(cases=2)
+
 METHODS = (anchored, reweighted)
 SAFETY = 1e-9
 
@@ -111,6 +113,7 @@ def test_threads_prove_together_what_one_proves(oracle: SimpleNamespace) -> None
         check(oracle, instance, blocks, found, weight, need)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int) -> None:
     """Most that exist, on graphs so small that a hunt sees nearly all sets."""
@@ -192,6 +195,7 @@ def test_bad_arguments_are_refused(oracle: SimpleNamespace) -> None:
         costs.cheapest_set(np.ones(3, dtype=np.int64), 1, 9, cuts=1)
 
 
+@pytest.mark.gate
 def test_the_anchored_bound_is_the_cheapest_block_around_some_node(oracle: SimpleNamespace) -> None:
     rng = np.random.default_rng(24)
     above_work = 0
@@ -206,6 +210,7 @@ def test_the_anchored_bound_is_the_cheapest_block_around_some_node(oracle: Simpl
     assert above_work >= 10
 
 
+@pytest.mark.gate
 def test_the_reweighted_bound_is_above_the_others_of_its_kind(oracle: SimpleNamespace) -> None:
     instance = oracle.draw(np.random.default_rng(25), 40, 6, density=0.06)
     least = {method: LocalRun() for method in METHODS}

@@ -28,6 +28,8 @@ from solvers.pipeline.programs.mip import Bounds, Program, capped, search_first
 from solvers.pipeline.search.orders import Search
 from solvers.registry import LocalRun
 
+pytestmark = pytest.mark.gate(cases=4)
+
 #: What a bound that is proved optimal may stay below the optimum: the tolerances that it gives way to.
 SAFETY = 2e-6
 
@@ -69,6 +71,7 @@ def test_the_graphs_are_500() -> None:
     assert sum(graphs for _, graphs in GRAPHS) == 500
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(("method", "graphs"), [(exact, 10), (exact_highs, 16)])
 def test_exact_counts_the_overflow_of_the_best_order(oracle: SimpleNamespace, method: Any, graphs: int) -> None:
     rng = np.random.default_rng(27)
@@ -104,6 +107,7 @@ def test_exact_proves_the_small_embedded_graphs(name: str, stages: int) -> None:
     assert run.bounds[-1] == pytest.approx(verify(instance, run.solutions[-1]).cost, rel=2 * SAFETY)
 
 
+@pytest.mark.gate
 def test_the_hierarchy_of_the_paper(oracle: SimpleNamespace) -> None:
     rng = np.random.default_rng(12)
     stronger = 0
@@ -152,6 +156,7 @@ def test_two_blocks_are_guessed_exactly(oracle: SimpleNamespace, cores: int) -> 
         )
 
 
+@pytest.mark.gate
 def test_overflow_is_left_out_of_the_relaxations(oracle: SimpleNamespace) -> None:
     instance = oracle.draw(np.random.default_rng(13), 6, 3, density=0.3)
     tight = replace(instance, memory=0.0)
@@ -271,6 +276,7 @@ def test_a_solution_that_highs_does_not_call_feasible_is_none(oracle: SimpleName
     assert 0 < run.bounds[-1] <= oracle.partition_optimum(instance)
 
 
+@pytest.mark.gate
 def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a bad first slicing, so that taking the cost of what is known for a bound would show."""
     instance = oracle.draw(np.random.default_rng(14), 90, 6, density=0.05)
@@ -327,6 +333,7 @@ def test_what_does_not_fit_is_left_at_the_simple_bound(
     assert "do not fit into 0 MiB: not solved" in capsys.readouterr().err
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("method", [exact, exact_highs])
 def test_the_engine_improves_the_slicing_that_it_starts_from(
     oracle: SimpleNamespace, method: Any, monkeypatch: pytest.MonkeyPatch

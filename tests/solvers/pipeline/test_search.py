@@ -22,6 +22,8 @@ from solvers.pipeline.search.genetic import breed, evolve
 from solvers.pipeline.search.orders import Search
 from solvers.registry import LocalRun, Solver
 
+pytestmark = pytest.mark.gate(cases=4)
+
 FOLDER = Path(registry.__file__).parent / "pipeline"
 
 #: Vectors to decode; a fifth of a generation is kept from the one before.
@@ -234,6 +236,7 @@ def test_without_time_to_slice_well_the_even_cuts_count(
     assert all(verify(large, solution).feasible for solution in run.solutions)
 
 
+@pytest.mark.gate
 def test_a_rehearsal_is_of_what_will_be_done(large: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     """To improve on a cost takes longer than to slice somehow."""
     limits = []

@@ -26,6 +26,8 @@ from solvers.placement.throughput.moves import spaces
 from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=2)
+
 MIRROR = os.environ.get("SHARDMARK_MIRROR")
 PUBLISHED = Path(MIRROR or "") / "msr-fiddle" / "dnn-partitioning" / "throughput-inputs"
 

@@ -27,6 +27,8 @@ from solvers.placement.ideals.dynamic_program import IdealProgram
 from solvers.placement.kernels.ideals import IdealEnumerator, Ideals
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=2)
+
 MIRROR = os.environ.get("SHARDMARK_MIRROR")
 THROUGHPUT = Path(MIRROR or "") / "msr-fiddle" / "dnn-partitioning" / "throughput-inputs"
 
@@ -95,6 +97,7 @@ def test_equals_the_best_of_all_placements(seed: int) -> None:
         assert verdict.cost == pytest.approx(float(best), rel=1e-9)
 
 
+@pytest.mark.gate
 def test_linear_extensions_give_placements_no_better_than_the_best() -> None:
     found = 0
     for instance in random_instances(100, 77):
@@ -305,6 +308,7 @@ def held(sizes: list[float], memory: float) -> Instance:
     return parse(document, "held", contiguity="acyclic")
 
 
+@pytest.mark.gate
 def test_no_bound_is_above_a_placement_that_fits_the_memory_to_the_last_bit() -> None:
     rng, fitting = np.random.default_rng(3), 0
     for _ in range(400):

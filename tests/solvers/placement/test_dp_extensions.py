@@ -25,6 +25,8 @@ from solvers.placement.ideals.dynamic_program import IdealProgram, Placement
 from solvers.placement.ideals.linear_extension import in_pieces
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=2)
+
 OVERLAPS = ("none", "half", "full")
 
 
@@ -100,6 +102,7 @@ def best_in_turn(instance: Instance) -> float:
     return float(min(oracle.throughput(groups) for groups in oracle.splits() if follow(groups)))
 
 
+@pytest.mark.gate
 def test_clusters_that_follow_one_another_are_split_as_well_as_that_can_be_done() -> None:
     best = 0
     for instance in drawn("clusters", 200, 3):
@@ -234,6 +237,7 @@ def test_pieces_cost_what_their_items_do_together() -> None:
                 assert float(cost) == pytest.approx(found.cost, rel=1e-9)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("accelerators", [400_000, 2**31 - 1])
 def test_so_many_devices_that_time_or_memory_does_not_suffice_leave_what_fewer_can_do(accelerators: int) -> None:
     """Two nodes of time 3 that hold nothing: each of k devices does 6 / k, as many as were looked at in time."""

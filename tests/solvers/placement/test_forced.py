@@ -44,6 +44,7 @@ def test_more_cpus_or_other_modes_force_nothing(changes):
     assert with_forced_nodes(instance) is instance
 
 
+@pytest.mark.gate
 def test_all_placements_stay_with_their_costs():
     draw = random.Random("forced")
     changed = 0

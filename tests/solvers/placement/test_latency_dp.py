@@ -92,6 +92,7 @@ def test_no_tensor_leaves_a_sum_with_an_error_behind() -> None:
     assert judge(instance, [0, 1, 1]) == (True, Fraction(3.3) * 2 + Fraction(0.3) + Fraction(0.1))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])
 def test_chains_bound_graphs_with_tensors_of_any_size(contiguity: str) -> None:
     draw, tight = random.Random(f"any size {contiguity}"), 0

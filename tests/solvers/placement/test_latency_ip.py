@@ -29,6 +29,8 @@ from solvers.placement.latency_ip import ip
 from solvers.placement.throughput_ip import ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=2)
+
 
 def devices(instance: Instance) -> Iterator[list[int]]:
     """Every device a node, but for accelerators changing places: the one that has the first unit is 0, and so on."""
@@ -168,6 +170,7 @@ def test_bounds_hold_for_two_nodes_that_fill_the_memory_but_for_a_bit(contiguity
     assert max(*path.bounds, *run.bounds) <= 2.1
 
 
+@pytest.mark.gate
 def test_sizes_in_whole_numbers_fit_where_they_do_in_truth() -> None:
     """Two classes of nodes of 0.1, the sums of which come out too great, fill the memory."""
     count = 50_000

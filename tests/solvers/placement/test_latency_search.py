@@ -182,6 +182,7 @@ def test_the_same_seed_gives_the_same_placements() -> None:
     assert found[0] == found[1] != found[2]
 
 
+@pytest.mark.gate
 def test_the_time_ends_the_search() -> None:
     run = LocalRun(cores=2, seconds=1.0)
     search(parse(generated(nodes=300), "generated", **LATENCY), run)

@@ -28,6 +28,8 @@ from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.placement.throughput_ip import ip_contiguous
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=1)
+
 
 def proves(instance: Instance) -> list[float]:
     run = LocalRun(seconds=20)
@@ -36,6 +38,7 @@ def proves(instance: Instance) -> list[float]:
     return run.bounds
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_no_placement_is_better(contiguity: str) -> None:
     draw, better, tight = random.Random(f"relaxed {contiguity}"), 0, 0
@@ -65,6 +68,7 @@ def relaxations(draw: random.Random, count: int) -> Iterator[tuple[LoadProgram, 
             yield program, FloatProgram(program), best
 
 
+@pytest.mark.gate
 def test_any_dual_values_prove_what_holds_and_those_of_an_optimum_prove_most() -> None:
     draw = random.Random(7)
     numbers = np.random.default_rng(7)

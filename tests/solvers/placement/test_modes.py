@@ -11,6 +11,8 @@ from gpart import install
 from instances.placement import parse
 from solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
 
+pytestmark = pytest.mark.gate(cases=2)
+
 README = Path(__file__).parents[3] / "README.md"
 MODES: dict[str, dict[str, Any]] = {
     "free": {"contiguity": "free"},

@@ -25,6 +25,8 @@ from solvers.placement.throughput.annealing import fill, in_turn, least_work
 from solvers.placement.throughput.moves import Space, spaces
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=4)
+
 FREE: dict[str, Any] = {"contiguity": "free"}
 MIRROR = os.environ.get("SHARDMARK_MIRROR")
 THROUGHPUT = Path(MIRROR or "") / "msr-fiddle" / "dnn-partitioning" / "throughput-inputs"
@@ -252,6 +254,7 @@ def test_every_report_is_better_than_the_one_before(seed: int) -> None:
     assert costs == sorted(costs, reverse=True)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("method", [search, local_search])
 def test_the_same_seed_gives_the_same_placements(method: Any) -> None:
     found = []
@@ -262,6 +265,7 @@ def test_the_same_seed_gives_the_same_placements(method: Any) -> None:
     assert found[0] == found[1] != found[2]
 
 
+@pytest.mark.gate
 def test_the_time_ends_the_search() -> None:
     run = LocalRun(cores=2, seconds=1.0)
     search(workload(1), run)

@@ -160,6 +160,7 @@ def test_the_memory_path_takes_long_transfers_off_again() -> None:
     assert bounds(memory_path, instance)[-1] <= 13
 
 
+@pytest.mark.gate
 def test_bounds_of_many_equal_nodes_are_no_more_than_they_take() -> None:
     """Added one after the other 100,000 times 0.1 is too much by 2e-12, relatively."""
     nodes = [

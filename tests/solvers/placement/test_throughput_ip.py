@@ -25,6 +25,8 @@ from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 
+pytestmark = pytest.mark.gate(cases=2)
+
 
 def solved(instance: Instance, engine: str = "cpsat") -> LocalRun:
     run = LocalRun(seconds=20)
@@ -75,6 +77,7 @@ def worth(program: LoadProgram, place: list[int]) -> float:
     return sum(loads.values())
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity: str) -> None:
     draw, had, missing = random.Random(contiguity), 0, 0

@@ -59,6 +59,7 @@ def only_schedule(draw: random.Random) -> Instance:
     return parse(document, "only one")
 
 
+@pytest.mark.gate(cases=1)
 @pytest.mark.parametrize("method", BOUNDS)
 def test_bounds_are_not_above_the_exact_makespan_of_the_only_schedule(method: Any) -> None:
     draw, near = random.Random(19), 0
@@ -145,6 +146,7 @@ def ladder(draw: random.Random) -> Instance | None:
     return replace(instance, bandwidth=bandwidth, speed=np.array([draw.choice([1.0, 1.0, 2.0, 3.0]) for _ in range(k)]))
 
 
+@pytest.mark.gate(cases=1)
 @pytest.mark.parametrize(("reach", "few"), [(20, 3), (20, 2), (4, 3)])
 def test_what_passes_between_vertices_makes_bounds_better_and_leaves_them_valid(
     reach: int, few: int, monkeypatch: pytest.MonkeyPatch

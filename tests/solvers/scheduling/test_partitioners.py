@@ -33,6 +33,8 @@ from solvers.scheduling.heuristics.path import longest_path
 from solvers.scheduling.heuristics.ranks import total_rank
 from solvers.scheduling.mite import mite
 
+pytestmark = pytest.mark.gate(cases=2)
+
 PARTITIONERS = (hash_partition, batch_split, critical_path, mite, dfs, heft)
 READINGS: dict[Callable[..., Ints], Callable[[Instance], list[int]]] = {
     batch_split: slow.batch_split,
@@ -368,6 +370,7 @@ def test_a_graph_without_vertices_is_scheduled(partition: Callable[..., Ints]) -
         assert (verdict.feasible, verdict.cost, execution.makespan) == (True, 0, 0)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("partition", PARTITIONERS)
 def test_there_is_no_table_of_vertices_and_devices(partition: Callable[..., Ints]) -> None:
     instance = families()["random-dataflow"].build(1, nodes=8000, devices=300, restricted=0.0)

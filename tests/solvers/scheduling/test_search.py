@@ -25,6 +25,8 @@ from solvers.scheduling.heuristics.path import around_the_path
 from solvers.scheduling.schedules.memory import fits
 from solvers.scheduling.search import search
 
+pytestmark = pytest.mark.gate(cases=2)
+
 
 class Claims(LocalRun):
     """A run that keeps what its solutions are said to cost."""
@@ -89,6 +91,7 @@ def test_what_is_claimed_is_what_the_verifier_finds_and_it_falls() -> None:
         assert all(later < before for before, later in zip(run.claimed, run.claimed[1:], strict=False))
 
 
+@pytest.mark.gate
 def test_memory_is_kept_to_and_nothing_else_is_reported() -> None:
     draw, limited, found = random.Random(23), 0, 0
     while limited < 25:
@@ -101,6 +104,7 @@ def test_memory_is_kept_to_and_nothing_else_is_reported() -> None:
     assert found >= 20
 
 
+@pytest.mark.gate
 def test_memory_that_nearly_all_schedules_exceed_is_kept_to_where_a_schedule_does() -> None:
     """The least makespan of all orders, on instances where schedules that take no heed of memory exceed it."""
     draw, tight, best = random.Random(31), 0, 0
@@ -168,6 +172,7 @@ def test_a_graph_without_vertices_takes_no_time() -> None:
     assert run.claimed == [0.0]
 
 
+@pytest.mark.gate
 def test_comes_near_the_best_of_all_schedules_of_tiny_graphs() -> None:
     draw, best, reached = random.Random(22), 0, []
     for _ in range(20):
@@ -198,6 +203,7 @@ def test_embedded_instances_end_feasible_and_no_worse_than_what_it_begins_with(n
     assert known is None or verdict.cost >= float(known) * (1 - 1e-9)
 
 
+@pytest.mark.gate
 def test_the_search_is_better_than_heft_with_any_scheduler_on_the_convolutional_network() -> None:
     instance = embedded("convolutional-training")
     device = earliest_finish(instance)

@@ -71,6 +71,7 @@ def sparse(draw: random.Random) -> Instance:
             continue
 
 
+@pytest.mark.gate
 def test_reaches_the_best_of_all_schedules_of_tiny_graphs() -> None:
     draw, reached = random.Random(31), 0
     while reached < 8:

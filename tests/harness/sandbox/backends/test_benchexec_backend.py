@@ -25,6 +25,8 @@ from harness.sandbox.contract import MEASURES, Cancelled
 from harness.sandbox.protocol import decode
 from harness.sandbox.supervisor import Supervisor
 
+pytestmark = pytest.mark.gate(cases=1)
+
 HELD = dict.fromkeys(MEASURES, "hard") | dict.fromkeys(("cpu", "processes", "output"), "polled")
 
 
@@ -97,6 +99,7 @@ def test_solvers_in_python_report_as_ever(supervisor, order, zoo):
     assert [decode(payload).kind for _, payload in outcome.messages] == ["solution", "solution", "bound", "done"]
 
 
+@pytest.mark.gate
 def test_one_supervisor_carries_out_many_short_runs_and_mixes_none_up(supervisor, order):
     """A run that ends at once may be found in a control group of others, with their memory."""
     codes = [i % 2 for i in range(12)]
@@ -106,6 +109,7 @@ def test_one_supervisor_carries_out_many_short_runs_and_mixes_none_up(supervisor
     assert max(outcome.cpu_s for outcome in outcomes) < 1.0
 
 
+@pytest.mark.gate
 def test_time_that_clearing_up_takes_is_not_the_run_s(supervisor, order):
     """BenchExec waits half a second for a process that was left behind."""
     began = time.monotonic()
@@ -122,6 +126,7 @@ def test_a_run_that_there_is_no_memory_to_begin_ends_for_that(supervisor, order,
     assert float(limit) == memory_mib <= float(used)
 
 
+@pytest.mark.gate
 def test_libraries_that_others_have_loaded_break_no_limit(supervisor, order, zoo):
     """They are in the resident memory of a run, but not in its control group, which holds what is its own."""
     run = order(solver="good", file=zoo["good"].file, memory_mib=512.0)
@@ -133,6 +138,7 @@ def test_libraries_that_others_have_loaded_break_no_limit(supervisor, order, zoo
         assert outcome.stop == "exit" or not any(decode(data).kind == "done" for _, data in outcome.messages)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # else its folder is on a disk
 def test_memory_in_files_counts(supervisor, order):
     fill = "open('x', 'wb').write(bytes(400 << 20))"
@@ -154,6 +160,7 @@ def test_a_run_dies_with_its_supervisor(supervisor, order, monkeypatch):
     assert alive == []
 
 
+@pytest.mark.gate
 def test_nothing_is_left_of_a_run_whose_supervisor_is_killed(supervisor, order):
     token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
     with ThreadPoolExecutor(1) as pool:
@@ -206,6 +213,7 @@ def groups_of(process):
     return found
 
 
+@pytest.mark.gate
 def test_a_frozen_run_ends_at_its_limit_and_what_it_reported_stays(supervisor, order):
     """No isolated run can freeze itself, but whoever may write to its groups; in version 1 no signal ends it then."""
 

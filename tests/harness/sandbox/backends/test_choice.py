@@ -22,6 +22,8 @@ from shardmark.cli import conformance, matrix
 from shardmark.cli.arguments import main
 from tests.harness.sandbox.backends.test_fork_backend import order_of
 
+pytestmark = pytest.mark.gate(cases=1)
+
 HARD = dict.fromkeys(MEASURES, "hard")
 BARE = HARD | {"network": "none", "files": "none"}
 EMBEDDED = Path(instances.__file__).parent / "data"
@@ -167,6 +169,7 @@ def test_how_limits_are_held_is_one_line():
     assert described("posix", ways) == f"posix ({held})"
 
 
+@pytest.mark.gate
 def test_without_benchexec_runs_are_held_by_the_other_backend(tmp_path, monkeypatch):
     package = tmp_path / "benchexec"
     package.mkdir()
@@ -192,6 +195,7 @@ print(backend.name, backend.isolation, outcome.enforced["files"], outcome.stop, 
 """
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("limits", ["benchexec", "posix"])
 def test_runs_are_isolated_whatever_is_mounted_among_temporary_files(limits, chain, tmp_path):
     if backend_here(limits).isolation == "none":
@@ -209,6 +213,7 @@ def test_runs_are_isolated_whatever_is_mounted_among_temporary_files(limits, cha
     assert (found.stdout, found.stderr) == (f"{limits} auto hard exit a file there\n\n", "")
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("command", ["run", "submit"])
 def test_who_expects_isolation_is_warned(monkeypatch, capsys, chain, zoo, tmp_path, command):
     bare = backend_here("posix", "none")
@@ -231,6 +236,7 @@ def test_one_run_says_how_it_was_held(chain, capsys):
     assert json.loads(capsys.readouterr().out)["limits"].startswith("posix (wall")
 
 
+@pytest.mark.gate
 def test_a_campaign_says_once_how_its_runs_are_held(chain, capsys, tmp_path):
     command = [
         "run",

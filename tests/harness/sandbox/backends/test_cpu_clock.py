@@ -59,6 +59,7 @@ def test_children_that_nobody_waits_for_count(clock: TreeClock) -> None:
     assert clock.read() >= 0.18
 
 
+@pytest.mark.gate
 def test_the_living_count_and_this_process_does_not(clock: TreeClock) -> None:
     reader, writer = os.pipe()
     pid = os.fork()

@@ -22,6 +22,8 @@ from harness.sandbox.contract import Limits, Order, Outcome
 from harness.sandbox.supervisor import Supervisor
 from instances.files.jsonfile import sha256
 
+pytestmark = pytest.mark.gate(cases=1)
+
 OBSTACLE = namespaces.isolation_error_in_subprocess()
 ISOLATION = [
     pytest.param("auto", marks=pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE), id="isolated"),
@@ -223,6 +225,7 @@ def test_memory_taken_in_one_step_is_seen_in_time(run, limit):
     assert limit < outcome.peak_mib < 4000
 
 
+@pytest.mark.gate
 def test_memory_of_children_is_summed_but_what_they_share_counts_once(run):
     body = """
         shared = mmap.mmap(-1, 60 << 20)
@@ -260,6 +263,7 @@ def test_memory_in_files_that_nobody_maps_counts(run):
     assert outcome.stop == "memory"
 
 
+@pytest.mark.gate
 def test_a_file_in_memory_that_is_mapped_counts_once(run):
     outcome = run(
         """
@@ -299,6 +303,7 @@ def test_cpu_time_of_the_whole_tree_is_limited(run):
     assert 0.5 < outcome.cpu_s < 3
 
 
+@pytest.mark.gate
 def test_cpu_time_of_children_one_after_another_is_limited(run):
     body = """
         while True:
@@ -347,6 +352,7 @@ def test_far_more_threads_than_processes_are_ended(run):
     assert re.fullmatch(r"had \d+ threads at once, the limit is 400", outcome.reason)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "body",
     [
@@ -404,6 +410,7 @@ def test_files_in_its_folder_are_output(run):
     assert outcome.stop == "output"
 
 
+@pytest.mark.gate
 def test_the_clock_stops_a_run_in_time(run):
     body = "run.report([0, 0])\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\ntime.sleep(600)"
     outcome = given_time(lambda limit: run(body, limits=Limits(limit, 512.0)), lambda outcome: outcome.messages, 0.6)
@@ -431,6 +438,7 @@ WORK = {
 }
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("how", WORK)
 def test_what_a_program_uses_is_told_as_the_system_tells_it(run, how):
     filled_mib, code = WORK[how]
@@ -449,6 +457,7 @@ def test_a_small_program_is_not_taken_for_the_fork_that_began_it(run):
     assert 0 < outcome.peak_mib < 10
 
 
+@pytest.mark.gate
 def test_cpu_time_of_orphans_counts(run):
     outcome = run(
         """
@@ -467,6 +476,7 @@ def test_cpu_time_of_orphans_counts(run):
     assert 0.4 <= outcome.cpu_s < 1.5
 
 
+@pytest.mark.gate
 def test_cpu_time_of_children_whose_end_is_ignored_counts(run):
     outcome = run(
         """

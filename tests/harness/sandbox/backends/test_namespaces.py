@@ -21,7 +21,7 @@ from harness.sandbox.contract import BackendError, Limits
 from harness.sandbox.supervisor import Supervisor
 from tests.harness.sandbox.backends.test_fork_backend import OBSTACLE, order_of
 
-pytestmark = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
+pytestmark = [pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE), pytest.mark.gate(cases=1)]
 LIMITS = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=16.0)
 
 
@@ -67,6 +67,7 @@ def run_forked(supervisor, tmp_path):
     return lambda body: supervisor.run(order_of(tmp_path, body, limits=LIMITS))
 
 
+@pytest.mark.gate
 def test_nothing_outside_can_be_written(sh, tmp_path):
     victim = tmp_path / "results.sqlite"
     victim.write_text("precious")
@@ -78,6 +79,7 @@ def test_nothing_outside_can_be_written(sh, tmp_path):
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.gate
 def test_its_folder_lies_in_the_memory_that_it_may_use(run_forked):
     outcome = run_forked("open('file', 'wb').write(b'x' * (10 << 20))\ntime.sleep(0.3)")
     assert outcome.stop == "exit", outcome.log
@@ -85,6 +87,7 @@ def test_its_folder_lies_in_the_memory_that_it_may_use(run_forked):
     assert 8 < outcome.peak_mib - without.peak_mib < 20
 
 
+@pytest.mark.gate
 def test_a_file_in_its_folder_that_is_mapped_counts_once(run_forked):
     outcome = run_forked(
         """
@@ -284,6 +287,7 @@ def test_multiprocessing_works(run):
     assert outcome.log.splitlines() == ["[1, 2]", f"{1 << 20} []"]
 
 
+@pytest.mark.gate
 def test_shared_memory_that_nobody_maps_counts(run):
     outcome = run("for i in range(5): open(f'/dev/shm/{i}', 'wb').write(b'x' * (150 << 20))\ntime.sleep(60)")
     assert outcome.stop == "memory"

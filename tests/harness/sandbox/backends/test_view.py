@@ -17,6 +17,8 @@ from harness.results.database import FILE_NAME
 from harness.sandbox.backends import view
 from tests.harness.sandbox.backends.test_fork_backend import order_of
 
+pytestmark = pytest.mark.gate(cases=1)
+
 REPRODUCTIONS = sorted(file for room in ("harness", "leaderboard") for file in (view.ROOT / room).rglob("*.toml"))
 CATALOG = Path(instances.__file__).parent / "catalog.toml"
 
@@ -107,6 +109,7 @@ def test_a_folder_is_looked_through_as_far_as_time_permits(tmp_path, monkeypatch
     assert list(view._answers(tmp_path)) == [tmp_path / "d"]
 
 
+@pytest.mark.gate
 def test_the_results_of_its_campaign_are_empty_also_where_they_have_another_name(isolated, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "old.sqlite").write_text("12")
@@ -177,6 +180,7 @@ def test_results_beside_programs_and_packages_cannot_be_read(isolated, tmp_path,
     assert looked_at(isolated, order_of(tmp_path / "solvers"), *data, *places) == ["there"] * 2 + [""] * 2
 
 
+@pytest.mark.gate
 def test_what_the_environment_names_is_shown(isolated, tmp_path, monkeypatch):
     licence = tmp_path / "licences" / "gurobi.lic"
     licence.parent.mkdir()

@@ -34,6 +34,7 @@ def answer(problem, top, multipliers=None):
     return result, [problem.model.cost(value) for value in seen]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_best_below_the_top_is_found_and_proved(tiny, wide):
     for problem, best in problems(tiny, 6, wide=wide):
@@ -45,6 +46,7 @@ def test_the_best_below_the_top_is_found_and_proved(tiny, wide):
         assert best in seen
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("below", [0, 3])
 def test_that_nothing_is_below_the_top_is_all_that_is_proved(tiny, below):
     for problem, best in problems(tiny, 6, wide=False):
@@ -54,6 +56,7 @@ def test_that_nothing_is_below_the_top_is_all_that_is_proved(tiny, below):
             assert result.value is None or problem.model.cost(result.value) >= top
 
 
+@pytest.mark.gate
 def test_bounds_hold_under_any_multipliers(tiny):
     rng = np.random.default_rng(0)
     for problem, best in problems(tiny, 6, wide=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from solvers.intraop.network.dominance import simplify
 from solvers.intraop.network.memory import Timeline
@@ -24,6 +25,7 @@ def by_steps(problem):
     return fits
 
 
+@pytest.mark.gate
 def test_values_that_never_fit_are_those_that_exceed_the_room_of_a_step(tiny):
     seen = set()
     for seed in range(150):

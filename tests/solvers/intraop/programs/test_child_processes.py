@@ -86,6 +86,7 @@ def test_a_child_that_is_asked_to_stop_before_it_begins_stops(monkeypatch):
         assert workers.collect(time.monotonic() + 10) == [("tag", None)]
 
 
+@pytest.mark.gate
 def test_a_child_that_does_not_stop_is_killed():
     def work():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

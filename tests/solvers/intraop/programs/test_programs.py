@@ -26,6 +26,8 @@ from solvers.intraop.programs.memory_rows import memory_of_all_steps, memory_of_
 from solvers.intraop.toulbar2_exact import toulbar2_exact
 from solvers.registry import LocalRun
 
+pytestmark = pytest.mark.gate(cases=2)
+
 PROGRAMS = (ilp_cpsat, ilp_scip, ilp_highs)
 
 
@@ -235,6 +237,7 @@ def test_an_engine_is_to_end_while_there_is_time_to_bury_it(tiny, reduced):
     assert trial.deadline - 1.5 < ends[0] < trial.deadline - 0.5
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("solver", [*PROGRAMS, toulbar2_exact, lp, toulbar2])
 def test_a_run_ends_soon_after_its_time(tiny, solver):
     rng = np.random.default_rng(0)

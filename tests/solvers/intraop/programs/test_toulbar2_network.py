@@ -13,6 +13,8 @@ from solvers.intraop.network.reduction import prepare
 from solvers.intraop.programs.child_processes import Workers
 from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
 
+pytestmark = pytest.mark.gate(cases=4)
+
 
 def minimise(network, penalty, seconds=30.0, **options):
     """`Network.minimise` in a child."""
@@ -68,6 +70,7 @@ def grid(tiny, size, seed=0):
     return tiny.make(nodes, [((int(a), int(b)), rng.integers(0, 1000, 64).tolist()) for a, b in pairs])
 
 
+@pytest.mark.gate
 def test_a_minimisation_cut_off_gives_the_best_so_far(tiny):
     instance = grid(tiny, 30)
     network = Network(prepare(instance, Timeline.of(instance)))
