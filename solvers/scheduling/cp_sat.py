@@ -91,7 +91,7 @@ def _solve(best: Best, ends: HeadsTails, deadline: Deadline) -> None:
             continue
         parameters = core().SatParameters()
         cumulative = model.writer.cumulative
-        set_up(parameters, run.cores, run.seed, seconds - later, turns=True, cumulative=cumulative)
+        set_up(parameters, run.cores, run.seed, seconds - later, turns=True, cumulative=cumulative, enforced=True)
         response = answer(model.writer.proto, parameters, offer, lambda bound: run.bound(model.proved(bound)))
         status, excluded = response.status, sum(model.exclude(*schedule) for schedule in found)
         if status != core().INFEASIBLE and response.inner_objective_lower_bound > 0:

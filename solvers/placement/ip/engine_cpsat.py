@@ -18,15 +18,22 @@ WHOLE = 2**50
 
 
 def search(
-    model: Any, run: Run, seconds: float, found: Callable[[Sequence[int]], None], prove: Callable[[float], None]
+    model: Any,
+    run: Run,
+    seconds: float,
+    found: Callable[[Sequence[int]], None],
+    prove: Callable[[float], None],
+    *,
+    enforced: bool = False,
 ) -> bool:
     """Search for so long; ``found`` takes each solution, and ``prove`` the bounds. False if there are no solutions.
 
-    RuntimeError with CP-SAT's reason if the model, a ``CpModelProto``, is none.
+    ``enforced`` tells that literals enforce some constraints. RuntimeError with CP-SAT's reason if the model, a
+    ``CpModelProto``, is none.
     """
     cp_sat = core()
     parameters = cp_sat.SatParameters()
-    set_up(parameters, run.cores, run.seed, seconds, turns=True)
+    set_up(parameters, run.cores, run.seed, seconds, turns=True, enforced=enforced)
     parameters.linearization_level = 2
     response = answer(model, parameters, found, prove)
     if response.status == cp_sat.INFEASIBLE:

@@ -19,6 +19,7 @@ def solve(incumbent: LatencyIncumbent, program: LatencyProgram) -> bool:
         incumbent.remaining(),
         lambda value: incumbent.offer(*program.placement(value)),
         lambda bound: incumbent.prove(0, program.proved(bound)),
+        enforced=True,
     )
 
 

@@ -26,6 +26,8 @@ from solvers.scheduling.exact.model import Clock, clock
 from solvers.scheduling.exact.rules import demands_of
 from solvers.scheduling.schedules.memory import fits
 
+pytestmark = pytest.mark.gate(cases=2)
+
 
 def draw_plain(seed: int, most_nodes: int) -> Instance | None:
     """An instance as the model has it, in which sending tensors pays now and then."""
@@ -113,6 +115,7 @@ def draw_tight(seed: int, links: str, holding: str) -> Instance | None:
         return None
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("holding", ["waiting", "reserved"])
 @pytest.mark.parametrize("links", ["independent", "queue"])
 def test_the_optimum_is_found_and_proved_with_memory_and_queues_and_that_there_is_none(links: str, holding: str):
@@ -150,6 +153,7 @@ def test_a_schedule_or_a_proof_that_none_fits_is_found_where_links_are_shared(se
         assert best * (1 - 1e-9) <= cost < math.inf
 
 
+@pytest.mark.gate
 def test_it_says_that_it_has_found_neither_a_schedule_that_fits_nor_a_proof_that_there_is_none():
     """Seven tensors have to wait for the eighth: that is not in the model, and to try all orders takes far too long."""
     document = {
@@ -260,6 +264,40 @@ def test_cuts_do_not_lose_all_schedules():
         "options": {"links": "share", "holding": "reserved"},
     }
     assert solved(parse(document, "drawn")) == pytest.approx((1.1, 1.1))
+
+
+def test_presolving_the_neighbourhood_of_a_solution_does_not_crash():
+    """No schedule fits the memory; OR-tools 9.15 as it is by default throws an exception on the way."""
+    document = {
+        "format": "shardmark/scheduling/1",
+        "options": {"links": "share"},
+        "nodes": {
+            "complexity": [
+                5.633275725209815e122,
+                1.126655145041963e123,
+                1.1266551450419626e123,
+                1.1266551450419634e123,
+                2.253310290083927e123,
+            ],
+            "colocation": [None, 1, None, 1, 0],
+        },
+        "edges": [
+            [4, 3, 0.7758644100442387],
+            [4, 2, 0.9977233712809114],
+            [1, 3, 0.7079984767126339],
+            [1, 2, 0.6849884183098681],
+            [0, 3, 0.839876670901437],
+            [0, 4, 0.6486109478059803],
+            [0, 2, 0.3047339806106757],
+            [0, 1, 0.349660864886822],
+            [3, 2, 0.13116070957457837],
+        ],
+        "devices": {"speed": [1, 1, 3], "memory": [0.13116072269064932, 1.2242236918266698, 0.0]},
+        "bandwidth": [[None, 7, 7], [0.3, None, 0.3], [7, 3, None]],
+    }
+    instance = parse(document, "drawn")
+    with pytest.raises(Declined, match="schedule"):  # one reason or the other, as time permits
+        cp_sat(instance, LocalRun(seconds=1, seed=5421))
 
 
 def test_large_graphs_are_declined():
