@@ -1,4 +1,4 @@
-"""Compile and run the C core's own test programs, plain and under sanitizers; its declarations for cffi."""
+"""Compile and run the C core's own test programs, in the gate with sanitizers; its declarations for cffi."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 from compiled import CORE, SANITIZE, compiled, require
+from effort import GATE
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -57,10 +58,10 @@ def build() -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="module", params=["plain", pytest.param("sanitized", marks=pytest.mark.gate)])
-def flags(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """Flags with which a test program is compiled."""
-    if request.param == "sanitized":
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Flags with which a test program is compiled: with sanitizers in the gate, which takes four times as long."""
+    if GATE:
         require(tmp_path_factory.mktemp("trivial"), *SANITIZE)
         return SANITIZE
     return ()
