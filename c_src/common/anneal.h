@@ -1,6 +1,5 @@
 /* Simulated annealing: acceptance at a temperature (Metropolis et al. 1953) and geometric cooling. */
-#ifndef SHARD_ANNEAL_H
-#define SHARD_ANNEAL_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ static inline bool anneal_accepts(struct random *random, double temperature, dou
 static inline double anneal_cooling(double hot, double cold, int64_t steps, int64_t moves) {
     return pow(cold / hot, (double)steps / (double)moves);
 }
-
-#endif

@@ -1,10 +1,7 @@
 /* Arenas: arrays that are allocated one by one and freed together. */
-#ifndef SHARD_ARENA_H
-#define SHARD_ARENA_H
+#pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,11 +35,21 @@ static inline void *arena_take(struct arena *arena, size_t count, size_t size, b
     return block->memory;
 }
 
-/* Set a typed pointer to a new array of `count` elements: of undefined values, or of zeros. */
-#define ARENA_ARRAY(arena, pointer, count)                                                                   \
-    ((pointer) = arena_take((arena), (size_t)(count), sizeof *(pointer), false))
-#define ARENA_ZEROS(arena, pointer, count)                                                                   \
-    ((pointer) = arena_take((arena), (size_t)(count), sizeof *(pointer), true))
+/* Set one to eight typed pointers to new arrays of `count` elements each: of undefined values, or of zeros. */
+#define ARENA_ARRAYS(arena, count, ...) ARENA_EACH(arena, count, false, __VA_ARGS__)
+#define ARENA_ZEROS(arena, count, ...) ARENA_EACH(arena, count, true, __VA_ARGS__)
+#define ARENA_EACH(arena, count, zeros, ...)                                                                 \
+    ARENA_EIGHTH(__VA_ARGS__, ARENA_8, ARENA_7, ARENA_6, ARENA_5, ARENA_4, ARENA_3, ARENA_2, ARENA_1, )      \
+    (arena, (size_t)(count), zeros, __VA_ARGS__)
+#define ARENA_EIGHTH(a, b, c, d, e, f, g, h, eighth, ...) eighth
+#define ARENA_1(a, n, z, p) ((p) = arena_take((a), (n), sizeof *(p), (z)))
+#define ARENA_2(a, n, z, p, ...) ARENA_1(a, n, z, p), ARENA_1(a, n, z, __VA_ARGS__)
+#define ARENA_3(a, n, z, p, ...) ARENA_1(a, n, z, p), ARENA_2(a, n, z, __VA_ARGS__)
+#define ARENA_4(a, n, z, p, ...) ARENA_1(a, n, z, p), ARENA_3(a, n, z, __VA_ARGS__)
+#define ARENA_5(a, n, z, p, ...) ARENA_1(a, n, z, p), ARENA_4(a, n, z, __VA_ARGS__)
+#define ARENA_6(a, n, z, p, ...) ARENA_1(a, n, z, p), ARENA_5(a, n, z, __VA_ARGS__)
+#define ARENA_7(a, n, z, p, ...) ARENA_1(a, n, z, p), ARENA_6(a, n, z, __VA_ARGS__)
+#define ARENA_8(a, n, z, p, ...) ARENA_1(a, n, z, p), ARENA_7(a, n, z, __VA_ARGS__)
 
 /* An array of `count` elements of `size` bytes that begins with the `used` elements of an older one, which
  * stays allocated; NULL and `failed` if there is no memory. Grow by factors, not by steps. */
@@ -66,5 +73,3 @@ static inline void arena_free(struct arena *arena) {
     }
     arena->failed = false;
 }
-
-#endif

@@ -5,14 +5,9 @@
 
 void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs) {
     *flow = (struct flow){.vertices = vertices};
-    ARENA_ARRAY(arena, flow->first, vertices);
-    ARENA_ARRAY(arena, flow->next, arcs);
-    ARENA_ARRAY(arena, flow->tip, arcs);
-    ARENA_ARRAY(arena, flow->left, arcs);
-    ARENA_ZEROS(arena, flow->excess, vertices);
-    ARENA_ARRAY(arena, flow->level, vertices);
-    ARENA_ARRAY(arena, flow->current, vertices);
-    ARENA_ARRAY(arena, flow->queue, vertices);
+    ARENA_ARRAYS(arena, vertices, flow->first, flow->level, flow->current, flow->queue);
+    ARENA_ARRAYS(arena, arcs, flow->next, flow->tip, flow->left);
+    ARENA_ZEROS(arena, vertices, flow->excess);
     if (arcs >= INT32_MAX)
         arena->failed = true;
     if (!arena->failed)

@@ -1,10 +1,6 @@
 /* Minimum cuts of a network whose terminals change from one cut to the next; the flow is kept between
  * cuts. */
-#ifndef SHARD_FLOW_H
-#define SHARD_FLOW_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/arena.h"
 
@@ -40,5 +36,3 @@ void flow_run(struct flow *flow);
  * the most. side, out, vertices elements. */
 void flow_least_side(const struct flow *flow, bool *side);
 void flow_greatest_side(struct flow *flow, bool *side);
-
-#endif

@@ -1,6 +1,5 @@
 /* Binary heaps of any element type, defined by macros: the first element of an order is on top. */
-#ifndef SHARD_HEAP_H
-#define SHARD_HEAP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -83,5 +82,3 @@
         }                                                                                                    \
         set(heap, at, value);                                                                                \
     }
-
-#endif

@@ -40,9 +40,7 @@ int shard_kahn(int32_t nodes, const int64_t *out_start, const int32_t *out_head,
     struct arena arena = {0};
     int32_t *indegree, *waiting;
     struct kahn_ready *heap;
-    ARENA_ARRAY(&arena, indegree, nodes);
-    ARENA_ARRAY(&arena, waiting, nodes);
-    ARENA_ARRAY(&arena, heap, nodes);
+    ARENA_ARRAYS(&arena, nodes, indegree, waiting, heap);
     int status = arena_status(&arena);
     if (status == SHARD_OK) {
         kahn_indegree(nodes, out_start, out_head, indegree);

@@ -1,9 +1,5 @@
 /* Kahn's topological sort with priorities (Archer et al., ICML 2024, Algorithm 3). */
-#ifndef SHARD_KAHN_H
-#define SHARD_KAHN_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/heap.h"
 #include "common/status.h"
@@ -45,5 +41,3 @@ int kahn_sort(int32_t nodes, const int64_t *out_start, const int32_t *out_head, 
 
 /* Count the producers of each node: indegree, out, nodes elements. */
 void kahn_indegree(int32_t nodes, const int64_t *out_start, const int32_t *out_head, int32_t *indegree);
-
-#endif

@@ -1,6 +1,5 @@
 /* Random numbers from a state of the caller's: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
-#ifndef SHARD_RANDOM_H
-#define SHARD_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ static inline int32_t random_below(struct random *random, int32_t below) {
 static inline double random_share(struct random *random) {
     return (double)(random_bits(random) >> 11) * 0x1p-53;
 }
-
-#endif

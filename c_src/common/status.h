@@ -1,8 +1,10 @@
-/* What every kernel returns, and the warnings that every kernel is compiled with. */
-#ifndef SHARD_STATUS_H
-#define SHARD_STATUS_H
+/* The status that kernels return, the types that they are written in, and the warnings that they are compiled with. */
+#pragma once
 
-/* Here and not on the command line, because the wrapper that cffi generates is compiled with that too. */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Not on the command line, which also compiles the wrapper that cffi generates. */
 #pragma GCC diagnostic error "-Wpedantic"
 #pragma GCC diagnostic error "-Wconversion"
 
@@ -16,5 +18,3 @@ enum shard_status {
     SHARD_ODD = 5        /* a text is not of the kind that a reader takes */
 };
 /* cffi: end */
-
-#endif

@@ -1,6 +1,5 @@
 /* How a running kernel is asked to end. */
-#ifndef SHARD_STOP_H
-#define SHARD_STOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ static inline void stop_all(int32_t *stop) {
 
 /* Seconds on a clock that never goes back, for deadlines. */
 double monotonic_seconds(void);
-
-#endif

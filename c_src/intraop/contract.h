@@ -1,8 +1,5 @@
 /* Contraction of a network: add the cost tables of old pairs into those of merged, smaller variables. */
-#ifndef SHARD_CONTRACT_H
-#define SHARD_CONTRACT_H
-
-#include <stdint.h>
+#pragma once
 
 #include "common/status.h"
 
@@ -31,5 +28,3 @@ int shard_contract(int64_t pairs, const int64_t *tail, const int64_t *head, cons
                    const int64_t *value, const int64_t *new_size, const int64_t *new_start,
                    const int64_t *target, int64_t forbidden, int64_t *new_cell, int64_t *row);
 /* cffi: end */
-
-#endif

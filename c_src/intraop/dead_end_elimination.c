@@ -1,7 +1,6 @@
 /* Dead-end elimination (Goldstein, Biophysical Journal 1994); the memory of each span is a further cost. */
 #include "intraop/dead_end_elimination.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* The inputs of both eliminations. */

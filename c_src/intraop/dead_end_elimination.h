@@ -1,10 +1,7 @@
 /* Eliminate dominated values, and leaf variables whose best value is a function of their neighbour's, by
  * cost and memory.
  */
-#ifndef SHARD_DEAD_END_ELIMINATION_H
-#define SHARD_DEAD_END_ELIMINATION_H
-
-#include <stdint.h>
+#pragma once
 
 #include "intraop/trws.h"
 
@@ -39,5 +36,3 @@ int shard_leaf_elimination(const struct shard_network *network, const int64_t *c
                            const int64_t *usage_start, const int64_t *usage, const int8_t *skip,
                            int64_t *parent, int64_t *response);
 /* cffi: end */
-
-#endif

@@ -1,7 +1,6 @@
 /* Per block: grow it, plan the elimination, solve it, apply the changes that lower the cost. */
 #include "intraop/large_neighbourhood.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -551,31 +550,19 @@ static double apply_gains(struct search *s) {
 static int allocate(struct arena *arena, struct search *s) {
     const struct shard_memory_network *network = s->network;
     const int64_t scopes = network->scope_start[network->tables] + s->size * MAX_CLIQUE;
-    ARENA_ARRAY(arena, s->place, network->variables);
-    ARENA_ARRAY(arena, s->front, network->variables);
-    ARENA_ARRAY(arena, s->member, s->size);
-    ARENA_ARRAY(arena, s->adjacent, s->size * ((s->size + 63) / 64));
-    ARENA_ARRAY(arena, s->weight, s->size);
-    ARENA_ARRAY(arena, s->degree, s->size);
-    ARENA_ARRAY(arena, s->undecided, s->size);
-    ARENA_ARRAY(arena, s->role, s->size);
-    ARENA_ARRAY(arena, s->order, s->size);
-    ARENA_ARRAY(arena, s->rank, s->size);
-    ARENA_ARRAY(arena, s->clique, s->size * MAX_CLIQUE);
-    ARENA_ARRAY(arena, s->clique_size, s->size);
-    ARENA_ZEROS(arena, s->seen, network->tables);
-    ARENA_ARRAY(arena, s->source, network->tables + s->size);
-    ARENA_ARRAY(arena, s->scope, scopes);
-    ARENA_ARRAY(arena, s->stride, scopes);
-    ARENA_ARRAY(arena, s->bucket, s->size);
-    ARENA_ARRAY(arena, s->unary, network->start[network->variables]);
-    ARENA_ARRAY(arena, s->unary_start, s->size);
-    ARENA_ARRAY(arena, s->table, s->width);
-    ARENA_ARRAY(arena, s->message, s->cells / 2 + 1);
-    ARENA_ARRAY(arena, s->choice, s->size);
-    ARENA_ARRAY(arena, s->changed, s->size);
-    ARENA_ARRAY(arena, s->change, s->size);
-    ARENA_ZEROS(arena, s->difference, network->steps + 1);
+    ARENA_ARRAYS(arena, network->variables, s->place, s->front);
+    ARENA_ARRAYS(arena, s->size, s->member, s->weight, s->degree, s->undecided, s->role, s->order, s->rank,
+                 s->clique_size);
+    ARENA_ARRAYS(arena, s->size, s->bucket, s->unary_start, s->choice, s->changed, s->change);
+    ARENA_ARRAYS(arena, s->size * ((s->size + 63) / 64), s->adjacent);
+    ARENA_ARRAYS(arena, s->size * MAX_CLIQUE, s->clique);
+    ARENA_ZEROS(arena, network->tables, s->seen);
+    ARENA_ARRAYS(arena, network->tables + s->size, s->source);
+    ARENA_ARRAYS(arena, scopes, s->scope, s->stride);
+    ARENA_ARRAYS(arena, network->start[network->variables], s->unary);
+    ARENA_ARRAYS(arena, s->width, s->table);
+    ARENA_ARRAYS(arena, s->cells / 2 + 1, s->message);
+    ARENA_ZEROS(arena, network->steps + 1, s->difference);
     return arena_status(arena);
 }
 

@@ -5,10 +5,7 @@
  * jointly optimal given all other variables, with memory at a price. Then each connected component of the
  * change that lowers the cost is applied if it fits in memory.
  */
-#ifndef SHARD_LARGE_NEIGHBOURHOOD_H
-#define SHARD_LARGE_NEIGHBOURHOOD_H
-
-#include <stdint.h>
+#pragma once
 
 #include "common/status.h"
 
@@ -70,5 +67,3 @@ int shard_large_neighbourhood(const struct shard_memory_network *network, const 
                               double width, double cells, double work, uint64_t *random, int64_t *value,
                               int64_t *load, double *gain);
 /* cffi: end */
-
-#endif

@@ -1,11 +1,8 @@
 /* Compiles a function for AVX2 too; the loader picks the version that the processor supports. */
-#ifndef SHARD_SIMD_H
-#define SHARD_SIMD_H
+#pragma once
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define SHARD_SIMD __attribute__((target_clones("avx2", "default")))
 #else
 #define SHARD_SIMD
-#endif
-
 #endif

@@ -2,7 +2,6 @@
 #include "intraop/soft_trws.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "intraop/simd.h"

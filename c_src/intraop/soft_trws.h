@@ -4,10 +4,7 @@
  * monotonic chains (Savchynskyy et al., UAI 2012). The messages prove nothing themselves;
  * shard_trws_reparametrise computes in integers what they are worth.
  */
-#ifndef SHARD_SOFT_TRWS_H
-#define SHARD_SOFT_TRWS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "intraop/trws.h"
 
@@ -48,5 +45,3 @@ int shard_soft_trws(const struct shard_network *network, const int64_t *place, c
 int shard_soft_trws_round(const struct shard_network *network, const double *cost, const double *message,
                           int64_t *value);
 /* cffi: end */
-
-#endif

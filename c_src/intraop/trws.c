@@ -2,7 +2,6 @@
  * and divides the rest among the pairs ahead. */
 #include "intraop/trws.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* State of the sweeps. */

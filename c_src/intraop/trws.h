@@ -6,10 +6,7 @@
  * (Kolmogorov, PAMI 2015). Only the split of a cost among pairs is rounded, never a sum, so the bound holds
  * after every step.
  */
-#ifndef SHARD_TRWS_H
-#define SHARD_TRWS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "common/status.h"
 
@@ -87,5 +84,3 @@ int shard_trws_reparametrise(const struct shard_network *network, int64_t top, i
 static inline int64_t size_of(const struct shard_network *network, int64_t v) {
     return network->start[v + 1] - network->start[v];
 }
-
-#endif

@@ -281,7 +281,7 @@ int shard_anneal_partition(const struct shard_pipeline *problem, const struct sh
     struct arena arena = {0};
     struct annealer annealer = {
         .random = {annealing->seed}, .options = annealing, .kept = true, .order = order, .cut = cut};
-    ARENA_ARRAY(&arena, annealer.first_order, n);
+    ARENA_ARRAYS(&arena, n, annealer.first_order);
     partition_allocate(&annealer.partition, &arena, problem);
     int status = arena_status(&arena);
     if (status == SHARD_OK && !well_formed(problem, order, cut, annealer.first_order))

@@ -1,9 +1,6 @@
 /* Simulated annealing of partitions: nodes move from block to block, such that the blocks that cost more than
  * a target become cheaper. */
-#ifndef SHARD_ANNEAL_PARTITION_H
-#define SHARD_ANNEAL_PARTITION_H
-
-#include <stdint.h>
+#pragma once
 
 #include "pipeline/segment.h"
 
@@ -35,5 +32,3 @@ struct shard_annealing {
 int shard_anneal_partition(const struct shard_pipeline *problem, const struct shard_annealing *annealing,
                            const int32_t *stop, int32_t *order, int32_t *cut, double *cost);
 /* cffi: end */
-
-#endif

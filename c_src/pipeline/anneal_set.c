@@ -1,7 +1,6 @@
 /* Each step draws a node in the set or beside it and moves it to the other side. */
 #include "pipeline/anneal_set.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/anneal.h"
@@ -30,12 +29,9 @@ struct annealer {
 static int allocate(struct annealer *annealer) {
     const int32_t n = annealer->problem->nodes;
     annealer->words = (n + 63) / 64;
-    ARENA_ZEROS(&annealer->arena, annealer->set, annealer->words);
-    ARENA_ZEROS(&annealer->arena, annealer->inside, n);
-    ARENA_ARRAY(&annealer->arena, annealer->node, n);
-    ARENA_ARRAY(&annealer->arena, annealer->place, n);
-    ARENA_ZEROS(&annealer->arena, annealer->best, n);
-    ARENA_ZEROS(&annealer->arena, annealer->member, n);
+    ARENA_ZEROS(&annealer->arena, annealer->words, annealer->set);
+    ARENA_ZEROS(&annealer->arena, n, annealer->inside, annealer->best, annealer->member);
+    ARENA_ARRAYS(&annealer->arena, n, annealer->node, annealer->place);
     return arena_status(&annealer->arena);
 }
 

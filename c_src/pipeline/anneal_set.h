@@ -1,10 +1,7 @@
 /* Hunting for heavy convex sets of nodes by simulated annealing: fast where there are such sets, no proof
  * where not.
  */
-#ifndef SHARD_ANNEAL_SET_H
-#define SHARD_ANNEAL_SET_H
-
-#include <stdint.h>
+#pragma once
 
 #include "pipeline/cheapest_set.h"
 
@@ -26,5 +23,3 @@
 int shard_anneal_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
                      int64_t limit, int64_t moves, double hot, uint64_t seed, int8_t *member, int64_t *cost);
 /* cffi: end */
-
-#endif

@@ -121,15 +121,11 @@ static int allocate(struct tree *tree) {
     int32_t vertex = p->nodes;
     tree->words = (p->nodes + 63) / 64;
     flow_allocate(&tree->flow, arena, 3 * p->nodes, 4 * (p->out_start[n] + n));
-    ARENA_ZEROS(arena, tree->reward, n);
-    ARENA_ZEROS(arena, tree->value, n);
-    ARENA_ARRAY(arena, tree->trail, n);
-    ARENA_ZEROS(arena, tree->rows, BITS * tree->words);
-    ARENA_ZEROS(arena, tree->gains, 2 * n);
-    ARENA_ARRAY(arena, tree->decisions, n);
-    ARENA_ARRAY(arena, tree->light.side, 3 * n);
-    ARENA_ARRAY(arena, tree->heavy.side, 3 * n);
-    ARENA_ARRAY(arena, tree->trial.side, 3 * n);
+    ARENA_ZEROS(arena, n, tree->reward, tree->value);
+    ARENA_ARRAYS(arena, n, tree->trail, tree->decisions);
+    ARENA_ZEROS(arena, BITS * tree->words, tree->rows);
+    ARENA_ZEROS(arena, 2 * n, tree->gains);
+    ARENA_ARRAYS(arena, 3 * n, tree->light.side, tree->heavy.side, tree->trial.side);
     if (arena->failed)
         return SHARD_NO_MEMORY;
     for (int32_t v = 0; v < p->nodes; v++) {

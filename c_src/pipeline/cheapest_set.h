@@ -4,11 +4,7 @@
  * cycles does. Without that condition, and with the weight as a price instead of a demand, the cheapest set
  * is a minimum cut; branching on single nodes does the rest. All numbers are integers, so the bound is
  * exact. */
-#ifndef SHARD_CHEAPEST_SET_H
-#define SHARD_CHEAPEST_SET_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/status.h"
 
@@ -68,5 +64,3 @@ int shard_cheapest_set(const struct shard_set_costs *problem, const int64_t *wei
                        const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
                        int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member);
 /* cffi: end */
-
-#endif

@@ -15,10 +15,8 @@ struct workspace {
 
 static int allocate(struct workspace *workspace, const struct shard_pipeline *problem) {
     const int32_t n = problem->nodes;
-    ARENA_ARRAY(&workspace->arena, workspace->heap, n);
-    ARENA_ARRAY(&workspace->arena, workspace->indegree, n);
-    ARENA_ARRAY(&workspace->arena, workspace->waiting, n);
-    ARENA_ARRAY(&workspace->arena, workspace->order, n);
+    ARENA_ARRAYS(&workspace->arena, n, workspace->heap, workspace->indegree, workspace->waiting,
+                 workspace->order);
     slicer_allocate(&workspace->slicer, &workspace->arena, problem);
     return arena_status(&workspace->arena);
 }

@@ -1,7 +1,6 @@
 /* Decoding: from node priorities to the cost of the best slicing (Archer et al., ICML 2024, Algorithm 2), row
  * by row. */
-#ifndef SHARD_KAHN_SLICE_H
-#define SHARD_KAHN_SLICE_H
+#pragma once
 
 #include "pipeline/segment.h"
 
@@ -31,5 +30,3 @@ int shard_kahn_slice(const struct shard_pipeline *problem, int32_t count, const 
 int shard_kahn_arrangement(const struct shard_pipeline *problem, int32_t count, const double *priority,
                            int32_t weighted, double *cost);
 /* cffi: end */
-
-#endif

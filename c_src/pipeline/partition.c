@@ -8,21 +8,13 @@ void partition_allocate(struct partition *partition, struct arena *arena,
                         const struct shard_pipeline *problem) {
     const int64_t n = problem->nodes, k = problem->stages;
     *partition = (struct partition){.problem = problem, .limited = isfinite(problem->memory)};
-    ARENA_ARRAY(arena, partition->home, n);
-    ARENA_ARRAY(arena, partition->readers, n * k);
-    ARENA_ARRAY(arena, partition->block, k);
-    ARENA_ARRAY(arena, partition->rank, k);
-    ARENA_ARRAY(arena, partition->at, k);
-    ARENA_ARRAY(arena, partition->first, k);
-    ARENA_ARRAY(arena, partition->next, n);
-    ARENA_ARRAY(arena, partition->prior, n);
-    ARENA_ARRAY(arena, partition->mark, n);
-    ARENA_ARRAY(arena, partition->left, n);
-    ARENA_ARRAY(arena, partition->run, LONGEST_RUN);
-    ARENA_ARRAY(arena, partition->place, LONGEST_RUN);
-    ARENA_ARRAY(arena, partition->member, n);
-    ARENA_ARRAY(arena, partition->start, k + 2);
-    ARENA_ARRAY(arena, partition->waiting, k);
+    ARENA_ARRAYS(arena, n, partition->home, partition->next, partition->prior, partition->mark,
+                 partition->left, partition->member);
+    ARENA_ARRAYS(arena, n * k, partition->readers);
+    ARENA_ARRAYS(arena, k, partition->block, partition->rank, partition->at, partition->first,
+                 partition->waiting);
+    ARENA_ARRAYS(arena, LONGEST_RUN, partition->run, partition->place);
+    ARENA_ARRAYS(arena, k + 2, partition->start);
 }
 
 static int32_t out_degree(const struct shard_pipeline *problem, int32_t v) {

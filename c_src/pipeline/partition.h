@@ -6,11 +6,7 @@
  * without a memory limit both are known in O(inputs of the node). With a limit the nodes of a block run in
  * the order of a list, a node joins at a given place of it, and the peak is found by a walk along the list.
  */
-#ifndef SHARD_PARTITION_H
-#define SHARD_PARTITION_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/random.h"
 #include "pipeline/segment.h"
@@ -121,5 +117,3 @@ void partition_link(struct partition *partition, int32_t v, int32_t b, int32_t a
 
 /* Draw a place for v in the list of block b from all between its producers and its consumers there. */
 int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struct random *random);
-
-#endif

@@ -11,16 +11,10 @@ void segments_allocate(struct segments *segments, struct arena *arena, const str
         .bandwidth = problem->bandwidth,
         .memory = problem->memory,
     };
-    ARENA_ARRAY(arena, segments->at, n + 1);
-    ARENA_ARRAY(arena, segments->input, problem->in_start[n]);
-    ARENA_ARRAY(arena, segments->size, n);
-    ARENA_ARRAY(arena, segments->param, n);
-    ARENA_ARRAY(arena, segments->position, n);
-    ARENA_ARRAY(arena, segments->touched, n);
-    ARENA_ARRAY(arena, segments->shared, n);
-    ARENA_ARRAY(arena, segments->latest, n);
-    ARENA_ARRAY(arena, segments->candidate, n + 1);
-    ARENA_ARRAY(arena, segments->drop, n);
+    ARENA_ARRAYS(arena, n + 1, segments->at, segments->candidate);
+    ARENA_ARRAYS(arena, problem->in_start[n], segments->input);
+    ARENA_ARRAYS(arena, n, segments->size, segments->param, segments->position, segments->touched,
+                 segments->shared, segments->latest, segments->drop);
 }
 
 /* Place the nodes; SHARD_BAD_ORDER unless `order` is a permutation. */

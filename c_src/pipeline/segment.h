@@ -5,14 +5,9 @@
  * and moves `left` down one position at a time in constant time, plus, with a memory limit, amortised
  * near-constant time for the peak. For that the right ends must come one after another: each takes O(inputs
  * of the node before it), so all sweeps together do that once an edge and not once an edge and sweep. */
-#ifndef SHARD_SEGMENT_H
-#define SHARD_SEGMENT_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/arena.h"
-#include "common/status.h"
 #include "common/stop.h"
 
 /* cffi: begin */
@@ -156,5 +151,3 @@ static inline double sweep_cost(const struct segments *segments, const struct sw
 static inline double sweep_floor(const struct segments *segments, const struct sweep *sweep, bool limited) {
     return sweep->work + (sweep->open + sweep_overflow(segments, sweep, limited)) / segments->bandwidth;
 }
-
-#endif

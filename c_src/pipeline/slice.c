@@ -13,17 +13,9 @@
 void slicer_allocate(struct slicer *slicer, struct arena *arena, const struct shard_pipeline *problem) {
     const int64_t rows = (int64_t)problem->nodes + 1;
     *slicer = (struct slicer){.stages = problem->stages, .stop = problem->stop};
-    ARENA_ARRAY(arena, slicer->work, rows);
-    ARENA_ARRAY(arena, slicer->param, rows);
-    ARENA_ARRAY(arena, slicer->blocks_before, rows);
-    ARENA_ARRAY(arena, slicer->blocks_after, rows);
-    ARENA_ARRAY(arena, slicer->blocks, rows);
-    ARENA_ARRAY(arena, slicer->lower, rows);
-    ARENA_ARRAY(arena, slicer->upper, rows);
-    ARENA_ARRAY(arena, slicer->last_start, rows);
-    ARENA_ARRAY(arena, slicer->upper_start, rows);
-    ARENA_ARRAY(arena, slicer->last_cost, rows);
-    ARENA_ARRAY(arena, slicer->upper_cost, rows);
+    ARENA_ARRAYS(arena, rows, slicer->work, slicer->param, slicer->blocks_before, slicer->blocks_after,
+                 slicer->blocks, slicer->lower, slicer->upper, slicer->last_start);
+    ARENA_ARRAYS(arena, rows, slicer->upper_start, slicer->last_cost, slicer->upper_cost);
     segments_allocate(&slicer->segments, arena, problem);
 }
 

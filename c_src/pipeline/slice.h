@@ -5,8 +5,7 @@
  * the least number of segments for every prefix, found by sweeps that stop as soon as no longer segment can
  * meet the threshold; no table is kept. Thresholds are bisected, and at last one just below the best cost is
  * shown not to be met, so the result is the optimum, not an approximation. */
-#ifndef SHARD_SLICE_H
-#define SHARD_SLICE_H
+#pragma once
 
 #include "pipeline/segment.h"
 
@@ -53,5 +52,3 @@ void slicer_allocate(struct slicer *slicer, struct arena *arena, const struct sh
 /* shard_slice without allocation; `cut` may be NULL. SHARD_OK or SHARD_BAD_ORDER. */
 int slicer_slice(struct slicer *slicer, const struct shard_pipeline *problem, const int32_t *order,
                  double upper, double *cost, int32_t *cut);
-
-#endif

@@ -1,7 +1,6 @@
 /* One network for all nodes: capacities are put back before the next one is tied to the source. */
 #include "placement/cheapest_with.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/flow.h"
@@ -58,11 +57,10 @@ static int build(struct anchoring *a) {
     const int64_t arcs = 4 * graph->start[graph->nodes] + 2 * (int64_t)graph->nets;
     int32_t *other;
     flow_allocate(&a->flow, &a->arena, count, arcs);
-    ARENA_ARRAY(&a->arena, other, graph->nets);
-    ARENA_ARRAY(&a->arena, a->upper, graph->nodes);
-    ARENA_ARRAY(&a->arena, a->side, count);
-    ARENA_ARRAY(&a->arena, a->left, arcs);
-    ARENA_ARRAY(&a->arena, a->excess, count);
+    ARENA_ARRAYS(&a->arena, graph->nets, other);
+    ARENA_ARRAYS(&a->arena, graph->nodes, a->upper);
+    ARENA_ARRAYS(&a->arena, count, a->side, a->excess);
+    ARENA_ARRAYS(&a->arena, arcs, a->left);
     if (a->arena.failed)
         return SHARD_NO_MEMORY;
     int32_t vertex = graph->nodes;

@@ -1,8 +1,5 @@
 /* For each node the cheapest set of nodes that holds it: minimum cuts. */
-#ifndef SHARD_CHEAPEST_WITH_H
-#define SHARD_CHEAPEST_WITH_H
-
-#include <stdint.h>
+#pragma once
 
 #include "common/status.h"
 
@@ -41,5 +38,3 @@ struct shard_hypergraph {
 int shard_cheapest_with(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop,
                         int64_t *least, int64_t *cuts);
 /* cffi: end */
-
-#endif

@@ -1,8 +1,5 @@
 /* A fast keyed digest: without the key, nobody can construct two contents with the same digest. */
-#ifndef SHARD_DIGEST_H
-#define SHARD_DIGEST_H
-
-#include <stdint.h>
+#pragma once
 
 #include "common/status.h"
 
@@ -20,5 +17,3 @@ enum shard_digest_sizes { SHARD_BLOCK = 2048, SHARD_KEY = 258 };
  * digest for less than 2^-60 of the keys; compare lengths separately. */
 void shard_digest(const uint64_t *key, const uint8_t *bytes, int64_t length, uint64_t *state);
 /* cffi: end */
-
-#endif

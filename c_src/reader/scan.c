@@ -1,7 +1,6 @@
 /* A state machine over bytes, with a fast path for rows of integers that lie within one piece. */
 #include "reader/scan.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,5 @@
 /* Extract the lists of lists of integers from a JSON text, read in pieces, into flat arrays. */
-#ifndef SHARD_SCAN_H
-#define SHARD_SCAN_H
-
-#include <stdint.h>
+#pragma once
 
 #include "common/status.h"
 
@@ -64,5 +61,3 @@ int shard_scan_end(struct shard_scan *scan);
 /* Free what the scan holds and make it all zero. */
 void shard_scan_clear(struct shard_scan *scan);
 /* cffi: end */
-
-#endif

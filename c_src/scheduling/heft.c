@@ -2,7 +2,6 @@
 #include "scheduling/heft.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 struct interval {
@@ -151,10 +150,9 @@ int shard_heft(const struct shard_system *system, const struct shard_units *unit
     struct heft heft = {{0}, system, units, device, start, NULL, NULL};
     int64_t *member_start;
     int32_t *member;
-    ARENA_ZEROS(&heft.arena, member_start, system->nodes + 2);
-    ARENA_ARRAY(&heft.arena, member, system->nodes);
-    ARENA_ZEROS(&heft.arena, heft.timelines, system->devices);
-    ARENA_ZEROS(&heft.arena, heft.held, system->devices);
+    ARENA_ZEROS(&heft.arena, system->nodes + 2, member_start);
+    ARENA_ARRAYS(&heft.arena, system->nodes, member);
+    ARENA_ZEROS(&heft.arena, system->devices, heft.timelines, heft.held);
     if (!heft.arena.failed) {
         list_members(system->nodes, units->unit, member_start, member);
         assign_vertices(&heft, order, member_start, member);

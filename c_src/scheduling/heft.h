@@ -1,11 +1,7 @@
 /* HEFT: each vertex on the device that finishes it earliest, in a gap if there is one (Topcuoglu et al., TPDS
  * 2002). */
-#ifndef SHARD_HEFT_H
-#define SHARD_HEFT_H
+#pragma once
 
-#include <stdint.h>
-
-#include "common/status.h"
 #include "scheduling/simulate.h"
 #include "scheduling/units.h"
 
@@ -23,5 +19,3 @@
 int shard_heft(const struct shard_system *system, const struct shard_units *units, const int32_t *order,
                int32_t *device, double *start);
 /* cffi: end */
-
-#endif

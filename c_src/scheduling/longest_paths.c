@@ -16,17 +16,12 @@ static void allocate_direction(struct arena *arena, struct direction *direction,
                                int64_t k) {
     direction->words = (int32_t)(n / 64 + 1);
     direction->first = direction->words;
-    ARENA_ZEROS(arena, direction->path, n);
-    ARENA_ARRAY(arena, direction->next, n);
-    ARENA_ARRAY(arena, direction->lag, m);
-    ARENA_ARRAY(arena, direction->twin, m);
-    ARENA_ARRAY(arena, direction->rate, k * k);
-    ARENA_ARRAY(arena, direction->rank, n);
-    ARENA_ARRAY(arena, direction->at, n);
-    ARENA_ZEROS(arena, direction->marked, direction->words);
-    ARENA_ARRAY(arena, direction->changed, n);
-    ARENA_ARRAY(arena, direction->old_path, n);
-    ARENA_ZEROS(arena, direction->changed_in, n);
+    ARENA_ZEROS(arena, n, direction->path, direction->changed_in);
+    ARENA_ARRAYS(arena, n, direction->next, direction->rank, direction->at, direction->changed,
+                 direction->old_path);
+    ARENA_ARRAYS(arena, m, direction->lag, direction->twin);
+    ARENA_ARRAYS(arena, k * k, direction->rate);
+    ARENA_ZEROS(arena, direction->words, direction->marked);
 }
 
 void paths_allocate(struct paths *paths, struct arena *arena, const struct shard_system *system,
@@ -41,14 +36,12 @@ void paths_allocate(struct paths *paths, struct arena *arena, const struct shard
     };
     allocate_direction(arena, &paths->past, n, m, k);
     allocate_direction(arena, &paths->future, n, m, k);
-    ARENA_ARRAY(arena, paths->device, n);
-    ARENA_ARRAY(arena, paths->time, n);
-    ARENA_ARRAY(arena, paths->ends, n);
-    ARENA_ZEROS(arena, paths->sequences, k);
+    ARENA_ARRAYS(arena, n, paths->device, paths->time, paths->ends);
+    ARENA_ZEROS(arena, k, paths->sequences);
     for (int64_t v = 0; !arena->failed && v < n; v++)
         paths->sequences[device[v]].room++;
     for (int64_t d = 0; !arena->failed && d < k; d++)
-        ARENA_ARRAY(arena, paths->sequences[d].vertex, paths->sequences[d].room);
+        ARENA_ARRAYS(arena, paths->sequences[d].room, paths->sequences[d].vertex);
 }
 
 static void set_lags(const struct paths *paths, struct direction *direction, struct direction *other,

@@ -3,11 +3,7 @@
  * With independent links the makespan of a schedule is its longest path, over tensors and over what each
  * device runs one after another. For each vertex the longest path up to its end and the longest path from its
  * start on are kept: the past and the future, which are alike but for their direction. */
-#ifndef SHARD_LONGEST_PATHS_H
-#define SHARD_LONGEST_PATHS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/arena.h"
 #include "scheduling/simulate.h"
@@ -126,5 +122,3 @@ static inline double lag_on(const struct paths *paths, const struct direction *d
         direction == &paths->past ? (size_t)other * k + (size_t)d : (size_t)d * k + (size_t)other;
     return direction->size[e] / paths->system->bandwidth[link];
 }
-
-#endif

@@ -252,22 +252,19 @@ struct msr_queue *msr_queue_new(struct arena *arena, const struct shard_system *
                                 const double *weight) {
     const int64_t n = system->nodes, k = system->devices, m = system->out_start[n];
     struct msr_queue *queue;
-    if (!ARENA_ZEROS(arena, queue, 1))
+    if (!ARENA_ZEROS(arena, 1, queue))
         return NULL;
     queue->system = system;
     queue->device = device;
     queue->weight = weight;
-    ARENA_ZEROS(arena, queue->vertex, n);
-    ARENA_ARRAY(arena, queue->at, n);
-    ARENA_ARRAY(arena, queue->item, n);
-    ARENA_ZEROS(arena, queue->slots, m);
-    ARENA_ARRAY(arena, queue->slot_at, m);
-    ARENA_ARRAY(arena, queue->slot_item, m);
-    ARENA_ZEROS(arena, queue->heaps, k);
-    ARENA_ARRAY(arena, queue->first_link, k);
-    ARENA_ARRAY(arena, queue->newest_slot, k);
-    ARENA_ZEROS(arena, queue->number, k * k);
-    ARENA_ARRAY(arena, queue->links, m < k * k ? m : k * k);
+    ARENA_ZEROS(arena, n, queue->vertex);
+    ARENA_ARRAYS(arena, n, queue->at, queue->item);
+    ARENA_ZEROS(arena, m, queue->slots);
+    ARENA_ARRAYS(arena, m, queue->slot_at, queue->slot_item);
+    ARENA_ZEROS(arena, k, queue->heaps);
+    ARENA_ARRAYS(arena, k, queue->first_link, queue->newest_slot);
+    ARENA_ZEROS(arena, k * k, queue->number);
+    ARENA_ARRAYS(arena, m < k * k ? m : k * k, queue->links);
     if (arena->failed)
         return NULL;
     for (int32_t d = 0; d < system->devices; d++)

@@ -1,10 +1,6 @@
 /* The queue of the maximum successor rank: a device starts the executable vertex whose successors score most
  * (Mayer et al., DIDL 2017, Equation (13)), found without looking at all executable vertices. */
-#ifndef SHARD_MSR_QUEUE_H
-#define SHARD_MSR_QUEUE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/heap.h"
 #include "scheduling/simulate.h"
@@ -51,5 +47,3 @@ void msr_queue_finish(struct msr_queue *queue, int32_t v);
  * then of least rank; -1 if there is none. busy, in, devices elements: devices that are not idle; d is
  * idle. */
 int32_t msr_queue_take(struct msr_queue *queue, int32_t d, const bool *busy);
-
-#endif

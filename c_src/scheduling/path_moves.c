@@ -3,7 +3,6 @@
 #include "scheduling/path_moves.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/anneal.h"
@@ -451,14 +450,10 @@ static void run(struct search *s, int64_t moves, double temperature) {
 static int allocate(struct search *s, const int32_t *device) {
     struct arena *arena = &s->arena;
     const int64_t n = s->system->nodes;
-    ARENA_ZEROS(arena, s->member_start, n + 2);
-    ARENA_ARRAY(arena, s->member, n);
-    ARENA_ARRAY(arena, s->movers, n);
-    ARENA_ARRAY(arena, s->mover_of, n);
-    ARENA_ARRAY(arena, s->devices, MOST_DEVICES);
-    ARENA_ZEROS(arena, s->listed_in, s->system->devices);
-    ARENA_ARRAY(arena, s->best_device, n);
-    ARENA_ARRAY(arena, s->best_order, n);
+    ARENA_ZEROS(arena, n + 2, s->member_start);
+    ARENA_ARRAYS(arena, n, s->member, s->movers, s->mover_of, s->best_device, s->best_order);
+    ARENA_ARRAYS(arena, MOST_DEVICES, s->devices);
+    ARENA_ZEROS(arena, s->system->devices, s->listed_in);
     paths_allocate(&s->paths, arena, s->system, s->units, device);
     return arena_status(arena);
 }

@@ -1,10 +1,6 @@
 /* Local search on a schedule with independent links: vertices of long paths move where they do least harm. */
-#ifndef SHARD_PATH_MOVES_H
-#define SHARD_PATH_MOVES_H
+#pragma once
 
-#include <stdint.h>
-
-#include "common/status.h"
 #include "scheduling/simulate.h"
 #include "scheduling/units.h"
 
@@ -31,5 +27,3 @@ int shard_path_moves(const struct shard_system *system, const struct shard_units
                      double temperature, uint64_t *random, int32_t *device, int32_t *order,
                      int32_t *best_device, int32_t *best_order, double *best_makespan);
 /* cffi: end */
-
-#endif

@@ -2,7 +2,6 @@
 #include "scheduling/simulate.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "scheduling/msr_queue.h"
@@ -350,25 +349,17 @@ struct simulation *simulation_new(struct arena *arena, const struct shard_system
     const int64_t n = system->nodes, k = system->devices, m = system->out_start[n];
     const int64_t linked = system->links != SHARD_INDEPENDENT;
     struct simulation *s;
-    if (!ARENA_ZEROS(arena, s, 1))
+    if (!ARENA_ZEROS(arena, 1, s))
         return NULL;
     s->system = *system;
-    ARENA_ARRAY(arena, s->events.item, 2 * n + linked * 2 * m);
-    ARENA_ARRAY(arena, s->pending, n);
-    ARENA_ZEROS(arena, s->indegree, n);
-    ARENA_ARRAY(arena, s->latest, n);
-    ARENA_ARRAY(arena, s->executable, n);
-    ARENA_ARRAY(arena, s->first, k + 1);
-    ARENA_ARRAY(arena, s->waiting, k);
-    ARENA_ARRAY(arena, s->next, k);
-    ARENA_ARRAY(arena, s->marked, k);
-    ARENA_ARRAY(arena, s->busy, k);
-    ARENA_ARRAY(arena, s->free_at, k);
-    ARENA_ARRAY(arena, s->listed, k);
-    ARENA_ZEROS(arena, s->number, linked * k * k);
-    ARENA_ARRAY(arena, s->links, linked * (m < k * k ? m : k * k));
-    ARENA_ARRAY(arena, s->passing, linked * m);
-    ARENA_ARRAY(arena, s->link_of, linked * m);
+    ARENA_ARRAYS(arena, 2 * n + linked * 2 * m, s->events.item);
+    ARENA_ARRAYS(arena, n, s->pending, s->latest, s->executable);
+    ARENA_ZEROS(arena, n, s->indegree);
+    ARENA_ARRAYS(arena, k + 1, s->first);
+    ARENA_ARRAYS(arena, k, s->waiting, s->next, s->marked, s->busy, s->free_at, s->listed);
+    ARENA_ZEROS(arena, linked * k * k, s->number);
+    ARENA_ARRAYS(arena, linked * (m < k * k ? m : k * k), s->links);
+    ARENA_ARRAYS(arena, linked * m, s->passing, s->link_of);
     for (int64_t e = 0; e < m && !arena->failed; e++)
         s->indegree[system->out_head[e]]++;
     return s;

@@ -1,11 +1,7 @@
 /* Running a data flow graph on heterogeneous devices, event by event (Mayer et al., DIDL 2017, Section 4). */
-#ifndef SHARD_SIMULATE_H
-#define SHARD_SIMULATE_H
-
-#include <stdint.h>
+#pragma once
 
 #include "common/arena.h"
-#include "common/status.h"
 
 /* cffi: begin */
 
@@ -79,5 +75,3 @@ struct simulation *simulation_new(struct arena *arena, const struct shard_system
 /* shard_simulate in this workspace; it allocates only for SHARD_BY_SUCCESSORS. */
 int simulation_run(struct simulation *simulation, const struct shard_policy *choice, const int32_t *device,
                    double *start, double *finish, double *arrival, int32_t *sequence, int32_t *ran);
-
-#endif

@@ -2,7 +2,6 @@
 #include "scheduling/simulated_moves.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -311,21 +310,12 @@ static int allocate(struct search *s) {
     struct arena *arena = &s->arena;
     const int64_t n = s->system->nodes, m = s->system->out_start[n];
     s->simulation = simulation_new(arena, s->system);
-    ARENA_ARRAY(arena, s->start, n);
-    ARENA_ARRAY(arena, s->finish, n);
-    ARENA_ARRAY(arena, s->arrival, m);
-    ARENA_ARRAY(arena, s->sequence, n);
-    ARENA_ARRAY(arena, s->rank, n);
-    ARENA_ARRAY(arena, s->before, n);
-    ARENA_ARRAY(arena, s->last, s->system->devices);
-    ARENA_ARRAY(arena, s->critical, n);
-    ARENA_ARRAY(arena, s->predecessor_on, n);
-    ARENA_ARRAY(arena, s->edge_at, m);
-    ARENA_ARRAY(arena, s->member_start, n + 2);
-    ARENA_ARRAY(arena, s->member, n);
-    ARENA_ARRAY(arena, s->events, 2 * m);
-    ARENA_ARRAY(arena, s->overfull_inputs, m);
-    ARENA_ARRAY(arena, s->next_overfull, m);
+    ARENA_ARRAYS(arena, n, s->start, s->finish, s->sequence, s->rank, s->before, s->critical,
+                 s->predecessor_on, s->member);
+    ARENA_ARRAYS(arena, m, s->arrival, s->edge_at, s->overfull_inputs, s->next_overfull);
+    ARENA_ARRAYS(arena, s->system->devices, s->last);
+    ARENA_ARRAYS(arena, n + 2, s->member_start);
+    ARENA_ARRAYS(arena, 2 * m, s->events);
     return arena_status(arena);
 }
 

@@ -1,10 +1,6 @@
 /* Local search on a partition and its priorities, where each move is simulated. */
-#ifndef SHARD_SIMULATED_MOVES_H
-#define SHARD_SIMULATED_MOVES_H
+#pragma once
 
-#include <stdint.h>
-
-#include "common/status.h"
 #include "scheduling/simulate.h"
 #include "scheduling/units.h"
 
@@ -35,5 +31,3 @@ int shard_simulated_moves(const struct shard_system *system, const struct shard_
                           uint64_t *random, int32_t *device, double *priority, double *overfull,
                           int32_t *best_device, double *best_priority, double *best_makespan);
 /* cffi: end */
-
-#endif

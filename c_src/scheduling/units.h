@@ -1,8 +1,5 @@
 /* What vertices read, and units: the sets of vertices that must share a device. */
-#ifndef SHARD_UNITS_H
-#define SHARD_UNITS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "scheduling/simulate.h"
 
@@ -54,5 +51,3 @@ static inline void list_members(int32_t nodes, const int32_t *unit, int64_t *sta
     for (int32_t v = 0; v < nodes; v++)
         member[start[unit[v] + 1]++] = v;
 }
-
-#endif

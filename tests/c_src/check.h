@@ -1,8 +1,7 @@
 /* What the test programs of the C core share: failures that are counted, failing allocations, random numbers.
  *
  * Link with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. One file of a program includes it. */
-#ifndef SHARD_CHECK_H
-#define SHARD_CHECK_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -58,5 +57,3 @@ static int32_t draw(int32_t below) {
     state ^= state << 17;
     return (int32_t)(state % (uint64_t)below);
 }
-
-#endif

@@ -2,8 +2,6 @@
  * sequence comes after all sequences that lack one of its nodes. */
 #include "placement/ideals/ideals.h"
 
-#include <stdbool.h>
-
 #include "common/arena.h"
 #include "common/stop.h"
 
@@ -24,11 +22,10 @@ struct search {
 static int search_begin(struct search *search, const struct shard_dag *dag) {
     const int64_t n = dag->nodes;
     *search = (struct search){.dag = dag};
-    ARENA_ARRAY(&search->arena, search->waiting, n);
-    ARENA_ZEROS(&search->arena, search->covering, n);
-    ARENA_ZEROS(&search->arena, search->ready, n / 64 + 1);
-    ARENA_ARRAY(&search->arena, search->path, n);
-    ARENA_ARRAY(&search->arena, search->below, n + 1);
+    ARENA_ARRAYS(&search->arena, n, search->waiting, search->path);
+    ARENA_ZEROS(&search->arena, n, search->covering);
+    ARENA_ZEROS(&search->arena, n / 64 + 1, search->ready);
+    ARENA_ARRAYS(&search->arena, n + 1, search->below);
     if (search->arena.failed)
         return SHARD_NO_MEMORY;
     search->below[0] = dag->nodes;
@@ -161,9 +158,8 @@ int shard_list_ideals(const struct shard_dag *dag, int64_t ideals, const int32_t
         .link_node = link_node,
         .link_ideal = link_ideal,
     };
-    ARENA_ARRAY(&search.arena, listing.first, ideals);
-    ARENA_ARRAY(&search.arena, listing.another, ideals);
-    ARENA_ARRAY(&search.arena, listing.at, dag->nodes + 1);
+    ARENA_ARRAYS(&search.arena, ideals, listing.first, listing.another);
+    ARENA_ARRAYS(&search.arena, dag->nodes + 1, listing.at);
     if (status == SHARD_OK)
         status = arena_status(&search.arena);
     if (!status) {

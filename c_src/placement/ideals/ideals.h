@@ -5,10 +5,7 @@
  * the last one is the whole graph. No set is stored, only the maximal nodes of each ideal and the ideals
  * without each of them. Removing maximal nodes in descending order reaches every smaller ideal in exactly one
  * way. */
-#ifndef SHARD_IDEALS_H
-#define SHARD_IDEALS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "common/status.h"
 
@@ -50,5 +47,3 @@ int shard_count_ideals(const struct shard_dag *dag, int64_t max_ideals, int64_t 
 int shard_list_ideals(const struct shard_dag *dag, int64_t ideals, const int32_t *stop, int64_t *listed,
                       int64_t *link_start, int32_t *link_node, int32_t *link_ideal);
 /* cffi: end */
-
-#endif

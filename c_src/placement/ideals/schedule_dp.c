@@ -3,7 +3,6 @@
 #include "placement/ideals/schedule_dp.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,20 +76,13 @@ static void chain_free(struct chain *chain) {
 static int chain_allocate(struct chain *chain) {
     const int64_t n = chain->dag->nodes, units = chain->tasks->units, ideals = chain->ideals;
     struct arena *arena = &chain->arena;
-    ARENA_ARRAY(arena, chain->first, ideals + 1);
-    ARENA_ARRAY(arena, chain->edge, ideals + 1);
-    ARENA_ARRAY(arena, chain->inside, n);
-    ARENA_ARRAY(arena, chain->missing, units);
-    ARENA_ARRAY(arena, chain->ahead, n);
-    ARENA_ZEROS(arena, chain->taken, n);
-    ARENA_ZEROS(arena, chain->waits, n);
-    ARENA_ZEROS(arena, chain->reads, chain->tasks->tensors);
-    ARENA_ZEROS(arena, chain->held, units);
-    ARENA_ARRAY(arena, chain->steps, n + 1);
-    ARENA_ARRAY(arena, chain->place, n);
-    ARENA_ARRAY(arena, chain->from, n);
-    ARENA_ARRAY(arena, chain->wait, n);
-    ARENA_ARRAY(arena, chain->fresh, n + 1);
+    ARENA_ARRAYS(arena, ideals + 1, chain->first, chain->edge);
+    ARENA_ARRAYS(arena, n, chain->inside, chain->ahead, chain->place, chain->from, chain->wait);
+    ARENA_ARRAYS(arena, units, chain->missing);
+    ARENA_ZEROS(arena, n, chain->taken, chain->waits);
+    ARENA_ZEROS(arena, chain->tasks->tensors, chain->reads);
+    ARENA_ZEROS(arena, units, chain->held);
+    ARENA_ARRAYS(arena, n + 1, chain->steps, chain->fresh);
     return arena_status(arena);
 }
 

@@ -1,8 +1,5 @@
 /* Schedules of least latency along chains of ideals (Tarnawski et al., NeurIPS 2020, Appendix A). */
-#ifndef SHARD_SCHEDULE_DP_H
-#define SHARD_SCHEDULE_DP_H
-
-#include <stdint.h>
+#pragma once
 
 #include "placement/ideals/ideals.h"
 
@@ -50,5 +47,3 @@ int shard_schedule_dp(const struct shard_dag *dag, const struct shard_tasks *tas
                       const int64_t *link_start, const int32_t *link_node, const int32_t *link_ideal,
                       double limit, int64_t most, const int32_t *stop, double *end, int32_t *set);
 /* cffi: end */
-
-#endif

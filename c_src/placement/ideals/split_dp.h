@@ -3,10 +3,7 @@
  *
  * A tensor is a net: the set of nodes that make or read it. An accelerator pays once for each net of which it
  * has some nodes, but not all. */
-#ifndef SHARD_SPLIT_DP_H
-#define SHARD_SPLIT_DP_H
-
-#include <stdint.h>
+#pragma once
 
 #include "placement/ideals/ideals.h"
 
@@ -48,5 +45,3 @@ int shard_split_dp(const struct shard_devices *devices, int64_t ideals, const in
                    const int32_t *link_node, const int32_t *link_ideal, double limit, const double *offload,
                    const int32_t *stop, double *best, double *cost, int32_t *device, int64_t *pairs);
 /* cffi: end */
-
-#endif

@@ -35,12 +35,10 @@ static void stages_allocate(struct stages *stages) {
     const struct shard_devices *devices = stages->split.devices;
     struct arena *arena = &stages->split.arena;
     split_allocate(&stages->split);
-    ARENA_ARRAY(arena, stages->apart, devices->nodes + 1);
-    ARENA_ARRAY(arena, stages->arriving, devices->nets);
-    ARENA_ARRAY(arena, stages->leaving, devices->nets);
-    ARENA_ARRAY(arena, stages->allowed, devices->nodes);
-    ARENA_ARRAY(arena, stages->accelerators_left, stages->split.length);
-    ARENA_ARRAY(arena, stages->cpus_left, stages->split.length);
+    ARENA_ARRAYS(arena, devices->nodes + 1, stages->apart);
+    ARENA_ARRAYS(arena, devices->nets, stages->arriving, stages->leaving);
+    ARENA_ARRAYS(arena, devices->nodes, stages->allowed);
+    ARENA_ARRAYS(arena, stages->split.length, stages->accelerators_left, stages->cpus_left);
     if (arena->failed)
         return;
     memset(stages->allowed, 1, (size_t)devices->nodes);
@@ -341,9 +339,9 @@ static void hierarchy_allocate(struct hierarchy *hierarchy) {
     struct split *split = &hierarchy->stages.split;
     const size_t entries = (size_t)split->ideals * hierarchy->length;
     stages_allocate(&hierarchy->stages);
-    ARENA_ARRAY(&split->arena, hierarchy->part, entries);
-    ARENA_ARRAY(&split->arena, hierarchy->ends, split->ideals);
-    ARENA_ARRAY(&split->arena, hierarchy->members, split->devices->nets);
+    ARENA_ARRAYS(&split->arena, entries, hierarchy->part);
+    ARENA_ARRAYS(&split->arena, split->ideals, hierarchy->ends);
+    ARENA_ARRAYS(&split->arena, split->devices->nets, hierarchy->members);
     if (split->arena.failed)
         return;
     for (size_t i = 0; i < entries; i++)

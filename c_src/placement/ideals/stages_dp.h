@@ -1,9 +1,6 @@
 /* Splits along chains of ideals with the loads of Tarnawski et al., NeurIPS 2020, Appendix H: transfers that
  * overlap with computation (H.1), replicated stages (H.2), clusters of accelerators (H.3). */
-#ifndef SHARD_STAGES_DP_H
-#define SHARD_STAGES_DP_H
-
-#include <stdint.h>
+#pragma once
 
 #include "placement/ideals/split_dp.h"
 
@@ -55,5 +52,3 @@ int shard_clusters_dp(const struct shard_devices *devices, const struct shard_st
                       const double *offload, const int32_t *stop, double *best, double *outer, double *cost,
                       int32_t *device, int64_t *pairs);
 /* cffi: end */
-
-#endif

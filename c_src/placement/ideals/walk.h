@@ -9,12 +9,9 @@
  * terms: (1e16 + 3.3) - 1e16 is 4. Every step therefore bounds these errors, and the sum is computed anew as
  * soon as they matter beside the load. All other sums only grow: their relative error is at most 2^-53 times
  * the number of terms. */
-#ifndef SHARD_IDEALS_WALK_H
-#define SHARD_IDEALS_WALK_H
+#pragma once
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "common/arena.h"
@@ -126,18 +123,16 @@ static inline void split_allocate(struct split *split) {
     struct arena *arena = &split->arena;
     const size_t n = (size_t)devices->nodes, ideals = (size_t)split->ideals;
     const int64_t links = split->link_start[ideals];
-    ARENA_ARRAY(arena, split->origin, ideals * split->length);
-    ARENA_ARRAY(arena, split->work, ideals);
-    ARENA_ARRAY(arena, split->up_start, ideals + 2);
-    ARENA_ARRAY(arena, split->up_node, links);
-    ARENA_ARRAY(arena, split->up_ideal, links);
-    ARENA_ARRAY(arena, split->path, n);
-    ARENA_ZEROS(arena, split->place, n);
-    ARENA_ARRAY(arena, split->nets, devices->nets);
-    ARENA_ARRAY(arena, split->accelerator.entry, split->length);
-    ARENA_ARRAY(arena, split->cpu.entry, split->length);
-    ARENA_ARRAY(arena, split->steps, n + 1);
-    ARENA_ZEROS(arena, split->met_in, devices->nets);
+    ARENA_ARRAYS(arena, ideals * split->length, split->origin);
+    ARENA_ARRAYS(arena, ideals, split->work);
+    ARENA_ARRAYS(arena, ideals + 2, split->up_start);
+    ARENA_ARRAYS(arena, links, split->up_node, split->up_ideal);
+    ARENA_ARRAYS(arena, n, split->path);
+    ARENA_ZEROS(arena, n, split->place);
+    ARENA_ARRAYS(arena, devices->nets, split->nets);
+    ARENA_ARRAYS(arena, split->length, split->accelerator.entry, split->cpu.entry);
+    ARENA_ARRAYS(arena, n + 1, split->steps);
+    ARENA_ZEROS(arena, devices->nets, split->met_in);
 }
 
 /* Whether to end; looks at the flag once per STOP_INTERVAL counts. */
@@ -319,5 +314,3 @@ static inline size_t least_entry(const double *row, size_t length) {
         least = row[i] < row[least] ? i : least;
     return least;
 }
-
-#endif

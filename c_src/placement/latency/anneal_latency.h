@@ -1,8 +1,5 @@
 /* Simulated annealing of placements for latency: every move is judged by the whole schedule. */
-#ifndef SHARD_ANNEAL_LATENCY_H
-#define SHARD_ANNEAL_LATENCY_H
-
-#include <stdint.h>
+#pragma once
 
 #include "placement/latency/latency_problem.h"
 
@@ -32,5 +29,3 @@ int shard_anneal_latency(const struct shard_latency_problem *problem,
                          struct shard_latency_placement *now, struct shard_latency_placement *best,
                          double *cost);
 /* cffi: end */
-
-#endif

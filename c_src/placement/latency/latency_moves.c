@@ -388,18 +388,13 @@ void latency_moves_begin(struct latency_moves *moves, struct subgraphs *now, str
     const int64_t n = problem->nodes;
     int32_t *left;
     moves->now = now;
-    ARENA_ZEROS(arena, moves->rank, n);
-    ARENA_ZEROS(arena, moves->order, n);
+    ARENA_ZEROS(arena, n, moves->rank, moves->order);
     /* at most four changes per node of every group that a move carries */
-    ARENA_ZEROS(arena, moves->change, 4 * (n + 1) * (3 + EVICTIONS));
-    ARENA_ZEROS(arena, moves->dirty, problem->subgraphs);
-    ARENA_ZEROS(arena, moves->dirty_mark, problem->subgraphs);
-    ARENA_ZEROS(arena, moves->before, problem->subgraphs);
-    ARENA_ZEROS(arena, moves->group, n + 1);
-    ARENA_ZEROS(arena, moves->group_mark, n);
-    ARENA_ZEROS(arena, moves->node_mark, n);
-    ARENA_ZEROS(arena, moves->frontier.item, n + 1);
-    ARENA_ARRAY(arena, left, n);
+    ARENA_ZEROS(arena, 4 * (n + 1) * (3 + EVICTIONS), moves->change);
+    ARENA_ZEROS(arena, problem->subgraphs, moves->dirty, moves->dirty_mark, moves->before);
+    ARENA_ZEROS(arena, n + 1, moves->group, moves->frontier.item);
+    ARENA_ZEROS(arena, n, moves->group_mark, moves->node_mark);
+    ARENA_ARRAYS(arena, n, left);
     if (arena->failed)
         return;
     for (int32_t v = 0; v < n; v++)

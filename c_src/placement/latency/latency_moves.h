@@ -1,9 +1,5 @@
 /* Random moves of a placement for latency, and how they are undone. */
-#ifndef SHARD_LATENCY_MOVES_H
-#define SHARD_LATENCY_MOVES_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/heap.h"
 #include "common/random.h"
@@ -48,5 +44,3 @@ bool make_move(struct latency_moves *moves, double scale);
 
 /* Undo the current move. */
 void undo_move(struct latency_moves *moves);
-
-#endif

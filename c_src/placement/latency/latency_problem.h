@@ -1,8 +1,5 @@
 /* Placements for latency: subgraphs of accelerators, and nodes on a pool of CPUs. */
-#ifndef SHARD_LATENCY_PROBLEM_H
-#define SHARD_LATENCY_PROBLEM_H
-
-#include <stdint.h>
+#pragma once
 
 #include "common/status.h"
 
@@ -50,5 +47,3 @@ struct shard_latency_placement {
                           `unlimited` */
 };
 /* cffi: end */
-
-#endif

@@ -114,15 +114,11 @@ double simulate(struct simulation *simulation, double limit) {
 void simulation_begin(struct simulation *simulation, const struct subgraphs *now, struct arena *arena) {
     const struct shard_latency_problem *problem = now->problem;
     simulation->now = now;
-    ARENA_ZEROS(arena, simulation->indegree, problem->nodes);
-    ARENA_ZEROS(arena, simulation->source, problem->nodes);
-    ARENA_ZEROS(arena, simulation->left, problem->nodes);
-    ARENA_ZEROS(arena, simulation->subgraph_left, problem->subgraphs);
-    ARENA_ZEROS(arena, simulation->ready, problem->nodes);
-    ARENA_ZEROS(arena, simulation->subgraph_ready, problem->subgraphs);
-    ARENA_ZEROS(arena, simulation->free_at, problem->accelerators);
-    ARENA_ZEROS(arena, simulation->queue, problem->nodes);
-    ARENA_ZEROS(arena, simulation->heap.item, problem->subgraphs);
+    ARENA_ZEROS(arena, problem->nodes, simulation->indegree, simulation->source, simulation->left,
+                simulation->ready, simulation->queue);
+    ARENA_ZEROS(arena, problem->subgraphs, simulation->subgraph_left, simulation->subgraph_ready,
+                simulation->heap.item);
+    ARENA_ZEROS(arena, problem->accelerators, simulation->free_at);
     for (int32_t v = 0; v < problem->nodes && !arena->failed; v++) {
         simulation->indegree[v] = (int32_t)(problem->in_start[v + 1] - problem->in_start[v]);
         if (simulation->indegree[v] == 0)

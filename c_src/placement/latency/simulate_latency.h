@@ -1,9 +1,5 @@
 /* Schedules of placements: subgraphs and nodes of the pool in the order of time. */
-#ifndef SHARD_SIMULATE_LATENCY_H
-#define SHARD_SIMULATE_LATENCY_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/heap.h"
 #include "placement/latency/latency_problem.h"
@@ -57,5 +53,3 @@ void simulation_begin(struct simulation *simulation, const struct subgraphs *now
 /* Energy of the current placement: latency, penalties and the weighted mean end; infinite if it exceeds a
  * limit or if subgraphs wait for one another. */
 double simulate(struct simulation *simulation, double limit);
-
-#endif

@@ -105,17 +105,12 @@ void subgraphs_begin(struct subgraphs *now, const struct shard_latency_problem *
                      struct shard_latency_placement *placement, struct arena *arena) {
     now->problem = problem;
     now->placement = placement;
-    ARENA_ZEROS(arena, now->first, problem->subgraphs);
-    ARENA_ZEROS(arena, now->next, problem->nodes);
-    ARENA_ZEROS(arena, now->previous, problem->nodes);
-    ARENA_ZEROS(arena, now->count, problem->subgraphs);
-    ARENA_ZEROS(arena, now->incoming, problem->subgraphs);
-    ARENA_ZEROS(arena, now->listed, problem->subgraphs);
-    ARENA_ZEROS(arena, now->place, problem->subgraphs);
-    ARENA_ZEROS(arena, now->duration, problem->subgraphs);
-    ARENA_ZEROS(arena, now->device, problem->units);
-    ARENA_ZEROS(arena, now->room, problem->accelerators);
-    ARENA_ZEROS(arena, now->net_mark, problem->nets);
+    ARENA_ZEROS(arena, problem->subgraphs, now->first, now->count, now->incoming, now->listed, now->place,
+                now->duration);
+    ARENA_ZEROS(arena, problem->nodes, now->next, now->previous);
+    ARENA_ZEROS(arena, problem->units, now->device);
+    ARENA_ZEROS(arena, problem->accelerators, now->room);
+    ARENA_ZEROS(arena, problem->nets, now->net_mark);
     if (arena->failed)
         return;
     for (int32_t i = 0; i < problem->subgraphs; i++) {

@@ -1,9 +1,5 @@
 /* The current placement of a search: the nodes, the duration and the memory of every subgraph. */
-#ifndef SHARD_SUBGRAPHS_H
-#define SHARD_SUBGRAPHS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "common/arena.h"
 #include "placement/latency/latency_problem.h"
@@ -42,5 +38,3 @@ double duration_of(struct subgraphs *now, int32_t subgraph);
 static inline int32_t owner_of(const struct subgraphs *now, int32_t subgraph) {
     return subgraph < 0 ? POOL : now->placement->owner[subgraph];
 }
-
-#endif

@@ -413,8 +413,8 @@ int shard_anneal_load(const struct shard_devices *devices, const struct shard_lo
         .best = best,
     };
     struct load_state *state = &annealing.state;
-    ARENA_ARRAY(&state->arena, annealing.group, devices->nodes + 2);
-    ARENA_ZEROS(&state->arena, annealing.mark, devices->nodes);
+    ARENA_ARRAYS(&state->arena, devices->nodes + 2, annealing.group);
+    ARENA_ZEROS(&state->arena, devices->nodes, annealing.mark);
     const int status = load_state_begin(state);
     if (status == SHARD_OK) {
         for (int32_t p = 0; p < model->passes; p++)

@@ -1,8 +1,5 @@
 /* Simulated annealing of the greatest load of a placement. */
-#ifndef SHARD_ANNEAL_LOAD_H
-#define SHARD_ANNEAL_LOAD_H
-
-#include <stdint.h>
+#pragma once
 
 #include "placement/load/load_model.h"
 
@@ -36,5 +33,3 @@ int shard_anneal_load(const struct shard_devices *devices, const struct shard_lo
                       const struct shard_load_cooling *cooling, uint64_t *random, int32_t *rank,
                       int32_t *device, int32_t *best, double *cost, double *load);
 /* cffi: end */
-
-#endif

@@ -54,7 +54,7 @@ static double steepest(const struct load_state *state, int32_t *node, int32_t *d
 int shard_descend_load(const struct shard_devices *devices, const struct shard_load_model *model,
                        int64_t steps, int32_t *device, double *cost, int64_t *made) {
     struct load_state state = {.devices = devices, .model = model, .device = device};
-    ARENA_ARRAY(&state.arena, state.load, devices->accelerators + devices->cpus);
+    ARENA_ARRAYS(&state.arena, devices->accelerators + devices->cpus, state.load);
     const int status = load_state_begin(&state);
     if (status == SHARD_OK) {
         int32_t v = 0, to = 0;

@@ -1,8 +1,5 @@
 /* Steepest descent of the greatest load of a placement. */
-#ifndef SHARD_DESCEND_LOAD_H
-#define SHARD_DESCEND_LOAD_H
-
-#include <stdint.h>
+#pragma once
 
 #include "placement/load/load_model.h"
 
@@ -21,5 +18,3 @@
 int shard_descend_load(const struct shard_devices *devices, const struct shard_load_model *model,
                        int64_t steps, int32_t *device, double *cost, int64_t *made);
 /* cffi: end */
-
-#endif

@@ -1,8 +1,5 @@
 /* What the loads of devices are made of. */
-#ifndef SHARD_LOAD_MODEL_H
-#define SHARD_LOAD_MODEL_H
-
-#include <stdint.h>
+#pragma once
 
 #include "placement/ideals/split_dp.h"
 
@@ -29,5 +26,3 @@ struct shard_load_model {
     const int32_t *in;        /* in_start[nodes] elements */
 };
 /* cffi: end */
-
-#endif

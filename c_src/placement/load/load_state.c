@@ -164,21 +164,17 @@ int load_state_begin(struct load_state *state) {
     state->count = devices->accelerators + devices->cpus;
     state->passes = state->model->passes;
     const int64_t loads = (int64_t)state->count * state->passes;
-    ARENA_ZEROS(arena, state->times, loads);
-    ARENA_ARRAY(arena, state->room, state->count);
-    ARENA_ARRAY(arena, state->slot_start, nets + 1);
-    ARENA_ZEROS(arena, state->slot, pins);
-    ARENA_ARRAY(arena, state->pin_start, nets + 1);
-    ARENA_ARRAY(arena, state->pin, pins);
-    ARENA_ARRAY(arena, state->change, state->count);
-    ARENA_ZEROS(arena, state->changed_in, state->count);
-    ARENA_ARRAY(arena, state->times_before, loads);
-    ARENA_ARRAY(arena, state->load_before, loads);
+    ARENA_ZEROS(arena, loads, state->times);
+    ARENA_ARRAYS(arena, state->count, state->room, state->change);
+    ARENA_ARRAYS(arena, nets + 1, state->slot_start, state->pin_start);
+    ARENA_ZEROS(arena, pins, state->slot);
+    ARENA_ARRAYS(arena, pins, state->pin);
+    ARENA_ZEROS(arena, state->count, state->changed_in);
+    ARENA_ARRAYS(arena, loads, state->times_before, state->load_before);
     if (state->model->ordered) {
-        ARENA_ARRAY(arena, state->at_rank, state->count);
-        ARENA_ZEROS(arena, state->crossing, n);
-        ARENA_ARRAY(arena, state->border_node, n);
-        ARENA_ARRAY(arena, state->border_index, n);
+        ARENA_ARRAYS(arena, state->count, state->at_rank);
+        ARENA_ZEROS(arena, n, state->crossing);
+        ARENA_ARRAYS(arena, n, state->border_node, state->border_index);
     }
     if (arena->failed)
         return SHARD_NO_MEMORY;

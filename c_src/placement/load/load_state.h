@@ -2,12 +2,9 @@
  * nodes on each device says what a move changes.
  *
  * The functions that searches call for every move are inline. */
-#ifndef SHARD_LOAD_STATE_H
-#define SHARD_LOAD_STATE_H
+#pragma once
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "common/arena.h"
@@ -222,5 +219,3 @@ static inline void move_node(struct load_state *state, int32_t v, int32_t to) {
     preview(state, v, to, leaves, joins);
     apply_move(state, v, to, leaves, joins);
 }
-
-#endif

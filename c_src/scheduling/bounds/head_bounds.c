@@ -4,7 +4,6 @@
 #include "scheduling/bounds/head_bounds.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* State of a vertex without a row. */
@@ -300,28 +299,19 @@ struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_syst
     const int64_t n = system->nodes, k = system->devices, w = window;
     struct head_bounds *work;
     double *rows;
-    if (!ARENA_ZEROS(arena, work, 1))
+    if (!ARENA_ZEROS(arena, 1, work))
         return NULL;
     work->system = system;
     work->units = units;
     work->window = window;
     work->start = start;
     work->k = (size_t)k;
-    ARENA_ARRAY(arena, work->inverse_bandwidth, k * k);
-    ARENA_ARRAY(arena, work->fastest_out, k);
-    ARENA_ARRAY(arena, work->inverse_speed, k);
-    ARENA_ARRAY(arena, work->input_bound, k);
-    ARENA_ARRAY(arena, work->lag, k);
-    ARENA_ARRAY(arena, work->position, n);
-    ARENA_ARRAY(arena, work->row_of, n);
-    ARENA_ARRAY(arena, work->first, n);
-    ARENA_ARRAY(arena, work->waiting, n);
-    ARENA_ARRAY(arena, work->seen, w);
-    ARENA_ARRAY(arena, work->by_start_apart, w);
-    ARENA_ARRAY(arena, work->by_start, w);
-    ARENA_ARRAY(arena, work->arcs, most_inputs + w * MOST_INPUTS);
-    ARENA_ARRAY(arena, work->rows, w);
-    ARENA_ARRAY(arena, rows, w * (4 + k) * k);
+    ARENA_ARRAYS(arena, k * k, work->inverse_bandwidth);
+    ARENA_ARRAYS(arena, k, work->fastest_out, work->inverse_speed, work->input_bound, work->lag);
+    ARENA_ARRAYS(arena, n, work->position, work->row_of, work->first, work->waiting);
+    ARENA_ARRAYS(arena, w, work->seen, work->by_start_apart, work->by_start, work->rows);
+    ARENA_ARRAYS(arena, most_inputs + w * MOST_INPUTS, work->arcs);
+    ARENA_ARRAYS(arena, w * (4 + k) * k, rows);
     if (arena->failed)
         return NULL;
     for (int32_t i = 0; i < window; i++, rows += (4 + k) * k)

@@ -1,8 +1,5 @@
 /* Lower bounds on the start of one vertex after another, from those of the vertices before it. */
-#ifndef SHARD_HEAD_BOUNDS_H
-#define SHARD_HEAD_BOUNDS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "scheduling/simulate.h"
 #include "scheduling/units.h"
@@ -36,5 +33,3 @@ void head_bounds_set_order(struct head_bounds *heads, const int32_t *order, int3
 
 /* Raise the bounds of a vertex on all devices; those of all vertices before it in the graph are final. */
 void head_bounds_raise(struct head_bounds *heads, int32_t v);
-
-#endif

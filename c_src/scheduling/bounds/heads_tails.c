@@ -83,7 +83,7 @@ int shard_heads_tails(const struct shard_system *system, const struct shard_unit
                       double *behind) {
     struct arena arena = {0};
     double *bandwidth;
-    if (ARENA_ARRAY(&arena, bandwidth, (int64_t)system->devices * system->devices)) {
+    if (ARENA_ARRAYS(&arena, (int64_t)system->devices * system->devices, bandwidth)) {
         struct direction directions[2] = {
             {.system = *system, .units = *units, .order = order, .start = start},
             {.order = back, .start = behind}};

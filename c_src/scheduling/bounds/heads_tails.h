@@ -1,12 +1,8 @@
 /* Heads and tails: how early a vertex can start on a device, and how much follows it, in any schedule
  * (Papadimitriou and Yannakakis, SIAM J. Comput. 19, 1990; here with devices of several speeds and with
  * links). */
-#ifndef SHARD_HEADS_TAILS_H
-#define SHARD_HEADS_TAILS_H
+#pragma once
 
-#include <stdint.h>
-
-#include "common/status.h"
 #include "scheduling/simulate.h"
 #include "scheduling/units.h"
 
@@ -32,5 +28,3 @@ int shard_heads_tails(const struct shard_system *system, const struct shard_unit
                       const int32_t *order, const int32_t *back, int32_t window, int32_t reach, double *start,
                       double *behind);
 /* cffi: end */
-
-#endif

@@ -6,10 +6,8 @@
 #include "scheduling/bounds/pair_lags.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
-#include "common/status.h"
 #include "scheduling/bounds/head_bounds.h"
 
 struct subproblem {
@@ -163,24 +161,19 @@ static void allocate_lags(struct subproblem *sub) {
         lags->first[v + 1] = lags->first[v] + sub->count - 1;
     }
     const int64_t all = lags->first[n], k = (int64_t)sub->k;
-    ARENA_ARRAY(sub->arena, lags->follower, all);
-    ARENA_ARRAY(sub->arena, lags->lag, all * k * k);
+    ARENA_ARRAYS(sub->arena, all, lags->follower);
+    ARENA_ARRAYS(sub->arena, all * k * k, lags->lag);
 }
 
 static void allocate(struct subproblem *sub) {
     const int64_t n = sub->system->nodes, r = sub->reach, k = (int64_t)sub->k;
-    ARENA_ARRAY(sub->arena, sub->lags->first, n + 1);
-    ARENA_ARRAY(sub->arena, sub->position, n);
-    ARENA_ARRAY(sub->arena, sub->local, n);
-    ARENA_ARRAY(sub->arena, sub->members, r);
-    ARENA_ARRAY(sub->arena, sub->unit, r);
-    ARENA_ARRAY(sub->arena, sub->in_start, r + 1);
-    ARENA_ARRAY(sub->arena, sub->in_tail, r * MOST_INPUTS);
-    ARENA_ARRAY(sub->arena, sub->in_size, r * MOST_INPUTS);
-    ARENA_ARRAY(sub->arena, sub->start, r * k);
-    ARENA_ARRAY(sub->arena, sub->time, r * k);
-    ARENA_ARRAY(sub->arena, sub->least, k);
-    ARENA_ARRAY(sub->arena, sub->complexity, r);
+    ARENA_ARRAYS(sub->arena, n + 1, sub->lags->first);
+    ARENA_ARRAYS(sub->arena, n, sub->position, sub->local);
+    ARENA_ARRAYS(sub->arena, r, sub->members, sub->unit, sub->complexity);
+    ARENA_ARRAYS(sub->arena, r + 1, sub->in_start);
+    ARENA_ARRAYS(sub->arena, r * MOST_INPUTS, sub->in_tail, sub->in_size);
+    ARENA_ARRAYS(sub->arena, r * k, sub->start, sub->time);
+    ARENA_ARRAYS(sub->arena, k, sub->least);
 }
 
 /* Prepare the system of the members, which are in topological order. */

@@ -1,8 +1,5 @@
 /* Pair lags: times that pass between two vertices, for each pair of their devices. */
-#ifndef SHARD_PAIR_LAGS_H
-#define SHARD_PAIR_LAGS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "scheduling/simulate.h"
 #include "scheduling/units.h"
@@ -27,5 +24,3 @@ struct pair_lags {
  *   reach   in, vertices that are looked at together, v included, > 0 */
 void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct shard_system *system,
                     const struct shard_units *units, const int32_t *order, int32_t window, int32_t reach);
-
-#endif
