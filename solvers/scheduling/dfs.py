@@ -12,10 +12,11 @@ from instances.scheduling import Instance
 from solvers.scheduling.heuristics.local import partitioner
 from solvers.scheduling.heuristics.partition import Partition
 from solvers.scheduling.heuristics.ranks import total_rank
-from solvers.scheduling.heuristics.scores import Scores
+from solvers.scheduling.heuristics.scores import Scores, any_magnitude
 
 
 @partitioner("dfs", "Mayer et al. 2017, Section 3.3.2")
+@any_magnitude
 def dfs(instance: Instance, rng: np.random.Generator) -> Ints:
     """Visit vertices depth first, assign each where traffic times execution time is least: Equation (11).
 
@@ -28,7 +29,7 @@ def dfs(instance: Instance, rng: np.random.Generator) -> Ints:
     for v in depth_first(instance.graph, total_rank(instance.graph, instance.complexity)):
         if partition.device[v] < 0:
             devices = partition.choices(v)
-            best = scores.best(devices, scores.traffic(v, devices), scores.execution_time(devices))
+            best = int(devices[np.argmin(scores.traffic(v, devices) * scores.execution_time[devices])])
             partition.assign(v, best)
     return partition.device
 

@@ -9,10 +9,11 @@ from instances.scheduling import Instance
 from solvers.scheduling.heuristics.local import partitioner
 from solvers.scheduling.heuristics.partition import Partition
 from solvers.scheduling.heuristics.ranks import total_rank
-from solvers.scheduling.heuristics.scores import FLOOR, Scores
+from solvers.scheduling.heuristics.scores import FLOOR, Scores, any_magnitude
 
 
 @partitioner("mite", "Mayer et al. 2017, Section 3.3.1")
+@any_magnitude
 def mite(instance: Instance, rng: np.random.Generator) -> Ints:
     """Assign vertices where the product of memory, importance, traffic and time is least: Equations (8) to (10).
 
@@ -30,8 +31,8 @@ def mite(instance: Instance, rng: np.random.Generator) -> Ints:
             devices = partition.choices(v)
             memory = np.maximum(partition.used[devices] / capacity[devices], FLOOR)
             importance = np.maximum(1 - share[v] * speed[devices], FLOOR)  # Equation (9)
-            factors = memory, importance, scores.traffic(v, devices), scores.execution_time(devices)
-            partition.assign(v, scores.best(devices, *factors))
+            score = memory * importance * scores.traffic(v, devices) * scores.execution_time[devices]
+            partition.assign(v, int(devices[np.argmin(score)]))
     return partition.device
 
 

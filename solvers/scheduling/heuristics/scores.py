@@ -16,8 +16,16 @@ from solvers.scheduling.heuristics.partition import Partition
 FLOOR = 0.01
 
 
+#: For whatever computes scores: no link means an infinite time, and numbers of any magnitude are multiplied.
+any_magnitude = np.errstate(divide="ignore", over="ignore", under="ignore")
+
+
 class Scores:
-    """Scores of devices for one vertex of a partition in the making."""
+    """Scores of devices for one vertex of a partition in the making, to be computed under `any_magnitude`.
+
+    ``execution_time``  shape (devices,), Section 3.3.1: time on a device as a share of that on the slowest, the same
+                        for every vertex; at least the least normal float, so that no share is 0
+    """
 
     def __init__(self, instance: Instance, partition: Partition) -> None:
         self.instance, self.partition = instance, partition
@@ -25,6 +33,7 @@ class Scores:
         self.size = instance.size[np.argsort(instance.graph.head, kind="stable")].tolist()
         transfer = instance.slowness() * float(instance.size.sum()) / max(1, instance.edges)
         self.least = FLOOR * (transfer or 1.0)
+        self.execution_time = np.maximum(instance.speed.min() / instance.speed, np.finfo(np.float64).tiny)
 
     def traffic(self, v: int, devices: Ints) -> Floats:
         """Equation (10): time that the inputs of a vertex travel from the devices that their makers have already.
@@ -35,19 +44,5 @@ class Scores:
         for e in range(self.start[v], self.start[v + 1]):
             source = int(self.partition.device[self.tail[e]])
             if source >= 0 and self.size[e] > 0:
-                with np.errstate(divide="ignore"):  # no link: never
-                    time += self.size[e] / self.instance.bandwidth[source, devices]
+                time += self.size[e] / self.instance.bandwidth[source, devices]
         return np.maximum(time, self.least)
-
-    def execution_time(self, devices: Ints) -> Floats:
-        """Time on a device as a share of that on the slowest of all, Section 3.3.1: of any vertex the same.
-
-        At least the least float that has all its digits: no share is 0, whatever the speeds.
-        """
-        with np.errstate(under="ignore"):
-            return np.maximum(self.instance.speed.min() / self.instance.speed[devices], np.finfo(np.float64).tiny)
-
-    def best(self, devices: Ints, *factors: Floats) -> int:
-        """The device of the least product of factors, the first if there are several."""
-        with np.errstate(over="ignore", under="ignore"):
-            return int(devices[np.argmin(np.prod(factors, axis=0))])
