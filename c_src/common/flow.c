@@ -44,8 +44,7 @@ static int32_t begin(struct flow *flow, int sign) {
  * how many vertices with an excess lead the queue, 0 if no deficit is reached. */
 static int32_t spread(struct flow *flow) {
     const int32_t sources = begin(flow, 1);
-    int32_t queued = sources;
-    int32_t last = INT32_MAX;
+    int32_t queued = sources, last = INT32_MAX;
     for (int32_t at = 0; at < queued; at++) {
         const int32_t v = flow->queue[at];
         flow->current[v] = flow->first[v];
@@ -95,8 +94,7 @@ static bool advance(struct flow *flow, int32_t v) {
 
 /* Push the excess of a vertex up the levels until none is left or nothing more passes. */
 static void push(struct flow *flow, int32_t from, int32_t *path) {
-    int32_t length = 0;
-    int32_t v = from;
+    int32_t length = 0, v = from;
     while (flow->excess[from] > 0) {
         if (flow->excess[v] < 0) {
             length = move(flow, from, path, length, v);

@@ -10,8 +10,7 @@
 /* Arc e leads from tip[e ^ 1] to tip[e]; e ^ 1 is its reverse. `excess` of a vertex is its capacity from the
  * source less that to the sink, less what flows: adding to it changes the network, nothing else is needed. */
 struct flow {
-    int32_t vertices;
-    int32_t arcs;
+    int32_t vertices, arcs;
     int32_t *first;   /* vertices: first arc that leaves, -1 for none */
     int32_t *next;    /* arcs: next arc that leaves the same vertex, -1 for none */
     int32_t *tip;     /* arcs */

@@ -6,13 +6,9 @@
 
 /* cffi: begin */
 
-/* Sort the nodes 0..nodes-1 topologically, at every step the ready node of greatest priority, ties by
- * smallest index. O(nodes log nodes + edges).
- *
- *   out_start  in,  nodes + 1 elements: the consumers of v are out_head[out_start[v] .. out_start[v + 1] - 1]
- *   out_head   in,  out_start[nodes] elements, each from 0 to nodes - 1
- *   priority   in,  nodes elements
- *   order      out, nodes elements: the nodes as they run
+/* Sort the nodes 0 .. nodes - 1 topologically, at every step the ready node of greatest priority, of least
+ * index among equals. The consumers of v are out_head[out_start[v] .. out_start[v + 1] - 1], out_start has
+ * nodes + 1 elements; priority, in, and order, out: nodes elements. O(nodes log nodes + edges).
  *
  * All memory is the caller's. Returns SHARD_OK, SHARD_CYCLE (order then starts with the nodes that could be
  * placed), SHARD_NAN or SHARD_NO_MEMORY. */
@@ -31,11 +27,8 @@ static inline bool kahn_before(struct kahn_ready a, struct kahn_ready b) {
 }
 HEAP(kahn_heap, struct kahn_ready, kahn_before)
 
-/* The same without allocation.
- *
- *   indegree   in,      nodes elements: number of producers of each node
- *   waiting    scratch, nodes elements
- *   heap       scratch, nodes elements */
+/* The same without allocation; nodes elements each: indegree, in, the number of producers; waiting and heap,
+ * scratch. */
 int kahn_sort(int32_t nodes, const int64_t *out_start, const int32_t *out_head, const int32_t *indegree,
               const double *priority, int32_t *waiting, struct kahn_ready *heap, int32_t *order);
 

@@ -8,19 +8,15 @@
 /* Each old variable x is a function of a new one, its root: if the root has value i, x has
  * value[value_start[x] + i].
  *
- *   pairs                number of old pairs
- *   tail, head,          in, as in struct shard_network, but pairs may recur or join a variable to itself
- *   cell_start, cell
- *   size                 in, number of values of each old variable
- *   root, value_start    in, one element per old variable
- *   value                in, see above
- *   new_size, new_start  in, number of values and first row of each new variable
- *   target               in, pairs elements: first new cell of the pair's table, row-major over the roots,
- *                        lower index first; -1 if the costs go to `row`, because both ends have one root or
- *                        one of the roots has a single value
- *   forbidden            in, costs from here on make any sum that they are part of `forbidden`; all other
- *                        costs together are less
- *   new_cell, row        in/out, sums to which costs are added: per new cell, per value of a new variable
+ *   tail .. cell             in, as in struct shard_network, but pairs may recur or join a variable to itself
+ *   size, root, value_start  in, per old variable: number of values, root, see above
+ *   new_size, new_start      in, per new variable: number of values, first row
+ *   target                   in, pairs elements: first new cell of the pair's table, row-major over the roots,
+ *                            lower index first; -1 if the costs go to `row`, because both ends have one root
+ *                            or one of the roots has a single value
+ *   forbidden                in, costs from here on make any sum that they are part of `forbidden`; all other
+ *                            costs together are less
+ *   new_cell, row            in/out, sums to which costs are added: per new cell, per value of a new variable
  *
  * Returns SHARD_OK. */
 int shard_contract(int64_t pairs, const int64_t *tail, const int64_t *head, const int64_t *cell_start,

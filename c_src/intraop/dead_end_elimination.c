@@ -6,9 +6,7 @@
 /* The inputs of both eliminations. */
 struct problem {
     const struct shard_network *network;
-    const int64_t *cost;
-    const int64_t *usage_start;
-    const int64_t *usage;
+    const int64_t *cost, *usage_start, *usage;
 };
 
 /* Whether value k of v never uses more memory than value `other`. */

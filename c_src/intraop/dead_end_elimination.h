@@ -1,6 +1,5 @@
-/* Eliminate dominated values, and leaf variables whose best value is a function of their neighbour's, by
- * cost and memory.
- */
+/* Eliminate dominated values, and leaf variables whose best value is a function of their neighbour's, by cost
+ * and memory. */
 #pragma once
 
 #include "intraop/trws.h"
@@ -10,11 +9,10 @@
 /* Rule out, variable by variable, the values that another value of the variable can replace whatever the
  * neighbours choose: it costs no more and never uses more memory.
  *
- *   network      in;     costs below 2^58 in total, 2^60 for forbidden cells
+ *   network      in,     costs below 2^58 in total, 2^60 for forbidden cells
  *   cost         in,     start[variables] elements: cost of each value
- *   usage_start  in,     variables + 1 elements; value k of v, of s values, uses the memory
- *   usage        in,     usage[usage_start[v] + k * w ..] in w spans of time, where
- *                        w = (usage_start[v + 1] - usage_start[v]) / s
+ *   usage_start  in,     variables + 1 elements: value k of v, of s values, uses usage[usage_start[v] + k * w ..]
+ *   usage                in w spans of time, where w = (usage_start[v + 1] - usage_start[v]) / s
  *   skip         in,     variables elements: not 0 for variables to leave alone
  *   value        in/out, start[variables] elements: 0 if the value is ruled out, else 1
  *
@@ -23,13 +21,12 @@ int shard_dead_end_elimination(const struct shard_network *network, const int64_
                                const int64_t *usage_start, const int64_t *usage, const int8_t *skip,
                                int8_t *value);
 
-/* Find the leaves, variables of a single pair, whose best value by cost and memory is a function of the
- * other end's value.
+/* Find the leaves, variables of a single pair, whose best value by cost and memory is a function of the other
+ * end's value; inputs as above.
  *
- *   network .. skip  in,  as above
- *   parent           out, variables elements: the other end, itself no such leaf; -1 for variables to keep
- *   response         out, message_start[pairs] elements: laid out as the pair's messages to the parent's
- *                         values, the leaf's value for each of them
+ *   parent    out, variables elements: the other end, itself no such leaf; -1 for variables to keep
+ *   response  out, message_start[pairs] elements: laid out as the pair's messages to the parent's values, the
+ *                  leaf's value for each of them
  *
  * Returns SHARD_OK. */
 int shard_leaf_elimination(const struct shard_network *network, const int64_t *cost,

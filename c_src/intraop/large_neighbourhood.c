@@ -33,8 +33,7 @@ struct search {
     const struct shard_memory_network *network;
     const double *price;
     struct random random;
-    int64_t *value;
-    int64_t *load;
+    int64_t *value, *load;
     int64_t size;
     double width, cells;
 
@@ -390,12 +389,11 @@ static void choose_value(struct search *s, int64_t i) {
     for (int64_t k = s->bucket[i]; k >= 0; k = s->source[k].next) {
         const double *cell = s->source[k].cell;
         int64_t mine = 0;
-        for (int64_t m = s->source[k].first; m < s->source[k].first + s->source[k].count; m++) {
+        for (int64_t m = s->source[k].first; m < s->source[k].first + s->source[k].count; m++)
             if (s->scope[m] == i)
                 mine = s->stride[m];
             else
                 cell += s->stride[m] * s->choice[s->scope[m]];
-        }
         for (int64_t x = 0; x < values; x++)
             total[x] += cell[x * mine];
     }

@@ -1,10 +1,9 @@
 /* Large neighbourhood search in a network of cost functions whose values use memory over time.
  *
- * A block is a connected set of variables grown from a random one. Those of its variables that can be
- * eliminated with small tables (bucket elimination: Bertele and Brioschi 1972, Dechter 1999) get new values,
- * jointly optimal given all other variables, with memory at a price. Then each connected component of the
- * change that lowers the cost is applied if it fits in memory.
- */
+ * A block is a connected set of variables grown from a random one. Its variables that can be eliminated with
+ * small tables (bucket elimination: Bertele and Brioschi 1972, Dechter 1999) get new values, jointly optimal
+ * given all other variables, with memory at a price. Then each connected component of the change that lowers
+ * the cost is applied if it fits in memory. */
 #pragma once
 
 #include "common/status.h"
@@ -13,53 +12,38 @@
 
 /* Variables with a cost per value, tables over some of them, and memory in time steps.
  *
- *   start        variables + 1 elements: the values of variable v are the rows start[v] .. start[v + 1] - 1
- *   cost         start[variables] elements
- *   scope_start  tables + 1 elements: table f is over the variables scope[scope_start[f] ..], all distinct
- *   scope        scope_start[tables] elements
- *   cell_start   tables + 1 elements: the costs of table f begin at cell[cell_start[f]]
- *   cell         cell_start[tables] elements, the last variable's value running fastest
- *   arc_start    variables + 1 elements: the tables of v are arc[arc_start[v] .. arc_start[v + 1] - 1]
- *   arc          scope_start[tables] elements
- *   node_start   variables + 1 elements: v has the nodes node_start[v] .. node_start[v + 1] - 1
- *   begin, end   node_start[variables] elements: a node is in memory in the steps begin .. end - 1
- *   usage_start  variables + 1 elements: under value k, the j-th of the m nodes of v uses
- *   usage        usage[usage_start[v] + k * m + j]
- *   room         steps elements: available memory
+ *   start, cost       the values of variable v are the rows start[v] .. start[v + 1] - 1, with a cost each
+ *   scope_start       table f is over the variables scope[scope_start[f] .. scope_start[f + 1] - 1], all
+ *   scope             distinct
+ *   cell_start, cell  costs of table f from cell[cell_start[f]] on, the last variable's value running fastest
+ *   arc_start, arc    the tables of v are arc[arc_start[v] .. arc_start[v + 1] - 1]
+ *   node_start        v has the nodes node_start[v] .. node_start[v + 1] - 1
+ *   begin, end        node_start[variables] elements: a node is in memory in the steps begin .. end - 1
+ *   usage_start       under value k, the j-th of the m nodes of v uses usage[usage_start[v] + k * m + j]
+ *   room              steps elements: available memory
  *
- * Variables and elements of `scope` number less than 2^31. The caller owns all arrays; the core only reads
- * them. */
+ * Every `start` has an element more than there are variables or tables; its last element is the length of what
+ * it divides. Variables and elements of `scope` number less than 2^31. The caller owns all arrays; the core
+ * only reads them. */
 struct shard_memory_network {
-    int64_t variables;
-    int64_t tables;
-    int64_t steps;
+    int64_t variables, tables, steps;
     const int64_t *start;
     const double *cost;
-    const int64_t *scope_start;
-    const int64_t *scope;
-    const int64_t *cell_start;
+    const int64_t *scope_start, *scope, *cell_start;
     const double *cell;
-    const int64_t *arc_start;
-    const int64_t *arc;
-    const int64_t *node_start;
-    const int64_t *begin;
-    const int64_t *end;
-    const int64_t *usage_start;
-    const int64_t *usage;
-    const int64_t *room;
+    const int64_t *arc_start, *arc, *node_start, *begin, *end;
+    const int64_t *usage_start, *usage, *room;
 };
 
-/* Improve an assignment by blocks of up to `size` variables.
+/* Improve an assignment by blocks of up to `size` >= 1 variables.
  *
- *   price   in,     start[variables] elements: price of the memory of each value
- *   size    in,     most variables of a block, at least 1
- *   width   in,     most cells of the table from which one variable is eliminated
- *   cells   in,     most cells of all tables of a block
- *   work    in,     budget: about this many cells, plus the squares of the numbers of variables
- *   random  in/out, 1 element: state of the random numbers
- *   value   in/out, variables elements
- *   load    in/out, steps elements: memory in use; a step above its room is not made worse
- *   gain    out,    1 element: decrease of cost plus price
+ *   price         in,     start[variables] elements: price of the memory of each value
+ *   width, cells  in,     most cells of the table from which one variable is eliminated, and of all of a block
+ *   work          in,     budget: about this many cells, plus the squares of the numbers of variables
+ *   random        in/out, 1 element: state of the random numbers
+ *   value, load   in/out, variables and steps elements: the assignment and the memory in use; a step above its
+ *                         room is not made worse
+ *   gain          out,    1 element: decrease of cost plus price
  *
  * Allocates 8 bytes per cell of `width`, 4 per used cell of `cells` and 1 bit per `size` squared. Returns
  * SHARD_OK or SHARD_NO_MEMORY. */

@@ -15,9 +15,7 @@ struct pass {
     const int64_t *place;
     const float *table;
     float softness;
-    double *cost;
-    double *message;
-    double *belief;
+    double *cost, *message, *belief;
     float *sent, *least, *sum; /* scratch, as long as the largest domain, padded */
 };
 

@@ -2,46 +2,34 @@
  *
  * Instead of minima, messages hold -s log(sum of exp(-cost / s)) for a softness s: sum-product TRW-S on
  * monotonic chains (Savchynskyy et al., UAI 2012). The messages prove nothing themselves;
- * shard_trws_reparametrise computes in integers what they are worth.
- */
+ * shard_trws_reparametrise computes in integers what they are worth. */
 #pragma once
 
 #include "intraop/trws.h"
 
 /* cffi: begin */
 
-/* Copy the tables of a network for shard_soft_trws, once per end of each pair, rows padded with zeros.
- *
- *   place  in,  pairs + 1 elements: the tables of pair e are table[place[e] .. place[e + 1] - 1]; for ends
- *               of n and m values these are n * P(m) + m * P(n) elements, where P rounds up to a multiple
- *               of 8
- *   table  out, place[pairs] elements
- *
- * Returns SHARD_OK. */
+/* Copy the tables of a network for shard_soft_trws to `table`, out, place[pairs] elements: once per end of each
+ * pair, rows padded with zeros. Those of pair e are table[place[e] .. place[e + 1] - 1], for ends of n and m
+ * values n * P(m) + m * P(n) elements, where P rounds up to a multiple of 8. Returns SHARD_OK. */
 int shard_soft_trws_tables(const struct shard_network *network, const int64_t *place, float *table);
 
-/* Pass softened messages.
+/* Pass softened messages in `sweeps` sweeps over all variables, up and down.
  *
- *   place, table  in,     as for shard_soft_trws_tables
- *   sweeps        in,     number of sweeps over all variables, up and down
- *   softness      in,     above 0, in units of cost
- *   cost          in/out, start[variables] elements: reparametrised cost of each value; about 2^60 for
- *                         forbidden values, which send no messages
- *   message       in/out, message_start[pairs] elements: cost moved from the tables to the values
- *   belief        out,    start[variables] elements: excess over the variable's cheapest value, divided by
- *                         its number of chains; exp(-belief / softness) is the value's weight
+ *   softness  in,     above 0, in units of cost
+ *   cost      in/out, start[variables] elements: reparametrised cost of each value; about 2^60 for forbidden
+ *                     values, which send no messages
+ *   message   in/out, message_start[pairs] elements: cost moved from the tables to the values
+ *   belief    out,    start[variables] elements: excess over the variable's cheapest value, divided by its
+ *                     number of chains; exp(-belief / softness) is the value's weight
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_soft_trws(const struct shard_network *network, const int64_t *place, const float *table,
                     int64_t sweeps, double softness, double *cost, double *message, double *belief);
 
-/* Round to an assignment: in order, each variable takes its cheapest value given the values already chosen
- * and the messages from later variables.
- *
- *   cost, message  in,  as left by shard_soft_trws
- *   value          out, variables elements
- *
- * Returns SHARD_OK or SHARD_NO_MEMORY. */
+/* Round what shard_soft_trws leaves to an assignment, value, out, variables elements: in order, each variable
+ * takes its cheapest value given the values already chosen and the messages from later variables. Returns
+ * SHARD_OK or SHARD_NO_MEMORY. */
 int shard_soft_trws_round(const struct shard_network *network, const double *cost, const double *message,
                           int64_t *value);
 /* cffi: end */

@@ -8,8 +8,7 @@
 struct pass {
     const struct shard_network *network;
     int64_t top;
-    int64_t *cost;
-    int64_t *message;
+    int64_t *cost, *message;
     int64_t bound;
     int64_t *per_value; /* scratch, as long as the largest domain */
 };

@@ -263,15 +263,13 @@ static bool well_formed(const struct shard_pipeline *problem, const int32_t *ord
         if (v < 0 || v >= problem->nodes || position[v] != NO_NODE)
             return false;
         position[v] = p;
-        for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
+        for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
             if (position[problem->in_tail[e]] == NO_NODE)
                 return false;
-        }
     }
-    for (int32_t b = 0; b < problem->stages; b++) {
+    for (int32_t b = 0; b < problem->stages; b++)
         if (cut[b] > cut[b + 1])
             return false;
-    }
     return cut[0] == 0 && cut[problem->stages] == problem->nodes;
 }
 

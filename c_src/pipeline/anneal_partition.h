@@ -20,12 +20,10 @@ struct shard_annealing {
 
 /* Look for a partition that is better than a slicing.
  *
- *   problem    in
- *   annealing  in
- *   stop       in,  1 element: the search ends soon after another thread makes it other than 0
- *   order      in and out, problem->nodes elements: a topological order; each block runs in this order
- *   cut        in and out, problem->stages + 1 elements: block b holds positions cut[b] .. cut[b + 1] - 1
- *   cost       out, 1 element: greatest cost of a block; the slicing is unchanged if none is better
+ *   stop   in,     1 element: the search ends soon after another thread makes it other than 0
+ *   order  in/out, problem->nodes elements: a topological order; each block runs in this order
+ *   cut    in/out, problem->stages + 1 elements: block b holds positions cut[b] .. cut[b + 1] - 1
+ *   cost   out,    1 element: greatest cost of a block; the slicing is unchanged if none is better
  *
  * Needs 4 bytes per node and stage. All memory is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER (also for a
  * cut out of place) or SHARD_NO_MEMORY. */

@@ -1,6 +1,4 @@
-/* Hunting for heavy convex sets of nodes by simulated annealing: fast where there are such sets, no proof
- * where not.
- */
+/* Heavy convex sets of nodes by simulated annealing: fast if there are such sets, no proof if there are not. */
 #pragma once
 
 #include "pipeline/cheapest_set.h"
@@ -9,15 +7,11 @@
 
 /* Move single nodes into and out of a convex set, to make it heavy while it costs less than `limit`.
  *
- *   problem  in
- *   weight   in,  nodes elements, not negative, at most 2^50 in all
- *   need     in,  what the set is to weigh at least, at least 1
- *   limit    in,  only sets that cost less are wanted
- *   moves    in,  how many to try
- *   hot      in,  temperature at the first move, in shares of the limit, > 0
- *   seed     in,  of the random numbers
- *   member   in and out, nodes elements, 0 or 1: a convex set to begin with; the heaviest set that was found
- *   cost     out, 1 element: what that costs, `limit` if it weighs too little
+ *   weight, need  in,     nodes elements, not negative, at most 2^50 in all; what the set is to weigh, at least 1
+ *   moves, hot    in,     how many to try; temperature at the first, in shares of the limit, > 0
+ *   seed          in,     of the random numbers
+ *   member        in/out, nodes elements, 0 or 1: a convex set to begin with; the heaviest set found
+ *   cost          out,    1 element: what that costs, `limit` if it weighs too little
  *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_anneal_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,

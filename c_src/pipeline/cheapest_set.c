@@ -35,8 +35,7 @@ struct gain {
 /* A set of nodes, its cost and its weight. */
 struct set {
     bool *side;
-    int64_t cost;
-    int64_t weight;
+    int64_t cost, weight;
 };
 
 struct tree {
@@ -58,8 +57,7 @@ struct tree {
     struct decision *decisions;
     int32_t depth; /* decisions whose second child is still to be visited */
     int32_t level; /* nodes left out so far if none was put in, else SHARD_TRUNK */
-    int32_t *shared;
-    int32_t *stop;
+    int32_t *shared, *stop;
     double deadline;
     int64_t cuts, budget; /* minimum cuts computed, and allowed */
     struct set light;     /* costs little and weighs too little */
@@ -234,8 +232,7 @@ static void take(const struct tree *tree, int8_t least, struct set *set) {
 /* A node outside the set on a path between two of its nodes; -1 if the set is convex. */
 static int32_t find_missing(const struct tree *tree, const struct set *set) {
     const struct shard_set_costs *p = tree->problem;
-    uint64_t *below = row(tree, FORCED);
-    uint64_t *above = row(tree, BARRED);
+    uint64_t *below = row(tree, FORCED), *above = row(tree, BARRED);
     memset(below, 0, (size_t)tree->words * sizeof *below);
     memset(above, 0, (size_t)tree->words * sizeof *above);
     for (int32_t v = 0; v < p->nodes; v++) {
@@ -406,8 +403,7 @@ static int32_t choose_branch_node(struct tree *tree) {
     const double least =
         1e-6 * (double)tree->limit; /* a child without progress does not hide the gain of the other */
     for (int32_t i = 0; i < count && count > 1 && !is_exhausted(tree); i++) {
-        const double in = fmin(gap, gain(tree, found[i], 1));
-        const double out = fmin(gap, gain(tree, found[i], -1));
+        const double in = fmin(gap, gain(tree, found[i], 1)), out = fmin(gap, gain(tree, found[i], -1));
         const double score = (in + least) * (out + least);
         if (score > most) {
             most = score;

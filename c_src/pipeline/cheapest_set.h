@@ -12,52 +12,43 @@
 
 /* The graph: a set of nodes costs the work of its nodes and the sizes of the tensors that enter or leave it.
  *
- *   out_start  nodes + 1 elements: the consumers of v are out_head[out_start[v] .. out_start[v + 1] - 1]
- *   out_head   out_start[nodes] elements
- *   in_start   nodes + 1 elements: the producers of v's inputs, likewise
- *   in_tail    in_start[nodes] elements
- *   work       nodes elements, not negative
- *   size       nodes elements, not negative: of the tensor that each node produces
- *   below      nodes * words elements, words = (nodes + 63) / 64: bit w of row v says that w descends from v
- *   above      nodes * words elements: bit w of row v says that v descends from w
- *   pair       nodes * nodes elements: what a block costs at least that holds both; or NULL
+ *   out_start, out_head  the consumers of v are out_head[out_start[v] .. out_start[v + 1] - 1]
+ *   in_start, in_tail    the producers of v's inputs, likewise
+ *   work, size           nodes elements, not negative, at most 2^50 together; size: of the node's tensor
+ *   below, above         nodes * words elements, words = (nodes + 63) / 64: bit w of row v says that w descends
+ *                        from v, or v from w
+ *   pair                 nodes * nodes elements: what a block costs at least that holds both; or NULL
  *
- * All work and sizes together are at most 2^50. All arrays are read only. */
+ * Either `start` has nodes + 1 elements. All arrays are read only. */
 struct shard_set_costs {
     int32_t nodes;
     const int64_t *out_start;
     const int32_t *out_head;
     const int64_t *in_start;
     const int32_t *in_tail;
-    const int64_t *work;
-    const int64_t *size;
-    const uint64_t *below;
-    const uint64_t *above;
+    const int64_t *work, *size;
+    const uint64_t *below, *above;
     const int64_t *pair;
 };
 
-/* Levels of the trunk of the tree, on which all decisions leave a node out; threads share out its
- * branches. */
+/* Levels of the tree's trunk, on which all decisions leave a node out; threads share out its branches. */
 #define SHARD_TRUNK 4096
 
-/* Find a convex set that weighs at least `need` and costs less than `limit`.
+/* Find a convex set that weighs at least `need` >= 1 and costs less than `limit`.
  *
- *   problem  in
- *   weight   in,  nodes elements, not negative, at most 2^50 in all
- *   need     in,  at least 1
- *   fixed    in,  nodes elements: 1 for nodes of the set, -1 for nodes outside, 0 for open ones
- *   limit    in,  only sets that cost less are wanted
- *   first    in,  1: the first such set will do; 0: the cheapest is wanted
- *   seconds  in,  time limit of the search; the minimum cut under way is finished
- *   shared   in and out, 2 * SHARD_TRUNK elements, zeros at first, or NULL. Threads that search with
- *            otherwise the same arguments, and first = 1, share the work by it: no such set costs less than
- *            the least of what they prove
- *   stop     in and out, 1 element: the search ends soon after another thread, or a search that has found its
- *            first set, makes it 1
- *   cuts     in and out, 1 element: how many minimum cuts may be computed; then how many were
- *   cost     out, 1 element: cost of the set; `limit` if none was found
- *   proved   out, 1 element: no such set costs less than this, which is at most `cost`
- *   member   out, nodes elements: the set, if one was found
+ *   weight   in,     nodes elements, not negative, at most 2^50 in all
+ *   fixed    in,     nodes elements: 1 for nodes of the set, -1 for nodes outside, 0 for open ones
+ *   first    in,     1: the first such set will do; 0: the cheapest is wanted
+ *   seconds  in,     time limit of the search; the minimum cut under way is finished
+ *   shared   in/out, 2 * SHARD_TRUNK elements, zeros at first, or NULL. Threads that search with otherwise the
+ *                    same arguments, and first = 1, share the work by it: no such set costs less than the
+ *                    least of what they prove
+ *   stop     in/out, 1 element: the search ends soon after another thread, or a search that has found its first
+ *                    set, makes it 1
+ *   cuts     in/out, 1 element: how many minimum cuts may be computed; then how many were
+ *   cost     out,    1 element: cost of the set; `limit` if none was found
+ *   proved   out,    1 element: no such set costs less than this, which is at most `cost`
+ *   member   out,    nodes elements: the set, if one was found
  *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_cheapest_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,

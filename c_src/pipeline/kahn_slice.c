@@ -21,31 +21,6 @@ static int allocate(struct workspace *workspace, const struct shard_pipeline *pr
     return arena_status(&workspace->arena);
 }
 
-static int sort(struct workspace *workspace, const struct shard_pipeline *problem, const double *priority) {
-    return kahn_sort(problem->nodes, problem->out_start, problem->out_head, workspace->indegree, priority,
-                     workspace->waiting, workspace->heap, workspace->order);
-}
-
-int shard_kahn_slice(const struct shard_pipeline *problem, int32_t count, const double *priority,
-                     double upper, double *cost) {
-    struct workspace workspace = {0};
-    if (isnan(upper))
-        return SHARD_NAN;
-    int status = allocate(&workspace, problem);
-    if (status == SHARD_OK)
-        kahn_indegree(problem->nodes, problem->out_start, problem->out_head, workspace.indegree);
-    for (int32_t i = 0; status == SHARD_OK && i < count; i++) {
-        cost[i] = INFINITY;
-        if (is_stopped(problem->stop))
-            continue;
-        status = sort(&workspace, problem, priority + (int64_t)i * problem->nodes);
-        if (status == SHARD_OK)
-            status = slicer_slice(&workspace.slicer, problem, workspace.order, upper, &cost[i], NULL);
-    }
-    arena_free(&workspace.arena);
-    return status;
-}
-
 /* Length of an order as a linear arrangement. position, scratch, nodes elements. */
 static double length(const struct shard_pipeline *problem, const int32_t *order, int32_t *position,
                      bool weighted) {
@@ -61,20 +36,36 @@ static double length(const struct shard_pipeline *problem, const int32_t *order,
     return sum;
 }
 
-int shard_kahn_arrangement(const struct shard_pipeline *problem, int32_t count, const double *priority,
-                           int32_t weighted, double *cost) {
+/* What the order of each row costs. */
+enum measure { SLICED, ARRANGED, ARRANGED_WEIGHTED };
+
+static int decode(const struct shard_pipeline *problem, enum measure measure, int32_t count,
+                  const double *priority, double upper, double *cost) {
     struct workspace workspace = {0};
     int status = allocate(&workspace, problem);
     if (status == SHARD_OK)
         kahn_indegree(problem->nodes, problem->out_start, problem->out_head, workspace.indegree);
-    for (int32_t i = 0; status == SHARD_OK && i < count; i++) {
+    for (int32_t i = 0; status == SHARD_OK && i < count; i++, priority += problem->nodes) {
         cost[i] = INFINITY;
         if (is_stopped(problem->stop))
             continue;
-        status = sort(&workspace, problem, priority + (int64_t)i * problem->nodes);
-        if (status == SHARD_OK) /* no node waits any more, so `waiting` is free */
-            cost[i] = length(problem, workspace.order, workspace.waiting, weighted != 0);
+        status = kahn_sort(problem->nodes, problem->out_start, problem->out_head, workspace.indegree,
+                           priority, workspace.waiting, workspace.heap, workspace.order);
+        if (status == SHARD_OK && measure == SLICED)
+            status = slicer_slice(&workspace.slicer, problem, workspace.order, upper, &cost[i], NULL);
+        else if (status == SHARD_OK) /* no node waits any more, so `waiting` is free */
+            cost[i] = length(problem, workspace.order, workspace.waiting, measure == ARRANGED_WEIGHTED);
     }
     arena_free(&workspace.arena);
     return status;
+}
+
+int shard_kahn_slice(const struct shard_pipeline *problem, int32_t count, const double *priority,
+                     double upper, double *cost) {
+    return isnan(upper) ? SHARD_NAN : decode(problem, SLICED, count, priority, upper, cost);
+}
+
+int shard_kahn_arrangement(const struct shard_pipeline *problem, int32_t count, const double *priority,
+                           int32_t weighted, double *cost) {
+    return decode(problem, weighted ? ARRANGED_WEIGHTED : ARRANGED, count, priority, INFINITY, cost);
 }

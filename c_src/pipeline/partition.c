@@ -94,13 +94,12 @@ void partition_slicing(struct partition *partition, const int32_t *order, int32_
     for (int32_t rank = 0; rank < problem->stages; rank++) {
         const int32_t b = partition->at[rank];
         cut[rank] = placed;
-        if (partition->limited) {
+        if (partition->limited)
             for (int32_t v = partition->first[b]; v != NO_NODE; v = partition->next[v])
                 sliced[placed++] = v;
-        } else {
+        else
             for (int32_t i = partition->start[b]; i < partition->start[b + 1]; i++)
                 sliced[placed++] = partition->member[i];
-        }
     }
     cut[problem->stages] = placed;
 }
@@ -112,17 +111,14 @@ void partition_rerank(struct partition *partition, struct random *random) {
     int32_t known = 0;
     group(partition, NULL);
     memset(partition->waiting, 0, (size_t)problem->stages * sizeof *partition->waiting);
-    for (int32_t u = 0; u < problem->nodes; u++) {
+    for (int32_t u = 0; u < problem->nodes; u++)
         for (int64_t e = problem->out_start[u]; e < problem->out_start[u + 1]; e++)
             partition->waiting[home[problem->out_head[e]]] += home[problem->out_head[e]] != home[u];
-    }
-    for (int32_t b = 0; b < problem->stages; b++) {
+    for (int32_t b = 0; b < problem->stages; b++)
         if (partition->waiting[b] == 0)
             ready[known++] = b;
-    }
     for (int32_t rank = 0; rank < problem->stages; rank++) {
-        const int32_t chosen = rank + random_below(random, known - rank);
-        const int32_t b = ready[chosen];
+        const int32_t chosen = rank + random_below(random, known - rank), b = ready[chosen];
         ready[chosen] = ready[rank];
         ready[rank] = b;
         partition->rank[b] = rank;
@@ -207,10 +203,9 @@ void partition_move(struct partition *partition, int32_t v, int32_t to) {
 double partition_peak(struct partition *partition, int32_t b, double incoming) {
     const struct shard_pipeline *problem = partition->problem;
     double in_use = incoming, peak = 0.0;
-    for (int32_t v = partition->first[b]; v != NO_NODE; v = partition->next[v]) {
+    for (int32_t v = partition->first[b]; v != NO_NODE; v = partition->next[v])
         for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
             partition->left[problem->in_tail[e]] = readers_of(partition, problem->in_tail[e])[b];
-    }
     for (int32_t v = partition->first[b]; v != NO_NODE; v = partition->next[v]) {
         in_use += problem->output_size[v];
         peak = in_use > peak ? in_use : peak;
@@ -248,33 +243,25 @@ void partition_link(struct partition *partition, int32_t v, int32_t b, int32_t a
         partition->prior[next] = v;
 }
 
-/* Mark with the number of a node its producers, and beyond all nodes its consumers. */
-static void mark_neighbours(struct partition *partition, int32_t v) {
+/* Mark the producers and the consumers of a node. */
+static void mark_neighbours(struct partition *partition, int32_t v, int32_t producers, int32_t consumers) {
     const struct shard_pipeline *problem = partition->problem;
     for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
-        partition->mark[problem->in_tail[e]] = v;
+        partition->mark[problem->in_tail[e]] = producers;
     for (int64_t e = problem->out_start[v]; e < problem->out_start[v + 1]; e++)
-        partition->mark[problem->out_head[e]] = problem->nodes;
-}
-
-static void unmark_neighbours(struct partition *partition, int32_t v) {
-    const struct shard_pipeline *problem = partition->problem;
-    for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++)
-        partition->mark[problem->in_tail[e]] = NO_NODE;
-    for (int64_t e = problem->out_start[v]; e < problem->out_start[v + 1]; e++)
-        partition->mark[problem->out_head[e]] = NO_NODE;
+        partition->mark[problem->out_head[e]] = consumers;
 }
 
 int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struct random *random) {
     int32_t after = NO_NODE, room = 1;
-    mark_neighbours(partition, v);
+    mark_neighbours(partition, v, v, partition->problem->nodes);
     for (int32_t u = partition->first[b]; u != NO_NODE; u = partition->next[u]) {
         if (partition->mark[u] == partition->problem->nodes)
             break;
         room = partition->mark[u] == v ? 1 : room + 1;
         after = partition->mark[u] == v ? u : after;
     }
-    unmark_neighbours(partition, v);
+    mark_neighbours(partition, v, NO_NODE, NO_NODE);
     for (int32_t step = random_below(random, room); step > 0; step--)
         after = after == NO_NODE ? partition->first[b] : partition->next[after];
     return after;
@@ -285,10 +272,9 @@ static void sort_run(struct partition *partition, int32_t count, int32_t b) {
     int32_t sorted = 0;
     for (int32_t i = 0; i < count; i++)
         partition->mark[partition->run[i]] = partition->run[i];
-    for (int32_t v = partition->first[b]; sorted < count; v = partition->next[v]) {
+    for (int32_t v = partition->first[b]; sorted < count; v = partition->next[v])
         if (partition->mark[v] == v)
             partition->run[sorted++] = v;
-    }
     for (int32_t i = 0; i < count; i++)
         partition->mark[partition->run[i]] = NO_NODE;
 }

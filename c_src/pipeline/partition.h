@@ -4,8 +4,7 @@
  * The blocks have ranks, and no edge leads to a block of lower rank, so the quotient graph has no cycle. A
  * move changes the cost of the block that a node leaves and of the one that it joins, and of no other;
  * without a memory limit both are known in O(inputs of the node). With a limit the nodes of a block run in
- * the order of a list, a node joins at a given place of it, and the peak is found by a walk along the list.
- */
+ * the order of a list, a node joins at a given place of it, and a walk along the list finds the peak. */
 #pragma once
 
 #include "common/random.h"
@@ -46,20 +45,15 @@ struct partition {
 void partition_allocate(struct partition *partition, struct arena *arena,
                         const struct shard_pipeline *problem);
 
-/* Begin with a slicing.
- *
- *   order  in, nodes elements: a topological order
- *   cut    in, stages + 1 elements: block b holds the positions cut[b] .. cut[b + 1] - 1 */
+/* Begin with a slicing of order, in, nodes elements, topological; cut, in, stages + 1 elements: block b holds
+ * the positions cut[b] .. cut[b + 1] - 1. */
 void partition_start(struct partition *partition, const int32_t *order, const int32_t *cut);
 
 /* Sum up anew what each block costs: the rounding errors of many moves go. */
 void partition_recount(struct partition *partition);
 
-/* The same partition as a slicing: blocks by rank, in each the order of its list or else that of `order`.
- *
- *   order   in,  nodes elements: a topological order
- *   sliced  out, nodes elements: a topological order
- *   cut     out, stages + 1 elements */
+/* Write the same partition as a slicing: blocks by rank, in each the order of its list or else that of `order`,
+ * in. sliced, out, nodes elements: a topological order; cut, out, stages + 1 elements. */
 void partition_slicing(struct partition *partition, const int32_t *order, int32_t *sliced, int32_t *cut);
 
 /* Rank the blocks by another topological order of the quotient graph. */

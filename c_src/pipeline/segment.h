@@ -30,12 +30,8 @@ struct shard_pipeline {
                                   and orders not begun cost infinity; NULL: never */
 };
 
-/* Costs of all segments of an order that end at one position.
- *
- *   problem  in
- *   order    in,  problem->nodes elements: a topological order
- *   right    in,  0 to problem->nodes
- *   cost     out, right elements: cost[left] is the cost of the nodes at positions left .. right - 1
+/* Costs of all segments of an order, in, problem->nodes elements, topological, that end at position `right`.
+ * cost, out, right elements: cost[left] is the cost of the nodes at positions left .. right - 1.
  *
  * Sizes are summed before they are divided by the bandwidth, so whole numbers of bytes below 2^53 stay exact;
  * others leave an error relative to the largest sum on the way, as tensors join and leave a sum. All memory
@@ -100,10 +96,8 @@ static inline void segments_advance(struct segments *segments, int32_t right) {
 
 /* The segment [left, right) while left moves down. */
 struct sweep {
-    int32_t right;
-    int32_t left;
-    double work;
-    double param;
+    int32_t right, left;
+    double work, param;
     double open;   /* tensors that the segment makes or reads and that somebody from `right` on reads */
     double closed; /* tensors from outside that nobody from `right` on reads */
     double inward; /* the part of `open` that comes from outside */
@@ -127,11 +121,10 @@ static inline void sweep_extend(struct segments *segments, struct sweep *sweep, 
     sweep->work += node->work;
     sweep->closed += node->closed;
     sweep->open += segments->shared[sweep->left];
-    if (node->first >= sweep->right) {
+    if (node->first >= sweep->right)
         sweep->open += node->sent;
-    } else if (node->last < sweep->right) {
+    else if (node->last < sweep->right)
         sweep->closed -= node->sent;
-    }
 }
 
 static inline double sweep_overflow(const struct segments *segments, const struct sweep *sweep,

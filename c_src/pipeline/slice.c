@@ -160,8 +160,7 @@ struct bracket {
 /* The next threshold: by growing steps until one is met and one is not, then by bisection. In a narrow
  * bracket every other try is just below `above`: if it is not met, it ends the search. */
 static double next_threshold(const struct bracket *bracket, bool met) {
-    const double last = nextafter(bracket->above, -INFINITY);
-    const double width = bracket->above - bracket->below;
+    const double last = nextafter(bracket->above, -INFINITY), width = bracket->above - bracket->below;
     const double middle = bracket->below + 0.5 * width;
     if (!bracket->missed)
         return fmin(fmax(bracket->above - bracket->step, bracket->below), last);

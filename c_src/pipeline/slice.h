@@ -13,12 +13,10 @@
 
 /* Cut an order into at most problem->stages blocks of least greatest cost, if that is below `upper`.
  *
- *   problem  in
- *   order    in,  problem->nodes elements: a topological order
- *   upper    in,  only a slicing that costs less is wanted; infinite: any
- *   cost     out, 1 element: the greatest cost of a block; infinite if no slicing costs less than `upper`
- *   cut      out, problem->stages + 1 elements: block b holds positions cut[b] .. cut[b + 1] - 1, empty
- *            blocks come last; not written if cost is infinite
+ *   order  in,  problem->nodes elements: a topological order
+ *   cost   out, 1 element: the greatest cost of a block; infinite if no slicing costs less than `upper`
+ *   cut    out, problem->stages + 1 elements: block b holds positions cut[b] .. cut[b + 1] - 1, empty blocks
+ *               come last; not written if cost is infinite
  *
  * If stopped by problem->stop, the slicing is the best so far, which for an infinite `upper` is at least one
  * of about even work. All memory is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER, SHARD_NAN or

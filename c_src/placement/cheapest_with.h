@@ -16,22 +16,18 @@
  *
  * All costs and work together are at most 2^50. All arrays are read only. */
 struct shard_hypergraph {
-    int32_t nodes;
-    int32_t nets;
+    int32_t nodes, nets;
     const int64_t *start;
-    const int32_t *of;
-    const int32_t *members;
-    const int64_t *cost;
-    const int64_t *work;
+    const int32_t *of, *members;
+    const int64_t *cost, *work;
 };
 
-/* Find, for each node, what the cheapest set with it costs, where that is more than `floor`.
+/* Find, for each node, what the cheapest set with it costs, if that is more than `floor`. Nodes come in the
+ * order of what they cost alone or in a set found so far.
  *
- *   graph  in
- *   floor  in
- *   stop   in,  1 element: made 1 by another thread, it ends the search soon
- *   least  out, nodes elements: the cost; 0 where it is at most `floor`, where no set may have the node, and,
- * if stopped, where it is not known. Nodes come in the order of what they cost alone or in a set found so far
+ *   stop   in,  1 element: the search ends soon after another thread makes it 1
+ *   least  out, nodes elements: the cost; 0 if it is at most `floor`, if no set may have the node, or if the
+ *               search was stopped before it was known
  *   cuts   out, 1 element: minimum cuts computed
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */

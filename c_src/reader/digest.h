@@ -6,11 +6,8 @@
 /* cffi: begin */
 enum shard_digest_sizes { SHARD_BLOCK = 2048, SHARD_KEY = 258 };
 
-/* Add a piece of bytes to a digest.
- *
- *   key     in, SHARD_KEY random words
- *   bytes   in, `length` elements; except in the last piece, a multiple of SHARD_BLOCK
- *   state   in/out, 2 elements, 0 at first: the digest so far
+/* Add `length` bytes (in; except in the last piece, a multiple of SHARD_BLOCK) to a digest, `state`, in/out, 2
+ * elements, 0 at first. key, in: SHARD_KEY random words.
  *
  * Blocks are hashed by NH (Black et al., UMAC, CRYPTO 1999, Section 4.2) on 64-bit words, the results by
  * polynomials modulo 2^61 - 1 at two points. Two contents of equal length below 2^34 bytes have the same

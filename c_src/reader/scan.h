@@ -13,10 +13,7 @@ enum shard_scan_limits { SHARD_LEAVES = 64 };
  *   value     index of its first integer among all
  *   negative  1 if one of them is less than 0 */
 struct shard_leaf {
-    int64_t rows;
-    int64_t start;
-    int64_t values;
-    int64_t value;
+    int64_t rows, start, values, value;
     int32_t negative;
 };
 
@@ -30,28 +27,23 @@ struct shard_leaf {
  * The scan owns the last three until it is cleared; every call may move them. */
 struct shard_scan {
     struct shard_leaf leaf[SHARD_LEAVES];
-    int64_t *start;
-    int64_t *value;
+    int64_t *start, *value;
     uint8_t *text;
-    int64_t starts;
-    int64_t values;
-    int64_t letters;
+    int64_t starts, values, letters;
     int32_t leaves;
 
     int32_t state; /* the rest is private */
     int32_t minus;
     uint64_t magnitude;
-    int64_t start_room;
-    int64_t value_room;
-    int64_t text_room;
+    int64_t start_room, value_room, text_room;
 };
 
-/* Scan the next `length` bytes (in) of a text, cut anywhere.
+/* Scan the next `length` bytes (in) of a text, cut anywhere. Outside lists of lists it is only checked that
+ * strings end; the rest is left to a JSON parser. Inside, integers follow JSON's grammar and fit into 64 bits.
  *
- * Outside lists of lists it is only checked that strings end; the rest is left to a JSON parser. Inside, integers follow JSON's grammar and fit into 64 bits. Returns SHARD_OK, SHARD_NO_MEMORY, or
- * SHARD_ODD for a list of lists that holds something else, for more of them than SHARD_LEAVES, and for the
- * letters N and I outside of strings (NaN and Infinity are not JSON). After the last two only
- * shard_scan_clear may follow. */
+ * Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_ODD for a list of lists that holds something else, for more of
+ * them than SHARD_LEAVES, and for the letters N and I outside of strings (NaN and Infinity are not JSON).
+ * After the last two only shard_scan_clear may follow. */
 int shard_scan_feed(struct shard_scan *scan, const uint8_t *bytes, int64_t length);
 
 /* Finish a complete text and release unused capacity. Returns SHARD_OK, or SHARD_ODD if the text

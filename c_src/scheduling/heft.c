@@ -5,14 +5,12 @@
 #include <string.h>
 
 struct interval {
-    double start;
-    double end;
+    double start, end;
 };
 
 struct timeline {
     struct interval *busy; /* ascending, disjoint */
-    int32_t count;
-    int32_t room;
+    int32_t count, room;
 };
 
 struct heft {
@@ -27,8 +25,7 @@ struct heft {
 
 /* The first busy time of a device that ends after `time`. */
 static int32_t first_after(const struct timeline *timeline, double time) {
-    int32_t low = 0;
-    int32_t high = timeline->count;
+    int32_t low = 0, high = timeline->count;
     while (low < high) {
         const int32_t middle = low + (high - low) / 2;
         if (timeline->busy[middle].end > time)
@@ -74,8 +71,7 @@ static double arrival_on(const struct heft *heft, int32_t v, int32_t d) {
     const struct shard_units *units = heft->units;
     double last = 0;
     for (int64_t e = units->in_start[v]; e < units->in_start[v + 1]; e++) {
-        const int32_t u = units->in_tail[e];
-        const int32_t from = heft->device[u];
+        const int32_t u = units->in_tail[e], from = heft->device[u];
         double time = heft->start[u] + system->complexity[u] / system->speed[from];
         if (from != d && units->in_size[e] > 0)
             time += units->in_size[e] / system->bandwidth[(size_t)from * (size_t)system->devices + (size_t)d];
@@ -125,8 +121,7 @@ static int32_t choose_device(const struct heft *heft, int32_t v) {
 static void assign_unit(struct heft *heft, int32_t v, const int64_t *member_start, const int32_t *member) {
     if (heft->device[v] >= 0)
         return;
-    const int32_t d = choose_device(heft, v);
-    const int32_t unit = heft->units->unit[v];
+    const int32_t d = choose_device(heft, v), unit = heft->units->unit[v];
     for (int64_t i = member_start[unit]; i < member_start[unit + 1]; i++)
         heft->device[member[i]] = d;
     heft->held[d] += heft->units->need[unit];

@@ -1,5 +1,4 @@
-/* HEFT: each vertex on the device that finishes it earliest, in a gap if there is one (Topcuoglu et al., TPDS
- * 2002). */
+/* HEFT: each vertex on the device that finishes it earliest, maybe in a gap (Topcuoglu et al., TPDS 2002). */
 #pragma once
 
 #include "scheduling/simulate.h"
@@ -7,11 +6,9 @@
 
 /* cffi: begin */
 
-/* Assign vertices one after another; the first one of a unit decides for all of it.
- *
- *   order   in,  nodes elements: a topological order
- *   device  in and out, nodes elements: -1 everywhere; then the device of each vertex
- *   start   out, nodes elements: when each vertex starts if tensors never wait for links
+/* Assign vertices one after another; the first one of a unit decides for all of it. order, in, is topological;
+ * device, in/out, is -1 everywhere, then the device of each vertex; start, out, is when each vertex starts if
+ * tensors never wait for links: nodes elements each.
  *
  * A unit goes to a device that can hold all that is read there, if there is one; else to one with most memory
  * left. O(edges * devices), and the search for gaps. All memory is the caller's. Returns SHARD_OK or

@@ -174,8 +174,7 @@ void paths_remove(struct paths *paths, int32_t v, int32_t index) {
     sequence->count--;
     memmove(sequence->vertex + index, sequence->vertex + index + 1,
             (size_t)(sequence->count - index) * sizeof *sequence->vertex);
-    const int32_t before = paths->past.next[v];
-    const int32_t after = paths->future.next[v];
+    const int32_t before = paths->past.next[v], after = paths->future.next[v];
     if (before >= 0)
         paths->future.next[before] = after;
     if (after >= 0)
@@ -211,8 +210,7 @@ double paths_longest(const struct paths *paths) {
 }
 
 static int by_time(const void *a, const void *b) {
-    const struct vertex_end *first = a;
-    const struct vertex_end *second = b;
+    const struct vertex_end *first = a, *second = b;
     return (first->time > second->time) - (first->time < second->time);
 }
 

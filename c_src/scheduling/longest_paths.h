@@ -36,8 +36,7 @@ struct direction {
 /* The vertices that a device runs, in order. */
 struct sequence {
     int32_t *vertex; /* room elements of the arena, count in use */
-    int32_t count;
-    int32_t room;
+    int32_t count, room;
 };
 
 struct vertex_end {
@@ -48,8 +47,7 @@ struct vertex_end {
 struct paths {
     struct arena *arena;
     const struct shard_system *system;
-    struct direction past;
-    struct direction future;
+    struct direction past, future;
     int32_t *device;            /* nodes elements, -1: taken out */
     double *time;               /* nodes elements: on its device */
     double least_time;          /* of a vertex */

@@ -28,11 +28,8 @@ HEAP(ready_heap, struct ready, runs_before)
  * vertex thus unlocks. Equal counts give equal scores: nothing is rounded on the way. */
 struct msr_queue;
 
-/* Allocate from an arena for a run in which nothing is executable yet; NULL, and the arena fails, if there is
- * no memory.
- *
- *   device  in, nodes elements, as of shard_simulate; stays alive
- *   weight  in, 4 elements, alpha to delta; stays alive */
+/* Allocate from an arena for a run in which nothing is executable yet; NULL, and the arena fails, if there is no
+ * memory. device, in, nodes elements as of shard_simulate, and weight, in, alpha to delta, stay alive. */
 struct msr_queue *msr_queue_new(struct arena *arena, const struct shard_system *system, const int32_t *device,
                                 const double *weight);
 
@@ -43,7 +40,6 @@ void msr_queue_add(struct msr_queue *queue, int32_t v, double since, int32_t ran
 /* Vertex v has finished: its successors wait for one vertex less. */
 void msr_queue_finish(struct msr_queue *queue, int32_t v);
 
-/* Remove and return the executable vertex of device d with the greatest score, then executable for longest,
- * then of least rank; -1 if there is none. busy, in, devices elements: devices that are not idle; d is
- * idle. */
+/* Remove and return the executable vertex of idle device d with the greatest score, then executable for
+ * longest, then of least rank; -1 if there is none. busy, in, devices elements: devices that are not idle. */
 int32_t msr_queue_take(struct msr_queue *queue, int32_t d, const bool *busy);

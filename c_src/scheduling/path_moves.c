@@ -33,9 +33,7 @@ static const double MOST_GROWTH = 100;
 struct mover {
     int32_t vertex;
     int32_t device; /* where it was, and its place in the sequence and its neighbours there */
-    int32_t index;
-    int32_t before;
-    int32_t after;
+    int32_t index, before, after;
     double head;   /* on the device that is looked at: the longest path up to its start */
     double tail;   /* and from its end on */
     double ahead;  /* of a path from its end on: complexity of other movers */
@@ -58,8 +56,7 @@ struct search {
     int32_t *devices;  /* that a move compares */
     int32_t device_count;
     int64_t *listed_in; /* devices elements: the last round in which a move compared each */
-    int32_t *best_device;
-    int32_t *best_order;
+    int32_t *best_device, *best_order;
     double best; /* makespan */
 };
 
@@ -69,8 +66,7 @@ struct search {
  * `longer`, else at most `time`. */
 static inline int32_t count_leading(const struct sequence *sequence, const double *path, double time,
                                     bool longer) {
-    int32_t low = 0;
-    int32_t high = sequence->count;
+    int32_t low = 0, high = sequence->count;
     while (low < high) {
         const int32_t middle = low + (high - low) / 2;
         if ((path[sequence->vertex[middle]] > time) == longer)
@@ -95,8 +91,7 @@ static double best_place(const struct search *s, int32_t d, const struct mover *
                          double end, int32_t *index) {
     const struct paths *paths = &s->paths;
     const struct sequence *sequence = paths->sequences + d;
-    const double time = time_on(paths, mover->vertex, d);
-    const double least = mover->head + time + mover->tail;
+    const double time = time_on(paths, mover->vertex, d), least = mover->head + time + mover->tail;
     if (least >= limit)
         return least;
     const int32_t first = first_after(paths, sequence, mover->head);
@@ -378,8 +373,7 @@ static bool settle(struct search *s, double most) {
 static void put_back(struct search *s) {
     struct paths *paths = &s->paths;
     for (int32_t i = 0; i < s->mover_count; i++) {
-        const int32_t v = s->movers[i].vertex;
-        const int32_t d = paths->device[v];
+        const int32_t v = s->movers[i].vertex, d = paths->device[v];
         int32_t index = 0;
         while (d >= 0 && paths->sequences[d].vertex[index] != v)
             index++;

@@ -12,14 +12,11 @@
  * a device lengthens that path, the less likely it is drawn; a longer makespan is accepted with the
  * probability exp(-difference / temperature). A vertex takes at least 1e-13 of the first makespan.
  *
- *   moves          in,  to try
- *   temperature    in,  at least 0
- *   random         in and out, 1 element: state of the random numbers, any value to begin with
- *   device         in and out, nodes elements
- *   order          in and out, nodes elements: the vertices of device 0 as they run, then of device 1, ...
- *   best_device    in and out, nodes elements: the same for the best schedule so far
- *   best_order     in and out, nodes elements
- *   best_makespan  in and out, 1 element: infinite if there is no best schedule yet
+ *   moves          in,     to try; temperature is at least 0
+ *   random         in/out, 1 element: state of the random numbers, any value to begin with
+ *   device, order  in/out, nodes elements: devices; the vertices of device 0 as they run, then of device 1, ...
+ *   best_*         in/out, the same for the best schedule so far; best_makespan, 1 element, is infinite if there
+ *                          is none yet
  *
  * All memory is the caller's. Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if vertices of the order wait
  * for each other; then nothing is written. */

@@ -10,8 +10,7 @@
  * l is through (-1 - l), unless the link has changed since. */
 struct event {
     double time;
-    int64_t what;
-    int64_t change;
+    int64_t what, change;
 };
 
 static inline bool sooner(struct event a, struct event b) {
@@ -72,12 +71,9 @@ struct run {
     const struct shard_policy *choice;
     const int32_t *device;
     struct msr_queue *msr; /* NULL for other rules */
-    double *start;
-    double *finish;
-    double *arrival;
+    double *start, *finish, *arrival;
     int32_t *sequence;
-    int32_t started;
-    int32_t marked;
+    int32_t started, marked;
     double now;   /* when the moment began */
     double until; /* events up to then belong to the moment */
 };

@@ -19,8 +19,7 @@ enum shard_rule {
  *
  * All arrays are the caller's and are only read. */
 struct shard_system {
-    int32_t nodes;
-    int32_t devices;
+    int32_t nodes, devices;
     const int64_t *out_start; /* nodes + 1 elements */
     const int32_t *out_head;  /* out_start[nodes] elements */
     const double *size;       /* out_start[nodes] elements, >= 0: sizes of the tensors */
@@ -31,12 +30,11 @@ struct shard_system {
     double tolerance;         /* times that differ by no more than this, relatively, count as equal */
 };
 
-/* How devices choose. All arrays are the caller's.
+/* How devices choose; `rule` is an enum shard_rule. All arrays are the caller's, nodes elements each.
  *
- *   rule      enum shard_rule
- *   order     nodes elements, for SHARD_IN_ORDER: the vertices of device 0 in their order, of device 1, ...
- *   priority  nodes elements, for SHARD_BY_PRIORITY
- *   rank      nodes elements, for the other two: decides between equals, the least first
+ *   order     for SHARD_IN_ORDER: the vertices of device 0 in their order, of device 1, ...
+ *   priority  for SHARD_BY_PRIORITY
+ *   rank      for the other two rules: decides between equals, the least first
  *   weight    alpha, beta, gamma, delta, for SHARD_BY_SUCCESSORS */
 struct shard_policy {
     int32_t rule;

@@ -12,8 +12,7 @@ static const double RELIEF_SHARE = 0.5;
 
 /* A device holds more or less from a time on. */
 struct event {
-    double time;
-    double change;
+    double time, change;
     int32_t device;
     int64_t input; /* its place in the order of `in_tail` */
 };
@@ -27,14 +26,9 @@ struct search {
     int32_t *device;
     double *priority;
     bool reserved;
-    double penalty;
-    double makespan;
-    double overfull;
-    double *start;
-    double *finish;
-    double *arrival;
-    int32_t *sequence;
-    int32_t *rank;
+    double penalty, makespan, overfull;
+    double *start, *finish, *arrival;
+    int32_t *sequence, *rank;
     int32_t *before;         /* nodes elements: the vertex that ran just before on the same device, or -1 */
     int32_t *last;           /* devices elements: scratch of find_critical */
     int32_t *critical;       /* vertices whose delay would delay the makespan */
@@ -46,21 +40,17 @@ struct search {
     struct event *events;
     int64_t *overfull_inputs; /* inputs that overfill devices in the accepted schedule */
     int64_t *next_overfull;   /* the same in the last simulation */
-    int32_t overfull_count;
-    int32_t next_overfull_count;
+    int32_t overfull_count, next_overfull_count;
 };
 
 /* What undoes a move. */
 struct change {
     int32_t unit; /* -1: the priorities of a and b are swapped */
-    int32_t from;
-    int32_t a;
-    int32_t b;
+    int32_t from, a, b;
 };
 
 static int by_device_and_time(const void *a, const void *b) {
-    const struct event *first = a;
-    const struct event *second = b;
+    const struct event *first = a, *second = b;
     if (first->device != second->device)
         return (first->device > second->device) - (first->device < second->device);
     return (first->time > second->time) - (first->time < second->time);
@@ -93,8 +83,7 @@ static size_t list_events(struct search *s) {
  * limit. */
 static double time_overfull(struct search *s) {
     const size_t count = list_events(s);
-    double overfull = 0;
-    double held = 0;
+    double overfull = 0, held = 0;
     int64_t tensors = 0;
     size_t begun = 0; /* the first event of the same time */
     s->next_overfull_count = 0;
@@ -199,8 +188,7 @@ static void swap_priorities(struct search *s, int32_t a, int32_t b) {
 
 /* Move the unit of a vertex to another device; false if none is found. */
 static bool move_unit(struct search *s, int32_t v, struct change *change) {
-    const int32_t unit = s->units->unit[v];
-    const int32_t from = s->device[v];
+    const int32_t unit = s->units->unit[v], from = s->device[v];
     const int32_t d =
         random_share(&s->random) < 0.5 ? near_device(s, v, unit, from) : other_device(s, unit, from);
     if (d < 0)
@@ -235,8 +223,7 @@ static bool try_move(struct search *s, struct change *change) {
         return relieve_memory(s, change);
     if (s->critical_count == 0) /* nothing has run to its end yet */
         return move_unit(s, random_below(&s->random, s->system->nodes), change);
-    const int32_t at = random_below(&s->random, s->critical_count);
-    const int32_t v = s->critical[at];
+    const int32_t at = random_below(&s->random, s->critical_count), v = s->critical[at];
     const int32_t before = s->predecessor_on[at];
     if (before < 0 || random_share(&s->random) >= 0.5)
         return move_unit(s, v, change);
@@ -285,8 +272,7 @@ static double cost(struct search *s) {
 /* Try moves; return the overfull time of the last accepted schedule. */
 static double run(struct search *s, int64_t moves, double temperature, int32_t *best_device,
                   double *best_priority, double *best_makespan) {
-    double now = cost(s);
-    double overfull = s->overfull;
+    double now = cost(s), overfull = s->overfull;
     if (isfinite(now))
         keep_critical(s, best_device, best_priority, best_makespan);
     struct change change;

@@ -12,18 +12,14 @@
  * which devices are overfull (up to twice that if far too much is held); a higher cost is accepted with the
  * probability exp(-difference / temperature).
  *
- *   reserved       in,  0: a tensor is held from its arrival until its reader starts; else from its departure
- *                       until its reader has finished
- *   moves          in,  to try, each a simulation
- *   temperature    in,  at least 0
- *   penalty        in,  at least 0
- *   random         in and out, 1 element: state of the random numbers, any value to begin with
- *   device         in and out, nodes elements: the partition
- *   priority       in and out, nodes elements
- *   overfull       out, 1 element: the overfull time of the last partition
- *   best_device    in and out, nodes elements: the best partition that is never overfull
- *   best_priority  in and out, nodes elements
- *   best_makespan  in and out, 1 element: infinite if there is no best partition yet
+ *   reserved          in,     0: a tensor is held from its arrival until its reader starts; else from its
+ *                             departure until its reader has finished
+ *   moves             in,     to try, each a simulation; temperature and penalty are at least 0
+ *   random            in/out, 1 element: state of the random numbers, any value to begin with
+ *   device, priority  in/out, nodes elements: the partition
+ *   overfull          out,    1 element: the overfull time of the last partition
+ *   best_*            in/out, nodes elements: the best partition that is never overfull; best_makespan, 1
+ *                             element, is infinite if there is none yet
  *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_simulated_moves(const struct shard_system *system, const struct shard_units *units,

@@ -59,10 +59,9 @@ static void make(struct graph *graph, int32_t nodes, int32_t stages, bool limite
         graph->output_size[v] = draw(6);
         graph->param_size[v] = draw(5);
         graph->priority[v] = draw(4) / 4.0;
-        for (int32_t u = 0; u < v; u++) {
+        for (int32_t u = 0; u < v; u++)
             if (draw(100) < density)
                 graph->readers[forwards ? u : v] |= UINT32_C(1) << (forwards ? v : u);
-        }
     }
     graph->problem = (struct shard_pipeline){
         .nodes = nodes,
@@ -95,9 +94,8 @@ static double peak(const struct graph *graph, const int32_t *order, int32_t left
         for (int32_t u = 0; u < graph->problem.nodes; u++) {
             const uint32_t readers = graph->readers[u];
             const bool made = run >> u & 1, from_outside = !(inside >> u & 1);
-            if ((from_outside && readers & to_run) || (made && readers & (to_run | ~inside))) {
+            if ((from_outside && readers & to_run) || (made && readers & (to_run | ~inside)))
                 in_use += graph->output_size[u];
-            }
         }
         greatest = fmax(greatest, in_use);
         run |= UINT32_C(1) << order[p];
@@ -119,9 +117,8 @@ static double cost_of(const struct graph *graph, const int32_t *order, int32_t l
         if (graph->readers[v] & (in ? ~inside : inside))
             moved += graph->output_size[v];
     }
-    if (left < right && isfinite(graph->problem.memory)) {
+    if (left < right && isfinite(graph->problem.memory))
         moved += fmax(0.0, params + peak(graph, order, left, right, inside) - graph->problem.memory);
-    }
     return work + moved / graph->problem.bandwidth;
 }
 
@@ -335,8 +332,7 @@ static void check_no_memory(void) {
     const int32_t stop = 0;
     CHECK(shard_slice(&graph.problem, order, INFINITY, cost, cut) == SHARD_OK);
     for (int call = 0; call < 6; call++) {
-        int status = SHARD_NO_MEMORY;
-        int allocations = 0;
+        int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
             granted = allocations;
             if (call == 0)

@@ -173,12 +173,11 @@ static double load_of(const struct problem *problem, const int32_t *device, int3
     const double *whole = on_cpu ? problem->cpu_time : problem->accelerator_time;
     const double *backward = on_cpu ? problem->backward_cpu_time : problem->backward_accelerator_time;
     double computing = 0.0, in = 0.0, out = 0.0;
-    for (int32_t v = 0; v < problem->devices.nodes; v++) {
+    for (int32_t v = 0; v < problem->devices.nodes; v++)
         if (device[v] == d && problem->model.passes == 1)
             computing += whole[v];
         else if (device[v] == d)
             computing += pass ? backward[v] : whole[v] - backward[v];
-    }
     for (int32_t net = 0; net < problem->devices.nets && !on_cpu; net++) {
         if (problem->pass[net] == pass) {
             in += paid(problem, device, d, net, false);

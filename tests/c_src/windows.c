@@ -281,8 +281,7 @@ int main(int arguments, char **argument) {
     int32_t ran = 0, grown = 0;
     for (int32_t round = 0; round < ROUNDS; round++) {
         make(&p);
-        const struct bounds known = solve(&p, 0, NULL);
-        const struct bounds found = solve(&p, 2 + draw(MOST_NODES), &known);
+        const struct bounds known = solve(&p, 0, NULL), found = solve(&p, 2 + draw(MOST_NODES), &known);
         grown += check_grown(&p, &known, &found);
         ran += check_schedules(&p, &found);
     }

@@ -6,10 +6,47 @@ import math
 import random
 from typing import Any
 
+import numpy as np
 import oracle_scheduling
 
 from instances import InputError
 from instances.scheduling import Instance, parse
+from solvers.registry import LocalRun
+
+
+def made(
+    complexity: Any,
+    edges: Any,
+    speed: Any,
+    bandwidth: Any = 1,
+    *,
+    memory: Any = None,
+    options: Any = None,
+    **nodes: Any,
+) -> Instance:
+    """An instance from plain lists; ``nodes`` are further columns of the vertices."""
+    document = {
+        "format": "shardmark/scheduling/1",
+        "options": options or {},
+        "nodes": {"complexity": complexity, **nodes},
+        "edges": edges,
+        "devices": {"speed": speed, "memory": memory},
+        "bandwidth": bandwidth,
+    }
+    return parse(document, "made")
+
+
+class Claims(LocalRun):
+    """A run that keeps solutions as JSON has them, and what they are said to cost."""
+
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(**limits)
+        self.claimed: list[float] = []
+
+    def report(self, solution: Any, cost: float | None = None) -> None:
+        assert cost is not None
+        super().report({"device": np.asarray(solution["device"]).tolist(), "order": solution["order"]})
+        self.claimed.append(cost)
 
 
 def draw_document(draw: random.Random, most_nodes: int = 8, **options: str) -> dict[str, Any]:

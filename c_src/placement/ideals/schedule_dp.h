@@ -6,8 +6,8 @@
 /* cffi: begin */
 
 /* What is scheduled: nodes one by one on CPUs, of which there are always enough, and sets of nodes on
- * accelerators. Either begins when all predecessors of its nodes have ended. A set receives the tensors that it
- * reads, computes, and sends the tensors that are read elsewhere; then all its nodes end. Arrays are the
+ * accelerators. Either begins when all predecessors of its nodes have ended. A set receives the tensors that
+ * it reads, computes, and sends the tensors that are read elsewhere; then all its nodes end. Arrays are the
  * caller's and are only read. */
 struct shard_tasks {
     int32_t tensors, units;
@@ -29,18 +29,11 @@ struct shard_tasks {
 
 /* Find the schedule that ends first, if one ends before a limit.
  *
- *   dag         in
- *   tasks       in
- *   ideals      in,  their number; it, link_start, link_node and link_ideal as from shard_list_ideals
- *   link_start  in
- *   link_node   in
- *   link_ideal  in
- *   limit       in
- *   most        in,  bytes for the table of partial schedules
- *   stop        in,  1 element: not 0 once another thread asks to end; NULL: never
- *   end         out, 1 element: its end; infinite if none ends before the limit, NaN if stopped
- *   set         out, nodes elements: number of the set of each node, -1 on CPUs; not written unless `end` is
- *               finite
+ *   ideals, link_*  in,  as shard_list_ideals gives them
+ *   most            in,  bytes for the table of partial schedules
+ *   stop            in,  1 element: not 0 once another thread asks to end; NULL: never
+ *   end             out, 1 element: its end; infinite if none ends before the limit, NaN if stopped
+ *   set             out, nodes elements: number of the set of each node, -1 on CPUs; written if `end` is finite
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY, the latter also beyond `most` bytes. */
 int shard_schedule_dp(const struct shard_dag *dag, const struct shard_tasks *tasks, int64_t ideals,

@@ -1,8 +1,6 @@
 /* The best split of a graph over devices by dynamic programming over pairs of ideals, which are not stored
- * (Tarnawski et al., NeurIPS 2020, Section 5.1.1).
- *
- * A tensor is a net: the set of nodes that make or read it. An accelerator pays once for each net of which it
- * has some nodes, but not all. */
+ * (Tarnawski et al., NeurIPS 2020, Section 5.1.1). A tensor is a net: the set of nodes that make or read it.
+ * An accelerator pays once for each net of which it has some nodes, but not all. */
 #pragma once
 
 #include "placement/ideals/ideals.h"
@@ -22,23 +20,17 @@ struct shard_devices {
     const int32_t *members;         /* nets elements: number of nodes */
 };
 
-/* Find the chain of ideals, the difference of any two neighbours on a device of its own, with the least greatest
- * load, if that is below `limit`.
+/* Find the chain of ideals, the difference of any two neighbours on a device of its own, with the least
+ * greatest load, if that is below `limit`, which may be infinite.
  *
- *   devices     in
- *   ideals      in,  their number; it, link_start, link_node and link_ideal as from shard_list_ideals
- *   link_start  in
- *   link_node   in
- *   link_ideal  in
- *   limit       in,  may be infinite
- *   offload      in,  cpus + 1 elements: the most accelerator time that 0, 1, ... CPUs can take over
- *                    with loads below the limit
- *   stop        in,  1 element: not 0 once another thread asks to end; NULL: never
- *   best        scratch, ideals * (cpus + 1) * (accelerators + 1) elements
- *   cost        out, 1 element: the greatest load; infinite if none is below the limit, or if stopped
- *   device      out, nodes elements: accelerators 0 .. accelerators - 1, then CPUs; not written if cost is
- *                    infinite
- *   pairs       out, 1 element: pairs of ideals visited
+ *   ideals, link_*  in,  as shard_list_ideals gives them
+ *   offload         in,  cpus + 1 elements: the most accelerator time that 0, 1, ... CPUs can take over with
+ *                        loads below the limit
+ *   stop            in,  1 element: not 0 once another thread asks to end; NULL: never
+ *   best            scratch, ideals * (cpus + 1) * (accelerators + 1) elements
+ *   cost            out, 1 element: the greatest load; infinite if none is below the limit, or if stopped
+ *   device          out, nodes elements: accelerators first, then CPUs; not written if cost is infinite
+ *   pairs           out, 1 element: pairs of ideals visited
  *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_split_dp(const struct shard_devices *devices, int64_t ideals, const int64_t *link_start,

@@ -26,26 +26,18 @@ struct shard_clusters {
     double slowdown; /* factor for the cost of nets between clusters, at least 1 */
 };
 
-/* Like shard_split_dp, with these differences:
- *
- *   sharing   in
- *   share     scratch, as long as `best`; not used without bandwidth
- *   device    out, the first device of each node's stage
- *   replicas  out, nodes elements: devices of each node's stage */
+/* Like shard_split_dp, but `device`, out, has the first device of each node's stage and `replicas`, out, nodes
+ * elements, the devices of that stage. `share` is scratch as long as `best`, not used without bandwidth. */
 int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
                     int64_t ideals, const int64_t *link_start, const int32_t *link_node,
                     const int32_t *link_ideal, double limit, const double *offload, const int32_t *stop,
                     double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
                     int64_t *pairs);
 
-/* Give every cluster a part of a chain of ideals, without replicas: nets that leave the part are paid at the slow
- * rate, whether to CPUs or to another cluster. Parts between the clusters may be on CPUs only.
- *
- * Like above, with these differences:
- *
- *   clusters    in
- *   outer       scratch, ideals * (cpus + 1) * (equal + 1) * 2 elements
- *   device      out, numbered through the equal clusters, the rest, and the CPUs */
+/* Likewise, but give every cluster a part of a chain of ideals, without replicas: nets that leave the part are
+ * paid at the slow rate, whether to CPUs or to another cluster. Parts between the clusters may be on CPUs only.
+ * `outer` is scratch, ideals * (cpus + 1) * (equal + 1) * 2 elements; `device` is numbered through the equal
+ * clusters, the rest, and the CPUs. */
 int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
                       const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
                       const int32_t *link_node, const int32_t *link_ideal, double limit,

@@ -33,10 +33,9 @@ static bool try_move(struct annealing *annealing, double *energy, double limit) 
     struct subgraphs *now = &annealing->now;
     const struct latency_moves *moves = &annealing->moves;
     if (make_move(&annealing->moves, *energy)) {
-        for (int32_t i = 0; i < moves->dirtied; i++) {
+        for (int32_t i = 0; i < moves->dirtied; i++)
             if (now->count[moves->dirty[i]] > 0)
                 now->duration[moves->dirty[i]] = duration_of(now, moves->dirty[i]);
-        }
         const double found = simulate(&annealing->simulation, limit);
         if (found <= limit) {
             *energy = found;

@@ -16,12 +16,10 @@ struct shard_latency_cooling {
 
 /* Anneal a placement by moves of nodes, groups of nodes and subgraphs.
  *
- *   problem  in
- *   cooling  in
- *   random   in and out, 1 element: state of the random numbers, any value to begin with
- *   now      in and out: an allowed placement
- *   best     in and out: the placement of least latency so far
- *   cost     in and out, 1 element: its latency and pool penalties, infinite if there is none yet
+ *   random  in/out, 1 element: state of the random numbers, any value to begin with
+ *   now     in/out: an allowed placement
+ *   best    in/out: the placement of least latency so far
+ *   cost    in/out, 1 element: its latency and pool penalties, infinite if there is none yet
  *
  * Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if subgraphs of `now` wait for one another. */
 int shard_anneal_latency(const struct shard_latency_problem *problem,

@@ -51,14 +51,12 @@ static int32_t subgraph_for(struct latency_moves *moves, int32_t v, int32_t acce
         return POOL;
     if (!problem->unlimited)
         return 2 * accelerator + (problem->backward[v] && !moves->now->placement->merged[accelerator]);
-    for (int64_t i = problem->in_start[v]; i < problem->in_start[v + 1]; i++) {
+    for (int64_t i = problem->in_start[v]; i < problem->in_start[v + 1]; i++)
         if (owner_of(moves->now, subgraph[problem->in[i]]) == accelerator)
             return subgraph[problem->in[i]];
-    }
-    for (int64_t i = problem->out_start[v]; i < problem->out_start[v + 1]; i++) {
+    for (int64_t i = problem->out_start[v]; i < problem->out_start[v + 1]; i++)
         if (owner_of(moves->now, subgraph[problem->out[i]]) == accelerator)
             return subgraph[problem->out[i]];
-    }
     return open_subgraph(moves, accelerator);
 }
 
@@ -72,10 +70,9 @@ static bool carry(struct latency_moves *moves, int32_t v, int32_t to) {
     if (moves->now->device[unit] != device) {
         log_change(moves, DEVICE, unit, moves->now->device[unit]);
         move_unit(moves->now, unit, device);
-        for (int64_t i = problem->unit_start[unit]; i < problem->unit_start[unit + 1]; i++) {
+        for (int64_t i = problem->unit_start[unit]; i < problem->unit_start[unit + 1]; i++)
             if (problem->member[i] != v)
                 move_node(moves, problem->member[i], subgraph_for(moves, problem->member[i], device));
-        }
     }
     move_node(moves, v, device >= 0 && !problem->unlimited ? subgraph_for(moves, v, device) : to);
     return true;
@@ -172,10 +169,9 @@ static int32_t draw_subgraph(struct latency_moves *moves, int32_t accelerator) {
 }
 
 static bool carry_group(struct latency_moves *moves, int32_t to) {
-    for (int32_t i = 0; i < moves->grouped; i++) {
+    for (int32_t i = 0; i < moves->grouped; i++)
         if (!carry(moves, moves->group[i], to))
             return false;
-    }
     return true;
 }
 
@@ -248,10 +244,9 @@ static bool follows(const struct latency_moves *moves, int32_t v, bool outwards,
     const struct shard_latency_problem *problem = moves->now->problem;
     const int64_t *start = outwards ? problem->out_start : problem->in_start;
     const int32_t *ends = outwards ? problem->out : problem->in;
-    for (int64_t i = start[v]; i < start[v + 1]; i++) {
+    for (int64_t i = start[v]; i < start[v + 1]; i++)
         if (moves->group_mark[ends[i]] != mark && (all || moves->node_mark[ends[i]] == mark))
             return false;
-    }
     return true;
 }
 
@@ -376,10 +371,9 @@ static void rank_nodes(struct latency_moves *moves, int32_t *left) {
     for (int32_t i = 0; i < found; i++) {
         const int32_t v = moves->order[i];
         moves->rank[v] = i;
-        for (int64_t j = problem->out_start[v]; j < problem->out_start[v + 1]; j++) {
+        for (int64_t j = problem->out_start[v]; j < problem->out_start[v + 1]; j++)
             if (--left[problem->out[j]] == 0)
                 moves->order[found++] = problem->out[j];
-        }
     }
 }
 

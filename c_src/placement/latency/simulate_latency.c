@@ -42,10 +42,9 @@ static void restart(struct simulation *simulation) {
     simulation->heap.count = 0;
     simulation->queued = 0;
     simulation->last = simulation->sum = 0.0;
-    for (int32_t i = 0; i < simulation->sources; i++) {
+    for (int32_t i = 0; i < simulation->sources; i++)
         if (simulation->now->placement->subgraph[simulation->source[i]] < 0)
             simulation->queue[simulation->queued++] = simulation->source[i];
-    }
     for (int32_t i = 0; i < simulation->now->active; i++) {
         const int32_t subgraph = simulation->now->listed[i];
         simulation->subgraph_ready[subgraph] = 0.0;

@@ -7,15 +7,10 @@
 
 /* cffi: begin */
 
-/* Schedule a placement; every subgraph and every node of the pool begins as soon as it can.
- *
- *   problem    in
- *   placement  in
- *   finish     out, nodes elements: end of each node
- *   turn       out, nodes elements: rank of its subgraph among all by their start, -1 in the pool
- *   cost       out, 1 element: latency and pool penalties
- *
- * Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if subgraphs wait for one another. */
+/* Schedule a placement; every subgraph and every node of the pool begins as soon as it can. finish and turn,
+ * out, nodes elements: end of each node, and rank of its subgraph among all by their start, -1 in the pool;
+ * cost, out, 1 element: latency and pool penalties. Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if
+ * subgraphs wait for one another. */
 int shard_latency_schedule(const struct shard_latency_problem *problem,
                            struct shard_latency_placement *placement, double *finish, int32_t *turn,
                            double *cost);
@@ -47,7 +42,7 @@ struct simulation {
     int32_t *turn;    /* nodes elements, the caller's */
 };
 
-/* Set up the schedules of the current placement, allocating from an arena, which fails if there is no memory. */
+/* Set up the schedules of the current placement from an arena, which fails if there is no memory. */
 void simulation_begin(struct simulation *simulation, const struct subgraphs *now, struct arena *arena);
 
 /* Energy of the current placement: latency, penalties and the weighted mean end; infinite if it exceeds a

@@ -74,11 +74,10 @@ static void update_worst(struct annealing *annealing) {
         }
         if (lowered)
             annealing->worst[p] = greatest_load(state, p);
-        else {
+        else
             for (int32_t i = 0; i < state->changed; i++)
                 annealing->worst[p] =
                     fmax(annealing->worst[p], state->load[state->change[i] * state->passes + p]);
-        }
     }
     if (cost_of(annealing) < annealing->limit) {
         set_target(annealing, cost_of(annealing));
@@ -222,8 +221,7 @@ static int32_t gather(struct annealing *annealing, int32_t v, int32_t most, doub
 
 static void try_unordered(struct annealing *annealing) {
     struct load_state *state = &annealing->state;
-    const int32_t v = random_below(&annealing->random, state->devices->nodes);
-    const int32_t from = state->device[v];
+    const int32_t v = random_below(&annealing->random, state->devices->nodes), from = state->device[v];
     if (state->move % KINDS == 0) {
         const int32_t to = draw_device(annealing, v);
         const int32_t most = 2 << random_below(&annealing->random, MAX_GROUP_LOG);
@@ -341,10 +339,9 @@ static void try_rank(struct annealing *annealing) {
     const int32_t device = random_below(&annealing->random, state->count);
     const int32_t from = state->rank[device], to = random_below(&annealing->random, state->count);
     const int32_t low = from < to ? from + 1 : to, high = from < to ? to : from - 1;
-    for (int32_t v = 0; v < state->devices->nodes; v++) {
+    for (int32_t v = 0; v < state->devices->nodes; v++)
         if (state->device[v] == device && !is_clear(state, v, from < to, low, high))
             return;
-    }
     for (int32_t rank = from; rank != to; rank += from < to ? 1 : -1)
         set_rank(state, state->at_rank[rank + (from < to ? 1 : -1)], rank);
     set_rank(state, device, to);
@@ -366,10 +363,9 @@ static void try_exchange(struct annealing *annealing) {
     int32_t count = 0;
     if (a == b)
         return;
-    for (int32_t v = 0; v < state->devices->nodes; v++) {
+    for (int32_t v = 0; v < state->devices->nodes; v++)
         if (state->device[v] == a || state->device[v] == b)
             annealing->group[count++] = v;
-    }
     swap_ranks(state, a, b);
     if (!try_group(annealing, count, a, b))
         swap_ranks(state, a, b);

@@ -17,16 +17,13 @@ struct shard_load_cooling {
 
 /* Anneal a placement; a call goes on from where the previous one ended. With no moves it only evaluates it.
  *
- *   devices  in
- *   model    in
- *   cooling  in
- *   random   in and out, 1 element: state of the random numbers, any value to begin with
- *   rank     in and out, accelerators + cpus elements: a permutation that the placement respects, if ordered
- *   device   in and out, devices->nodes elements: an allowed placement, accelerators first, then CPUs
- *   best     in and out, devices->nodes elements: the best placement so far
- *   cost     in and out, 1 element: its cost, the greatest load, or the sum of those of both passes;
- *            infinite if there is none yet
- *   load     out, (accelerators + cpus) * passes elements: of every device, by `device`
+ *   random  in/out, 1 element: state of the random numbers, any value to begin with
+ *   rank    in/out, accelerators + cpus elements: a permutation that the placement respects, if ordered
+ *   device  in/out, devices->nodes elements: an allowed placement, accelerators first, then CPUs
+ *   best    in/out, devices->nodes elements: the best placement so far
+ *   cost    in/out, 1 element: its cost, the greatest load, or the sum of those of both passes; infinite if
+ *                   there is none yet
+ *   load    out,    (accelerators + cpus) * passes elements: of every device, by `device`
  *
  * Allocates 8 bytes per node of each net. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_anneal_load(const struct shard_devices *devices, const struct shard_load_model *model,

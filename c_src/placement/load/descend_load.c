@@ -20,10 +20,9 @@ static void find_top(const struct load_state *state, int32_t top[3]) {
 
 /* The greatest load of all devices but two. */
 static double load_of_others(const struct load_state *state, const int32_t top[3], int32_t a, int32_t b) {
-    for (int32_t i = 0; i < 3 && top[i] >= 0; i++) {
+    for (int32_t i = 0; i < 3 && top[i] >= 0; i++)
         if (top[i] != a && top[i] != b)
             return state->load[top[i]];
-    }
     return 0.0;
 }
 

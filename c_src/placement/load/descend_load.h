@@ -5,14 +5,12 @@
 
 /* cffi: begin */
 
-/* Repeat the move of one node to another accelerator that gives the least greatest load, while it lowers it.
+/* Repeat the move of one node to another accelerator that gives the least greatest load, while it lowers it, at
+ * most `steps` times; the model has one pass, neither clusters nor an order.
  *
- *   devices  in
- *   model    in,  one pass, neither clusters nor an order
- *   steps    in,  moves at most
- *   device   in and out, devices->nodes elements: an allowed placement; nodes on CPUs stay there
- *   cost     out, 1 element: its greatest load
- *   made     out, 1 element: moves made; fewer than `steps` only if no move lowers the load
+ *   device  in/out, devices->nodes elements: an allowed placement; nodes on CPUs stay there
+ *   cost    out,    1 element: its greatest load
+ *   made    out,    1 element: moves made; fewer than `steps` only if no move lowers the load
  *
  * O(pins * accelerators) per move. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_descend_load(const struct shard_devices *devices, const struct shard_load_model *model,

@@ -117,10 +117,9 @@ static void list_pins(struct load_state *state) {
     at[0] = 0;
     for (int32_t net = 0; net < devices->nets; net++)
         at[net + 1] = at[net] + devices->members[net];
-    for (int32_t v = devices->nodes - 1; v >= 0; v--) {
+    for (int32_t v = devices->nodes - 1; v >= 0; v--)
         for (int64_t i = devices->net_start[v]; i < devices->net_start[v + 1]; i++)
             state->pin[--at[devices->net[i] + 1]] = v;
-    }
     for (int32_t net = 0; net < devices->nets; net++) /* at[net + 1] is now where the pins of `net` begin */
         at[net] = at[net + 1];
     at[devices->nets] = devices->net_start[devices->nodes];

@@ -94,14 +94,12 @@ static inline bool in_order(const struct load_state *state, int32_t v, int32_t d
     if (!model->ordered)
         return true;
     const int32_t rank = state->rank[device];
-    for (int64_t i = model->out_start[v]; i < model->out_start[v + 1]; i++) {
+    for (int64_t i = model->out_start[v]; i < model->out_start[v + 1]; i++)
         if (state->rank[state->device[model->out[i]]] < rank)
             return false;
-    }
-    for (int64_t i = model->in_start[v]; i < model->in_start[v + 1]; i++) {
+    for (int64_t i = model->in_start[v]; i < model->in_start[v + 1]; i++)
         if (state->rank[state->device[model->in[i]]] > rank)
             return false;
-    }
     return true;
 }
 
@@ -116,12 +114,11 @@ static inline struct slot *find_slot(const struct load_state *state, int32_t net
     const struct slot *end = state->slot + state->slot_start[net + 1];
     if (end - first == state->count)
         return first + device;
-    for (struct slot *slot = first; slot < end; slot++) {
+    for (struct slot *slot = first; slot < end; slot++)
         if (slot->members == 0)
             free_slot = slot;
         else if (slot->device == device)
             return slot;
-    }
     return free_slot;
 }
 

@@ -61,8 +61,7 @@ static double from_elsewhere(const struct head_bounds *work, int32_t u, size_t d
                              double *shortest) {
     const double *start = work->start + (size_t)u * work->k;
     const double complexity = work->system->complexity[u];
-    double first = INFINITY;
-    double least = INFINITY;
+    double first = INFINITY, least = INFINITY;
     for (size_t from = 0; from < work->k; from++) {
         if (isinf(start[from]) || !may_differ(work, from, d))
             continue;
@@ -225,9 +224,7 @@ static double start_in_sequence(const struct head_bounds *work, int32_t row, int
     for (; at && start[(size_t)work->seen[work->by_start[at - 1]] * work->k] < begin; at--)
         work->by_start[at] = work->by_start[at - 1];
     work->by_start[at] = row;
-    double sum = 0;
-    double rest = INFINITY;
-    double last = 0;
+    double sum = 0, rest = INFINITY, last = 0;
     for (int32_t i = 0; i <= count; i++) {
         const int32_t u = work->seen[work->by_start[i]];
         sum += work->system->complexity[u] * work->inverse_speed[d];

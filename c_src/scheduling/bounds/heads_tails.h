@@ -8,22 +8,19 @@
 
 /* cffi: begin */
 /* For each vertex and device, bound the start of the vertex there from below (its head) and the time from its
- * end there to the end of the schedule (its tail).
+ * end there to the end of the schedule (its tail). A device may stand for several: then the diagonal of the
+ * bandwidths says how tensors pass between these; it is infinite for a single device.
  *
- * A device may stand for several: then the diagonal of the bandwidths says how tensors pass between these; it
- * is infinite for a single device.
+ *   order   in,     nodes elements: a topological order, vertices that start early first
+ *   back    in,     nodes elements: the same of the reversed graph, vertices that may be last first
+ *   window  in,     how many of the vertices before one are looked at together, >= 0
+ *   reach   in,     how many vertices from one on are looked at together for each of its devices; 0: none
+ *   start   in/out, nodes * devices elements, vertex by vertex: known heads, at least 0; then greater ones,
+ *                   infinite if the vertex may not go there
+ *   behind  in/out, nodes * devices elements: tails, likewise
  *
- *   order   in,  nodes elements: a topological order, vertices that start early first
- *   back    in,  nodes elements: a topological order of the reversed graph, vertices that may be last first
- *   window  in,  how many of the vertices before one are looked at together, >= 0
- *   reach   in,  how many vertices from one on are looked at together for each of its devices; 0: none
- *   start   in and out, nodes * devices elements, vertex by vertex: known heads, at least 0; then greater
- *           ones, infinite if the vertex may not go there
- *   behind  in and out, nodes * devices elements: tails, likewise
- *
- * All memory is the caller's. Takes O((window * edges * devices^2 + nodes * devices * window^2) * (1 +
- * devices * reach)) at most, and 16 bytes per nodes * reach * devices^2. Returns SHARD_OK or
- * SHARD_NO_MEMORY. */
+ * All memory is the caller's. Takes O((window * edges * devices^2 + nodes * devices * window^2) * (1 + devices
+ * * reach)) at most, and 16 bytes per nodes * reach * devices^2. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
                       const int32_t *order, const int32_t *back, int32_t window, int32_t reach, double *start,
                       double *behind);

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_scheduling import judge
-from schedules import draw_devices, draw_document, draw_instance, optimum
+from schedules import draw_devices, draw_document, draw_instance, made, optimum
 
 from instances import InputError
 from instances.scheduling import Instance, parse
@@ -49,14 +49,13 @@ def only_schedule(draw: random.Random) -> Instance:
     def number() -> float:
         return draw.choice([draw.random(), 0.1, 1 / 3]) * 10 ** draw.uniform(-wide, wide)
 
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [number() for _ in range(n)], "devices": [[d] for d in device]},
-        "edges": [[u, v, number()] for u, v in sorted(edges) if u != v],
-        "devices": {"speed": [draw.choice([1, 3, 0.7]) for _ in range(k)]},
-        "bandwidth": draw.choice([0.3, 7, 1e6]),
-    }
-    return parse(document, "only one")
+    return made(
+        [number() for _ in range(n)],
+        [[u, v, number()] for u, v in sorted(edges) if u != v],
+        [draw.choice([1, 3, 0.7]) for _ in range(k)],
+        bandwidth=draw.choice([0.3, 7, 1e6]),
+        devices=[[d] for d in device],
+    )
 
 
 @pytest.mark.gate(cases=1)
@@ -77,14 +76,7 @@ def test_bounds_are_not_above_the_exact_makespan_of_the_only_schedule(method: An
 
 
 def devices_alike(complexity: list[float], edges: list[list[float]], count: int, **columns: Any) -> Instance:
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": complexity, **columns},
-        "edges": edges,
-        "devices": {"speed": [1] * count},
-        "bandwidth": 1,
-    }
-    return parse(document, "test")
+    return made(complexity, edges, [1] * count, **columns)
 
 
 def sparse(seed: int) -> Instance | None:
@@ -264,16 +256,7 @@ def test_bounds_know_graphs_without_vertices_and_without_work():
 
 @pytest.mark.parametrize(("slow", "fast"), [(1e-2, 1e10), (1e-100, 1e250)])
 def test_work_restricted_to_a_slow_device_counts_beside_very_fast_ones(slow: float, fast: float):
-    instance = parse(
-        {
-            "format": "shardmark/scheduling/1",
-            "nodes": {"complexity": [4e10, 3, 4, 5], "devices": [None, [0], [0], None]},
-            "edges": [],
-            "devices": {"speed": [slow, fast, fast]},
-            "bandwidth": 1,
-        },
-        "test",
-    )
+    instance = made([4e10, 3, 4, 5], [], [slow, fast, fast], devices=[None, [0], [0], None])
     assert restricted(instance) == pytest.approx(7 / slow)
     assert bound_by(load, instance) == pytest.approx(7 / slow)
 

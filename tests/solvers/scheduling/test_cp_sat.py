@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import sys
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
-from schedules import draw_devices, draw_document, draw_instance, draw_order, optimum
+from schedules import Claims, draw_devices, draw_document, draw_instance, draw_order, made, optimum
 
 from harness.verify import verify
 from instances import InputError
@@ -45,28 +43,15 @@ def draw_plain(seed: int, most_nodes: int) -> Instance | None:
         return None
 
 
-class Claims(LocalRun):
-    """Keeps what is claimed, too."""
-
-    def __init__(self, **limits: Any) -> None:
-        super().__init__(**limits)
-        self.claims: list[float] = []
-
-    def report(self, solution: Any, cost: float | None = None) -> None:
-        assert cost is not None
-        self.solutions.append(json.loads(json.dumps(solution, default=lambda array: np.asarray(array).tolist())))
-        self.claims.append(cost)
-
-
 def solved(instance: Instance) -> tuple[float, float]:
     """The least makespan found, infinite if none, and the greatest bound; every schedule reported is as claimed."""
     run = Claims(seconds=20)
     cp_sat(instance, run)
-    for solution, cost in zip(run.solutions, run.claims, strict=True):
+    for solution, cost in zip(run.solutions, run.claimed, strict=True):
         verdict = verify(instance, solution)
         assert verdict.feasible, verdict
         assert verdict.cost == pytest.approx(cost, rel=1e-9)
-    return min(run.claims, default=math.inf), max(run.bounds)
+    return min(run.claimed, default=math.inf), max(run.bounds)
 
 
 def test_the_optimum_is_that_of_trying_everything():
@@ -156,16 +141,16 @@ def test_a_schedule_or_a_proof_that_none_fits_is_found_where_links_are_shared(se
 @pytest.mark.gate
 def test_it_says_that_it_has_found_neither_a_schedule_that_fits_nor_a_proof_that_there_is_none():
     """Seven tensors have to wait for the eighth: that is not in the model, and to try all orders takes far too long."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1] * 9, "devices": [[0]] * 8 + [[1]]},
-        "edges": [[v, 8, 1] for v in range(8)],
-        "devices": {"speed": [1, 1], "memory": [None, 1.5]},
-        "bandwidth": 1,
-        "options": {"links": "share"},
-    }
+    instance = made(
+        [1] * 9,
+        [[v, 8, 1] for v in range(8)],
+        [1, 1],
+        memory=[None, 1.5],
+        options={"links": "share"},
+        devices=[[0]] * 8 + [[1]],
+    )
     with pytest.raises(Declined, match=r"found no schedule that fits .*, and no proof that there is none"):
-        cp_sat(parse(document, "share"), LocalRun(seconds=1))
+        cp_sat(instance, LocalRun(seconds=1))
 
 
 def test_sums_of_sizes_below_a_memory_are_within_the_capacity_and_no_whole_ones_above():
@@ -188,100 +173,73 @@ def test_sums_of_sizes_below_a_memory_are_within_the_capacity_and_no_whole_ones_
 
 @pytest.mark.parametrize(("sizes", "fit"), [((0.5, 0.49999), True), ((0.5, 0.5), False)])
 def test_sizes_whose_sum_is_little_below_the_memory_are_within_the_capacity(sizes: tuple[float, float], fit: bool):
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1, 1, 1]},
-        "edges": [[0, 2, sizes[0]], [1, 2, sizes[1]]],
-        "devices": {"speed": [1], "memory": [1]},
-        "bandwidth": 1,
-    }
-    demand, capacity = demands_of(parse(document, "parts"), 0)
+    instance = made([1, 1, 1], [[0, 2, sizes[0]], [1, 2, sizes[1]]], [1], memory=[1])
+    demand, capacity = demands_of(instance, 0)
     assert (sum(demand) <= capacity) == fit
 
 
 def test_a_schedule_that_waits_until_there_is_room_is_no_solution():
     """Vertex 1 could start later, so that its tensor arrives when vertex 4 has read; no order makes it do so."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1, 1, 4, 4, 4], "devices": [[0], [0], [1], [1], [0]]},
-        "edges": [[0, 2, 2], [1, 3, 2]],
-        "devices": {"speed": [1, 1], "memory": [None, 2]},
-        "bandwidth": 2,
-    }
-    instance = parse(document, "room")
+    instance = made(
+        [1, 1, 4, 4, 4],
+        [[0, 2, 2], [1, 3, 2]],
+        [1, 1],
+        bandwidth=2,
+        memory=[None, 2],
+        devices=[[0], [0], [1], [1], [0]],
+    )
     assert optimum(instance) == 11
     assert solved(instance) == pytest.approx((11, 11))
 
 
 def test_a_device_that_has_to_wait_for_a_tensor_takes_longer_than_all_that_runs():
     """The inputs of vertex 1 fit only if it starts at once, so vertex 2, which is first by its path, has to wait."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1, 1, 100], "devices": [[0], [1], [1]]},
-        "edges": [[0, 1, 10]],
-        "devices": {"speed": [1, 1], "memory": [None, 5]},
-        "bandwidth": 1,
-    }
-    assert solved(parse(document, "wait")) == pytest.approx((112, 112))
+    instance = made([1, 1, 100], [[0, 1, 10]], [1, 1], memory=[None, 5], devices=[[0], [1], [1]])
+    assert solved(instance) == pytest.approx((112, 112))
 
 
 def test_the_first_schedule_is_improved_to_the_optimum():
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [5, 5, 4, 4, 3, 3, 3]},
-        "edges": [],
-        "devices": {"speed": [1, 1, 1]},
-        "bandwidth": 1,
-    }
-    instance = parse(document, "lpt")  # longest first takes 11
+    instance = made([5, 5, 4, 4, 3, 3, 3], [], [1, 1, 1])
     run = Claims(seconds=20)
     cp_sat(instance, run)
-    assert run.claims[0] == 11
+    assert run.claimed[0] == 11
     assert solved(instance) == pytest.approx((9, 9))
 
 
 def test_presolving_does_not_lose_the_optimum():
     """One device alone for a pair, the other for the third: OR-tools 9.15 as it is by default calls 4.44 optimal."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [6.803400563552648, 3.122912003190116, 8.336160649707733]},
-        "edges": [[1, 0, 4.881007812181186]],
-        "devices": {"speed": [3.230950744325685, 2.2356831183029318]},
-        "bandwidth": [[None, 4.539265489268374], [9.182150556972523, None]],
-    }
-    instance = parse(document, "drawn")
+    instance = made(
+        [6.803400563552648, 3.122912003190116, 8.336160649707733],
+        [[1, 0, 4.881007812181186]],
+        [3.230950744325685, 2.2356831183029318],
+        bandwidth=[[None, 4.539265489268374], [9.182150556972523, None]],
+    )
     assert solved(instance) == pytest.approx((optimum(instance),) * 2, rel=1e-9)
 
 
 def test_cuts_do_not_lose_all_schedules():
     """On device 0 what is held fills its memory but for 1e-7; with its cuts OR-tools 9.15 says that none fits."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [0.2, 0.1, 0, 0.7, 0.1]},
-        "edges": [[4, 1, 8], [1, 3, 8], [1, 2, 2], [2, 3, 9], [0, 3, 8], [4, 2, 8], [4, 0, 2]],
-        "devices": {"speed": [1, 1], "memory": [25.0000025, 8]},
-        "bandwidth": 1,
-        "options": {"links": "share", "holding": "reserved"},
-    }
-    assert solved(parse(document, "drawn")) == pytest.approx((1.1, 1.1))
+    instance = made(
+        [0.2, 0.1, 0, 0.7, 0.1],
+        [[4, 1, 8], [1, 3, 8], [1, 2, 2], [2, 3, 9], [0, 3, 8], [4, 2, 8], [4, 0, 2]],
+        [1, 1],
+        memory=[25.0000025, 8],
+        options={"links": "share", "holding": "reserved"},
+    )
+    assert solved(instance) == pytest.approx((1.1, 1.1))
 
 
 def test_presolving_the_neighbourhood_of_a_solution_does_not_crash():
     """No schedule fits the memory; OR-tools 9.15 as it is by default throws an exception on the way."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "options": {"links": "share"},
-        "nodes": {
-            "complexity": [
-                5.633275725209815e122,
-                1.126655145041963e123,
-                1.1266551450419626e123,
-                1.1266551450419634e123,
-                2.253310290083927e123,
-            ],
-            "colocation": [None, 1, None, 1, 0],
-        },
-        "edges": [
+    instance = made(
+        [
+            5.633275725209815e122,
+            1.126655145041963e123,
+            1.1266551450419626e123,
+            1.1266551450419634e123,
+            2.253310290083927e123,
+        ],
+        [
             [4, 3, 0.7758644100442387],
             [4, 2, 0.9977233712809114],
             [1, 3, 0.7079984767126339],
@@ -292,10 +250,12 @@ def test_presolving_the_neighbourhood_of_a_solution_does_not_crash():
             [0, 1, 0.349660864886822],
             [3, 2, 0.13116070957457837],
         ],
-        "devices": {"speed": [1, 1, 3], "memory": [0.13116072269064932, 1.2242236918266698, 0.0]},
-        "bandwidth": [[None, 7, 7], [0.3, None, 0.3], [7, 3, None]],
-    }
-    instance = parse(document, "drawn")
+        [1, 1, 3],
+        bandwidth=[[None, 7, 7], [0.3, None, 0.3], [7, 3, None]],
+        memory=[0.13116072269064932, 1.2242236918266698, 0.0],
+        options={"links": "share"},
+        colocation=[None, 1, None, 1, 0],
+    )
     with pytest.raises(Declined, match="schedule"):  # one reason or the other, as time permits
         cp_sat(instance, LocalRun(seconds=1, seed=5421))
 
@@ -339,26 +299,13 @@ def test_times_are_whole_if_they_can_be_and_never_rounded_up():
 @pytest.mark.parametrize("times", [[1e10, 1, 0], [1e10 / 3, 1 / 3, 0], [1e16, 0.4, 0], [0.3, 1e-11, 0]])
 def test_what_is_held_for_a_moment_that_counts_as_none_fits(times: list[float]) -> None:
     """Vertex 2 waits for vertex 1, for which what it reads of vertex 0 waits, too."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": times},
-        "edges": [[0, 1, 0], [0, 2, 5], [1, 2, 0]],
-        "devices": {"speed": [1], "memory": [5]},
-        "bandwidth": 1,
-    }
-    assert solved(parse(document, "moment")) == pytest.approx((sum(times),) * 2)
+    instance = made(times, [[0, 1, 0], [0, 2, 5], [1, 2, 0]], [1], memory=[5])
+    assert solved(instance) == pytest.approx((sum(times),) * 2)
 
 
 @pytest.mark.parametrize("scale", [1e-280, 1e280])
 def test_times_of_any_magnitude_are_modelled(scale: float) -> None:
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [2 * scale, scale, scale / 3]},
-        "edges": [[0, 1, 1]],
-        "devices": {"speed": [1, 3]},
-        "bandwidth": 1 / scale,
-    }
-    instance = parse(document, "scale")
+    instance = made([2 * scale, scale, scale / 3], [[0, 1, 1]], [1, 3], bandwidth=1 / scale)
     assert solved(instance) == pytest.approx((optimum(instance),) * 2)
 
 

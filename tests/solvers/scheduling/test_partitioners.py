@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import schedules_slow as slow
-from schedules import draw_devices, draw_instance
+from schedules import draw_devices, draw_instance, made
 
 from harness.verify.scheduling import verify
 from instances import catalog, load
 from instances.files.columns import Ints
 from instances.generate import families
-from instances.scheduling import Instance, parse
+from instances.scheduling import Instance
 from solvers.native import kahn
 from solvers.registry import Declined, LocalRun
 from solvers.registry import load as load_solvers
@@ -76,36 +76,28 @@ def test_partitions_do_not_depend_on_the_unit_of_time(partition: Callable[..., I
 
 @pytest.mark.parametrize("partition", PARTITIONERS)
 def test_what_reads_something_is_not_put_where_there_is_no_memory(partition: Callable[..., Ints]) -> None:
-    document: dict[str, Any] = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [3, 2, 1]},
-        "edges": [[0, 1, 5], [0, 2, 4]],
-        "devices": {"speed": [4, 1], "memory": [0, 10]},
-        "bandwidth": 1,
-    }
-    assert partition(parse(document, "none"), np.random.default_rng(0))[1:].tolist() == [1, 1]
-    document["devices"] = {"speed": [4, 1], "memory": [0, 0]}  # then what is read may not wait
-    assert set(partition(parse(document, "nowhere"), np.random.default_rng(0)).tolist()) <= {0, 1}
+    for memory, allowed in (([0, 10], {1}), ([0, 0], {0, 1})):  # in the second case what is read may not wait
+        instance = made([3, 2, 1], [[0, 1, 5], [0, 2, 4]], [4, 1], memory=memory)
+        assert set(partition(instance, np.random.default_rng(0))[1:].tolist()) <= allowed
 
 
 @pytest.mark.parametrize("partition", [dfs, mite])
 def test_devices_far_faster_than_the_slowest_are_told_apart(partition: Callable[..., Ints]) -> None:
-    nodes, devices = {"complexity": [1]}, {"speed": [1, 200, 1000]}
-    document = {"format": "shardmark/scheduling/1", "nodes": nodes, "edges": [], "devices": devices, "bandwidth": 1}
-    assert partition(parse(document, "far"), np.random.default_rng(0)).tolist() == [2]
+    instance = made([1], [], [1, 200, 1000])
+    assert partition(instance, np.random.default_rng(0)).tolist() == [2]
 
 
 @pytest.mark.parametrize("partition", [dfs, mite])
 def test_nothing_goes_where_its_input_has_no_link_however_fast_that_device_is(partition: Callable[..., Ints]) -> None:
     """The share of the time that it takes there on the fastest device is beyond the range of floats."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1, 1], "devices": [[1], None]},
-        "edges": [[0, 1, 1]],
-        "devices": {"speed": [1e200, 1, 1e-200]},
-        "bandwidth": [[None, 1, 1], [0, None, 1], [1, 1, None]],
-    }
-    assert partition(parse(document, "far"), np.random.default_rng(0))[1] != 0
+    instance = made(
+        [1, 1],
+        [[0, 1, 1]],
+        [1e200, 1, 1e-200],
+        bandwidth=[[None, 1, 1], [0, None, 1], [1, 1, None]],
+        devices=[[1], None],
+    )
+    assert partition(instance, np.random.default_rng(0))[1] != 0
 
 
 def test_ranks_are_sums_along_the_longest_path() -> None:
@@ -143,15 +135,8 @@ def test_the_whole_critical_path_is_on_the_fastest_device() -> None:
 
 def around(restricted: Sequence[list[int] | None], memory: Sequence[int | None]) -> list[int]:
     """Return the devices that critical path gives the path 0, 1, 2, which reads 5 and 6, and vertex 3."""
-    nodes = {"complexity": [9, 9, 9, 1], "devices": list(restricted)}
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": nodes,
-        "edges": [[0, 1, 5], [1, 2, 6]],
-        "devices": {"speed": [3, 2, 1], "memory": list(memory)},
-        "bandwidth": 1,
-    }
-    return critical_path(parse(document, "path"), np.random.default_rng(0)).tolist()
+    instance = made([9, 9, 9, 1], [[0, 1, 5], [1, 2, 6]], [3, 2, 1], memory=list(memory), devices=list(restricted))
+    return critical_path(instance, np.random.default_rng(0)).tolist()
 
 
 def test_the_whole_path_is_on_the_fastest_device_that_all_of_it_may_use() -> None:
@@ -168,29 +153,31 @@ def test_a_path_that_fits_no_device_is_divided_among_the_fastest() -> None:
 
 
 def test_hashing_draws_by_memory_and_the_same_for_a_group() -> None:
-    nodes = {"complexity": [1] * 4000, "colocation": [v // 4 if v < 2000 else None for v in range(4000)]}
-    devices = {"speed": [1, 1, 1], "memory": [100, 300, None]}  # without a limit: as the largest
-    document = {"format": "shardmark/scheduling/1", "nodes": nodes, "edges": [], "devices": devices, "bandwidth": 1}
-    device = hash_partition(parse(document, "hash"), np.random.default_rng(3))
+    instance = made(
+        [1] * 4000,
+        [],
+        [1, 1, 1],
+        memory=[100, 300, None],
+        colocation=[v // 4 if v < 2000 else None for v in range(4000)],
+    )
+    device = hash_partition(instance, np.random.default_rng(3))
     shares = np.bincount(device[2000:], minlength=3) / 2000
     assert shares == pytest.approx([1 / 7, 3 / 7, 3 / 7], abs=0.04)
     assert (device[:2000].reshape(-1, 4) == device[:2000:4, None]).all()
-    assert (hash_partition(parse(document, "hash"), np.random.default_rng(4)) != device).any()
+    assert (hash_partition(instance, np.random.default_rng(4)) != device).any()
 
 
 @pytest.mark.parametrize(("memory", "used"), [([5e-324], [0]), ([0, 5e-324, None], [1, 2]), ([1e308] * 2, [0, 1])])
 def test_hashing_takes_memory_of_any_size(memory: list[float | None], used: list[int]) -> None:
-    nodes, devices = {"complexity": [1] * 50}, {"speed": [1] * len(memory), "memory": memory}
-    document = {"format": "shardmark/scheduling/1", "nodes": nodes, "edges": [], "devices": devices, "bandwidth": 1}
-    assert np.unique(hash_partition(parse(document, "hash"), np.random.default_rng(0))).tolist() == used
+    instance = made([1] * 50, [], [1] * len(memory), memory=memory)
+    assert np.unique(hash_partition(instance, np.random.default_rng(0))).tolist() == used
 
 
 def test_a_partition_that_lacks_a_link_is_handed_in_whole() -> None:
     """Every vertex is in it, so that the verdict is about the link."""
-    nodes, devices = {"complexity": [1, 1, 1]}, {"speed": [1, 1]}
     edges = [[0, 2, 1], [2, 1, 1]]
-    document = {"format": "shardmark/scheduling/1", "nodes": nodes, "edges": edges, "devices": devices, "bandwidth": 0}
-    instance, device = parse(document, "unlinked"), np.array([0, 1, 1])
+    instance = made([1, 1, 1], edges, [1, 1], bandwidth=0)
+    device = np.array([0, 1, 1])
     order = orders(device, Simulator(instance).by_priority(device, np.zeros(3)), 2)
     verdict = verify(instance, {"device": device.tolist(), "order": order})
     assert [violation[:29] for violation in verdict.violations] == ["edges[0]: expected a link for"]
@@ -238,10 +225,7 @@ def test_path_computation_times_are_those_of_equation_12() -> None:
         instance = draw_instance(draw)
         device = draw_devices(draw, instance)
         expected = [slow.path_computation_time(instance, device, v) for v in range(instance.nodes)]
-        assert path_computation_time(
-            instance,
-            np.array(device),
-        ).tolist() == pytest.approx(expected, rel=1e-12)
+        assert path_computation_time(instance, np.array(device)).tolist() == pytest.approx(expected, rel=1e-12)
 
 
 def keys(
@@ -298,30 +282,16 @@ def test_heft_takes_vertices_by_upward_rank() -> None:
 
 def test_heft_fills_gaps() -> None:
     """Vertex 2 waits for a tensor until 6 on the only device that may run it; vertex 3 runs there before."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1, 1, 9, 2], "devices": [[0], [1], [1], [1]]},
-        "edges": [[0, 2, 5]],
-        "devices": {"speed": [1, 1]},
-        "bandwidth": 1,
-    }
-    instance = parse(document, "gap")
+    instance = made([1, 1, 9, 2], [[0, 2, 5]], [1, 1], devices=[[0], [1], [1], [1]])
     assert heft(instance, np.random.default_rng(0)).tolist() == [0, 1, 1, 1]
-    others: dict[str, list[object]] = {"complexity": [1, 9, 2], "devices": [[0], [1], None]}
-    document = {**document, "nodes": others, "edges": [[0, 1, 5]], "devices": {"speed": [1, 2]}}
-    assert heft(parse(document, "gap"), np.random.default_rng(0)).tolist() == [0, 1, 1]  # before 1, which starts at 6
+    instance = made([1, 9, 2], [[0, 1, 5]], [1, 2], devices=[[0], [1], None])
+    assert heft(instance, np.random.default_rng(0)).tolist() == [0, 1, 1]  # before 1, which starts at 6
 
 
 def test_weights_of_msr_change_what_it_picks() -> None:
     """Vertices 0 and 1 are executable; 0 has two successors beside it, 1 has one that alone can start elsewhere."""
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1, 1, 1, 1, 1, 1]},
-        "edges": [[0, 2, 1], [0, 3, 1], [5, 2, 1], [5, 3, 1], [1, 4, 1]],
-        "devices": {"speed": [1, 1]},
-        "bandwidth": 1,
-    }
-    instance, device = parse(document, "msr"), [0, 0, 0, 0, 1, 0]
+    instance = made([1, 1, 1, 1, 1, 1], [[0, 2, 1], [0, 3, 1], [5, 2, 1], [5, 3, 1], [1, 4, 1]], [1, 1])
+    device = [0, 0, 0, 0, 1, 0]
     rank = [0, 1, 2, 3, 4, 5]
     simulator = Simulator(instance)
     assert simulator.by_successors(device, (1, 0, 0, 0), rank).sequence[0] == 0
@@ -330,17 +300,10 @@ def test_weights_of_msr_change_what_it_picks() -> None:
 
 
 def test_weights_and_scheduler_of_a_pair_can_be_set() -> None:
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1] * 6, "devices": [[0], [0], [0], [0], [1], [0]]},
-        "edges": [[0, 2, 1], [0, 3, 1], [5, 2, 1], [5, 3, 1], [1, 4, 1]],
-        "devices": {"speed": [1, 1]},
-        "bandwidth": 1,
-    }
-    instance, pair = (
-        parse(document, "msr"),
-        {solver.name: solver for solver in load_solvers("package:solvers.scheduling.heft")},
+    instance = made(
+        [1] * 6, [[0, 2, 1], [0, 3, 1], [5, 2, 1], [5, 3, 1], [1, 4, 1]], [1, 1], devices=[[0], [0], [0], [0], [1], [0]]
     )
+    pair = {solver.name: solver for solver in load_solvers("package:solvers.scheduling.heft")}
 
     def first(**settings: Any) -> int:
         run = LocalRun()
@@ -359,10 +322,8 @@ def test_weights_and_scheduler_of_a_pair_can_be_set() -> None:
 
 @pytest.mark.parametrize("partition", PARTITIONERS)
 def test_a_graph_without_vertices_is_scheduled(partition: Callable[..., Ints]) -> None:
-    nodes: dict[str, list[int]] = {"complexity": []}
-    devices = {"speed": [1, 2], "memory": [0, None]}
-    document = {"format": "shardmark/scheduling/1", "nodes": nodes, "edges": [], "devices": devices, "bandwidth": 1}
-    instance, rng = parse(document, "nothing"), np.random.default_rng(0)
+    instance = made([], [], [1, 2], memory=[0, None])
+    rng = np.random.default_rng(0)
     device = partition(instance, rng)
     for scheduler in SCHEDULERS:
         execution = schedule(instance, device, scheduler, rng)

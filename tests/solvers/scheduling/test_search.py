@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from schedules import draw_instance, optimum
+from schedules import Claims, draw_instance, made, optimum
 
 from harness.verify.scheduling import verify
 from instances import catalog, load
 from instances.files.columns import Ints
 from instances.generate import families
-from instances.scheduling import Instance, parse
-from solvers.registry import LocalRun
+from instances.scheduling import Instance
 from solvers.scheduling._kernels import PathMoves, SimulatedMoves, Simulator
 from solvers.scheduling.heuristics.heft import earliest_finish
 from solvers.scheduling.heuristics.local import path_computation_time, schedule
@@ -26,19 +25,6 @@ from solvers.scheduling.schedules.memory import fits
 from solvers.scheduling.search import search
 
 pytestmark = pytest.mark.gate(cases=2)
-
-
-class Claims(LocalRun):
-    """A run that keeps what its solutions are said to cost."""
-
-    def __init__(self, **limits: Any) -> None:
-        super().__init__(**limits)
-        self.claimed: list[float | None] = []
-
-    def report(self, solution: Any, cost: float | None = None) -> None:
-        plain = {key: np.asarray(column).tolist() if key != "order" else column for key, column in solution.items()}
-        super().report(plain)
-        self.claimed.append(cost)
 
 
 def searched(
@@ -128,11 +114,9 @@ def test_memory_that_nearly_all_schedules_exceed_is_kept_to_where_a_schedule_doe
 
 def test_little_memory_is_kept_to_beside_tensors_of_any_size() -> None:
     """Two of three tensors wait for the third where only one has room; a great one is read elsewhere."""
-    nodes = {"complexity": [1] * 5, "devices": [[0], [0], [1], [0], [2]]}
     edges = [[0, 2, 1e-6], [1, 2, 1e-6], [3, 2, 1e-6], [3, 4, 1e12]]
-    devices = {"speed": [1, 1, 1], "memory": [None, 1.5e-6, 1e15]}
-    document = {"format": "shardmark/scheduling/1", "nodes": nodes, "edges": edges, "devices": devices, "bandwidth": 1}
-    instance, device = parse(document, "little"), np.array([0, 0, 1, 0, 2])
+    instance = made([1] * 5, edges, [1, 1, 1], memory=[None, 1.5e-6, 1e15], devices=[[0], [0], [1], [0], [2]])
+    device = np.array([0, 0, 1, 0, 2])
     assert not fits(instance, device, Simulator(instance).in_order(device, np.array([0, 1, 3, 2, 4])))
     roomy = replace(instance, memory=np.array([np.inf, 2.1e-6, 1e15]))
     assert fits(roomy, device, Simulator(roomy).in_order(device, np.array([0, 1, 3, 2, 4])))
@@ -151,11 +135,9 @@ def moved(instance: Instance, device: Ints) -> float:
 def test_moves_of_any_temperature_leave_a_schedule_behind() -> None:
     """Makespans that might grow by far more than floats have digits."""
     draw = random.Random(3)
-    nodes = {"complexity": [draw.randint(1, 9) for _ in range(30)]}
+    complexity = [draw.randint(1, 9) for _ in range(30)]
     edges = [[u, v, draw.randint(1, 9)] for v in range(30) for u in range(v) if draw.random() < 0.1]
-    devices = {"speed": [1, 1, 1e-10, 1e-20]}
-    document = {"format": "shardmark/scheduling/1", "nodes": nodes, "edges": edges, "devices": devices, "bandwidth": 1}
-    instance = parse(document, "slow devices")
+    instance = made(complexity, edges, [1, 1, 1e-10, 1e-20])
     simulator, device = Simulator(instance), earliest_finish(instance)
     run = simulator.by_priority(device, path_computation_time(instance, device))
     moves = PathMoves(simulator, device, run.sequence[np.argsort(device[run.sequence], kind="stable")], 0)
@@ -167,9 +149,7 @@ def test_moves_of_any_temperature_leave_a_schedule_behind() -> None:
 
 
 def test_a_graph_without_vertices_takes_no_time() -> None:
-    empty = {"format": "shardmark/scheduling/1", "nodes": {"complexity": []}, "edges": [], "bandwidth": 1}
-    run = searched(parse({**empty, "devices": {"speed": [1]}}, "empty"), 0.5)
-    assert run.claimed == [0.0]
+    assert searched(made([], [], [1]), 0.5).claimed == [0.0]
 
 
 @pytest.mark.gate

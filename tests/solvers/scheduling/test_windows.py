@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from schedules import draw_document, draw_instance, optimum
+from schedules import Claims, draw_document, draw_instance, made, optimum
 
 from harness.verify import verify
 from instances import InputError
@@ -22,19 +22,6 @@ from solvers.scheduling.heuristics.heft import earliest_finish
 from solvers.scheduling.heuristics.local import orders, path_computation_time
 from solvers.scheduling.schedules.annealing import begin, improve
 from solvers.scheduling.windows import arrange, windows
-
-
-class Claims(LocalRun):
-    """A run that keeps what its solutions are said to cost."""
-
-    def __init__(self, **limits: Any) -> None:
-        super().__init__(**limits)
-        self.claimed: list[float] = []
-
-    def report(self, solution: Any, cost: float | None = None) -> None:
-        assert cost is not None
-        super().report({"device": np.asarray(solution["device"]).tolist(), "order": solution["order"]})
-        self.claimed.append(cost)
 
 
 def improved(instance: Instance, seconds: float, first: float = 0.0, **limits: Any) -> Claims:
@@ -160,14 +147,7 @@ def test_a_window_takes_the_places_that_its_vertices_have_in_a_later_schedule() 
 
 
 def test_nothing_is_cut_where_nothing_can_get_better() -> None:
-    document = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1] * 6},
-        "edges": [[v, v + 1, 1] for v in range(5)],
-        "devices": {"speed": [2, 1]},
-        "bandwidth": 1,
-    }
-    instance = parse(document, "chain")
+    instance = made([1] * 6, [[v, v + 1, 1] for v in range(5)], [2, 1])
     schedule = begun(instance, Timing(instance))
     assert schedule.makespan == 3
     cutter = Cutter(instance, 2, np.random.default_rng(0))
@@ -183,19 +163,14 @@ def test_nothing_is_cut_where_nothing_can_get_better() -> None:
 
 
 def test_no_vertices_take_no_time_and_partitions_without_links_are_declined() -> None:
-    empty = {"format": "shardmark/scheduling/1", "nodes": {"complexity": []}, "edges": [], "bandwidth": 1}
-    assert improved(parse({**empty, "devices": {"speed": [1]}}, "empty"), 5.0).claimed == [0.0]
-    apart = {
-        "format": "shardmark/scheduling/1",
-        "nodes": {"complexity": [1, 1, 1], "devices": [[0], [1], [0, 1]]},
-        "edges": [[0, 2, 1], [1, 2, 1]],
-        "devices": {"speed": [1, 1]},
-        "bandwidth": [[None, 0], [0, None]],
-    }
+    assert improved(made([], [], [1]), 5.0).claimed == [0.0]
+    apart = made(
+        [1, 1, 1], [[0, 2, 1], [1, 2, 1]], [1, 1], bandwidth=[[None, 0], [0, None]], devices=[[0], [1], [0, 1]]
+    )
     with pytest.raises(Declined, match="first"):
         windows(dataflow(9), LocalRun(seconds=0.5), first=1.0)
     with pytest.raises(Declined, match="link"):
-        windows(parse(apart, "apart"), LocalRun(seconds=0.5))
+        windows(apart, LocalRun(seconds=0.5))
 
 
 def test_moves_come_before_windows_if_they_get_a_share_of_the_time() -> None:
