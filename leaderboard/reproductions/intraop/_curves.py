@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -15,7 +15,8 @@ from harness.campaign.problems import Problem
 from harness.results import published
 from instances import catalog
 from instances.catalog import Entry
-from leaderboard.reproductions import Cell, Run, Settings, entries_of, failures
+from leaderboard.report import Report, Section
+from leaderboard.reproductions import Cell, Run, Settings, _frame, entries_of, failures
 
 FILE = Path(__file__).with_name("convergence2025.toml")
 #: Run in full where none of the instances that are asked for is at hand.
@@ -160,22 +161,22 @@ def record() -> Mapping[str, Any]:
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
-def sources() -> tuple[tuple[str, str], ...]:
-    """Return the source of the published figures: citation and address."""
-    return tuple((words, address) for words, address in record()["papers"])
-
-
-def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
-    """The sample, its seeds and limits, and on what the published figures were made."""
+def report(
+    every: Sequence[Case], settings: Settings, section: Callable[..., Section], numbers: Iterable[int], **words: Any
+) -> Report:
+    """A report with a section for each part; ``words`` are its name, title and subject."""
     here = [case for case in every if case.runs]
-    last = settings.seed + settings.seeds - 1
-    limits = ", ".join(f"{case.name} {case.limit:g}" for case in here)
-    return {
-        "Sample": f"{len(here)} instances: {', '.join(case.name for case in here)}",
-        "Seeds": str(settings.seed) if last == settings.seed else f"{settings.seed} to {last}",
-        "Time limit": f"seconds a run: {limits}",
-        "Published with": f"{published.figures()['made']['later']}; curves are of one of {record()['seeds']} seeds",
-    }
+    return _frame.report(
+        settings,
+        [section(*part) for part in parts(every, numbers)],
+        sample=f"{len(here)} instances: {', '.join(case.name for case in here)}",
+        seeds=settings.seeds,
+        limits=f"seconds a run: {', '.join(f'{case.name} {case.limit:g}' for case in here)}",
+        made=f"{published.figures()['made']['later']}; curves are of one of {record()['seeds']} seeds",
+        notes=notes(settings, every),
+        sources=record()["papers"],
+        **words,
+    )
 
 
 def notes(settings: Settings, every: Sequence[Case]) -> list[str]:

@@ -13,8 +13,8 @@ from harness.results import published
 from harness.results.claims import quotient
 from instances import InputError, catalog
 from instances.catalog import Entry
-from leaderboard.report import HERE, PAPER, Dot
-from leaderboard.reproductions import Cell, Run, Settings, failures
+from leaderboard.report import HERE, PAPER, Dot, Report, Section
+from leaderboard.reproductions import Cell, Run, Settings, _frame
 
 Row = dict[str, Any]
 
@@ -118,43 +118,36 @@ def entries(settings: Settings) -> list[Entry]:
 
 def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
     """The instances that are asked for, each with what came of its runs."""
-    found: dict[str, dict[str, Run]] = {}
-    for run in runs:
-        found.setdefault(run.cell.about, {})[run.cell.method] = run
+    found = _frame.grouped((run.cell.about, run.cell.method, run) for run in runs)
     return [Case(entry, found.get(entry.id, {})) for entry in entries(settings)]
 
 
-def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
-    """The sample, its seed and limits, and on what the published figures were made."""
-    here = [case.name for case in every if case.here]
-    limits = sorted({case.entry.time_limit_s for case in every})
+def report(
+    every: Sequence[Case], settings: Settings, sections: Sequence[Section], runs: Sequence[Run], **words: Any
+) -> Report:
+    """A report with all that those on the contest share; ``words`` are its name, title and subject."""
+    lengths = sorted({case.entry.time_limit_s for case in every})
     share = "" if settings.percent == 100 else f"{settings.percent} % of "
-    words = f"{share}the contest's {limits[0]:g}{f' to {limits[-1]:g}' if len(limits) > 1 else ''} s for each solver"
-    if settings.bound_timeout is not None:
-        words += f", {settings.bound_timeout:g} s for each bound"
+    span = f"{lengths[0]:g}{f' to {lengths[-1]:g}' if len(lengths) > 1 else ''}"
     made = published.figures()["made"]
-    return {
-        "Sample": f"{len(here)} of {len(every)} instances run here{': ' if here else ''}{', '.join(here)}",
-        "Seed": str(settings.seed),
-        "Time limit": words,
-        "Published with": f"the teams and XLA: {made['contest']}; lower bounds: {made['bounds']}",
-    }
-
-
-def notes(every: Sequence[Case]) -> list[str]:
-    """List reasons why figures are not comparable: other machines, faults, missing files."""
-    missing = [case.name for case in every if not case.here]
-    nothing = ["Nothing was run here: all figures are published ones."] if len(missing) == len(every) else []
-    words = [
-        *nothing,
-        "Published figures were not run here: other machines, 8 cores. They have no part in a ranking of solvers.",
-        *failures(run for case in every for run in case.runs.values() if not run.contradicted),
-    ]
-    if missing:
-        words.append(
-            f"Not at hand, so with published figures only: {', '.join(missing)}. `shardmark fetch contest` brings them."
-        )
-    return words
+    return _frame.report(
+        settings,
+        sections,
+        sample=_frame.sample([case.name for case in every if case.here], every),
+        limits=_frame.limits(settings, f"{share}the contest's {span} s for each solver"),
+        made=f"the teams and XLA: {made['contest']}; lower bounds: {made['bounds']}",
+        notes=_frame.notes(
+            [case.name for case in every if not case.here],
+            every,
+            "other machines, 8 cores. They have no part in a ranking of solvers.",
+            (run for case in every for run in case.runs.values()),
+            "contest",
+        ),
+        sources=published.figures()["papers"],
+        contradictions=contradictions(every),
+        empty=not runs,
+        **words,
+    )
 
 
 def whose(case: Case) -> str:
@@ -192,22 +185,6 @@ def dots(case: Case, over: Fraction) -> list[Dot]:
         for result in published.contest_costs(case.entry.id)
         if result.value is not None
     ]
-
-
-def sources() -> tuple[tuple[str, str], ...]:
-    """Return the source of the published figures: citation and address."""
-    return tuple((words, address) for words, address in published.figures()["papers"])
-
-
-def ratio(part: int | Fraction | None, whole: int | Fraction | None) -> float | None:
-    """A quotient, None without one."""
-    return quotient(part, whole) if part is not None and whole else None
-
-
-def percent_above(cost: int | Fraction | None, bound: int | Fraction | None) -> float | None:
-    """Distance of a cost above a bound, in percent."""
-    above = ratio(cost, bound)
-    return None if above is None else 100 * (above - 1)
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:

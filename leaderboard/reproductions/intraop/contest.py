@@ -9,6 +9,7 @@ from harness.results import published
 from harness.results.claims import quotient
 from leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
 from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions._frame import percent_above, ratio
 from leaderboard.reproductions.intraop import _shared as contest
 from leaderboard.reproductions.intraop._shared import ALL, Case, Row, Settings
 
@@ -23,18 +24,16 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Costs, the contest's scores, and how ours came about."""
     every = contest.cases(settings, runs)
-    return Report(
+    return contest.report(
+        every,
+        settings,
+        [_costs(every, settings), _scores(every, settings), *_ours(every, settings)],
+        runs,
         name="contest",
         title="Who finds the cheapest strategies?",
         about="The instances of the ASPLOS / EuroSys 2025 contest on intra-operator parallelism: what its best teams "
         "and XLA found, as published, and what solvers of this project find under the referee. Published costs that "
         "include an infinite entry are left out.",
-        facts=contest.facts(settings, every),
-        sections=[_costs(every, settings), _scores(every, settings), *_ours(every, settings)],
-        notes=contest.notes(every),
-        sources=contest.sources(),
-        contradictions=contest.contradictions(every),
-        empty=not runs,
     )
 
 
@@ -125,7 +124,7 @@ def _points(scores: Sequence[dict[str, float | None]], settings: Settings) -> li
 def _score(found: dict[str, int | None]) -> dict[str, float | None]:
     """Least cost of all / cost, 0 without a cost."""
     least = min((cost for cost in found.values() if cost is not None), default=None)
-    return {name: 0.0 if cost is None else contest.ratio(least, cost) if cost else 1.0 for name, cost in found.items()}
+    return {name: 0.0 if cost is None else ratio(least, cost) if cost else 1.0 for name, cost in found.items()}
 
 
 def _ours(every: Sequence[Case], settings: Settings) -> list[Section]:
@@ -158,8 +157,8 @@ def _detail(case: Case, name: str) -> Row:
         "cost": cost,
         "best published": case.best_published,
         "by": best.author.name if best else None,
-        "cost / best published": contest.ratio(cost, case.best_published),
-        "gap, %": contest.percent_above(cost, case.best_bound),
+        "cost / best published": ratio(cost, case.best_published),
+        "gap, %": percent_above(cost, case.best_bound),
         "first, %": 100 * run.costs[0][0] / limit if run.costs else None,
         "last, %": 100 * run.costs[-1][0] / limit if run.costs else None,
         "seconds": run.wall_s,

@@ -10,6 +10,7 @@ from harness.results import published
 from harness.results.claims import quotient
 from leaderboard.report import Dot, Report, Section, Strips, Table
 from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions._frame import percent_above, ratio
 from leaderboard.reproductions.intraop import _shared as contest
 from leaderboard.reproductions.intraop._shared import ALL, Case, Row, Settings
 
@@ -31,18 +32,16 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Bounds, what they leave open, and when they were reached, instance by instance."""
     every = contest.cases(settings, runs)
-    return Report(
+    return contest.report(
+        every,
+        settings,
+        [_bounds(every, settings), _gaps(every, settings), *_times(every, settings)],
+        runs,
         name="contest-bounds",
         title="How close to the optimum?",
         about="Lower bounds of the contest's instances: the best published ones, from Gurobi and from Lagrangian "
         "relaxation within up to 72 hours, and those that methods of this project prove under the referee, with what "
         "the two leave open below the best cost that is known.",
-        facts=contest.facts(settings, every),
-        sections=[_bounds(every, settings), _gaps(every, settings), *_times(every, settings)],
-        notes=contest.notes(every),
-        sources=contest.sources(),
-        contradictions=contest.contradictions(every),
-        empty=not runs,
     )
 
 
@@ -58,7 +57,7 @@ def _bounds(every: Sequence[Case], settings: Settings) -> Section:
             "figures": contest.whose(case),
             **{name: _number(case.bound(name)) for name in methods(settings)},
             "published": _number(case.bound_published),
-            "best here / published": contest.ratio(case.bound_here, case.bound_published),
+            "best here / published": ratio(case.bound_here, case.bound_published),
         }
         for case in every
     ]
@@ -107,11 +106,11 @@ def _gap(case: Case, settings: Settings) -> Row:
     return {
         "instance": case.name,
         "figures": contest.whose(case),
-        **{name: contest.ratio(case.bound(name), case.best) for name in methods(settings)},
-        "published": contest.ratio(case.bound_published, case.best),
+        **{name: ratio(case.bound(name), case.best) for name in methods(settings)},
+        "published": ratio(case.bound_published, case.best),
         "winner's cost / published": published.figures()["cost_over_bound"][case.entry.id],
-        "open here, %": contest.percent_above(case.best_here, case.bound_here),
-        "open, %": contest.percent_above(case.best, case.best_bound),
+        "open here, %": percent_above(case.best_here, case.bound_here),
+        "open, %": percent_above(case.best, case.best_bound),
     }
 
 

@@ -26,16 +26,16 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Costs over time, instance by instance, beside the published ones."""
     every = convergence.cases(settings, runs)
-    return Report(
+    return convergence.report(
+        every,
+        settings,
+        _section,
+        FIGURES,
         name="convergence",
         title="How soon are costs good?",
         about="Costs over time of the method that won the contest, with a weight for every node and with one weight "
         "for all, as the referee saw its solutions come. The solution that uses least memory, with which each run "
         "begins, is left out.",
-        facts=convergence.facts(settings, every),
-        sections=[_section(title, told, group) for title, told, group in convergence.parts(every, FIGURES)],
-        notes=convergence.notes(settings, every),
-        sources=convergence.sources(),
     )
 
 

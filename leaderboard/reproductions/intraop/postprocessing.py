@@ -24,17 +24,17 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Plot the reduction in cost by post-processing over time."""
     every = convergence.cases(settings, runs)
-    return Report(
+    return convergence.report(
+        every,
+        settings,
+        _section,
+        FIGURES,
         name="postprocessing",
         title="What is post-processing worth?",
         about="The method that won the contest, with and without the greedy pass over single nodes after each feasible "
         "solution: (cost without − cost with) / cost without, of the best solutions that two runs with the same seed "
         "have at the same time. The first networks of the two are the same. The paper compares cost before and after "
         "the pass within one run, where later weights have seen its effect.",
-        facts=convergence.facts(settings, every),
-        sections=[_section(title, told, group) for title, told, group in convergence.parts(every, FIGURES)],
-        notes=convergence.notes(settings, every),
-        sources=convergence.sources(),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import tomllib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -15,9 +14,9 @@ from harness.campaign.problems import Problem
 from instances import InputError
 from instances.generate import families
 from instances.generate.draws import Draws
-from leaderboard.report import HERE, PAPER
-from leaderboard.reproductions import Cell, Run, Settings, failures
-from leaderboard.reproductions._generated import written
+from leaderboard.report import HERE, PAPER, Report, Section
+from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
+from leaderboard.reproductions._frame import written
 
 FILE = Path(__file__).with_name("archer2024.toml")
 STAGES = (2, 4, 8, 16, 32, 64)
@@ -122,10 +121,7 @@ def ladder(settings: Settings) -> tuple[str, ...]:
 
 def by_case(runs: Iterable[Run]) -> Cases:
     """Runs by the case that they are about, and by method."""
-    found: Cases = defaultdict(dict)
-    for run in runs:
-        found[run.cell.about][run.cell.method] = run
-    return dict(found)
+    return _frame.grouped((run.cell.about, run.cell.method, run) for run in runs)
 
 
 def groups(cases: Cases) -> list[str]:
@@ -133,12 +129,18 @@ def groups(cases: Cases) -> list[str]:
     return [group for group in GROUPS if any(case.group == group for case in cases)]
 
 
-def facts(settings: Settings, cases: Cases) -> dict[str, str]:
-    """Describe the sample, its seed, and the limits."""
-    words = {"Sample": "; ".join(_sizes(group, cases, settings) for group in groups(cases)), "Seed": str(settings.seed)}
-    limits = [(settings.timeout, "for each search"), (settings.bound_timeout, "for each bound")]
-    words["Time limit"] = ", ".join(f"{limit:g} s {what}" for limit, what in limits if limit is not None)
-    return words if settings.bound_timeout is None else {**words, "Published with": published()["setup"]}
+def report(settings: Settings, cases: Cases, sections: Sequence[Section], notes: Sequence[str], **words: Any) -> Report:
+    """A report with all that those on this paper share; ``words`` are its name, title and subject."""
+    return _frame.report(
+        settings,
+        sections,
+        sample="; ".join(_sizes(group, cases, settings) for group in groups(cases)),
+        limits=_frame.limits(settings, f"{settings.timeout:g} s for each search"),
+        made="" if settings.bound_timeout is None else published()["setup"],
+        notes=notes,
+        sources=published()["papers"],
+        **words,
+    )
 
 
 def _sizes(group: str, cases: Cases, settings: Settings) -> str:
@@ -169,11 +171,6 @@ def remarks(runs: Iterable[Run], left_out: Iterable[Case]) -> list[str]:
 def published() -> Mapping[str, Any]:
     """The paper's figures."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
-
-
-def sources() -> tuple[tuple[str, str], ...]:
-    """Return the source of the published figures: citation and address."""
-    return tuple((paper["words"], paper["address"]) for paper in published()["papers"].values())
 
 
 def printed(kind: str, group: str, method: str, stages: int) -> float | None:

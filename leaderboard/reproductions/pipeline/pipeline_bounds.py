@@ -33,14 +33,14 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     """Means of the bounds over the best partition, what of the gap they close, and which bound is the best."""
     cases = archer.by_case(runs)
     whole = {case: found for case, found in cases.items() if _has_fractions(found)}
-    return Report(
+    return archer.report(
+        settings,
+        cases,
+        [_section(group, settings, whole) for group in archer.groups(whole)],
+        archer.remarks(runs, [case for case in cases if case not in whole]),
         name="pipeline-bounds",
         title="How close do lower bounds come?",
         about="Lower bounds as fractions of the best partition found, the least cost of all runs on the graph.",
-        facts=archer.facts(settings, cases),
-        sections=[_section(group, settings, whole) for group in archer.groups(whole)],
-        notes=archer.remarks(runs, [case for case in cases if case not in whole]),
-        sources=archer.sources(),
     )
 
 

@@ -26,15 +26,15 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     """Means of cost / simple bound, which the best order makes least."""
     cases = archer.by_case(runs)
     whole = {case: found for case, found in cases.items() if all(_has_ratio(found.get(m)) for m in SEARCHES)}
-    return Report(
+    return archer.report(
+        settings,
+        cases,
+        [_section(group, settings, whole) for group in archer.groups(whole)],
+        archer.remarks(runs, [case for case in cases if case not in whole]),
         name="pipeline-orderings",
         title="Which orders are worth slicing?",
         about="Topological orders, each sliced into blocks optimally: cost over the simple lower bound (Lemma 3.3), "
         "less is better. The last row, annealing, searches partitions and not orders.",
-        facts=archer.facts(settings, cases),
-        sections=[_section(group, settings, whole) for group in archer.groups(whole)],
-        notes=archer.remarks(runs, [case for case in cases if case not in whole]),
-        sources=archer.sources(),
     )
 
 

@@ -29,15 +29,15 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Wall times by number of nodes, a picture for each number of stages."""
     cases = archer.by_case(runs)
-    return Report(
+    return archer.report(
+        settings,
+        cases,
+        [_section(group, settings, cases) for group in archer.groups(cases)],
+        archer.remarks(runs, []),
         name="pipeline-times",
         title="How long do slicing and bounds take?",
         about="Wall time of whole runs as the referee measures it, the start of the process and reading the graph "
         "included: slicing one order takes less than these. Bounds end by themselves shortly before their limit.",
-        facts=archer.facts(settings, cases),
-        sections=[_section(group, settings, cases) for group in archer.groups(cases)],
-        notes=archer.remarks(runs, []),
-        sources=archer.sources(),
     )
 
 

@@ -61,7 +61,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         },
         sections=[_story(found, split.cost, settings)] if split.cost is not None else [],
         notes=failures(runs) + ([] if split.cost is not None else [f"{SEARCH} found no split: nothing to tell."]),
-        sources=archer.sources(),
+        sources=archer.published()["papers"],
     )
 
 

@@ -16,7 +16,8 @@ from instances import InputError, catalog
 from instances.catalog import Entry
 from instances.files.jsonfile import read_json
 from leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
-from leaderboard.reproductions import Cell, Run, Settings, entries_of, failures
+from leaderboard.reproductions import Cell, Run, Settings, _frame, entries_of
+from leaderboard.reproductions._frame import percent_above, ratio
 
 #: What devices may hold, the narrowest first, as ends of ids have it: what is found in one is allowed in all after it.
 MODES = {"acyclic": "-acyclic", "contiguous": "", "free": "-free"}
@@ -184,23 +185,31 @@ def cells(settings: Settings, objective: str, methods: Methods, *, keep: bool = 
 
 def cases(settings: Settings, objective: str, runs: Iterable[Run], order: Sequence[str] = tuple(MODES)) -> list[Case]:
     """The files that are asked for, each with what came of its runs."""
-    found: dict[str, dict[tuple[str, str], Run]] = {}
-    for run in runs:
-        name, mode = run.cell.about
-        found.setdefault(name, {})[run.cell.method, mode] = run
+    found = _frame.grouped((run.cell.about[0], (run.cell.method, run.cell.about[1]), run) for run in runs)
     every = workloads(settings.instances or (), objective)
     return [Case(work, found.get(work.name, {}), objective, order) for work in every]
 
 
 def report(
-    every: Sequence[Case], settings: Settings, sections: Sequence[Section], remarks: Sequence[str] = (), **words: str
+    every: Sequence[Case], settings: Settings, sections: Sequence[Section], remarks: Sequence[str] = (), **words: Any
 ) -> Report:
-    """A report with what all of this paper have in common; ``words`` are its name, its title and what it is about."""
-    return Report(
-        facts=facts(settings, every),
-        sections=sections,
-        notes=[*notes(every), *remarks],
-        sources=tuple((words, address) for words, address in figures()["papers"]),
+    """A report with all that those on this paper share; ``words`` are its name, title and subject."""
+    missing = [case for case in every if case.work.path is None]
+    told = _frame.notes(
+        [case.name for case in missing],
+        every,
+        "another machine, other programs.",
+        (run for case in every for run in case.runs.values()),
+        " ".join(dict.fromkeys(case.work.entry.suites[0] for case in missing)),
+    )
+    return _frame.report(
+        settings,
+        sections,
+        sample=_frame.sample([case.name for case in every if case.here], every),
+        limits=_frame.limits(settings, f"{settings.timeout:g} s for each solver"),
+        made=figures()["made"],
+        notes=[*told, *remarks],
+        sources=figures()["papers"],
         contradictions=contradictions(every),
         empty=not any(case.here for case in every),
         **words,
@@ -327,38 +336,6 @@ def _dots(case: Case, columns: Sequence[tuple[str, str]], yardstick: tuple[str, 
     return dots + [Dot(name, cost / theirs - 1, role="paper") for name, cost in printed if cost and theirs]
 
 
-def facts(settings: Settings, every: Sequence[Case]) -> dict[str, str]:
-    """The sample, its seed and limits, and on what the published figures were made."""
-    here = [case.name for case in every if case.here]
-    limits = f"{settings.timeout:g} s for each solver"
-    if settings.bound_timeout is not None:
-        limits += f", {settings.bound_timeout:g} s for each bound"
-    return {
-        "Sample": f"{len(here)} of {len(every)} instances run here{': ' if here else ''}{', '.join(here)}",
-        "Seed": str(settings.seed),
-        "Time limit": limits,
-        "Published with": figures()["made"],
-    }
-
-
-def notes(every: Sequence[Case]) -> list[str]:
-    """List reasons why figures are not comparable: other machines, faults, missing files."""
-    missing = [case for case in every if case.work.path is None]
-    nothing = ["Nothing was run here: all figures are published ones."] if len(missing) == len(every) else []
-    words = [
-        *nothing,
-        "Published figures were not run here: another machine, other programs.",
-        *failures(run for case in every for run in case.runs.values() if not run.contradicted),
-    ]
-    if missing:
-        suites = list(dict.fromkeys(case.work.entry.suites[0] for case in missing))
-        names = ", ".join(case.name for case in missing)
-        words.append(
-            f"Not at hand, so with published figures only: {names}. `shardmark fetch {' '.join(suites)}` brings them."
-        )
-    return words
-
-
 def contradictions(every: Sequence[Case]) -> list[str]:
     """A sentence for each bound above a cost that is known, ours or as printed: one of the two is wrong."""
     return [words for case in every for words in (*_above_ours(case), *_above_printed(case))]
@@ -388,17 +365,6 @@ def _above_printed(case: Case) -> list[str]:
     return found
 
 
-def ratio(part: float | None, whole: float | None) -> float | None:
-    """A quotient, None without one."""
-    return part / whole if part is not None and whole else None
-
-
 def of_printed(cost: float | None, printed: float | None) -> float | None:
     """A cost over a printed one, the former rounded as the latter is; None without one."""
     return ratio(None if cost is None else round(cost, PRINTED_DIGITS), printed)
-
-
-def percent_above(cost: float | None, bound: float | None) -> float | None:
-    """Return the gap in percent between a cost and a bound that it does not refute."""
-    quotient = ratio(cost, bound)
-    return None if quotient is None else 100 * max(quotient - 1, 0.0)

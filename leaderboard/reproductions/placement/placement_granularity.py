@@ -13,9 +13,9 @@ from harness.campaign.problems import Problem
 from instances.layers import by_layers, without_cyclic_layers
 from leaderboard.report import HERE, PAPER, Report, Section, Table
 from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions._generated import written
+from leaderboard.reproductions._frame import ratio, written
 from leaderboard.reproductions.placement import _shared as placement
-from leaderboard.reproductions.placement._shared import Case, Row, Settings, Workload, figures, ratio
+from leaderboard.reproductions.placement._shared import Case, Row, Settings, Workload, figures
 
 #: Graphs of operators, the only ones of which a layer can have several nodes.
 OPERATORS = (

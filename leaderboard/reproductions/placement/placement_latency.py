@@ -8,8 +8,9 @@ from pathlib import Path
 
 from leaderboard.report import Report, Section, Table
 from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions._frame import ratio
 from leaderboard.reproductions.placement import _shared as placement
-from leaderboard.reproductions.placement._shared import Case, Row, Settings, of_printed, ratio
+from leaderboard.reproductions.placement._shared import Case, Row, Settings, of_printed
 
 #: Every method with the subgraphs that it gives an accelerator: one, or any number. Those after the paper's are ours.
 METHODS = {

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from leaderboard.report import Report, Section, Table
 from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions._frame import ratio
 from leaderboard.reproductions.placement import _shared as placement
-from leaderboard.reproductions.placement._shared import Case, Row, Settings, ratio
+from leaderboard.reproductions.placement._shared import Case, Row, Settings
 
 if TYPE_CHECKING:
     from leaderboard.report import Split

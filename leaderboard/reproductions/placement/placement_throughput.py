@@ -7,9 +7,10 @@ from pathlib import Path
 
 from leaderboard.report import PAPER, Report, Section, Table
 from leaderboard.reproductions import Cell, Run
+from leaderboard.reproductions._frame import ratio
 from leaderboard.reproductions.placement import _shared as placement
 from leaderboard.reproductions.placement._ideals import count_ideals
-from leaderboard.reproductions.placement._shared import Case, Row, Settings, ratio
+from leaderboard.reproductions.placement._shared import Case, Row, Settings
 
 #: Every method with the sets that it splits into, in the order of columns; those after the paper's are ours.
 METHODS = {

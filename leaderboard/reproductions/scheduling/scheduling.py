@@ -15,8 +15,8 @@ from instances import InputError
 from instances.generate import families
 from leaderboard.drawings import schedule_layout
 from leaderboard.report import HERE, PAPER, Bars, Length, Report, Schedule, Section, Table
-from leaderboard.reproductions import Cell, Run, Settings, failures
-from leaderboard.reproductions._generated import written
+from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
+from leaderboard.reproductions._frame import ratio, written
 
 FILE = Path(__file__).with_name("scheduling2017.toml")
 #: Of the paper, in the order of its figure; each solver is called by both, as in hash-fifo.
@@ -126,26 +126,24 @@ def _refuse(networks: Sequence[str]) -> None:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Means and deviations of all pairs, the ratio of the worst and the best, what is proved and what is better."""
     every = [_network(name, runs) for name in settings.networks]
-    last = settings.seed + settings.runs - 1
     limits = [f"{settings.timeout:g} s for {', '.join(others)}"] if (others := _others(settings)) else []
     limits += [f"{settings.bound_timeout:g} s for each bound"] if settings.bounds else []
-    return Report(
-        name="scheduling",
-        title="Is it the critical path?",
-        about="Makespans of one iteration of training on 50 devices of different speeds: six partitioners with three "
-        "schedulers each, simulated by the referee, with lower bounds and a search beside them.",
-        facts={
-            "Sample": f"{', '.join(settings.networks)}; {_draws(settings)} of weights and devices each",
-            "Seeds": str(settings.seed) if last == settings.seed else f"{settings.seed} to {last}",
-            "Time limit": ", ".join(limits) or "none is reached: a pair ends by itself",
-            "Published with": f"{published()['runs']} runs on {published()['devices']} devices, in a simulation",
-        },
-        sections=[
+    return _frame.report(
+        settings,
+        [
             _findings(every, settings),
             *([_improvements(every, settings)] if _others(settings) else []),
             *(_section(network, settings) for network in every),
             *_drawn(every, runs, settings),
         ],
+        name="scheduling",
+        title="Is it the critical path?",
+        about="Makespans of one iteration of training on 50 devices of different speeds: six partitioners with three "
+        "schedulers each, simulated by the referee, with lower bounds and a search beside them.",
+        sample=f"{', '.join(settings.networks)}; {_draws(settings)} of weights and devices each",
+        seeds=settings.runs,
+        limits=", ".join(limits) or "none is reached: a pair ends by itself",
+        made=f"{published()['runs']} runs on {published()['devices']} devices, in a simulation",
         notes=[
             *failures(runs),
             "The paper's figure has no numbers: beside ours stands what its text says of the best and the worst pair. "
@@ -153,7 +151,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
             "Its graphs were taken from programs that are not at hand; these have as many vertices, edges and "
             "colocated vertices. It does not say whether its ten runs share their weights; here each run draws anew.",
         ],
-        sources=tuple((words, address) for words, address in published()["papers"]),
+        sources=published()["papers"],
     )
 
 
@@ -191,7 +189,7 @@ def _findings(every: Sequence[Network], settings: Settings) -> Section:
 def _told(solved: Sequence[Network], settings: Settings) -> list[str]:
     """The answer, in plain words."""
     best, worst = published()["best"], published()["worst"]
-    far = [x for network in solved if (x := _ratio(network.mean(best), network.least)) is not None]
+    far = [x for network in solved if (x := ratio(network.mean(best), network.least)) is not None]
     if not far:
         return []
     on = f"on {_draws(settings)}{' of each network' if len(solved) > 1 else ''}"
@@ -203,8 +201,8 @@ def _told(solved: Sequence[Network], settings: Settings) -> list[str]:
             f"The paper's finding does not hold {on}: the best pair is {firsts}, and {best} takes {_range(far)} times "
             "as long."
         ]
-    beside = [x for network in solved if (x := _ratio(network.mean(worst), network.mean(best))) is not None]
-    slow = [x for network in solved if (x := _ratio(network.mean(worst), network.least)) is not None]
+    beside = [x for network in solved if (x := ratio(network.mean(worst), network.mean(best))) is not None]
+    slow = [x for network in solved if (x := ratio(network.mean(worst), network.least)) is not None]
     if beside:
         words.append(
             f"{worst} takes {_range(beside)} times as long as {best}, up to {published()['ratio']:g} in the paper, and "
@@ -215,17 +213,17 @@ def _told(solved: Sequence[Network], settings: Settings) -> list[str]:
 
 def _claims(solved: Sequence[Network]) -> list[Row]:
     """Compare each of the paper's findings with every network here."""
-    best, worst, ratio = published()["best"], published()["worst"], published()["ratio"]
-    behind = [_ratio(network.mean(best), network.least) for network in solved]
+    best, worst, greatest = published()["best"], published()["worst"], published()["ratio"]
+    behind = [ratio(network.mean(best), network.least) for network in solved]
     firsts = [f"{network.solved(PAIRS)[0]} ({_shown(far)})" for network, far in zip(solved, behind, strict=True)]
     pairs, families = [network.solved(PAIRS)[-1] for network in solved], [network.slowest for network in solved]
     family = worst.rpartition("-")[0]
-    apart = [_ratio(network.mean(worst), network.mean(best)) for network in solved]
+    apart = [ratio(network.mean(worst), network.mean(best)) for network in solved]
     rows = [
         (f"best pair: {best}", firsts, _verdict([far is not None and far <= NEAR for far in behind])),
         (f"worst pair: {worst}", pairs, _verdict([name == worst for name in pairs])),
         (f"worst partitioner: {family}", families, _verdict([name == family for name in families])),
-        (f"greatest {worst} / {best}: about {ratio:g}", map(_shown, apart), _about(apart, ratio)),
+        (f"greatest {worst} / {best}: about {greatest:g}", map(_shown, apart), _about(apart, greatest)),
     ]
     names = [network.name for network in solved]
     return [
@@ -297,14 +295,14 @@ def _off(gain: float) -> str:
 
 def _printed(network: Network) -> Row:
     best, worst = published()["best"], published()["worst"]
-    ratio = published()["ratio"]
+    greatest = published()["ratio"]
     return {
         "network": network.name,
         "figures": PAPER,
         "best pair": best,
         "worst pair": worst,
-        "worst / best": ratio,
-        f"{worst} / {best}": ratio,
+        "worst / best": greatest,
+        f"{worst} / {best}": greatest,
         f"{best} / best": 1.0,
     }
 
@@ -317,9 +315,9 @@ def _found(network: Network) -> Row:
         "figures": HERE,
         "best pair": pairs[0],
         "worst pair": pairs[-1],
-        "worst / best": _ratio(network.mean(pairs[-1]), network.least),
-        f"{worst} / {best}": _ratio(network.mean(worst), network.mean(best)),
-        f"{best} / best": _ratio(network.mean(best), network.least),
+        "worst / best": ratio(network.mean(pairs[-1]), network.least),
+        f"{worst} / {best}": ratio(network.mean(worst), network.mean(best)),
+        f"{best} / best": ratio(network.mean(best), network.least),
     }
 
 
@@ -340,10 +338,6 @@ def _beyond(network: Network, name: str) -> Row:
         "bound": fmean(network.bounds.values()) if network.bounds else None,
         "cost / bound": network.over(name, network.bounds),
     }
-
-
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
 
 
 def _section(network: Network, settings: Settings) -> Section:

@@ -1,0 +1,94 @@
+"""The frame of plan and report that reproductions share: generated files, the report's common parts, quotients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.results.claims import Number, quotient
+from harness.results.database import make_folder
+from instances import InputError, track_module
+from instances.files.jsonfile import encode, read_bytes, sha256, write_bytes
+from leaderboard.report import Report, Section
+from leaderboard.reproductions import Run, Settings, failures
+
+
+def written(graph: Any, folder: Path) -> Path:
+    """Write a generated graph to a file whose name has the content's digest, unless it is there; return its path.
+
+    Raises InputError for one that is there with other content.
+    """
+    content = encode(track_module(graph.track).to_document(graph))
+    path = folder / f"{graph.name}-{sha256(content)[:12]}.json"
+    if not path.is_file():
+        make_folder(folder)
+        write_bytes(path, content)
+    elif read_bytes(path) != content:
+        raise InputError(path, "", "expected the graph that it was written with, which is damaged: delete the file")
+    return path
+
+
+def grouped(runs: Iterable[tuple[Any, Any, Run]]) -> dict[Any, dict[Any, Run]]:
+    """Runs by two keys."""
+    found: dict[Any, dict[Any, Run]] = {}
+    for first, second, run in runs:
+        found.setdefault(first, {})[second] = run
+    return found
+
+
+def report(
+    settings: Settings,
+    sections: Sequence[Section],
+    *,
+    sample: str,
+    limits: str,
+    made: str,
+    seeds: int | None = None,
+    **others: Any,
+) -> Report:
+    """A report whose facts are sample, seeds, limits, and on what the published figures were made if any are told.
+
+    ``seeds`` counts the runs that differ in their seeds only; None if there are no such runs.
+    """
+    last = settings.seed + (seeds or 1) - 1
+    facts = {
+        "Sample": sample,
+        "Seed" if seeds is None else "Seeds": str(last) if last == settings.seed else f"{settings.seed} to {last}",
+        "Time limit": limits,
+        **({"Published with": made} if made else {}),
+    }
+    return Report(facts=facts, sections=sections, **others)
+
+
+def limits(settings: Settings, solvers: str, bounds: str = "for each bound") -> str:
+    """Describe the time limits of solvers, and of bounds if they have one."""
+    return solvers if settings.bound_timeout is None else f"{solvers}, {settings.bound_timeout:g} s {bounds}"
+
+
+def sample(here: Sequence[str], every: Sequence[Any]) -> str:
+    """Describe which instances ran."""
+    return f"{len(here)} of {len(every)} instances run here{': ' if here else ''}{', '.join(here)}"
+
+
+def notes(missing: Sequence[str], every: Sequence[Any], published: str, runs: Iterable[Run], suites: str) -> list[str]:
+    """List reasons why figures are not comparable: other machines, faults, missing files, which are in some suites."""
+    words = [f"Published figures were not run here: {published}"]
+    words += failures(run for run in runs if not run.contradicted)
+    if len(missing) == len(every):
+        words.insert(0, "Nothing was run here: all figures are published ones.")
+    if missing:
+        absent = f"Not at hand, so with published figures only: {', '.join(missing)}."
+        words.append(f"{absent} `shardmark fetch {suites}` brings them.")
+    return words
+
+
+def ratio(part: Number | None, whole: Number | None) -> float | None:
+    """A quotient; None without one."""
+    return quotient(part, whole) if part is not None and whole else None
+
+
+def percent_above(cost: Number | None, bound: Number | None) -> float | None:
+    """Gap in percent between a cost and a bound that it does not refute; None without one."""
+    above = ratio(cost, bound)
+    return None if above is None else 100 * max(above - 1, 0.0)
