@@ -38,13 +38,9 @@ class Graph:
             raise InputError(self.source, "edges", "expected as many tails as heads")
         for name, column in (("tail", self.tail), ("head", self.head)):
             bad = (column < 0) | (column >= self.nodes)
-            if bad.any():
-                at = int(np.argmax(bad))
-                raise InputError(
-                    self.source,
-                    f"edges[{at}]",
-                    f"expected a node index from 0 to {self.nodes - 1} as {name}, found {column[at]}",
-                )
+            for at in np.flatnonzero(bad)[:1]:
+                expected = f"expected a node index from 0 to {self.nodes - 1} as {name}, found {column[at]}"
+                raise InputError(self.source, f"edges[{at}]", expected)
         object.__setattr__(self, "tail", frozen(np.ascontiguousarray(self.tail, dtype=np.int32)))
         object.__setattr__(self, "head", frozen(np.ascontiguousarray(self.head, dtype=np.int32)))
         self._refuse_repeated()
@@ -116,6 +112,22 @@ class Graph:
         for v in self.topological_order.tolist():
             finish[v] = times[v] + max((finish[u] for u in tail[start[v] : start[v + 1]]), default=0.0)
         return max(finish, default=0.0)
+
+
+class OnGraph:
+    """An instance with a graph."""
+
+    graph: Graph
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.graph.nodes
+
+    @property
+    def edges(self) -> int:
+        """Number of edges, each counted once."""
+        return self.graph.edges
 
 
 def csr(nodes: int, key: NDArray[Any], value: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:

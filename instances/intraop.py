@@ -72,15 +72,13 @@ class Instance:
 
     def _check_nodes(self) -> None:
         late = (self.begin < 0) | (self.end < self.begin)
-        if late.any():
-            at = int(np.argmax(late))
+        for at in np.flatnonzero(late)[:1]:
             expected = f"expected 0 <= begin <= end, found [{self.begin[at]}, {self.end[at]}]"
             raise InputError(self.source, f"nodes.intervals[{at}]", expected)
         self._refuse_negative("nodes.costs", self.node_cost, self.strategy_start)
         self._refuse_negative("nodes.usages", self.usage, self.strategy_start)
-        empty = self.strategies < 1
-        if empty.any():
-            raise InputError(self.source, f"nodes.costs[{int(np.argmax(empty))}]", "expected at least one strategy")
+        for at in np.flatnonzero(self.strategies < 1)[:1]:
+            raise InputError(self.source, f"nodes.costs[{at}]", "expected at least one strategy")
 
     def _refuse_negative(self, place: str, column: Ints, start: Ints) -> None:
         if column.min(initial=0) < 0:
@@ -92,31 +90,23 @@ class Instance:
     def _check_edges(self) -> None:
         self._refuse_negative("edges.costs", self.table, self.table_start)
         bad = (self.scope < 0) | (self.scope >= self.nodes)
-        if bad.any():
-            at = int(np.argmax(bad))
+        for at in np.flatnonzero(bad)[:1]:
             edge = int(np.searchsorted(self.scope_start, at, side="right")) - 1
-            raise InputError(
-                self.source,
-                f"edges.nodes[{edge}]",
-                f"expected node indices from 0 to {self.nodes - 1}, found {self.scope[at]}",
-            )
+            expected = f"expected node indices from 0 to {self.nodes - 1}, found {self.scope[at]}"
+            raise InputError(self.source, f"edges.nodes[{edge}]", expected)
         if not self.edges:
             return
         arity = np.diff(self.scope_start)
-        if (arity < 1).any():
-            raise InputError(self.source, f"edges.nodes[{int(np.argmax(arity < 1))}]", "expected at least one node")
+        for at in np.flatnonzero(arity < 1)[:1]:
+            raise InputError(self.source, f"edges.nodes[{at}]", "expected at least one node")
         counts = self.strategies[self.scope]
         found = np.diff(self.table_start)
         with np.errstate(over="ignore"):  # float64: exact as far as lists can be long, larger ones differ anyway
             wrong = np.multiply.reduceat(counts.astype(np.float64), self.scope_start[:-1]) != found
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            expected = math.prod(counts[self.scope_start[at] : self.scope_start[at + 1]].tolist())
-            raise InputError(
-                self.source,
-                f"edges.costs[{at}]",
-                f"expected {describe(expected)} costs, one per combination of strategies, found {found[at]}",
-            )
+        for at in np.flatnonzero(wrong)[:1]:
+            count = math.prod(counts[self.scope_start[at] : self.scope_start[at + 1]].tolist())
+            expected = f"expected {describe(count)} costs, one per combination of strategies, found {found[at]}"
+            raise InputError(self.source, f"edges.costs[{at}]", expected)
 
     @property
     def nodes(self) -> int:
@@ -138,7 +128,6 @@ class Instance:
         arity = np.diff(self.scope_start)
         least = np.minimum.reduceat(self.usage, self.strategy_start[:-1]) if self.nodes else self.usage
         degree = np.bincount(self.scope, minlength=max(self.nodes, 1))
-        cheapest = self.cheapest_parts()
         return {
             "track": self.track,
             "name": self.name,
@@ -153,7 +142,7 @@ class Instance:
             "time_steps": int(self.end.max(initial=0)),
             "usage_limit": self.usage_limit,
             "least_peak_usage": self.peak(least),
-            "simple_bound": cheapest,
+            "simple_bound": self.cheapest_parts(),
         }
 
     def cheapest_parts(self) -> int:
@@ -208,8 +197,7 @@ def _nodes(document: Any, source: str) -> dict[str, Ints]:
     strategy_start, node_cost = ragged_ints(costs, source, "nodes.costs", least=0)
     usage_start, usage = ragged_ints(usages, source, "nodes.usages", least=0)
     unequal = np.diff(usage_start) != np.diff(strategy_start)
-    if unequal.any():
-        at = int(np.argmax(unequal))
+    for at in np.flatnonzero(unequal)[:1].tolist():
         expected = f"expected {len(costs[at])} usages, one per cost, found {len(usages[at])}"
         raise InputError(source, f"nodes.usages[{at}]", expected)
     return {

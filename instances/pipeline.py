@@ -27,7 +27,7 @@ from instances.files.columns import (
     require_text,
 )
 from instances.files.jsonfile import require_keys
-from instances.graph import Graph
+from instances.graph import Graph, OnGraph
 from instances.options import Option
 from instances.placement_as_pipeline import as_pipeline
 
@@ -37,7 +37,7 @@ RAGGED = True
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class Instance(OnGraph):
     """A model graph to be cut into at most ``stages`` blocks.
 
     ``graph``        n nodes, every node produces one tensor that all its successors consume
@@ -80,16 +80,6 @@ class Instance:
         if not total <= LARGEST_TOTAL:
             raise InputError(self.source, "nodes", "expected numbers whose sums are finite")
         freeze_columns(self)
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-        return self.graph.nodes
-
-    @property
-    def edges(self) -> int:
-        """Number of edges."""
-        return self.graph.edges
 
     def summary(self) -> dict[str, Any]:
         """Facts for ``shardmark info`` and the leaderboard."""

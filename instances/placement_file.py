@@ -30,7 +30,7 @@ from instances.files.columns import (
     require_number,
     require_text,
 )
-from instances.graph import Graph, Index
+from instances.graph import Graph, Index, OnGraph
 
 Flags = NDArray[np.bool_]
 SAME = 1e-6  # largest difference between costs of one node's edges, in units of time; as in the paper's program
@@ -40,7 +40,7 @@ TIMES = ("cpu_time", "accelerator_time", "size", "transfer")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Workload:
+class Workload(OnGraph):
     """A computation graph with its times on accelerators and CPUs, and the devices to place it on.
 
     ``graph``             n nodes in the order of the file; m distinct edges, including artificial ones
@@ -99,16 +99,6 @@ class Workload:
             raise InputError(self.source, name, f"expected {length} elements, found {found}")
 
     @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-        return self.graph.nodes
-
-    @property
-    def edges(self) -> int:
-        """Number of edges, each counted once, artificial ones included."""
-        return self.graph.edges
-
-    @property
     def training(self) -> bool:
         """True if there is a backward pass."""
         return bool(self.backward.any())
@@ -162,8 +152,7 @@ def refuse_repeated(ids: Ints, source: str) -> None:
 def refuse_way_back(tail: Ints | Index, head: Ints | Index, backward: Flags, names: Sequence[str], source: str) -> None:
     """Raise InputError if an edge leads from a backward node to a forward node."""
     wrong = backward[tail] & ~backward[head]
-    if wrong.any():
-        at = int(np.argmax(wrong))
+    for at in np.flatnonzero(wrong)[:1]:
         found = f"{names[tail[at]]} -> {names[head[at]]}"
         expected = f"expected no edge from a backward node to a forward node, found {found}"
         raise InputError(source, f"edges[{at}]", expected)
@@ -249,8 +238,7 @@ def _edges(edges: _Columns, ids: Sequence[int], names: Sequence[str], backward: 
     senders, first = np.unique(tail[real], return_index=True)
     transfer[senders] = cost[real[first]]
     wrong = ~artificial & (np.abs(cost - transfer[tail]) > SAME)
-    if wrong.any():
-        at = int(np.argmax(wrong))
+    for at in np.flatnonzero(wrong)[:1]:
         expected = f"expected the cost {transfer[tail[at]]:g} of the other edges from node {ids[tail[at]]}"
         raise InputError(edges.source, f"edges[{at}].cost", f"{expected}, found {cost[at]:g}")
     kept, only_orders = _distinct(tail * len(ids) + head, artificial)

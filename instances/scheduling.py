@@ -28,7 +28,7 @@ from instances.files.columns import (
     require_text,
 )
 from instances.files.jsonfile import require_keys
-from instances.graph import Graph
+from instances.graph import Graph, OnGraph
 from instances.options import Option, non_default, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"
@@ -57,7 +57,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Instance:
+class Instance(OnGraph):
     """A dataflow graph, and devices that run its vertices one at a time.
 
     ``graph``       n vertices, m edges; every edge carries its own tensor
@@ -184,16 +184,6 @@ class Instance:
             limit = limits[self.choice[v]]
             expected = f"expected a device with memory above {read[v]:g}, which it reads, found {limit:g} at most"
             raise InputError(self.source, f"nodes[{v}]", expected)
-
-    @property
-    def nodes(self) -> int:
-        """Number of vertices."""
-        return self.graph.nodes
-
-    @property
-    def edges(self) -> int:
-        """Number of edges."""
-        return self.graph.edges
 
     @property
     def devices(self) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -54,20 +55,17 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def grouped(rows: Iterable[Row], key: str) -> dict[Any, list[Row]]:
-    """Rows by the value of a column, in their order; nothing for a value that is not there."""
+def grouped(rows: Iterable[Row], *keys: str) -> dict[Any, list[Row]]:
+    """Rows by the value of a column, or the values of several, in their order; nothing for a value not there."""
     groups: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row[key]].append(row)
+        groups[itemgetter(*keys)(row)].append(row)
     return groups
 
 
 def alike(runs: Iterable[Row]) -> list[list[Row]]:
     """Runs that ended in one way and for one reason together, in the order of their first ones."""
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for run in runs:
-        groups[run["status"], run["reason"]].append(run)
-    return list(groups.values())
+    return list(grouped(runs, "status", "reason").values())
 
 
 @dataclass(frozen=True)
@@ -219,21 +217,12 @@ class Site:
 
     def _divisions(self, track: str, rows: Mapping[str, Sequence[Row]]) -> list[Division]:
         names = self.tables.divisions[track]
-        of = {part: grouped(rows[part], "division") for part in ("solvers", "bounds", "declined", "instances", "runs")}
-        published = grouped(rows["published"], "division")
+        same = ("declined", "instances", "runs", "published")
+        parts = {"ranking": "solvers", "methods": "bounds", **{part: part for part in same}}
+        lists = {field: grouped(rows[part], "division") for field, part in parts.items()}
         return [
-            Division(
-                track,
-                name,
-                ranking=of["solvers"][name],
-                methods=of["bounds"][name],
-                declined=of["declined"][name],
-                instances=of["instances"][name],
-                runs=of["runs"][name],
-                published=published[name],
-                colours=colours,
-            )
-            for name, colours in zip(names, _colours([of["solvers"][name] for name in names]), strict=True)
+            Division(track, name, colours=colours, **{field: of[name] for field, of in lists.items()})
+            for name, colours in zip(names, _colours([lists["ranking"][name] for name in names]), strict=True)
         ]
 
     def pages(self) -> Iterator[tuple[str, str]]:
@@ -243,14 +232,8 @@ class Site:
         failed = [run for t in self.tracks for run in t.failed]
         refusals = [row for t in self.tracks for division in t.divisions for row in division.refusals()]
         yield self._page("failures.html", "failures.html", runs=failed, refusals=refusals)
-        limits = {
-            "resamples": RESAMPLES,
-            "fewest": FEWEST_RESAMPLED,
-            "proven": PROVEN,
-            "tolerance": TOLERANCE,
-            "meanings": text.STATUS,
-        }
-        yield self._page("scores.html", "scores.html", **limits)
+        rules: Row = {"resamples": RESAMPLES, "fewest": FEWEST_RESAMPLED, "proven": PROVEN, "tolerance": TOLERANCE}
+        yield self._page("scores.html", "scores.html", **rules, meanings=text.STATUS)
         for track in self.tracks:
             yield self._page(page_of("tracks", track.name), "track.html", **self._track(track))
             by_solver = grouped(track.runs, "solver")
@@ -290,9 +273,7 @@ class Site:
         """Campaigns with a machine of theirs each, those that runs of these tables come from."""
         hosts = self.tables.hosts.filter(pl.col("runs") > 0)
         campaigns = self.tables.campaigns.rename({"id": "campaign"}).drop("runs")
-        runs: dict[tuple[int, str], list[Row]] = defaultdict(list)
-        for run in self.runs:
-            runs[run["campaign"], run["host"]].append(run)
+        runs = grouped(self.runs, "campaign", "host")
         joined = hosts.join(campaigns, on="campaign", maintain_order="left").iter_rows(named=True)
         return [
             row
@@ -538,8 +519,7 @@ def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:
 
 
 def _counts(failed: Iterable[Row]) -> list[tuple[str, int]]:
-    counts = {status: len(rows) for status, rows in grouped(failed, "status").items()}
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return sorted(Counter(run["status"] for run in failed).items(), key=lambda item: (-item[1], item[0]))
 
 
 def _seconds_between(started: str, ended: str | None) -> float | None:
@@ -551,10 +531,7 @@ def _seconds_between(started: str, ended: str | None) -> float | None:
 
 def _ways(runs: Iterable[Row]) -> list[Row]:
     """In which ways runs were held to their limits: backend, words, number of runs; most runs first."""
-    counts: dict[tuple[str, str], int] = defaultdict(int)
-    for run in runs:
-        if run["backend"]:
-            counts[run["backend"], held(json.loads(run["enforced"] or "{}"))] += 1
+    counts = Counter((run["backend"], held(json.loads(run["enforced"] or "{}"))) for run in runs if run["backend"])
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [{"backend": backend, "words": words, "runs": number} for (backend, words), number in ordered]
 

@@ -76,7 +76,7 @@ class Model:
     def add(
         self,
         role: str,
-        inputs: Sequence[Input],
+        inputs: Sequence[Input | int],
         loops: Mapping[str, int],
         output: str,
         *,
@@ -96,7 +96,7 @@ class Model:
         name = f"layer{self.layer}/{role}"
         operator = Operator(
             name=name,
-            inputs=tuple(inputs),
+            inputs=tuple(x if isinstance(x, Input) else self.read(x) for x in inputs),
             loops=dict(loops),
             output=tuple(output.split()),
             flops=each * math.prod(loops.values()) if flops is None else flops,

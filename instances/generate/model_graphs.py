@@ -6,6 +6,10 @@ to the others at 200 GB/s.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from instances.files.columns import Floats
@@ -20,40 +24,39 @@ MEMORY_BANDWIDTH = 1e12 / 1e6  # bytes a microsecond
 LINK_BANDWIDTH = 200e9 / 1e6
 
 
-def transformer(draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int) -> Instance:
+def transformer(draws: Draws, **options: Any) -> Instance:
     """Transformer decoder: a chain of layers, bushy where heads are separate operators."""
-    return _instance(draws, networks.transformer(**shape), stages, memory_share, jitter)
+    return _instance(draws, networks.transformer, **options)
 
 
-def mixture_of_experts(
-    draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int
-) -> Instance:
+def mixture_of_experts(draws: Draws, **options: Any) -> Instance:
     """Transformer with parallel experts: heavy on parameters, wide."""
-    return _instance(draws, networks.mixture_of_experts(**shape), stages, memory_share, jitter)
+    return _instance(draws, networks.mixture_of_experts, **options)
 
 
-def residual_network(draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int) -> Instance:
+def residual_network(draws: Draws, **options: Any) -> Instance:
     """ResNet: large tensors early, large parameters late."""
-    return _instance(draws, networks.residual_network(**shape), stages, memory_share, jitter)
+    return _instance(draws, networks.residual_network, **options)
 
 
-def u_net(draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int) -> Instance:
+def u_net(draws: Draws, **options: Any) -> Instance:
     """U-Net: long connections that every cut between its ends has to carry."""
-    return _instance(draws, networks.u_net(**shape), stages, memory_share, jitter)
+    return _instance(draws, networks.u_net, **options)
 
 
-def sequence_to_sequence(
-    draws: Draws, *, stages: int, memory_share: float | None, jitter: float, **shape: int
-) -> Instance:
+def sequence_to_sequence(draws: Draws, **options: Any) -> Instance:
     """Unrolled LSTM encoder and decoder with attention: a grid of small operators."""
-    return _instance(draws, networks.sequence_to_sequence(**shape), stages, memory_share, jitter)
+    return _instance(draws, networks.sequence_to_sequence, **options)
 
 
-def _instance(draws: Draws, model: Model, stages: int, memory_share: float | None, jitter: float) -> Instance:
-    """The graph of a model; ``memory_share`` scales the fast memory of a block, None makes it unlimited.
+def _instance(
+    draws: Draws, network: Callable[..., Model], *, stages: int, memory_share: float | None, jitter: float, **shape: int
+) -> Instance:
+    """The graph of a network; ``memory_share`` scales the fast memory of a block, None makes it unlimited.
 
     At 1 it holds an even part of all parameters beside the tensors of the operator with the largest.
     """
+    model = network(**shape)
     count = len(model.operators)
     output = np.array([float(operator.output_bytes) for operator in model.operators])
     params = _params(model)
@@ -79,7 +82,5 @@ def _instance(draws: Draws, model: Model, stages: int, memory_share: float | Non
 
 def _params(model: Model) -> Floats:
     """Bytes of parameters of every operator; operators that share weights have equal parts of them."""
-    users: dict[str, int] = {}
-    for operator in model.operators:
-        users[operator.weight_name] = users.get(operator.weight_name, 0) + 1
+    users = Counter(operator.weight_name for operator in model.operators)
     return np.array([float(round(op.weight_bytes / users[op.weight_name])) for op in model.operators])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from instances.errors import InputError
 from instances.generate.model import Model
@@ -21,16 +21,11 @@ def transformer(
 
     ``head_groups``: in how many separate operators the heads of a layer are computed.
     """
-    shape = {"batch": batch, "sequence": sequence, "model": width}
-    model = Model()
-    stream = _embedding(model, shape, vocabulary)
-    for layer in range(1, layers + 1):
-        model.layer = layer
-        stream = _attention(model, stream, shape, heads, head_groups)
-        stream = _feed_forward(model, stream, shape)
-    model.layer = layers + 1
-    _logits(model, stream, shape, vocabulary)
-    return model
+
+    def block(model: Model, stream: int, shape: Mapping[str, int]) -> int:
+        return _feed_forward(model, _attention(model, stream, shape, heads, head_groups), shape)
+
+    return _stacked(block, layers, {"batch": batch, "sequence": sequence, "model": width}, vocabulary)
 
 
 def mixture_of_experts(
@@ -40,13 +35,22 @@ def mixture_of_experts(
 
     ``expert_groups``: in how many separate operators the experts of a layer are computed.
     """
-    shape = {"batch": batch, "sequence": sequence, "model": width}
+
+    def block(model: Model, stream: int, shape: Mapping[str, int]) -> int:
+        return _experts(model, _attention(model, stream, shape, heads, 1), shape, experts, expert_groups)
+
+    return _stacked(block, layers, {"batch": batch, "sequence": sequence, "model": width}, vocabulary)
+
+
+def _stacked(
+    block: Callable[[Model, int, Mapping[str, int]], int], layers: int, shape: Mapping[str, int], vocabulary: int
+) -> Model:
+    """Blocks one after another between the embedding of tokens and the distribution of the next one."""
     model = Model()
     stream = _embedding(model, shape, vocabulary)
     for layer in range(1, layers + 1):
         model.layer = layer
-        stream = _attention(model, stream, shape, heads, 1)
-        stream = _experts(model, stream, shape, experts, expert_groups)
+        stream = block(model, stream, shape)
     model.layer = layers + 1
     _logits(model, stream, shape, vocabulary)
     return model
@@ -65,27 +69,18 @@ def _logits(model: Model, stream: int, shape: Mapping[str, int], vocabulary: int
     norm = _norm(model, "final-norm", stream, shape)
     loops = {**shape, "vocabulary": vocabulary}
     return model.add(
-        "logits",
-        [model.read(norm)],
-        loops,
-        "batch sequence vocabulary",
-        each=2,
-        weight="model vocabulary",
-        whole="sequence",
+        "logits", [norm], loops, "batch sequence vocabulary", each=2, weight="model vocabulary", whole="sequence"
     )
 
 
 def _norm(model: Model, role: str, stream: int, shape: Mapping[str, int]) -> int:
     """Normalisation over the model dimension, which therefore stays whole."""
-    return model.add(
-        role, [model.read(stream)], shape, "batch sequence model", each=8, weight="model", whole="sequence model"
-    )
+    return model.add(role, [stream], shape, "batch sequence model", each=8, weight="model", whole="sequence model")
 
 
 def _add(model: Model, role: str, branch: int, stream: int, shape: Mapping[str, int]) -> int:
     """A residual connection, fused with the end of its branch."""
-    inputs = [model.read(branch), model.read(stream)]
-    return model.add(role, inputs, shape, "batch sequence model", whole="sequence", fused=True)
+    return model.add(role, [branch, stream], shape, "batch sequence model", whole="sequence", fused=True)
 
 
 def _attention(model: Model, stream: int, shape: Mapping[str, int], heads: int, groups: int) -> int:
@@ -94,8 +89,7 @@ def _attention(model: Model, stream: int, shape: Mapping[str, int], heads: int, 
     head = _divides(heads, m, "heads")
     split = {**shape, "heads": _divides(groups, heads, "head_groups"), "head": head}
     norm = _norm(model, "norm1", stream, shape)
-    tags = [f"-{group}" for group in range(groups)] if groups > 1 else [""]
-    contexts = [_head_group(model, norm, split, tag) for tag in tags]
+    contexts = [_head_group(model, norm, split, tag) for tag in _tags(groups)]
     project = model.add(
         "project",
         [model.read(context, "batch sequence heads head") for context in contexts],
@@ -108,13 +102,18 @@ def _attention(model: Model, stream: int, shape: Mapping[str, int], heads: int, 
     return _add(model, "add1", project, stream, shape)
 
 
+def _tags(groups: int) -> list[str]:
+    """Ends of the names of operators that are computed in groups."""
+    return [f"-{group}" for group in range(groups)] if groups > 1 else [""]
+
+
 def _head_group(model: Model, norm: int, split: Mapping[str, int], tag: str) -> int:
     """Queries, keys and values of some heads, and what these attend to."""
     b, s, heads, head = (split[dim] for dim in ("batch", "sequence", "heads", "head"))
     query, key, value = (
         model.add(
             role + tag,
-            [model.read(norm)],
+            [norm],
             split,
             "batch sequence heads head",
             each=2,
@@ -133,11 +132,11 @@ def _head_group(model: Model, norm: int, split: Mapping[str, int], tag: str) -> 
         whole="query key head",
     )
     weights = model.add(
-        f"softmax{tag}", [model.read(scores)], square, "batch heads query key", each=5, whole="query key", fused=True
+        f"softmax{tag}", [scores], square, "batch heads query key", each=5, whole="query key", fused=True
     )
     return model.add(
         f"context{tag}",
-        [model.read(weights), model.read(value, "batch key heads head")],
+        [weights, model.read(value, "batch key heads head")],
         {**square, "head": head},
         "batch query heads head",
         each=2,
@@ -150,13 +149,9 @@ def _feed_forward(model: Model, stream: int, shape: Mapping[str, int]) -> int:
     norm = _norm(model, "norm2", stream, shape)
     wide = {**shape, "hidden": 4 * shape["model"]}
     inner = {"batch": shape["batch"], "sequence": shape["sequence"], "hidden": wide["hidden"]}
-    up = model.add(
-        "up", [model.read(norm)], wide, "batch sequence hidden", each=2, weight="model hidden", whole="sequence"
-    )
-    gelu = model.add("gelu", [model.read(up)], inner, "batch sequence hidden", each=10, whole="sequence", fused=True)
-    down = model.add(
-        "down", [model.read(gelu)], wide, "batch sequence model", each=2, weight="hidden model", whole="sequence"
-    )
+    up = model.add("up", [norm], wide, "batch sequence hidden", each=2, weight="model hidden", whole="sequence")
+    gelu = model.add("gelu", [up], inner, "batch sequence hidden", each=10, whole="sequence", fused=True)
+    down = model.add("down", [gelu], wide, "batch sequence model", each=2, weight="hidden model", whole="sequence")
     return _add(model, "add2", down, stream, shape)
 
 
@@ -166,7 +161,7 @@ def _experts(model: Model, stream: int, shape: Mapping[str, int], experts: int, 
     norm = _norm(model, "norm2", stream, shape)
     router = model.add(
         "router",
-        [model.read(norm)],
+        [norm],
         {**shape, "experts": experts},
         "batch sequence experts",
         each=2,
@@ -175,8 +170,7 @@ def _experts(model: Model, stream: int, shape: Mapping[str, int], experts: int, 
     )
     count, capacity = _divides(groups, experts, "expert_groups"), max(1, 2 * s // experts)
     tokens = {"batch": b, "experts": count, "capacity": capacity, "model": m}
-    tags = [f"-{group}" for group in range(groups)] if groups > 1 else [""]
-    outputs = [_expert_group(model, norm, router, tokens, tag) for tag in tags]
+    outputs = [_expert_group(model, norm, router, tokens, tag) for tag in _tags(groups)]
     combine = model.add(
         "combine",
         [*(model.read(output, "batch experts - model") for output in outputs), model.read(router, "batch - experts")],
@@ -201,7 +195,7 @@ def _expert_group(model: Model, norm: int, router: int, tokens: Mapping[str, int
     )
     up = model.add(
         f"expert-up{tag}",
-        [model.read(dispatch)],
+        [dispatch],
         wide,
         "batch experts capacity hidden",
         each=2,
@@ -209,17 +203,11 @@ def _expert_group(model: Model, norm: int, router: int, tokens: Mapping[str, int
         whole="capacity",
     )
     gelu = model.add(
-        f"expert-gelu{tag}",
-        [model.read(up)],
-        inner,
-        "batch experts capacity hidden",
-        each=10,
-        whole="capacity",
-        fused=True,
+        f"expert-gelu{tag}", [up], inner, "batch experts capacity hidden", each=10, whole="capacity", fused=True
     )
     return model.add(
         f"expert-down{tag}",
-        [model.read(gelu)],
+        [gelu],
         wide,
         "batch experts capacity model",
         each=2,
@@ -286,7 +274,7 @@ def _convolution(
     for suffix in ("norm", "relu") if activate else ("norm",):
         conv = model.add(
             f"{role}-{suffix}",
-            [model.read(conv)],
+            [conv],
             point,
             "batch channel pixel",
             each=2,
@@ -311,8 +299,7 @@ def _bottleneck(model: Model, stream: int, batch: int, channels: tuple[int, int,
     if outer != last:
         stream = _convolution(model, "shortcut", stream, batch, (outer, last), area, kernel=1, activate=False)
     loops = {"batch": batch, "channel": last, "pixel": area}
-    inputs = [model.read(branch), model.read(stream)]
-    return model.add("add", inputs, loops, "batch channel pixel", each=2, whole="pixel", fused=True)
+    return model.add("add", [branch, stream], loops, "batch channel pixel", each=2, whole="pixel", fused=True)
 
 
 def u_net(*, batch: int, pixels: int, width: int, levels: int) -> Model:
@@ -384,8 +371,10 @@ def _recurrent(
                 shared=f"layer{model.layer}/{role}/weight",
             )
             cell = {"batch": batch, "model": width}
-            inputs = [model.read(gates, "batch -"), *([model.read(state)] if state is not None else [])]
-            state = model.add(f"{role}-cell-{step}", inputs, cell, "batch model", each=20)
+            held = [] if state is None else [state]
+            state = model.add(
+                f"{role}-cell-{step}", [model.read(gates, "batch -"), *held], cell, "batch model", each=20
+            )
             above.append(state)
         below = list(above)
     return above
@@ -394,15 +383,11 @@ def _recurrent(
 def _attend(model: Model, step: int, top: int, stacked: int, memory: Mapping[str, int], vocabulary: int) -> None:
     """Attention of one decoder step over the encoder's outputs, and the distribution of its token."""
     batch, width = memory["batch"], memory["model"]
-    score = model.add(
-        f"score-{step}", [model.read(top), model.read(stacked)], memory, "batch time", each=2, whole="time"
-    )
-    context = model.add(
-        f"context-{step}", [model.read(score), model.read(stacked)], memory, "batch model", each=2, whole="time"
-    )
+    score = model.add(f"score-{step}", [top, stacked], memory, "batch time", each=2, whole="time")
+    context = model.add(f"context-{step}", [score, stacked], memory, "batch model", each=2, whole="time")
     model.add(
         f"token-{step}",
-        [model.read(context), model.read(top)],
+        [context, top],
         {"batch": batch, "vocabulary": vocabulary, "model": width},
         "batch vocabulary",
         each=4,

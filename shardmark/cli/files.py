@@ -88,13 +88,8 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
         member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzip if it ends in .gz")
         member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
         for key, option in importer.OPTIONS.items():
-            member.add_argument(
-                f"--{key.replace('_', '-')}",
-                type=values.READ[option.kind],
-                metavar=None if option.choices else PLACEHOLDERS[option.kind],
-                choices=option.choices or None,
-                default=option.default,
-                help=option.meaning,
+            shared.add_option(
+                member, key, option, option.meaning, type=values.READ[option.kind], default=option.default
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from harness.sandbox.contract import ISOLATION, LIMITS, Limits
 from instances import InputError, track_module, tracks
 from instances.files.jsonfile import require_writable
+from instances.options import Option
 from shardmark.cli import values
 
 Answer = tuple[int, Any]  # exit status, and what is printed: an object or a list of objects
@@ -47,13 +48,7 @@ def add_track_options(sub: argparse.ArgumentParser) -> None:
     for track in tracks():
         for name, option in track_module(track).OPTIONS.items():
             usual = f", default: {option.default}" if option.default is not None else ""
-            sub.add_argument(
-                f"--{name}",
-                type=readers[option.kind],
-                choices=option.choices or None,
-                metavar=None if option.choices else PLACEHOLDERS[option.kind],
-                help=f"{option.meaning} ({track}{usual})",
-            )
+            add_option(sub, name, option, f"{option.meaning} ({track}{usual})", type=readers[option.kind])
 
 
 def add_settings(sub: argparse.ArgumentParser) -> None:
@@ -73,13 +68,7 @@ def add_limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
     sub.add_argument(
         "--timeout", type=values.seconds, metavar="S", help="seconds of wall time (default: the instance's)"
     )
-    sub.add_argument(
-        "--memory",
-        type=values.seconds,
-        default=DEFAULT_MEMORY_MIB,
-        metavar="MIB",
-        help="MiB for all processes of the run (default: %(default)g)",
-    )
+    add_memory(sub, "MiB for all processes of the run")
     sub.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="default: 1")
     sub.add_argument(
         "--cpu", type=values.seconds, metavar="S", help="seconds of CPU time (default: what the cores can give)"
@@ -101,6 +90,23 @@ def add_limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
     add_backend(sub)
     if seed:
         sub.add_argument("--seed", type=values.natural, default=0, metavar="N", help="default: 0")
+
+
+def add_memory(sub: argparse.ArgumentParser, meaning: str) -> None:
+    """Add the limit of memory of a run."""
+    words = f"{meaning} (default: %(default)g)"
+    sub.add_argument("--memory", type=values.seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help=words)
+
+
+def add_option(sub: argparse.ArgumentParser, name: str, option: Option, meaning: str, **given: Any) -> None:
+    """Add an option of a track or an importer."""
+    sub.add_argument(
+        f"--{name.replace('_', '-')}",
+        choices=option.choices or None,
+        metavar=None if option.choices else PLACEHOLDERS[option.kind],
+        help=meaning,
+        **given,
+    )
 
 
 def add_backend(sub: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from instances import catalog
 from shardmark import api
 from shardmark.cli import options as shared
 from shardmark.cli import values
-from shardmark.cli.options import DEFAULT_MEMORY_MIB, Answer, Command
+from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import say
 from shardmark.cli.terminal import report, unmarked
 
@@ -85,13 +85,7 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
         member.add_argument(
             "--jobs", type=values.positive_int, metavar="N", help="runs at once (default: as many as fit)"
         )
-        member.add_argument(
-            "--memory",
-            type=values.seconds,
-            default=DEFAULT_MEMORY_MIB,
-            metavar="MIB",
-            help="MiB of a run (default: %(default)g)",
-        )
+        shared.add_memory(member, "MiB of a run")
         member.add_argument(
             "--results",
             type=values.path,
