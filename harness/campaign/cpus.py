@@ -6,6 +6,8 @@ import hashlib
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import islice
 
 from instances import InputError
 
@@ -24,30 +26,19 @@ def core_sets(parallel: int, cores: int) -> list[list[int]]:
     return [usable[i * cores : (i + 1) * cores] for i in range(parallel)]
 
 
-class Claims:
+class Claims(ExitStack):
     """CPUs that this process claims, as long as it lives, against all others with the same purpose.
 
     A claim is a name in Linux's abstract namespace of sockets: it vanishes with its process, however that ends.
     """
 
     def __init__(self, purpose: str) -> None:
+        super().__init__()
         self.purpose = hashlib.sha256(purpose.encode()).hexdigest()  # a name has at most 107 bytes
-        self.held: list[socket.socket] = []
-
-    def __enter__(self) -> Claims:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self.held:
-            self.held.pop().close()
 
     def take(self, cpus: Sequence[int], count: int) -> list[int]:
         """Claim the first ``count`` of these CPUs that are free; return those claimed, in their order."""
-        found: list[int] = []
-        for cpu in cpus:
-            if len(found) < count and self._take(cpu):
-                found.append(cpu)
-        return found
+        return list(islice(filter(self._take, cpus), count))
 
     def _take(self, cpu: int) -> bool:
         claim = socket.socket(socket.AF_UNIX)
@@ -56,5 +47,5 @@ class Claims:
         except OSError:
             claim.close()
             return False
-        self.held.append(claim)
+        self.enter_context(claim)
         return True

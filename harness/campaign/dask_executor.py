@@ -70,7 +70,7 @@ class DaskExecutor:
         self.judges = ThreadPoolExecutor(JUDGES, "judge")
         self.watcher = threading.Thread(target=self._watch_workers, name="workers", daemon=True)
         try:
-            self.client.subscribe_topic(self.topic, self._run_begun)
+            self.client.subscribe_topic(self.topic, lambda event: self.co_runners.begin(**event[1]))
             self._check_workers()
             self._expect_workers()
         except BaseException:
@@ -87,11 +87,11 @@ class DaskExecutor:
     def submit(self, job: Job) -> Future[Record]:
         """Begin a job on a free worker."""
         result: Future[Record] = Future()
-        outcome = not_importable(job)
+        outcome, started = not_importable(job), utc_now("milliseconds")
         if outcome is None:
             self._send(job, result)
         else:
-            self.judges.submit(self._settle, result, lambda: self._judge(job, outcome, utc_now("milliseconds"), 0))
+            self.judges.submit(self._settle, result, lambda: judge(job, job.problem.instance, started, outcome))
         return result
 
     def hosts(self) -> Mapping[str, Mapping[str, Any]]:
@@ -102,9 +102,8 @@ class DaskExecutor:
         """Return the disturbances of each machine that still has a worker."""
         self._check_workers()
         found: dict[str, dict[str, None]] = {}
-        for address, sentences in self._call(
-            disturbances_since, self.topic, dict(killed), workers=list(self.workers)
-        ).items():
+        answers = self._call(disturbances_since, self.topic, dict(killed), workers=list(self.workers))
+        for address, sentences in answers.items():
             if isinstance(sentences, list):
                 found.setdefault(self.workers[address]["host"], {}).update(dict.fromkeys(sentences))
         return {name: list(sentences) for name, sentences in found.items()}
@@ -166,11 +165,11 @@ class DaskExecutor:
         """Call a function on workers; return the result or error by address, nothing of workers that do not answer."""
         if not workers:
             return {}
-        try:
-            results = self.client.run(function, *values, workers=list(workers), on_error="return", asynchronous=False)
-        except (OSError, TimeoutError, CancelledError):
-            return {}
-        return dict(results)
+        with suppress(OSError, TimeoutError, CancelledError):
+            return dict(
+                self.client.run(function, *values, workers=list(workers), on_error="return", asynchronous=False)
+            )
+        return {}
 
     # ------------------------------------------------------------ jobs
 
@@ -193,14 +192,9 @@ class DaskExecutor:
         order, place = job.order(), Path(job.solver.file)
         if place.is_relative_to(FOLDER):
             order = replace(order, file=str(place.relative_to(FOLDER)))
-        programs = {
-            word: sha256(read_bytes(word)) for word in order.command if os.path.isabs(word) and os.path.isfile(word)
-        }
+        named = filter(os.path.isfile, filter(os.path.isabs, order.command))
+        programs = {word: sha256(read_bytes(word)) for word in named}
         return RemoteOrder(order, code_version(), job.solver.hash, programs, self.topic)
-
-    def _run_begun(self, event: tuple[float, Mapping[str, str]]) -> None:
-        """Note that a worker has begun a run."""
-        self.co_runners.begin(event[1]["run"], event[1]["host"])
 
     def _task_ended(self, job: Job, result: Future[Record], task: Task) -> None:
         with suppress(RuntimeError):  # the executor was closed
@@ -222,9 +216,6 @@ class DaskExecutor:
         self.tasks.discard(task)
         try:
             reply: RemoteReply = task.result()
-        except KilledWorker as error:
-            reason = f"took down {error.allowed_failures + 1} workers, the last was {error.last_worker.name}"
-            return self._judge(job, Outcome("lost", reason), utc_now("milliseconds"), co_runners)
         except CancelledError:
             if self.ending.is_set():
                 raise Cancelled from None
@@ -232,18 +223,16 @@ class DaskExecutor:
             raise InputError("scheduler", self.scheduler, expected) from None
         except Exception as error:
             reason = f"its worker failed: {type(error).__name__}: {error}"
-            return self._judge(job, Outcome("lost", reason), utc_now("milliseconds"), co_runners)
+            if isinstance(error, KilledWorker):
+                reason = f"took down {error.allowed_failures + 1} workers, the last was {error.last_worker.name}"
+            reply = RemoteReply("", Outcome("lost", reason), utc_now("milliseconds"))
         if not reply.missing and not reply.refused:
-            return self._judge(job, reply.outcome, reply.started, co_runners)
+            return judge(job, job.problem.instance, reply.started, reply.outcome, co_runners)
         refused = reply.refused or self._send_files(job, reply)
         if refused:
             self._note_refusal(job, reply.worker, refused)
         self._send(job, result, preferred="" if refused else reply.worker)
         return None
-
-    @staticmethod
-    def _judge(job: Job, outcome: Outcome, started: str, co_runners: int) -> Record:
-        return judge(job, job.problem.instance, started, outcome, co_runners)
 
     def _note_refusal(self, job: Job, worker: str, refused: str) -> None:
         """Record a worker's refusal; InputError if all workers have refused the solver."""
@@ -287,10 +276,8 @@ def connect(scheduler: str) -> Client:
 def pieces(path: Path) -> Iterator[tuple[bool, bytes, bool]]:
     """Yield a file in pieces as (is the first, bytes, is the last)."""
     with path.open("rb") as stream:
-        first, piece = True, stream.read(PIECE)
-        while True:
-            after = stream.read(PIECE)
+        first, after = True, stream.read(PIECE)
+        while first or after:
+            piece, after = after, stream.read(PIECE)
             yield first, piece, not after
-            if not after:
-                return
-            first, piece = False, after
+            first = False

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -55,7 +56,6 @@ class RemoteOrder:
 class RemoteReply:
     """Reply of a worker: an outcome, or the name of a ``missing`` file to send, or why the run was ``refused``."""
 
-    host: str
     worker: str
     outcome: Outcome = field(default_factory=Outcome)
     started: str = ""
@@ -128,9 +128,7 @@ class ShardmarkPlugin(WorkerPlugin):
     name = NAME
 
     def __init__(self, host_name: str, cpus: Sequence[int], supervisor: Supervisor, limits: str) -> None:
-        self.host = host_name
-        self.cpus = tuple(cpus)
-        self.supervisor = supervisor
+        self.host, self.cpus, self.supervisor = host_name, tuple(cpus), supervisor
         self.description = f"CPUs {', '.join(map(str, cpus))}; limits: {limits}"
         self.stopped = threading.Event()
         self.busy = False
@@ -147,7 +145,7 @@ class ShardmarkPlugin(WorkerPlugin):
 
     def carry_out(self, remote_order: RemoteOrder) -> RemoteReply:
         """Carry out one run in the thread of the worker."""
-        reply = RemoteReply(self.host, self.worker.address)
+        reply = RemoteReply(self.worker.address)
         try:
             order = self._prepared(remote_order)
         except MissingFile as missing:
@@ -192,11 +190,9 @@ class ShardmarkPlugin(WorkerPlugin):
         """Return the path of the solver's code here: in this project, in a package, at its own path, or sent."""
         own = place.startswith(PACKAGE) or not Path(place).is_absolute()
         here = str(FOLDER / place) if own and not place.startswith(PACKAGE) else place
-        try:
+        with suppress(OSError, ImportError, ValueError):
             if source_hash(here) == version:
                 return here
-        except (OSError, ImportError, ValueError):
-            pass
         if own:
             raise Refused(f"expected the version of {place} that the campaign's machine has")
         name = f"solvers/{version}/{Path(place).name}"
@@ -239,7 +235,7 @@ def register_campaign(topic: str, dask_worker: Worker) -> dict[str, Any]:
     plugin = plugin_of(dask_worker)
     plugin.disturbances[topic] = host.Disturbances()
     known = {"host": plugin.host, "cores": len(plugin.cpus), "description": plugin.description, "facts": host.facts()}
-    return {**known, "name": dask_worker.name}
+    return known | {"name": dask_worker.name}
 
 
 def disturbances_since(topic: str, killed: Mapping[str, int], dask_worker: Worker) -> list[str]:
@@ -313,7 +309,6 @@ def check_address(scheduler: str) -> None:
 async def connect(scheduler: str, plugin: ShardmarkPlugin) -> Worker:
     """Return a worker that the scheduler knows; it listens only on the network interface towards the scheduler."""
     check_address(scheduler)
-    expected = f"expected a Dask scheduler that answers within {CONNECT_S:g} s"
     try:
         worker = Worker(
             scheduler,
@@ -328,16 +323,15 @@ async def connect(scheduler: str, plugin: ShardmarkPlugin) -> Worker:
         return await asyncio.wait_for(worker, CONNECT_S)
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
         why = f" ({error})" if str(error) else ""
-        raise InputError("scheduler", scheduler, expected + why) from None
+        expected = f"expected a Dask scheduler that answers within {CONNECT_S:g} s{why}"
+        raise InputError("scheduler", scheduler, expected) from None
 
 
 async def leave(worker: Worker) -> None:
     """End a worker; its run is killed and begun again by another one."""
-    try:
+    with suppress(OSError, TimeoutError):  # the scheduler has gone, or is busy and will notice
         retired = worker.scheduler.retire_workers(
             workers=[worker.address], close_workers=False, remove=True, stimulus_id=f"leave-{worker.name}"
         )
         await asyncio.wait_for(retired, CONNECT_S)
-    except (OSError, TimeoutError):
-        pass  # the scheduler has gone, or is busy and will notice
     await worker.close()

@@ -86,8 +86,7 @@ def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:
     found, installed = _survey()
     for infos in _each_alone(_versions(foreign) | installed):
         found += _without_clash(infos, found)
-    found += [from_program(program) for file in external.toml_files(given) for program in external.read_toml(file)]
-    return _unique(found)
+    return _unique([*found, *(info for file in external.toml_files(given) for info in _programs(file))])
 
 
 def _survey() -> tuple[list[SolverInfo], dict[str, str]]:
@@ -110,19 +109,18 @@ def declared_in(path: str | Path) -> list[SolverInfo]:
     """Return what one Python or TOML file declares; its names may be those of other solvers."""
     (file,) = _checked([path])
     if file.suffix == ".toml":
-        return [from_program(program) for program in external.read_toml(file)]
+        return _programs(file)
     (infos,) = _each_alone(_versions([file]))
     return infos
 
 
-def from_program(program: external.Program) -> SolverInfo:
-    """Return an external program as a solver."""
-    return SolverInfo(kind="solver", **vars(program))
+def _programs(file: Path) -> list[SolverInfo]:
+    return [SolverInfo(kind="solver", **vars(program)) for program in external.read_toml(file)]
 
 
 def from_command(command: str, track: str) -> SolverInfo:
     """Return a command line as a solver of a track, named after its file; InputError if it cannot be started."""
-    return from_program(external.from_command(command, track))
+    return SolverInfo(kind="solver", **vars(external.from_command(command, track)))
 
 
 def _checked(paths: Iterable[str | Path]) -> list[Path]:
@@ -166,12 +164,13 @@ def _imported(
         try:
             answers = _answers(content)
             installed = answers.pop(0)["installed"] if survey and answers else installed
-            declared = [_read(answer, place, left[place]) for answer, place in _paired(answers, left)]
+            if [answer["end"] for answer in answers] != list(left)[: len(answers)]:
+                raise ValueError("an answer for an unexpected place")
+            declared = [_read(answer, place, left[place]) for answer, place in zip(answers, left, strict=False)]
         except (ValueError, TypeError, KeyError, RecursionError):
             declared, error = [], "was imported, but what came back is no list of what it declares"
         found += [info for infos in declared for info in infos]
-        for place in list(left)[: len(declared)]:
-            del left[place]
+        left = dict(list(left.items())[len(declared) :])
         if left:  # the place that was being imported ended the process
             place = next(iter(left))
             found += _broken(place, error, left.pop(place))
@@ -229,26 +228,17 @@ def _answers(content: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.split(b"\n")[:-1]]
 
 
-def _paired(answers: Sequence[dict[str, Any]], places: Iterable[str]) -> list[tuple[dict[str, Any], str]]:
-    """Return answers with their places; ValueError unless they are in the order of the places."""
-    pairs = list(zip(answers, places, strict=False))
-    if len(pairs) < len(answers) or any(answer["end"] != place for answer, place in pairs):
-        raise ValueError("an answer for an unexpected place")
-    return pairs
-
-
 def _read(answer: Mapping[str, Any], place: str, version: str) -> list[SolverInfo]:
     """Return what a place declares, after checking all of it; TypeError or KeyError if the answer is malformed."""
     if "error" in answer:
         return _broken(place, _printable(answer["error"]), version)
     found: dict[tuple[str, str], SolverInfo] = {}
-    for declared in answer["solvers"]:
-        try:
-            info = _declared(declared, place, version)
-        except ValueError as error:
-            return _broken(place, str(error), version)
-        if found.setdefault((info.track, info.name), info) is not info:
-            return _broken(place, f"declares {info.name!r} twice", version)
+    try:
+        for info in (_declared(declared, place, version) for declared in answer["solvers"]):
+            if found.setdefault((info.track, info.name), info) is not info:
+                raise ValueError(f"declares {info.name!r} twice")
+    except ValueError as error:
+        return _broken(place, str(error), version)
     return list(found.values())
 
 
@@ -300,13 +290,11 @@ def _without_clash(infos: list[SolverInfo], found: Sequence[SolverInfo]) -> list
     for info in infos:
         if not info.error and (other := taken.get((info.track, info.name))):
             error = f"solver name {info.name!r}: expected a name that {info.track} does not have yet ({other})"
-            infos = _broken(info.file, error, info.hash)
-            break
-    return [info if not info.error else replace(info, name=_free(info, taken)) for info in infos]
+            return _without_clash(_broken(info.file, error, info.hash), found)
+    return [replace(info, name=_free(info, taken)) if info.error else info for info in infos]
 
 
 def _free(info: SolverInfo, taken: Container[tuple[str, str]]) -> str:
-    """Return the name of a solver, with the first number that makes it free if it is taken."""
     names = chain([info.name], (f"{info.name}-{number}" for number in count(2)))
     return next(name for name in names if (info.track, name) not in taken)
 
@@ -314,9 +302,7 @@ def _free(info: SolverInfo, taken: Container[tuple[str, str]]) -> str:
 def _unique(found: list[SolverInfo]) -> list[SolverInfo]:
     by_name: dict[tuple[str, str], SolverInfo] = {}
     for info in found:
-        other = by_name.setdefault((info.track, info.name), info)
-        if other is not info:
-            raise InputError(
-                info.file, info.name, f"expected a name that {info.track} does not have yet ({other.file})"
-            )
+        if (other := by_name.setdefault((info.track, info.name), info)) is not info:
+            expected = f"expected a name that {info.track} does not have yet ({other.file})"
+            raise InputError(info.file, info.name, expected)
     return sorted(by_name.values(), key=lambda info: (info.track, info.kind != "solver", info.name))

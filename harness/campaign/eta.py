@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.campaign.jobs import Job
 
 
-@dataclass
-class TimeRatio:
-    """Seconds that jobs took relative to the seconds of their limits."""
-
-    taken: float = 0.0
-    limit: float = 0.0
-
-    def add(self, taken: float, limit: float) -> None:
-        """Count a job."""
-        self.taken += taken
-        self.limit += limit
-
-    def estimate(self, limit: float, default: float) -> float:
-        """Return the seconds that jobs with this sum of limits will take; ``default`` if no job was counted."""
-        return limit * self.taken / self.limit if self.limit else default
+Key = tuple[str, ...]  # of a cell (track, solver, instance), a solver (track, solver), or all jobs ()
 
 
 class Eta:
@@ -37,41 +23,38 @@ class Eta:
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.left = len(jobs)
-        self.all = TimeRatio()
-        self.solvers: dict[tuple[str, ...], TimeRatio] = {}
-        self.cells: dict[tuple[str, ...], TimeRatio] = {}
-        self.cell_left: dict[tuple[str, ...], float] = {}  # seconds of the limits of the jobs left
-        self.fresh: dict[tuple[str, ...], float] = {}  # the same in cells without a finished job, by solver
+        self.taken = defaultdict[Key, float](float)  # seconds that the finished jobs took
+        self.limits = defaultdict[Key, float](float)  # seconds of their limits
+        self.cell_left = defaultdict[Key, float](float)  # seconds of the limits of the jobs left
+        self.fresh = defaultdict[Key, float](float)  # the same in cells without a finished job, by solver
         self.known = 0.0  # seconds that the jobs left in other cells will take
         for job in jobs:
-            solver, cell = _solver(job), _cell(job)
-            self.cell_left[cell] = self.cell_left.get(cell, 0.0) + job.limits.timeout_s
-            self.fresh[solver] = self.fresh.get(solver, 0.0) + job.limits.timeout_s
+            self.cell_left[_cell(job)] += job.limits.timeout_s
+            self.fresh[_solver(job)] += job.limits.timeout_s
 
     def ended(self, job: Job, taken: float) -> None:
         """Count a job that took ``taken`` seconds."""
         solver, cell, limit = _solver(job), _cell(job), job.limits.timeout_s
-        if cell in self.cells:
-            self.known -= self.cells[cell].estimate(self.cell_left[cell], 0.0)
+        if cell in self.taken:
+            self.known -= self._estimate(self.cell_left[cell], cell)
         else:
-            self.cells[cell] = TimeRatio()
             self.fresh[solver] -= self.cell_left[cell]
         self.left -= 1
         self.cell_left[cell] -= limit
-        for ratio in (self.all, self.solvers.setdefault(solver, TimeRatio()), self.cells[cell]):
-            ratio.add(taken, limit)
-        self.known += self.cells[cell].estimate(self.cell_left[cell], 0.0)
+        for key in ((), solver, cell):
+            self.taken[key] += taken
+            self.limits[key] += limit
+        self.known += self._estimate(self.cell_left[cell], cell)
 
     def expected(self, job: Job) -> float:
         """Return the seconds that a job is expected to take."""
-        limit = job.limits.timeout_s
-        return self.cells.get(_cell(job), TimeRatio()).estimate(limit, self._by_solver(_solver(job), limit))
+        return self._estimate(job.limits.timeout_s, _cell(job), _solver(job), ())
 
     def seconds_left(self, running: Sequence[tuple[Job, float]], slots: int) -> float:
         """Return the seconds until all jobs are done; ``running`` has each job under way and its seconds so far."""
         if not self.left:
             return 0.0
-        work = self.known + sum(self._by_solver(solver, limit) for solver, limit in self.fresh.items())
+        work = self.known + sum(self._estimate(limit, solver, ()) for solver, limit in self.fresh.items())
         rest = [self._rest(job, since) for job, since in running]
         work += sum(rest) - sum(self.expected(job) for job, _ in running)
         return max(0.0, work / max(1, min(slots, self.left)), *rest)
@@ -81,13 +64,15 @@ class Eta:
         expected = self.expected(job)
         return expected - since if since < expected else max(0.0, min(since, job.limits.timeout_s - since))
 
-    def _by_solver(self, solver: tuple[str, ...], limit: float) -> float:
-        return self.solvers.get(solver, TimeRatio()).estimate(limit, self.all.estimate(limit, limit))
+    def _estimate(self, limit: float, *keys: Key) -> float:
+        """Return the seconds that a sum of limits will take by the first of these ratios that is known."""
+        known = next((key for key in keys if key in self.taken), None)
+        return limit if known is None else limit * self.taken[known] / self.limits[known]
 
 
-def _solver(job: Job) -> tuple[str, ...]:
+def _solver(job: Job) -> Key:
     return job.solver.track, job.solver.name
 
 
-def _cell(job: Job) -> tuple[str, ...]:
-    return job.solver.track, job.solver.name, job.problem.checksum
+def _cell(job: Job) -> Key:
+    return (*_solver(job), job.problem.checksum)

@@ -6,6 +6,7 @@ import errno
 import importlib.metadata
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,6 +19,7 @@ ROOT = Path("/")
 CPUS = "sys/devices/system/cpu"  # folder of the CPUs below `ROOT`
 STOLEN = 0.01  # share of a virtual machine's CPU time that its host may take (steal time) before it is a disturbance
 WAITED = 0.1  # share of the time during which some process may wait for a CPU before it is a disturbance
+ABSENT = (errno.ENOENT, errno.EOPNOTSUPP)  # of a counter; the latter if pressure stall information is switched off
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20  # MiB of a page of memory
 #: Packages whose versions are facts.
 PACKAGES = ("benchexec", "distributed", "numpy", "ortools", "polars", "pyscipopt", "pytoulbar2")
@@ -25,10 +27,7 @@ PACKAGES = ("benchexec", "distributed", "numpy", "ortools", "polars", "pyscipopt
 
 def version() -> str:
     """Return the version of the installed project, "unknown" if it is not installed."""
-    try:
-        return importlib.metadata.version("shardmark")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+    return _package("shardmark") or "unknown"
 
 
 def facts() -> dict[str, Any]:
@@ -77,8 +76,7 @@ class Disturbances:
 def _sentences(rise: dict[str, float], killed: int) -> list[str]:
     """Return a sentence per counter of `_counters` that rose too much."""
     found = []
-    hot = {name.split()[1] for name, count in rise.items() if name.startswith("heat ") and count > 0}
-    if hot:
+    if hot := {name.split()[1] for name, count in rise.items() if name.startswith("heat ") and count > 0}:
         found.append(f"The processor slowed down for heat: {', '.join(sorted(hot))}.")
     if (held := sum(count for name, count in rise.items() if name.startswith("quota "))) > 0:
         found.append(f"Periods of the scheduler in which a quota on CPU time held the machine's work back: {held:.0f}.")
@@ -102,10 +100,7 @@ def _counters(root: Path) -> tuple[dict[str, float], list[str]]:
         try:
             counters |= read(path.read_text())
         except (OSError, ValueError, IndexError) as error:
-            if getattr(error, "errno", None) in (
-                errno.ENOENT,
-                errno.EOPNOTSUPP,
-            ):  # EOPNOTSUPP: pressure stall information is switched off
+            if getattr(error, "errno", None) in ABSENT:
                 continue
             why = getattr(error, "strerror", None) or "its form is unknown"
             unread.append(f"/{path.relative_to(root)} could not be read ({why}).")
@@ -193,13 +188,8 @@ def _system() -> str:
 
 
 def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    found = re.search(r"^model name.*?: *(.*\S)", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()
 
 
 def _package(name: str) -> str | None:

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 from harness.campaign.cpus import core_sets, usable_cpus
 from harness.campaign.host import Disturbances
-from harness.campaign.jobs import Job, judge, not_importable, utc_now
+from harness.campaign.jobs import Job, judge, perform, utc_now
 from harness.results.records import Record
 from harness.sandbox.supervisor import Supervisor
 
@@ -89,10 +89,9 @@ class LocalExecutor:
         self.supervisors.append(self.slot.supervisor)
 
     def _carry_out(self, job: Job) -> Record:
+        if job.solver.error:
+            return perform(job, self.slot.supervisor)
         instance, started = job.problem.instance, utc_now("milliseconds")
-        outcome = not_importable(job)
-        if outcome is not None:
-            return judge(job, instance, started, outcome)
         self.co_runners.begin(job.id)
         try:
             outcome = self.slot.supervisor.run(job.order(self.slot.cpus), self.cancel)

@@ -110,7 +110,9 @@ class CampaignLoop:
                 self._submit()
                 continue
             if isinstance(future, int):
-                self._keep_ended()
+                while not self.ended.empty():  # what has ended meanwhile is kept
+                    if not isinstance(done := self.ended.get(), int):
+                        self._finish(done)
                 return future
             job, row = self._finish(future)
             self._submit()
@@ -125,12 +127,6 @@ class CampaignLoop:
         return CampaignProgress(
             self.total - self.eta.left, self.total, len(self.running), slots, now - self.began, left
         )
-
-    def _keep_ended(self) -> None:
-        """Store the jobs that have ended meanwhile."""
-        while not self.ended.empty():
-            if not isinstance(future := self.ended.get(), int):
-                self._finish(future)
 
     def _submit(self) -> None:
         while self.waiting and len(self.running) < self.executor.capacity:
@@ -162,11 +158,9 @@ def _end_signals(receive: Callable[[int], None]) -> Iterator[None]:
 
     A signal that is ignored, as SIGHUP under nohup, stays so. Outside the main thread nothing changes.
     """
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in END_SIGNALS if in_main_thread}
-    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    for number in before:
-        signal.signal(number, lambda number, _: receive(number))
+    numbers = END_SIGNALS if threading.current_thread() is threading.main_thread() else ()
+    taken = [number for number in numbers if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, lambda number, _: receive(number)) for number in taken}
     try:
         yield
     finally:

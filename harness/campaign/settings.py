@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,11 +22,10 @@ MAX_TEXT = 1_500_000
 
 def by_name(words: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return the given texts by parameter; InputError for a parameter that is given twice."""
-    given = dict(words)
-    for name in given:
-        if [other for other, _ in words].count(name) > 1:
+    for name, count in Counter(name for name, _ in words).items():
+        if count > 1:
             raise InputError("--set", repr(name), "expected one value for each parameter")
-    return given
+    return dict(words)
 
 
 def with_settings(info: SolverInfo, given: Mapping[str, str]) -> SolverInfo:

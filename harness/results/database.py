@@ -13,7 +13,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,9 +26,9 @@ FILE_NAME = "results.sqlite"
 LOCK_NAME = ".lock"
 LOCK_S = 1.0
 MOST_SAID = 200  # characters of a message of SQLite's that are passed on
-BUSY_S = 30.0  # how long a statement waits for whoever else holds the database, before anybody is told
-PATIENCE_S = 3600.0  # and all its tries together
-UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where a message of SQLite's quotes a damaged byte
+BUSY_S = 30.0  # seconds that a statement waits for another process that holds the database, before anybody is told
+PATIENCE_S = 3600.0  # seconds of all its tries together
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter if a message of SQLite's quotes a damaged byte
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL)
 
 
@@ -40,8 +39,14 @@ def storable(text: str) -> str:
 
 def make_folder(folder: Path) -> None:
     """Make a folder unless it is there; InputError if it cannot be made."""
-    try:
+    with _written(folder):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _written(folder: str | Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
 
@@ -50,28 +55,24 @@ def make_folder(folder: Path) -> None:
 def exclusive(folder: str | Path) -> Iterator[None]:
     """Hold a results folder, made if need be, for one campaign; InputError if another one is under way in it."""
     make_folder(Path(folder))
-    try:
+    with _written(folder):
         lock = (Path(folder) / LOCK_NAME).open("w")
-    except OSError as error:
-        raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
     with lock:
-        if not _locked(lock.fileno()):
-            raise InputError(folder, "", "expected no other `shardmark run` at work in this folder")
+        end = time.monotonic() + LOCK_S  # what a killed campaign was just starting still holds its files
+        while not _locked(lock.fileno()):
+            if time.monotonic() > end:
+                raise InputError(folder, "", "expected no other `shardmark run` at work in this folder")
+            time.sleep(LOCK_S / 50)
         yield
 
 
 def _locked(lock: int) -> bool:
-    """Take a lock; wait a moment for a campaign that was killed: what it was just starting still holds its files."""
-    end = time.monotonic() + LOCK_S
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(LOCK_S / 50)
-        else:
-            return True
+    """Take a lock unless another process has it; return whether it was taken."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class Store:
@@ -137,9 +138,9 @@ class Store:
         jobs: int = 1,
     ) -> int:
         """Record a call of ``shardmark run``, the referee's machine and the ids of all its runs; return its number."""
-        row = {"started": started, "command": _json(list(command)), "version": version}
+        row = {"started": started, "command": _json(list(command)), "version": version, "executor": executor}
         with self.transaction() as db:
-            number = int(_insert(db, "campaigns", {**row, "executor": executor, "jobs": jobs}).lastrowid or 0)
+            number = int(_insert(db, "campaigns", row | {"jobs": jobs}).lastrowid or 0)
             db.executemany("INSERT INTO matrix VALUES (?, ?)", [(number, run) for run in runs])
             self.add_host(number, "", host)
         return number
@@ -166,8 +167,7 @@ class Store:
         """Record an instance, or what is known of it by now."""
         facts = {"summary": _json(dict(summary)), "published": _json(dict(published))}
         with self.transaction() as db:
-            row = {"checksum": checksum, "id": name, "track": track, **facts}
-            _insert(db, "instances", row, key=("checksum",))
+            _insert(db, "instances", {"checksum": checksum, "id": name, "track": track, **facts}, key=("checksum",))
 
     def add_solver(
         self, solver_hash: str, track: str, name: str, kind: str, source: str, description: str, params: Any
@@ -181,10 +181,8 @@ class Store:
     def add_run(self, campaign: int, run: Record) -> None:
         """Record a run with its incumbents and bounds, whole or not at all; replaces a run of the same id."""
         row = {"campaign": campaign, **_columns(run)}
-        incumbents = [
-            (run.id, i, x.time_s, int(x.feasible), decimal(x.cost), as_float(x.cost))
-            for i, x in enumerate(run.incumbents)
-        ]
+        found = enumerate(run.incumbents)
+        incumbents = [(run.id, i, x.time_s, int(x.feasible), decimal(x.cost), as_float(x.cost)) for i, x in found]
         bounds = [(run.id, i, x.time_s, decimal(x.value), as_float(x.value)) for i, x in enumerate(run.bounds)]
         with self.transaction() as db:
             for table in ("incumbents", "bounds"):
@@ -237,8 +235,7 @@ def _open_to_write(path: Path) -> sqlite3.Connection:
     with _closed_on_error(connection):
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        require_schema(connection, path, create=True)
-        _require_whole(connection, path)
+        _require_whole(connection, path, create=True)
         connection.execute("PRAGMA foreign_keys=ON")
     return connection
 
@@ -253,13 +250,13 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
         connection.close()
         connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
     with _closed_on_error(connection):
-        require_schema(connection, path)
         _require_whole(connection, path)
     return connection
 
 
-def _require_whole(connection: sqlite3.Connection, path: Path) -> None:
-    """InputError for a database whose pages do not fit together: rows may be missing without a word."""
+def _require_whole(connection: sqlite3.Connection, path: Path, *, create: bool = False) -> None:
+    """InputError for a database of another schema, or whose pages do not fit together: rows may be missing."""
+    require_schema(connection, path, create=create)
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise InputError(path, "", f"expected a database that is whole, found damage ({_why(found)})")
@@ -276,12 +273,9 @@ def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 def _columns(run: Record) -> dict[str, Any]:
     """Return the row of a run, by column."""
-    names = [f.name for f in fields(run) if f.name not in ("incumbents", "bounds")]
-    return {name: getattr(run, name) for name in names} | {
-        **{
-            name: None if (value := getattr(run, name)) is None else _json(dict(value))
-            for name in ("enforced", "claimed")
-        },
+    return {name: value for name, value in vars(run).items() if name not in ("incumbents", "bounds")} | {
+        "enforced": None if run.enforced is None else _json(dict(run.enforced)),
+        "claimed": None if run.claimed is None else _json(dict(run.claimed)),
         "feasible": int(run.cost is not None),
         "cost": decimal(run.cost),
         "cost_float": as_float(run.cost),

@@ -42,9 +42,8 @@ class Reports:
         self.solution: Any = None
         self.verified, self.violation = "nothing", ""
         self.claimed_cost: int | float | None = None
-        self.misclaim = ""
+        self.misclaim = self.fault = ""
         self.word: Message | None = None
-        self.fault = ""
         for arrival, payload in outcome.messages:
             self._read(arrival, payload)
         self.fault = self.fault or outcome.fault or ""

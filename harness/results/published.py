@@ -66,10 +66,8 @@ def instances() -> tuple[str, ...]:
 
 def costs(instance: str) -> list[Result]:
     """Published costs of an instance, one per author in `authors`; empty if there are none."""
-    texts = figures()["costs"].get(instance)
-    if texts is None:
-        return []
-    return [Result(author, _feasible(text)) for author, text in zip(authors(), texts, strict=True)]
+    texts = figures()["costs"].get(instance, [])
+    return [Result(author, _feasible(text)) for author, text in zip(authors(), texts, strict=bool(texts))]
 
 
 def contest_costs(instance: str) -> list[Result]:
@@ -84,8 +82,8 @@ def _feasible(text: str) -> str | None:
 
 def best_cost(instance: str) -> Result | None:
     """The least cost that was published, of whoever comes first in the file."""
-    found = [(int(result.value), result) for result in costs(instance) if result.value is not None]
-    return min(found, key=lambda pair: pair[0], default=(0, None))[1]
+    found = [result for result in costs(instance) if result.value is not None]
+    return min(found, key=lambda result: int(result.value or 0), default=None)
 
 
 def lower_bound(instance: str) -> Result | None:
@@ -114,6 +112,8 @@ METHODS = {
         "-free": {"scotch": "Scotch"},
     },
 }
+#: Where it has them.
+TABLES = {"throughput": "Table 1", "latency": "Table 4"}
 
 
 @cache
@@ -132,20 +132,15 @@ def placements(instance: str) -> list[Result]:
         for end, methods in ends.items():
             known = placement_figures()[part].get(instance.removesuffix(end))
             if instance.endswith(end) and known:
+                about = f"Tarnawski et al. 2020, {TABLES[part]}, rounded up", placement_figures()["made"]
+                printed = known["cost"]
                 return [
-                    Result(_method(name, part), _rounded_up(known["cost"].get(key))) for key, name in methods.items()
+                    Result(Author(name, "paper", *about), _rounded_up(printed[key]) if key in printed else None)
+                    for key, name in methods.items()
                 ]
     return []
 
 
-def _method(name: str, part: str) -> Author:
-    table = {"throughput": "Table 1", "latency": "Table 4"}[part]
-    return Author(name, "paper", f"Tarnawski et al. 2020, {table}, rounded up", placement_figures()["made"])
-
-
-def _rounded_up(text: str | None) -> str | None:
-    if text is None:
-        return None
+def _rounded_up(text: str) -> str:
     printed = Decimal(text)
-    exponent = printed.as_tuple().exponent
-    return str(printed + Decimal((0, (5,), int(exponent) - 1)))
+    return str(printed + Decimal((0, (5,), int(printed.as_tuple().exponent) - 1)))

@@ -75,10 +75,6 @@ def _json(shape: str, fits: Callable[[Any], bool]) -> Kind:
     return Kind(f"JSON, {shape}", check)
 
 
-def _is_object(found: Any) -> bool:
-    return isinstance(found, dict)
-
-
 def _is_texts(found: Any) -> bool:
     return isinstance(found, list) and all(isinstance(word, str) for word in found)
 
@@ -87,14 +83,6 @@ def _is_published(found: Any) -> bool:
     return isinstance(found, dict) and all(
         (value := found.get(key)) is None or is_decimal(str(value)) for key in ("best_cost", "lower_bound")
     )
-
-
-def _is_machine(found: Any) -> bool:
-    return isinstance(found, dict) and isinstance(found.get("packages") or {}, dict)
-
-
-def _is_enforced(found: Any) -> bool:
-    return isinstance(found, dict) and _is_texts(list(found.values()))
 
 
 def _is_claim(found: Any) -> bool:
@@ -114,11 +102,14 @@ FLAG = one_of(0, 1)
 MOMENT = Kind("a time as 2025-01-31T12:00:00+00:00", _is_moment)
 METHOD = one_of("solver", "bound")
 TRACK = one_of(*tracks())
-OBJECT = _json("an object", _is_object)
+OBJECT = _json("an object", lambda found: isinstance(found, dict))
 TEXTS = _json("a list of texts", _is_texts)
 PUBLISHED = _json("an object whose best_cost and lower_bound are decimal text if they are there", _is_published)
-MACHINE = _json("an object whose packages are an object if they are there", _is_machine)
-ENFORCED = _json("an object of texts", _is_enforced)
+MACHINE = _json(
+    "an object whose packages are an object if they are there",
+    lambda found: isinstance(found, dict) and isinstance(found.get("packages") or {}, dict),
+)
+ENFORCED = _json("an object of texts", lambda found: isinstance(found, dict) and _is_texts(list(found.values())))
 CLAIM = _json("an object with end, cost, lower_bound, solutions and bounds", _is_claim)
 
 #: What may stand in each column that is read of each table; `harness.results.schema` says what it means.

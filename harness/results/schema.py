@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 from instances import InputError
@@ -122,7 +121,7 @@ def require_schema(connection: sqlite3.Connection, path: Path, *, create: bool =
         with connection:
             connection.execute("BEGIN EXCLUSIVE")
             if _version(connection) == 0:  # another process may have been here meanwhile
-                for statement in _statements(SCHEMA):
+                for statement in SCHEMA.split(";\n"):  # `executescript` would end the transaction
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version={VERSION}")
     found = _version(connection)
@@ -135,13 +134,3 @@ def require_schema(connection: sqlite3.Connection, path: Path, *, create: bool =
 def _version(connection: sqlite3.Connection) -> int:
     """Schema version of a database, 0 for one without a schema."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script: `executescript` would end the transaction that they belong to."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

@@ -86,23 +86,19 @@ class Monitor:
     """Monitors one run; ``control`` is a file descriptor that becomes readable when the run is cancelled."""
 
     def __init__(self, pipes: Pipes, limits: Limits, start: float, control: int, *, external: bool) -> None:
-        self.start = start
-        self.limits = limits
+        self.start, self.limits, self.pipes, self.control = start, limits, pipes, control
         self.outcome = Outcome()
         self.frames = FrameDecoder()
         self.log = bytearray()
         self.answer = AnswerParser(limits.timeout_s, self._take_log)
         self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT_MESSAGES)
-        self.left_out = 0
-        self.received = 0
+        self.left_out = self.received = 0
         self.output_limit = limits.output_mib * 2**20
         self.last_usage = start, 0.0  # time and memory of the last measurement
         self.exit_fd: int | None = None
         self.waits_for_exit_fd = False  # exit_fd is registered and has not yet become readable
         self.last_stamp = math.inf  # data read after the end of the run was written before it
         self.killed_at = math.inf  # time of a kill during a measurement
-        self.pipes = pipes
-        self.control = control
         self.selector = selectors.DefaultSelector()
         takers = {
             pipes.errors: self._take_log,
@@ -161,9 +157,8 @@ class Monitor:
         if self.outcome.stop == "exit" and ended > end:
             self._stop("timeout", self._timeout_reason)
         elif self.outcome.stop == "exit" and status:
-            self._stop(
-                "crash", f"killed by {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
-            )
+            killed = f"killed by {signal_name(-status)}" if status < 0 else ""
+            self._stop("crash", killed or f"ended with exit status {status}")
         return ended
 
     @property
@@ -257,10 +252,8 @@ class Monitor:
             outcome.messages.append(message)
         outcome.messages += self.latest
         if self.left_out:
-            lost = (
-                f"the referee kept the first and the last {KEPT_MESSAGES} messages, it dropped {self.left_out} between"
-            )
-            self.log += f"\n({lost})\n".encode()
+            kept = f"the referee kept the first and the last {KEPT_MESSAGES} messages"
+            self.log += f"\n({kept}, it dropped {self.left_out} between)\n".encode()
         outcome.fault = self.frames.fault or self.answer.fault
         outcome.log = self.log[-LOG_BYTES:].decode(errors="replace")
         return outcome

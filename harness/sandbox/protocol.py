@@ -64,20 +64,14 @@ def decode(payload: bytes) -> Message:
     except (ValueError, RecursionError):
         raise ProtocolError("a message was not JSON that can be read") from None
     match content:
-        case ["solution", _] | ["solution", _, None]:
+        case ["solution", _] | ["solution", _, None] | ["declined" | "error", str()]:
             return Message(*content)
-        case ["solution", _, cost]:
-            if is_number(cost):
-                return Message(*content)
+        case ["solution", _, number] | ["bound" | "done", number] if is_number(number):
+            return Message(*content)
+        case ["solution", _, _]:
             raise ProtocolError("claimed a cost that is no finite number")
-        case ["bound", value]:
-            if is_number(value):
-                return Message(*content)
+        case ["bound", _]:
             raise ProtocolError("reported a bound that is no finite number")
-        case ["done", value] if is_number(value):
-            return Message(*content)
-        case ["declined" | "error", str()]:
-            return Message(*content)
     raise ProtocolError("a message was not one of " + ", ".join(KINDS))
 
 

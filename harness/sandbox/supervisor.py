@@ -59,8 +59,7 @@ class Supervisor:
     """A client's handle on one supervisor process, which is started when it is first needed."""
 
     def __init__(self, backend: str = "posix", isolation: str = "auto") -> None:
-        self.backend = backend
-        self.isolation = isolation
+        self.backend, self.isolation = backend, isolation
         self.process: subprocess.Popen[bytes] | None = None
         self.socket: socket.socket | None = None
         self.folder = ""

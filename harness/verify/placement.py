@@ -145,13 +145,10 @@ def _devices(instance: Instance, device: Any) -> Groups | str:
     if reason:
         return reason
     numbers, of = np.unique(np.array(device, dtype=np.int64), return_inverse=True)
-    names = tuple(_device_name(instance, number) for number in numbers.tolist())
+    kinds = np.where(numbers < instance.accelerators, "accelerator", "CPU").tolist()
+    names = tuple(f"{kind} {number}" for kind, number in zip(kinds, numbers.tolist(), strict=True))
     ones = np.ones(len(numbers), dtype=np.int64)
     return Groups(of.reshape(-1), numbers < instance.accelerators, ones, _clusters(instance, numbers), names)
-
-
-def _device_name(instance: Instance, number: int) -> str:
-    return f"accelerator {number}" if number < instance.accelerators else f"CPU {number}"
 
 
 def _clusters(instance: Instance, devices: Ints) -> Ints:

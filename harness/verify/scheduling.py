@@ -278,8 +278,10 @@ class Execution:
         while self.events and self.events[0][0] <= self.until:
             now, kind, what, change = heapq.heappop(self.events)
             if kind == _FINISHES:
-                self._end(what, now)
-                freed.add(self.device[what])
+                device = self.device[what]
+                self.left -= 1
+                self.busy[device], self.free[device] = False, now
+                freed.add(device)
                 arrived = [e for e in self.sent[what] if self._send(e, now)]
             elif kind == _ARRIVES:
                 arrived = [what]
@@ -287,10 +289,6 @@ class Execution:
                 arrived = self._leave(what, now) if self.shared[what].changes == change else []
             ready += self._receive(arrived, now)
         self._start(ready, freed)
-
-    def _end(self, v: int, now: float) -> None:
-        self.left -= 1
-        self.busy[self.device[v]], self.free[self.device[v]] = False, now
 
     def _send(self, e: int, now: float) -> bool:
         """A tensor departs; whether it arrives at once."""

@@ -77,9 +77,9 @@ class Case:
         if self.bound is None:
             return score, None, None, best, False
         bound = self.bound.value
-        proven = proves(bound, cost, self.integral)
-        certified = 1.0 if proven else _ratio(bound, cost)
-        return 1.0 if proven else score, certified, relative_gap(cost, bound), best, proven
+        if proves(bound, cost, self.integral):
+            return 1.0, 1.0, relative_gap(cost, bound), best, True
+        return score, _ratio(bound, cost), relative_gap(cost, bound), best, False
 
     def of_bound(self, bound: Fraction) -> tuple[bool, float | None, bool, bool]:
         """``trusted, score, best, proves`` of a lower bound; its score is bound / known cost, 1 if that is proven."""
@@ -105,9 +105,8 @@ def cases_of(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, Case]:
     integral = dict(runs.group_by("track").agg(integer.any() & integer.all()).iter_rows())
     costs: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
     bounds: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
-    for checksum, *whose, cost, bound in runs.select(
-        "checksum", "solver", "id", "seed", "cost", "lower_bound"
-    ).iter_rows():
+    claimed = runs.select("checksum", "solver", "id", "seed", "cost", "lower_bound")
+    for checksum, *whose, cost, bound in claimed.iter_rows():
         for text, claims in ((cost, costs), (bound, bounds)):
             if text is not None:
                 claims[checksum].append(_Claim(Fraction(text), text, *whose))

@@ -24,14 +24,8 @@ _TYPES: dict[str, Any] = {
 
 
 METHOD = ["track", "solver"]
-
-
 DIVISION = ["track", "division"]
-
-
 ENTRY = [*DIVISION, "solver"]
-
-
 CELL = ["track", "solver", "checksum"]
 
 

@@ -38,11 +38,9 @@ def _limit_notes(runs: pl.DataFrame) -> list[_Note]:
     for track, instance, kind, unequal in mixed.iter_rows():
         words = [_limits(**limit) for limit in unequal]
         notes.append((track, instance, f"Its {kind} runs had different limits: {'; '.join(words)}."))
-    for track, count in mixed.group_by("track").agg(pl.col("instance").n_unique()).iter_rows():
-        notes.append(
-            (track, None, f"Runs under different time, core or memory limits are compared on {count} of its instances.")
-        )
-    return notes
+    said = "Runs under different time, core or memory limits are compared on"
+    counts = mixed.group_by("track").agg(pl.col("instance").n_unique())
+    return notes + [(track, None, f"{said} {count} of its instances.") for track, count in counts.iter_rows()]
 
 
 def _limits(timeout_s: float, cores: int, memory_mib: float, cpu_s: float) -> str:
@@ -80,12 +78,9 @@ def _host_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
 def _disturbance_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
     """Runs from machines on which something was found after their campaign."""
     found = _with_hosts(runs, hosts).filter(pl.col("disturbances") != "[]")
+    said = "The machine was disturbed in a campaign with"
     return [
-        (
-            track,
-            None,
-            f"The machine was disturbed in a campaign with {count} of its runs: {' '.join(json.loads(words))}",
-        )
+        (track, None, f"{said} {count} of its runs: {' '.join(json.loads(words))}")
         for track, words, count in found.group_by("track", "disturbances").len().iter_rows()
     ]
 

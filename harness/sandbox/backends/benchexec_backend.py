@@ -68,8 +68,7 @@ class Executor(RunExecutor):
     def __init__(self, sandbox: namespaces.Sandbox | None, folder: Path) -> None:
         isolated = sandbox is not None
         super().__init__(use_namespaces=isolated, dir_modes={"/": DIR_READ_ONLY}, container_system_config=False)
-        self.sandbox = sandbox
-        self.folder = folder
+        self.sandbox, self.folder = sandbox, folder
 
     def _setup_cgroups(self, *args: Any) -> Cgroups:
         prefix = f"{self.folder.name}-"
@@ -217,11 +216,8 @@ class BenchexecRun:
         enforced: dict[str, str],
         complaint: Callable[[], str],
     ) -> None:
-        self.executor = executor
-        self.enforced = enforced
-        self.complaint = complaint
-        self.folder = call["workingDir"]
-        self.memory = call["memlimit"]
+        self.executor, self.enforced, self.complaint = executor, enforced, complaint
+        self.folder, self.memory = call["workingDir"], call["memlimit"]
         self.result: dict[str, Any] = {}
         self.failure = ""
         self.process: int | None = None  # file descriptor (pidfd) of the run's first process

@@ -100,11 +100,9 @@ class IsolatedProcess:
     """
 
     def __init__(self, init: int, link: socket.socket) -> None:
-        self.init = init
-        self.link = link
+        self.init, self.link = init, link
         self.status: int | None = None
-        self.setup_cpu_s = 0.0
-        self.setup_peak = 0
+        self.setup_cpu_s, self.setup_peak = 0.0, 0
         link.settimeout(SETUP_S)
         try:
             self.scratch, self.shared, self.proc, diagnostics = self._receive()

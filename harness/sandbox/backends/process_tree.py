@@ -90,12 +90,14 @@ class Proc:
 
     def peak(self, pid: int) -> int:
         """Return the peak resident bytes of a process since it started its program."""
-        found = re.search(rb"^VmHWM:\s+(\d+) kB$", self.read(f"{pid}/status"), re.MULTILINE)
-        return int(found[1]) * 1024 if found else 0
+        return self._size(f"{pid}/status", b"VmHWM") or 0
 
     def proportional(self, pid: int) -> int | None:
         """Return resident bytes, each page divided by the number of processes sharing it (PSS); None if unreadable."""
-        found = re.search(rb"^Pss:\s+(\d+) kB$", self.read(f"{pid}/smaps_rollup"), re.MULTILINE)
+        return self._size(f"{pid}/smaps_rollup", b"Pss")
+
+    def _size(self, path: str, name: bytes) -> int | None:
+        found = re.search(rb"^%s:\s+(\d+) kB$" % name, self.read(path), re.MULTILINE)
         return int(found[1]) * 1024 if found else None
 
     def proportional_without(self, pid: int, left_out: Callable[[File], bool], until: float = math.inf) -> int:
@@ -129,16 +131,13 @@ class Proc:
 
     def list(self, path: str) -> list[str]:
         """Return the names in a folder; none if it cannot be read."""
-        try:
+        with contextlib.suppress(OSError):
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.folder)
-        except OSError:
-            return []
-        try:
-            return os.listdir(folder)
-        except OSError:
-            return []
-        finally:
-            os.close(folder)
+            try:
+                return os.listdir(folder)
+            finally:
+                os.close(folder)
+        return []
 
 
 def filesystem_bytes(folder: int) -> int:

@@ -101,18 +101,15 @@ def hide_kernel_memory(*, memfds: bool) -> None:
     Unless ``memfds`` are allowed, neither are files in memory: one on its way through a socket is open in no process.
     """
     hidden = (IO_URING_SETUP, VMSPLICE, *(() if memfds else MEMFDS))
-    compatible = (
-        (LOAD, 0, 0, CALL),
-        *_refuse((IO_URING_SETUP, *KERNEL_MEMORY_32), errno.ENOSYS),
-        (RETURN, 0, 0, ALLOW),
-    )
+    absent = FAIL | errno.ENOSYS
+    compatible = ((LOAD, 0, 0, CALL), *_answer((IO_URING_SETUP, *KERNEL_MEMORY_32), absent), (RETURN, 0, 0, ALLOW))
     of_sockets = (
         (LOAD, 0, 0, FIRST),
-        *_allow((UNIX,)),
+        *_answer((UNIX,), ALLOW),
         *((EQUAL, len(FAMILIES) - number, 0, family) for number, family in enumerate(FAMILIES)),
         (RETURN, 0, 0, FAIL | errno.EAFNOSUPPORT),
         (LOAD, 0, 0, THIRD),
-        *_allow(PROTOCOLS),
+        *_answer(PROTOCOLS, ALLOW),
         (RETURN, 0, 0, FAIL | errno.EPROTONOSUPPORT),
     )
     install(
@@ -121,20 +118,16 @@ def hide_kernel_memory(*, memfds: bool) -> None:
         *compatible,
         (LOAD, 0, 0, CALL),
         (AT_LEAST, 0, 1, X32),
-        (RETURN, 0, 0, FAIL | errno.ENOSYS),
-        *_refuse(hidden, errno.ENOSYS),
+        (RETURN, 0, 0, absent),
+        *_answer(hidden, absent),
         *((EQUAL, len(SOCKETS) - number, 0, call) for number, call in enumerate(SOCKETS)),
         (RETURN, 0, 0, ALLOW),
         *of_sockets,
     )
 
 
-def _refuse(values: Iterable[int], error: int) -> list[Step]:
-    return [step for value in values for step in ((EQUAL, 0, 1, value), (RETURN, 0, 0, FAIL | error))]
-
-
-def _allow(values: Iterable[int]) -> list[Step]:
-    return [step for value in values for step in ((EQUAL, 0, 1, value), (RETURN, 0, 0, ALLOW))]
+def _answer(values: Iterable[int], result: int) -> list[Step]:
+    return [step for value in values for step in ((EQUAL, 0, 1, value), (RETURN, 0, 0, result))]
 
 
 def install(*steps: Step) -> None:

@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from itertools import product
 
 from harness.sandbox.backends.prctl import LIBC
 
@@ -78,8 +79,13 @@ def socket_bytes(diagnostics: socket.socket) -> int:
 
 def uncounted_bytes(diagnostics: socket.socket) -> int:
     """Return the bytes in buffers of TCP, UDP and netlink sockets, which control groups of version 1 do not count."""
-    inet = ((f, p) for f in (socket.AF_INET, socket.AF_INET6) for p in (socket.IPPROTO_TCP, socket.IPPROTO_UDP))
-    return _netlink_bytes(diagnostics) + sum(_inet_bytes(diagnostics, *which) for which in inet)
+    netlink = NETLINK_REQUEST.pack(socket.AF_NETLINK, EVERY_PROTOCOL, 0, 0, SHOW_MEMORY, 0)
+    total = _sum(diagnostics, netlink, NETLINK_MESSAGE_BYTES, NETLINK_MEMORY, RECEIVED)
+    families, protocols = (socket.AF_INET, socket.AF_INET6), (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
+    for family, protocol in product(families, protocols):
+        inet = INET_REQUEST.pack(family, protocol, 1 << INET_MEMORY - 1, ALL)
+        total += _sum(diagnostics, inet, INET_MESSAGE_BYTES, INET_MEMORY, RECEIVED, QUEUED)
+    return total
 
 
 def _unix_bytes(diagnostics: socket.socket) -> int:
@@ -97,24 +103,15 @@ def _unix_bytes(diagnostics: socket.socket) -> int:
     return total + sum(length for peer, length in unread if peer not in inodes)
 
 
-def _netlink_bytes(diagnostics: socket.socket) -> int:
-    request = NETLINK_REQUEST.pack(socket.AF_NETLINK, EVERY_PROTOCOL, 0, 0, SHOW_MEMORY, 0)
+def _sum(diagnostics: socket.socket, request: bytes, start: int, memory: int, *places: int) -> int:
+    """Return the sum of these places in the attributes ``memory``, which come after ``start`` bytes of each reply."""
     return sum(
-        struct.unpack_from("=9I", value)[RECEIVED]
+        struct.unpack_from("=9I", value)[place]
         for payload in _dump(diagnostics, request)
-        for kind, value in _attributes(payload, NETLINK_MESSAGE_BYTES)
-        if kind == NETLINK_MEMORY
+        for kind, value in _attributes(payload, start)
+        if kind == memory
+        for place in places
     )
-
-
-def _inet_bytes(diagnostics: socket.socket, family: int, protocol: int) -> int:
-    total = 0
-    for payload in _dump(diagnostics, INET_REQUEST.pack(family, protocol, 1 << INET_MEMORY - 1, ALL)):
-        for kind, value in _attributes(payload, INET_MESSAGE_BYTES):
-            if kind == INET_MEMORY:
-                memory = struct.unpack_from("=9I", value)
-                total += memory[RECEIVED] + memory[QUEUED]
-    return total
 
 
 def _dump(diagnostics: socket.socket, request: bytes) -> Iterator[bytes]:

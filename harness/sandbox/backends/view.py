@@ -118,15 +118,14 @@ def _word(word: str) -> Iterator[Path]:
     if path.is_dir():
         yield path
         return
-    while True:
-        yield from _with_its_folder(path)
-        if not path.is_symlink():
-            return
+    yield from _with_its_folder(path)
+    while path.is_symlink():
         path = path.parent / os.readlink(path)
+        yield from _with_its_folder(path)
 
 
 def _with_its_folder(file: Path) -> Iterator[Path]:
-    if _is_wide(file.parent) or _has_answers(file.parent):
+    if _is_wide(file.parent) or any(os.path.lexists(file.with_name(name)) for name in ANSWERS):
         yield file
         yield from file.parent.glob("*.py")
     else:
@@ -158,10 +157,6 @@ def _answers(folder: Path) -> Iterator[Path]:
                 yield Path(parent)
             else:
                 folders.extend(entry.path for entry in inside if entry.is_dir(follow_symlinks=False))
-
-
-def _has_answers(folder: Path) -> bool:
-    return any(os.path.lexists(folder / name) for name in ANSWERS)
 
 
 def _is_hideable(path: Path) -> bool:
@@ -203,18 +198,12 @@ def mount_view(shown: Iterable[tuple[Path, int]], hidden: Iterable[Path]) -> Non
         os.mkdir(str(number))
         bind(str(number), place)
     for path, file in shown:
-        _make(path, folder=os.path.isdir(f"/proc/self/fd/{file}"))
+        folder = os.path.isdir(f"/proc/self/fd/{file}")
+        (path if folder else path.parent).mkdir(parents=True, exist_ok=True)
+        if not folder:
+            path.touch()
         bind(f"/proc/self/fd/{file}", str(path))
         os.close(file)
     for path in filter(os.path.exists, hidden):
         bind("empty" if path.is_dir() else "/dev/null", str(path))
     mount(None, places[0], None, REMOUNT | READ_ONLY | NOSUID | NODEV)
-
-
-def _make(path: Path, *, folder: bool) -> None:
-    """Make a folder or a file to mount on."""
-    if folder:
-        path.mkdir(parents=True, exist_ok=True)
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()

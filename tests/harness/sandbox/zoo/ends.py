@@ -10,10 +10,47 @@ import time
 from solvers.registry import Declined, solver
 
 
-@solver(track="pipeline")
-def segfaults(instance, run):
-    """Read address zero."""
-    ctypes.string_at(0)
+class Unprintable(Exception):
+    """An exception that has no text."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+
+def fail(error):
+    """Raise an exception."""
+    raise error
+
+
+#: How a solver ends that has reported nothing, by its name.
+ENDS = {
+    "segfaults": lambda: ctypes.string_at(0),
+    "aborts": os.abort,
+    "exits-with-zero": lambda: fail(SystemExit(0)),
+    "exits-with-a-text": lambda: fail(SystemExit("that is all")),
+    "raises-generator-exit": lambda: fail(GeneratorExit),
+    "raises-the-unprintable": lambda: fail(Unprintable),
+    "declines-at-length": lambda: fail(Declined("no,\nthank you\n\n" * 10_000)),
+    "hangs-in-c": lambda: ctypes.PyDLL(None).sleep(3600),
+}
+#: The same after a report.
+LATER_ENDS = {
+    "interrupts": lambda: fail(KeyboardInterrupt),
+    "stops-itself": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+}
+
+
+@solver(track="pipeline", variants={name: {"how": name} for name in ENDS})
+def ends(instance, run, how):
+    """End at once."""
+    ENDS[how]()
+
+
+@solver(track="pipeline", variants={name: {"how": name} for name in LATER_ENDS})
+def reports_and_ends(instance, run, how):
+    """Report, then end."""
+    run.report([0] * instance.nodes)
+    LATER_ENDS[how]()
 
 
 @solver(track="pipeline")
@@ -22,12 +59,6 @@ def segfaults_in_a_thread(instance, run):
     run.report([0] * instance.nodes)
     threading.Thread(target=ctypes.string_at, args=(0,)).start()
     time.sleep(60)
-
-
-@solver(track="pipeline")
-def aborts(instance, run):
-    """Call abort."""
-    os.abort()
 
 
 @solver(track="pipeline")
@@ -51,50 +82,6 @@ def overflows_the_stack(instance, run):
 
 
 @solver(track="pipeline")
-def interrupts(instance, run):
-    """Raise what Ctrl-C raises."""
-    run.report([0] * instance.nodes)
-    raise KeyboardInterrupt
-
-
-@solver(track="pipeline")
-def exits_with_zero(instance, run):
-    """Leave with the status of success."""
-    raise SystemExit(0)
-
-
-@solver(track="pipeline")
-def exits_with_a_text(instance, run):
-    """Leave with a text for a status."""
-    raise SystemExit("that is all")
-
-
-@solver(track="pipeline")
-def raises_generator_exit(instance, run):
-    """Raise an exception that is no Exception."""
-    raise GeneratorExit
-
-
-class Unprintable(Exception):
-    """An exception that has no text."""
-
-    def __str__(self):
-        raise ValueError("no text")
-
-
-@solver(track="pipeline")
-def raises_the_unprintable(instance, run):
-    """Fail with an exception that cannot be printed."""
-    raise Unprintable
-
-
-@solver(track="pipeline")
-def declines_at_length(instance, run):
-    """Decline with ten thousand lines."""
-    raise Declined("no,\nthank you\n\n" * 10_000)
-
-
-@solver(track="pipeline")
 def sleeps_through_sigterm(instance, run):
     """Ignore every signal that can be ignored, block those that can be blocked, and sleep."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
@@ -103,12 +90,6 @@ def sleeps_through_sigterm(instance, run):
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     run.report([0] * instance.nodes)
     time.sleep(3600)
-
-
-@solver(track="pipeline")
-def hangs_in_c(instance, run):
-    """Sleep in C without letting go of the interpreter."""
-    ctypes.PyDLL(None).sleep(3600)
 
 
 @solver(track="pipeline")
@@ -121,13 +102,6 @@ def spins(instance, run):
             print(error)
     while True:
         pass
-
-
-@solver(track="pipeline")
-def stops_itself(instance, run):
-    """Go to sleep as Ctrl-Z does."""
-    run.report([0] * instance.nodes)
-    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @solver(track="pipeline")

@@ -32,6 +32,28 @@ def solution(blocks=(0, 0, 0, 0)):
     return json.dumps(["solution", list(blocks)]).encode()
 
 
+ODD = (b"", b"null", b"[]", b"{}", b'["solution"]', b'["oops",1]', b'[["solution"],1]', b"\xff\xfe", b'"')
+#: What is written to the referee's pipe after a report, by the name of the solver that does.
+SENT = {
+    "wrong-magic": frame(solution([0, 0, 1, 1]), magic=b"MS"),
+    "too-long-a-message": frame(b"", length=1 << 31),
+    "promises-much": frame(b"[", length=1 << 29),
+    "half-a-message-and-more": frame(solution([0, 0, 1, 1]))[:-5],
+    "raw-nan": frame(b'["solution",[NaN,Infinity,-Infinity,0]]'),
+    "raw-infinite-bound": frame(b'["bound",Infinity]'),
+    "deep-nesting": frame(b'["solution",' + b"[" * 100_000 + b"]" * 100_000 + b"]"),
+    "million-digits": frame(b'["solution",[' + b"9" * 1_000_000 + b",0,0,0]]"),
+    "odd-messages": b"".join(map(frame, ODD)),
+}
+
+
+@solver(track="pipeline", variants={name: {"value": name} for name in SENT})
+def sends(instance, run, value):
+    """Report, then send something else."""
+    run.report([0] * instance.nodes)
+    send(run, SENT[value])
+
+
 @solver(track="pipeline")
 def breaks_pipe(instance, run):
     """Write rubbish into every pipe that is open."""
@@ -52,39 +74,11 @@ def wrong_checksum(instance, run):
 
 
 @solver(track="pipeline")
-def wrong_magic(instance, run):
-    """Send a message of some other protocol."""
-    run.report([0] * instance.nodes)
-    send(run, frame(solution([0, 0, 1, 1]), magic=b"MS"))
-
-
-@solver(track="pipeline")
-def too_long_a_message(instance, run):
-    """Announce two GiB."""
-    run.report([0] * instance.nodes)
-    send(run, frame(b"", length=1 << 31))
-
-
-@solver(track="pipeline")
-def promises_much(instance, run):
-    """Announce half a GiB, and send a little of it."""
-    run.report([0] * instance.nodes)
-    send(run, frame(b"[", length=1 << 29))
-
-
-@solver(track="pipeline")
 def half_a_message(instance, run):
     """Send half a message and leave."""
     run.report([0] * instance.nodes)
     send(run, frame(solution([0, 0, 1, 1]))[:-5])
     os._exit(0)
-
-
-@solver(track="pipeline")
-def half_a_message_and_more(instance, run):
-    """Send half a message and go on."""
-    run.report([0] * instance.nodes)
-    send(run, frame(solution([0, 0, 1, 1]))[:-5])
 
 
 @solver(track="pipeline")
@@ -110,42 +104,6 @@ def floods(instance, run):
     for _ in range(2000):
         run.report([0] * instance.nodes)
     run.report([0, 0, 1, 1])
-
-
-@solver(track="pipeline")
-def raw_nan(instance, run):
-    """Send the text NaN, which Python takes for JSON."""
-    run.report([0] * instance.nodes)
-    send(run, frame(b'["solution",[NaN,Infinity,-Infinity,0]]'))
-
-
-@solver(track="pipeline")
-def raw_infinite_bound(instance, run):
-    """Send the text Infinity as a bound."""
-    run.report([0] * instance.nodes)
-    send(run, frame(b'["bound",Infinity]'))
-
-
-@solver(track="pipeline")
-def deep_nesting(instance, run):
-    """Send 100,000 brackets, in each other."""
-    run.report([0] * instance.nodes)
-    send(run, frame(b'["solution",' + b"[" * 100_000 + b"]" * 100_000 + b"]"))
-
-
-@solver(track="pipeline")
-def million_digits(instance, run):
-    """Send a block number of a million digits."""
-    run.report([0] * instance.nodes)
-    send(run, frame(b'["solution",[' + b"9" * 1_000_000 + b",0,0,0]]"))
-
-
-@solver(track="pipeline")
-def odd_messages(instance, run):
-    """Send messages of every wrong shape, then return."""
-    run.report([0] * instance.nodes)
-    for payload in (b"", b"null", b"[]", b"{}", b'["solution"]', b'["oops",1]', b'[["solution"],1]', b"\xff\xfe", b'"'):
-        send(run, frame(payload))
 
 
 @solver(track="pipeline")

@@ -119,14 +119,21 @@ def doubling_storm(instance, run):
     time.sleep(60)
 
 
+def in_threads(number, work, *values):
+    """Call a function in threads; wait until all have ended."""
+    threads = [threading.Thread(target=work, args=values) for _ in range(number)]
+    try:
+        for thread in threads:
+            thread.start()
+    finally:
+        for thread in threads:
+            thread.join()
+
+
 @solver(track="pipeline")
 def thread_storm(instance, run):
     """Start a thousand threads."""
-    threads = [threading.Thread(target=time.sleep, args=(0.2,)) for _ in range(1000)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(1000, time.sleep, 0.2)
     return [0] * instance.nodes
 
 
@@ -171,11 +178,7 @@ def reads_stdin(instance, run):
 @solver(track="pipeline")
 def runs_threads(instance, run):
     """Compute in eight threads, having been given one core."""
-    threads = [threading.Thread(target=burn, args=(1.0,)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, burn, 1.0)
     return [0] * instance.nodes
 
 
@@ -189,13 +192,7 @@ def takes_all_cores(instance, run):
             os.sched_setaffinity(0, range(os.cpu_count() or 1))
             burn(0.01)
 
-    threads = [threading.Thread(target=greedy) for _ in range(4)]
-    try:
-        for thread in threads:
-            thread.start()
-    finally:
-        for thread in threads:
-            thread.join()
+    in_threads(4, greedy)
     return [0] * instance.nodes
 
 
@@ -214,18 +211,20 @@ def parent():
     return os.getppid() or 1
 
 
-@solver(track="pipeline")
-def kills_its_parent(instance, run):
-    """Kill the process that started it."""
-    run.report([0] * instance.nodes)
-    attempt(lambda: os.kill(parent(), signal.SIGKILL))
+#: What is done to the process that started the solver, by the name of the solver.
+DEEDS = {
+    "kills-its-parent": lambda: os.kill(parent(), signal.SIGKILL),
+    "stops-its-parent": lambda: os.kill(parent(), signal.SIGSTOP),
+    "traces-its-parent": lambda: ctypes.CDLL(None).ptrace(PTRACE_ATTACH, parent(), 0, 0),
+    "limits-its-parent": lambda: resource.prlimit(parent(), resource.RLIMIT_NOFILE, (3, 3)),
+}
 
 
-@solver(track="pipeline")
-def stops_its_parent(instance, run):
-    """Stop the process that started it."""
+@solver(track="pipeline", variants={name: {"deed": name} for name in DEEDS})
+def turns_on_its_parent(instance, run, deed):
+    """Report, then do something to the process that started it."""
     run.report([0] * instance.nodes)
-    attempt(lambda: os.kill(parent(), signal.SIGSTOP))
+    attempt(DEEDS[deed])
 
 
 @solver(track="pipeline")
@@ -246,13 +245,6 @@ def kills_what_it_sees(instance, run):
 
 
 @solver(track="pipeline")
-def traces_its_parent(instance, run):
-    """Take hold of the process that started it as a debugger does."""
-    run.report([0] * instance.nodes)
-    attempt(lambda: ctypes.CDLL(None).ptrace(PTRACE_ATTACH, parent(), 0, 0))
-
-
-@solver(track="pipeline")
 def writes_into_its_parent(instance, run):
     """Overwrite the memory of the process that started it."""
     run.report([0] * instance.nodes)
@@ -267,13 +259,6 @@ def writes_into_its_parent(instance, run):
                     memory.write(b"A" * min(end - begin, 1 << 20))
 
     attempt(overwrite)
-
-
-@solver(track="pipeline")
-def limits_its_parent(instance, run):
-    """Take from the process that started it the right to open files."""
-    run.report([0] * instance.nodes)
-    attempt(lambda: resource.prlimit(parent(), resource.RLIMIT_NOFILE, (3, 3)))
 
 
 @solver(track="pipeline")
