@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from patience import given_time
@@ -50,6 +51,9 @@ BENCHEXEC, BARE_GROUPS = ("benchexec", "auto"), ("benchexec", "none")
 def briefly(seconds: float = 1.0, **limits: float) -> Limits:
     """Limits for a solver that would never end."""
     return replace(AMPLE, timeout_s=seconds, **limits)
+
+
+BRIEF = briefly()
 
 
 # ---------------------------------------------------------------- what a run can harm, and who holds it
@@ -232,7 +236,19 @@ class Case:
         assert row.cpu_s < 1.2 * row.cores * row.wall_s + 1.5  # its processes may go on until each is killed
 
 
+def well(*solvers: str, **more: Any) -> tuple[Case, ...]:
+    """Cases of solvers that report everything in one block, which costs 10, and end well."""
+    return tuple(Case(name, "exit", "ok", cost=10.0, **more) for name in solvers)
+
+
 LATE = r"killed at the time limit of [\d.]+ s"
+
+
+def late(*solvers: str, cost: float | None = 10.0, limits: Limits = BRIEF) -> tuple[Case, ...]:
+    """Cases of solvers that their time limit ends."""
+    return tuple(Case(name, "timeout", "timeout", LATE, cost, limits) for name in solvers)
+
+
 WORDLESS = "ended its process without a word that it was done"
 FULL = r"used \d+ MiB, the limit is [13]00 MiB"
 PLAIN = r"ValueError: reported a (solution|bound) that is not plain JSON: .* \(worker.py:\d+\)"
@@ -259,7 +275,7 @@ ENDS = (
     Case("declines", "declined", "declined", "more than zero nodes"),
     Case("declines-at-length", "declined", "declined", r"(no, thank you )+.*…"),
     Case("reports-at-exit", "exit", "ok", cost=6.0),
-    Case("limits-itself", "exit", "ok", cost=10.0),
+    *well("limits-itself"),
     Case("silent", "exit", "none", "reported no solution"),
     Case("broken-import", "import", "import", r"its file cannot be imported: ModuleNotFoundError: .*"),
     Case("exits-at-import", "import", "import", r"its file .* ended the process while it .* \(exit status 7\)"),
@@ -267,52 +283,38 @@ ENDS = (
 )
 
 HANGS = (
-    Case("sleeps-through-sigterm", "timeout", "timeout", LATE, 10.0, briefly()),
-    Case("hangs-in-c", "timeout", "timeout", LATE, None, briefly()),
-    Case("stops-itself", "timeout", "timeout", LATE, 10.0, briefly()),
-    Case("spins", "timeout", "timeout", LATE, None, briefly(cpu_s=5.0)),
-    Case("turns-the-clock-back", "timeout", "timeout", LATE, 10.0, briefly()),
-    Case("is-done-and-hangs", "timeout", "timeout", LATE, 10.0, briefly()),
-    Case("declines-and-hangs", "timeout", "timeout", LATE, None, briefly()),
-    Case("stuck", "timeout", "timeout", LATE, 10.0, briefly()),
+    *late("sleeps-through-sigterm", "stops-itself", "turns-the-clock-back", "is-done-and-hangs", "stuck"),
+    *late("hangs-in-c", "declines-and-hangs", cost=None),
+    *late("spins", cost=None, limits=briefly(cpu_s=5.0)),
 )
 
 NO_MESSAGE = "wrote bytes that are no message into the referee's pipe"
-NO_JSON = "a message was not JSON that can be read"
+
+
+def broken(fault: str, *solvers: str) -> tuple[Case, ...]:
+    """Cases of solvers that break the protocol after a report."""
+    return tuple(Case(name, "exit", "error", fault, 10.0) for name in solvers)
+
 
 MESSAGES = (
-    Case("breaks-pipe", "exit", "error", NO_MESSAGE, 10.0),
-    Case("wrong-magic", "exit", "error", NO_MESSAGE, 10.0),
-    Case("too-long-a-message", "exit", "error", NO_MESSAGE, 10.0),
-    Case("lets-a-child-write", "exit", "error", NO_MESSAGE, 10.0),
-    Case("wrong-checksum", "exit", "error", "sent a message whose checksum is wrong", 10.0),
-    Case("half-a-message", "exit", "error", "stopped in the middle of a message", 10.0),
-    Case("half-a-message-and-more", "exit", "error", "sent a message whose checksum is wrong", 10.0),
-    Case("promises-much", "exit", "error", "stopped in the middle of a message", 10.0),
+    *broken(NO_MESSAGE, "breaks-pipe", "wrong-magic", "too-long-a-message", "lets-a-child-write"),
+    *broken("sent a message whose checksum is wrong", "wrong-checksum", "half-a-message-and-more"),
+    *broken("stopped in the middle of a message", "half-a-message", "promises-much"),
     Case("huge-message", "output", "output", "wrote more than 64 MiB.*", 10.0),
-    Case(
-        "million-incumbents",
-        "exit",
-        "ok",
-        cost=6.0,
-        log=r".* last 500 messages, it dropped 999\d\d\d between",
-    ),
+    Case("million-incumbents", "exit", "ok", cost=6.0, log=r".* last 500 messages, it dropped 999\d\d\d between"),
     Case("floods", "exit", "ok", cost=6.0, log=r".* last 500 messages, it dropped 1002 between"),
-    Case("raw-nan", "exit", "error", NO_JSON, 10.0),
-    Case("raw-infinite-bound", "exit", "error", NO_JSON, 10.0),
-    Case("million-digits", "exit", "error", NO_JSON, 10.0),
-    Case("odd-messages", "exit", "error", NO_JSON, 10.0),
-    Case("deep-nesting", "exit", "error", "sent a message of 100001 lists, .*", 10.0),
+    *broken(
+        "a message was not JSON that can be read", "raw-nan", "raw-infinite-bound", "million-digits", "odd-messages"
+    ),
+    *broken("sent a message of 100001 lists, .*", "deep-nesting"),
     Case("done-twice", "exit", "ok", cost=6.0),
-    Case("forges-its-memory", "exit", "ok", cost=10.0),
     Case("odd-done", "crash", "crash", WORDLESS, 10.0),
     Case("long-error", "crash", "crash", WORDLESS, 10.0),
     Case("closes-its-pipes", "crash", "crash", "ended with exit status 1"),
     Case("loses-its-pipe", "crash", "crash", WORDLESS, 10.0),
-    Case("prints", "exit", "ok", cost=10.0, log=r"x\nthe end\n$"),
+    *well("prints", log=r"x\nthe end\n$"),
     Case("prints-a-gigabyte", "output", "output", "wrote more than 64 MiB.*", 10.0),
-    Case("prints-bytes", "exit", "ok", cost=10.0),
-    Case("swaps-its-output", "exit", "ok", cost=10.0),
+    *well("forges-its-memory", "prints-bytes", "swaps-its-output"),
 )
 
 
@@ -359,8 +361,7 @@ VALUES = (
     ),
     Case("too-many-digits", "error", "error", r"ValueError: reported a solution that is not plain JSON: .*digits.*"),
     Case("lying-list", "exit", "ok", cost=6.0),
-    Case("first-good-then-bad", "exit", "ok", cost=10.0),
-    Case("changes-the-instance", "exit", "ok", cost=10.0),
+    *well("first-good-then-bad", "changes-the-instance", "optimist"),
     Case("patches-json", "crash", "crash", WORDLESS, verified="infeasible"),
     *(
         Case(f"bound-{name}", "exit", "error", NO_BOUND)
@@ -368,7 +369,7 @@ VALUES = (
     ),
     *(Case(name, "error", "error", PLAIN) for name in ("infinite-bound", "nan-bound")),
     *(Case(name, "exit", "ok") for name in ("bounds", "bound-of-numpy", "negative-bound", "exact-bound")),
-    *(Case(f"claims-{name}", "exit", "ok", cost=10.0) for name in ("the-truth", "the-truth-in-integers", "too-much")),
+    *well("claims-the-truth", "claims-the-truth-in-integers", "claims-too-much"),
     *(
         Case(
             f"claims-{name}", "exit", "misclaim", f"claims the cost {re.escape(cost)} for a solution of cost 10.0", 10.0
@@ -378,77 +379,65 @@ VALUES = (
     *(Case(f"claims-{name}", "exit", "error", NO_COST) for name in ("beyond-floats", "in-words", "yes")),
     Case("claims-nan", "error", "error", PLAIN),
     Case("liar", "exit", "contradiction", "claims the lower bound 1000000000.0, but has a solution of cost 10.0", 10.0),
-    Case("optimist", "exit", "ok", cost=10.0),
 )
 
+
+def full(*solvers: str, cost: float | None = 10.0) -> tuple[Case, ...]:
+    """Cases of solvers that use more than 300 MiB."""
+    return tuple(Case(name, "memory", "memory", FULL, cost, TIGHT) for name in solvers)
+
+
 MEMORY = (
-    Case("allocates", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("allocates-at-once", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("allocates-and-leaves", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("spike", "memory", "memory", FULL, None, TIGHT),
-    Case("hides-its-peak", "memory", "memory", FULL, None, TIGHT),
-    Case("child-allocates", "memory", "memory", FULL, None, TIGHT),
-    Case("children-allocate", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("orphan-allocates", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("shares-memory", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("memory-files", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("shares-what-it-may", "exit", "ok", cost=10.0, limits=TIGHT, log=r"\[0, 0, 0, 0, 0, 0, 0, 0\]"),
-    Case("reserves-much", "exit", "ok", cost=10.0, limits=TIGHT),
+    *full("allocates", "allocates-at-once", "allocates-and-leaves", "children-allocate", "orphan-allocates"),
+    *full("shares-memory", "memory-files"),
+    *full("spike", "hides-its-peak", "child-allocates", cost=None),
+    *well("shares-what-it-may", limits=TIGHT, log=r"\[0, 0, 0, 0, 0, 0, 0, 0\]"),
+    *well("reserves-much", limits=TIGHT),
     Case("runs-out", "error", "error", "ran out of memory", 10.0, TIGHT),
 )
 
+
+def crowded(*solvers: str) -> tuple[Case, ...]:
+    """Cases of solvers that start too many processes."""
+    reason = r"had \d+ processes at once, the limit is 100"
+    return tuple(Case(name, "processes", "processes", reason, 10.0) for name in solvers)
+
+
+def burning(*solvers: str) -> tuple[Case, ...]:
+    """Cases of solvers that use more than a second of CPU time."""
+    reason = r"used \d\.\d s of CPU time, the limit is 1 s"
+    return tuple(Case(name, "cpu", "cpu", reason, 10.0, briefly(60.0, cpu_s=1.0)) for name in solvers)
+
+
 PROCESSES = (
-    Case("daemonises", "exit", "ok", cost=10.0),
-    Case("leaves-a-program", "exit", "ok", cost=10.0),
-    Case("child-holds-the-pipes", "exit", "ok", cost=10.0),
-    Case("fork-and-both-report", "exit", "ok", cost=10.0),
-    Case("reads-stdin", "exit", "ok", cost=10.0),
-    Case("thread-storm", "exit", "ok", cost=10.0, limits=replace(AMPLE, processes=512)),
-    Case("lists-what-is-open", "exit", "ok", cost=10.0, log=r"^open:( pipe| /dev/null){3,5}$"),
+    *well("daemonises", "leaves-a-program", "child-holds-the-pipes", "fork-and-both-report", "reads-stdin"),
+    *well("runs-threads", "takes-all-cores"),
+    *well("thread-storm", limits=replace(AMPLE, processes=512)),
+    *well("lists-what-is-open", log=r"^open:( pipe| /dev/null){3,5}$"),
     Case("leaves-its-child-reporting", "crash", "crash", WORDLESS, 10.0),
-    Case("process-storm", "processes", "processes", r"had \d+ processes at once, the limit is 100", 10.0),
-    Case("doubling-storm", "processes", "processes", r"had \d+ processes at once, the limit is 100", 10.0),
-    Case("daemon-burns", "cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0, briefly(60.0, cpu_s=1.0)),
-    Case(
-        "unwaited-children-burn",
-        *("cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0),
-        briefly(60.0, cpu_s=1.0),
-    ),
-    Case("children-burn", "cpu", "cpu", r"used \d\.\d s of CPU time, the limit is 1 s", 10.0, briefly(60.0, cpu_s=1.0)),
-    Case("runs-threads", "exit", "ok", cost=10.0),
-    Case("takes-all-cores", "exit", "ok", cost=10.0),
+    *crowded("process-storm", "doubling-storm"),
+    *burning("daemon-burns", "unwaited-children-burn", "children-burn"),
     Case("thread-horde", "processes", "processes", r"had \d+ threads at once, the limit is 400", 10.0),
 )
 
 #: What reaches for control groups, as a process may that has rights in namespaces of its own.
 CONTROL_GROUPS = (
-    Case("freezes-process-1", "timeout", "timeout", LATE, 10.0, briefly()),
-    Case("freezes-itself", "timeout", "timeout", LATE, 10.0, briefly()),
-    Case("hides-its-children", "processes", "processes", r"had \d+ processes at once, the limit is 100", 10.0),
-    Case(
-        "hides-its-cpu-time",
-        "cpu",
-        "cpu",
-        r"used \d\.\d s of CPU time, the limit is 1 s",
-        10.0,
-        briefly(60.0, cpu_s=1.0),
-    ),
+    *late("freezes-process-1", "freezes-itself"),
+    *crowded("hides-its-children"),
+    *burning("hides-its-cpu-time"),
 )
 
 ATTACKS = (
     Case("patches-the-verifier", "exit", "infeasible", "block: expected no cycle .*", verified="infeasible"),
     Case("patches-the-worker", "crash", "crash", WORDLESS),
-    Case("speaks-for-the-supervisor", "exit", "ok", cost=10.0),
-    Case("serves", "exit", "ok", cost=10.0, log="hello"),
+    *well("speaks-for-the-supervisor"),
+    *well("serves", log="hello"),
 )
 
 FOLDERS = (
-    Case("uses-its-folder", "exit", "ok", cost=10.0, log=r"temporary files go to True\nfound \['notes/one.txt'\]"),
-    Case("deletes-its-folder", "exit", "ok", cost=10.0),
-    Case("locks-its-folder", "exit", "ok", cost=10.0),
-    Case("swaps-its-folder", "exit", "ok", cost=10.0),
-    Case("sparse-file", "exit", "ok", cost=10.0),
-    Case("many-files", "timeout", "timeout", LATE, 10.0, briefly()),
+    *well("uses-its-folder", log=r"temporary files go to True\nfound \['notes/one.txt'\]"),
+    *well("deletes-its-folder", "locks-its-folder", "swaps-its-folder", "sparse-file"),
+    *late("many-files"),
     Case("fills-its-folder", "output", "output", "wrote more than 64 MiB to its pipes and its folder", 10.0),
     Case("one-large-file", "output", "output", "wrote more than 64 MiB to its pipes and its folder", 10.0),
 )
@@ -457,60 +446,44 @@ FOLDERS = (
 ODD_SOCKETS = r"^\[\(1, 0\), \(1, 1\)(, \((2|10), (0|6|17)\))*(, \(16, (0|6)\))*\]\n-1 Function not implemented\n$"
 #: What only isolation holds.
 GUARDED = (
-    Case("looks-answers-up", "exit", "ok", cost=10.0, log=r"^looked everywhere\n$"),
-    Case("opens-a-socket", "exit", "ok", cost=10.0, log="(refused|unreachable)\n.*refused\n.*refused"),
-    Case("rewrites-the-instance", "exit", "ok", cost=10.0),
-    Case("writes-to-the-database", "exit", "ok", cost=10.0),
-    Case("links-to-the-database", "exit", "ok", cost=10.0),
-    Case("remounts", "exit", "ok", cost=10.0),
-    Case("leaves-files-everywhere", "exit", "ok", cost=10.0),
-    Case("kills-everything", "exit", "ok", cost=10.0),
-    Case("kills-what-it-sees", "exit", "ok", cost=10.0),
-    Case("kills-its-parent", "exit", "ok", cost=10.0),
-    Case("stops-its-parent", "exit", "ok", cost=10.0),
-    Case("traces-its-parent", "exit", "ok", cost=10.0),
-    Case("writes-into-its-parent", "exit", "ok", cost=10.0),
-    Case("limits-its-parent", "exit", "ok", cost=10.0),
-    Case("tells-the-system", "exit", "ok", cost=10.0, log="(Read-only|Permission).*\n$"),
-    Case("opens-devices", "exit", "ok", cost=10.0, log=r"^\[\]$"),
-    Case("fills-sockets", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("fills-sockets-that-nobody-wrote", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("fills-tcp", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("fills-netlink", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("fills-udp", "memory", "memory", FULL, 10.0, TIGHT),
-    Case("leaves-pages-in-a-pipe", "exit", "ok", cost=10.0, limits=TIGHT, log="^Function not implemented\n$"),
-    Case("opens-odd-sockets", "exit", "ok", cost=10.0, log=ODD_SOCKETS),
+    *well("looks-answers-up", log=r"^looked everywhere\n$"),
+    *well("opens-a-socket", log="(refused|unreachable)\n.*refused\n.*refused"),
+    *well("rewrites-the-instance", "writes-to-the-database", "links-to-the-database", "remounts"),
+    *well("leaves-files-everywhere", "kills-everything", "kills-what-it-sees", "kills-its-parent", "stops-its-parent"),
+    *well("traces-its-parent", "writes-into-its-parent", "limits-its-parent"),
+    *well("tells-the-system", log="(Read-only|Permission).*\n$"),
+    *well("opens-devices", log=r"^\[\]$"),
+    *full("fills-sockets", "fills-sockets-that-nobody-wrote", "fills-tcp", "fills-netlink", "fills-udp"),
+    *well("leaves-pages-in-a-pipe", limits=TIGHT, log="^Function not implemented\n$"),
+    *well("opens-odd-sockets", log=ODD_SOCKETS),
 )
 
 #: Without isolation a file that has no name is out of sight.
-OUT_OF_SIGHT = (Case("one-large-file", "timeout", "timeout", LATE, 10.0, briefly()),)
+OUT_OF_SIGHT = late("one-large-file")
 #: With BenchExec the scratch folder lies in the memory that the run may use.
 IN_MEMORY = (Case("one-large-file", "memory", "memory", FULL, 10.0, replace(TIGHT, memory_mib=100.0)),)
 #: And what it sends counts, also on its way.
-ON_ITS_WAY = (Case("sends-files-to-itself", "memory", "memory", FULL, 10.0, TIGHT),)
+ON_ITS_WAY = full("sends-files-to-itself")
 #: With `posix` and isolation there are no files in memory but those in folders.
-NO_FILES = tuple(
-    Case(name, "exit", "ok", cost=10.0, limits=TIGHT, log="Function not implemented")
-    for name in ("sends-files-to-itself", "memory-files")
-)
+NO_FILES = well("sends-files-to-itself", "memory-files", limits=TIGHT, log="Function not implemented")
 #: And a run is in control groups, which it cannot leave.
-GROUPED = (Case("leaves-its-group", "exit", "ok", cost=10.0, log=r"^(Function not implemented\n)+$"),)
+GROUPED = well("leaves-its-group", log=r"^(Function not implemented\n)+$")
 
 LOST = r"its supervisor ended \(.*\)"
 
 DATABASE = tuple(f"results/{FILE_NAME}{suffix}" for suffix in ("", "-shm", "-wal"))
 #: What becomes of it without. The other four would harm more than what this test owns.
 UNGUARDED = (
-    Case("looks-answers-up", "exit", "ok", cost=10.0, log=r"found catalog.toml\n(found .*\n){4,}looked everywhere"),
-    Case("opens-a-socket", "exit", "ok", cost=10.0, harm=("called with b'the answer, please'",) * 3),
-    Case("rewrites-the-instance", "exit", "ok", cost=10.0, harm=("instances/chain.gz", "instances/chain.json")),
-    Case("writes-to-the-database", "exit", "ok", cost=10.0, harm=DATABASE),
-    Case("links-to-the-database", "exit", "ok", cost=10.0, harm=("results/results.sqlite",)),
-    Case("kills-its-parent", "lost", "lost", LOST),
-    Case("stops-its-parent", "lost", "lost", LOST, limits=briefly()),
-    Case("traces-its-parent", "lost", "lost", LOST, limits=briefly()),
-    Case("writes-into-its-parent", "lost", "lost", LOST, limits=briefly()),
-    Case("limits-its-parent", "lost", "lost", LOST),
+    *well("looks-answers-up", log=r"found catalog.toml\n(found .*\n){4,}looked everywhere"),
+    *well("opens-a-socket", harm=("called with b'the answer, please'",) * 3),
+    *well("rewrites-the-instance", harm=("instances/chain.gz", "instances/chain.json")),
+    *well("writes-to-the-database", harm=DATABASE),
+    *well("links-to-the-database", harm=("results/results.sqlite",)),
+    *(Case(f"{what}-its-parent", "lost", "lost", LOST) for what in ("kills", "limits")),
+    *(
+        Case(f"{what}-its-parent", "lost", "lost", LOST, limits=briefly())
+        for what in ("stops", "traces", "writes-into")
+    ),
 )
 
 
