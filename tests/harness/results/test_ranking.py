@@ -30,7 +30,7 @@ class Book:
     def __init__(self, folder: Path) -> None:
         self.store = Store.open(folder, create=True)
         self.number = 0
-        self.known: set[tuple[str, ...]] = set()
+        self.known: set[tuple[str, ...]] = set()  # solvers and instances
         self.campaign()
 
     def campaign(self, host: dict[str, Any] = HOST) -> None:
@@ -42,7 +42,9 @@ class Book:
         self, name: str, track: str = "intraop", *, checksum: str = "", options: Any = None, **published: Any
     ) -> None:
         """Record an instance whose checksum is its name unless told otherwise."""
-        self.store.add_instance(checksum or f"{track}/{name}", name, track, {"nodes": 3} | (options or {}), published)
+        checksum = checksum or f"{track}/{name}"
+        self.known.add((checksum,))
+        self.store.add_instance(checksum, name, track, {"nodes": 3} | (options or {}), published)
 
     def run(
         self,
@@ -57,11 +59,16 @@ class Book:
         version: str = "v1",
         **facts: Any,
     ) -> str:
-        """Record a run, with its cost as the one incumbent and its bound as the one bound unless given."""
+        """Record a run, with its cost as the one incumbent and its bound as the one bound unless given.
+
+        Its instance is recorded as well if that is unknown.
+        """
         if (track, solver, version) not in self.known:
             self.known.add((track, solver, version))
             self.store.add_solver(version, track, solver, kind, "A paper", "Does it.", {"depth": 2})
         checksum = checksum or f"{track}/{instance}"
+        if (checksum,) not in self.known:
+            self.instance(instance, track, checksum=checksum)
         facts.setdefault("incumbents", [] if cost is None else [Incumbent(0.5, True, cost)])
         facts.setdefault("bounds", [] if bound is None else [Bound(0.75, bound)])
         defaults: dict[str, Any] = {
@@ -110,8 +117,6 @@ def notes(scored: Tables) -> list[tuple[str | None, str]]:
 def test_contest_example(book: Book) -> None:
     """Moffitt & Fegade's rule on three teams and three instances: 100/300, 200/500 and so on, summed."""
     costs = {"team-a": (100, 500, 800), "team-b": (300, 200, 900), "team-c": (600, 700, 400)}
-    for name in "xyz":
-        book.instance(name)
     for team, row_of_costs in costs.items():
         for name, cost in zip("xyz", row_of_costs, strict=True):
             book.run(team, name, cost)
@@ -127,8 +132,6 @@ def test_contest_example(book: Book) -> None:
 
 
 def test_certified_scores_and_proofs(book: Book) -> None:
-    book.instance("x")
-    book.instance("y")
     book.run("greedy", "x", 125)
     book.run("exact", "x", 100, bound=80)
     book.run("relax", "x", kind="bound", bound=100)
@@ -152,12 +155,9 @@ def test_certified_scores_and_proofs(book: Book) -> None:
 
 def test_what_proves_an_optimum_certifies_all_of_it_and_nothing_else_does(book: Book) -> None:
     """Bounds of decimal costs prove up to a millionth; of integers those less than 1 below, and none further below."""
-    book.instance("decimal", "pipeline")
     book.run("a", "decimal", 10.0, track="pipeline", bound=10.0 * (1 - 1e-7))
     book.run("b", "decimal", 10.0 * (1 + 1e-7), track="pipeline")
-    book.instance("integer")
     book.run("a", "integer", 4, bound=3.25)
-    book.instance("large")
     book.run("a", "large", 2 * 10**21, bound=2 * 10**21 - 1)
     runs = book.tables().runs
     near = row(runs, solver="b")
@@ -170,8 +170,6 @@ def test_what_proves_an_optimum_certifies_all_of_it_and_nothing_else_does(book: 
 
 
 def test_solvers_that_report_bounds_stand_among_the_bound_methods(book: Book) -> None:
-    book.instance("x")
-    book.instance("y")
     book.run("exact", "x", 100, bound=80)
     book.run("exact", "y", 100)
     book.run("greedy", "x", 120)
@@ -194,8 +192,6 @@ def test_what_nobody_published_is_not_called_so(book: Book) -> None:
 
 
 def test_what_the_catalog_says_of_an_instance_stands_with_it_and_quotes_of_code_are_dropped(book: Book) -> None:
-    book.instance("fork-join", "scheduling")
-    book.instance("fork-join", "pipeline")
     book.store.add_solver("v1", "pipeline", "a", "solver", "", "Take ``first``.", {})
     book.known.add(("pipeline", "a", "v1"))
     for track in ("scheduling", "pipeline"):
@@ -209,7 +205,6 @@ def test_what_the_catalog_says_of_an_instance_stands_with_it_and_quotes_of_code_
 
 def test_bound_methods(book: Book) -> None:
     for name, cost in (("x", 100), ("y", 10), ("z", 7)):
-        book.instance(name)
         book.run("greedy", name, cost)
     for name, bound in (("x", 50), ("y", 10)):
         book.run("strong", name, kind="bound", bound=bound)
@@ -231,7 +226,6 @@ def test_bound_methods(book: Book) -> None:
 
 
 def test_incumbents_of_bounds_and_bounds_of_solvers_count_for_the_instance(book: Book) -> None:
-    book.instance("x")
     book.run("mip", "x", 80, kind="bound", bound=60)
     book.run("tree", "x", 100, bound=70)
     scored = book.tables()
@@ -242,8 +236,6 @@ def test_incumbents_of_bounds_and_bounds_of_solvers_count_for_the_instance(book:
 
 
 def test_seeds_are_averaged_within_an_instance(book: Book) -> None:
-    book.instance("x")
-    book.instance("y")
     book.run("other", "x", 50)
     book.run("other", "y", 50)
     for seed, cost in enumerate((50, 100, None)):
@@ -302,7 +294,6 @@ def test_instances_of_different_modes_are_ranked_apart(book: Book) -> None:
 
 def test_whoever_declines_everything_has_no_rank(book: Book) -> None:
     """With a solution it has one; and in a track without modes as well."""
-    book.instance("x")
     book.run("greedy", "x", 10)
     book.run("picky", "x", status="declined", reason="no")
     book.run("torn", "x", 20, status="declined", reason="no, but have this")
@@ -347,9 +338,7 @@ def test_a_division_is_scored_as_if_there_were_no_other(book: Book) -> None:
 
 
 def test_the_terminal_names_divisions_where_there_are_several(book: Book) -> None:
-    book.instance("x", "placement")
     book.run("dp", "x", 1.5, track="placement")
-    book.instance("i")
     book.run("greedy", "i", 3)
     assert "division" not in shown_table(run_table(book.tables()), "runs").columns
     book.instance("y", "placement", options=FREE)
@@ -366,7 +355,6 @@ def test_the_terminal_names_divisions_where_there_are_several(book: Book) -> Non
 
 def test_integers_are_compared_exactly_beyond_64_bits(book: Book) -> None:
     large = 10**24 + 1
-    book.instance("x")
     book.run("first", "x", large)
     book.run("second", "x", large + 1)
     book.run("proof", "x", kind="bound", bound=large)
@@ -379,7 +367,6 @@ def test_integers_are_compared_exactly_beyond_64_bits(book: Book) -> None:
 
 
 def test_integer_optimum_is_proven_by_a_bound_less_than_one_below(book: Book) -> None:
-    book.instance("x")
     book.run("tree", "x", 217039)
     book.run("close", "x", kind="bound", bound=217038.5)
     book.run("far", "x", kind="bound", bound=217038)
@@ -390,7 +377,6 @@ def test_integer_optimum_is_proven_by_a_bound_less_than_one_below(book: Book) ->
 
 
 def test_float_costs_are_compared_to_a_relative_1e9(book: Book) -> None:
-    book.instance("x", "pipeline")
     book.run("a", "x", 2.0, track="pipeline")
     book.run("b", "x", 2.000000001, track="pipeline")
     book.run("c", "x", 2.00000001, track="pipeline")
@@ -406,7 +392,6 @@ def test_float_costs_are_compared_to_a_relative_1e9(book: Book) -> None:
 
 
 def test_contradictions_are_kept_apart(book: Book) -> None:
-    book.instance("x")
     book.run("greedy", "x", 100)
     book.run("liar", "x", kind="bound", bound=101)
     book.run("honest", "x", kind="bound", bound=60)
@@ -440,7 +425,6 @@ def test_published_values_count_and_can_be_contradicted(book: Book) -> None:
 
 
 def test_cost_zero(book: Book) -> None:
-    book.instance("x")
     book.run("a", "x", 0)
     book.run("b", "x", 5)
     book.run("bound", "x", kind="bound", bound=0)
@@ -457,7 +441,6 @@ def test_cost_zero(book: Book) -> None:
 
 @pytest.mark.parametrize(("cost", "bound"), [(0, -1), (0.0, -1e308), (1e-300, -1e308)])
 def test_a_negative_bound_certifies_nothing(book: Book, cost: float, bound: float) -> None:
-    book.instance("x")
     book.run("a", "x", cost)
     book.run("lower", "x", kind="bound", bound=bound)
     scored = book.tables()
@@ -466,7 +449,6 @@ def test_a_negative_bound_certifies_nothing(book: Book, cost: float, bound: floa
 
 
 def test_nothing_solved(book: Book) -> None:
-    book.instance("x")
     book.run("a", "x", status="timeout", reason="ran out of time", stop="timeout")
     book.run("bound", "x", kind="bound", bound=3)
     scored = book.tables()
@@ -485,7 +467,6 @@ def test_empty_database(book: Book) -> None:
 
 def test_newest_run_of_the_newest_version_counts(book: Book) -> None:
     for name in "xy":
-        book.instance(name)
         book.run("a", name, 50)
         book.run("b", name, 100)
     book.campaign()
@@ -505,7 +486,6 @@ def test_newest_run_of_the_newest_version_counts(book: Book) -> None:
 
 def test_unequal_limits_are_said(book: Book) -> None:
     for name in "xy":
-        book.instance(name)
         book.run("a", name, 50)
     book.run("b", "x", 50, timeout_s=10.0, cores=2)
     book.run("b", "y", 50)
@@ -518,7 +498,6 @@ def test_unequal_limits_are_said(book: Book) -> None:
 
 
 def test_several_machines_are_said(book: Book) -> None:
-    book.instance("x")
     book.run("a", "x", 50)
     book.campaign({**HOST, "cores": 8})
     book.run("b", "x", 50)
@@ -528,7 +507,6 @@ def test_several_machines_are_said(book: Book) -> None:
 
 
 def test_the_machine_of_a_run_is_that_of_its_campaign_and_its_name(book: Book) -> None:
-    book.instance("x")
     book.store.add_host(1, "far", {**HOST, "cores": 16})
     book.run("a", "x", 50)
     book.run("b", "x", 50, host="far")
@@ -540,7 +518,6 @@ def test_the_machine_of_a_run_is_that_of_its_campaign_and_its_name(book: Book) -
 
 
 def test_disturbed_machines_are_said(book: Book) -> None:
-    book.instance("x")
     book.run("a", "x", 50)
     book.run("b", "x", 50)
     book.store.end_campaign(1, "2025-01-02T00:00:00+00:00", {"": []})
@@ -551,7 +528,6 @@ def test_disturbed_machines_are_said(book: Book) -> None:
 
 
 def test_limits_that_were_held_in_different_ways_are_said(book: Book) -> None:
-    book.instance("x")
     book.run("a", "x", 50, backend="posix")
     book.run("b", "x", 50, backend="")  # its file could not be imported
     book.run("c", "x", 50)  # of the first schema
@@ -561,7 +537,6 @@ def test_limits_that_were_held_in_different_ways_are_said(book: Book) -> None:
 
 
 def test_a_limit_on_cpu_time_is_unequal_only_if_it_binds(book: Book) -> None:
-    book.instance("x")
     book.run("a", "x", 50)
     book.run("b", "x", 50, cpu_limit_s=3.0)  # 1 core, 2 s and what is added for the end
     book.run("c", "x", 50, cpu_limit_s=100.0)
@@ -572,8 +547,6 @@ def test_a_limit_on_cpu_time_is_unequal_only_if_it_binds(book: Book) -> None:
 
 
 def test_contents_that_share_an_id_are_told_apart(book: Book) -> None:
-    book.instance("g.json", checksum="aaaaaaaa1")
-    book.instance("g.json", checksum="bbbbbbbb2")
     book.run("a", "g.json", 50, checksum="aaaaaaaa1")
     book.run("a", "g.json", 90, checksum="bbbbbbbb2")
     scored = book.tables()
@@ -583,8 +556,6 @@ def test_contents_that_share_an_id_are_told_apart(book: Book) -> None:
 
 
 def test_tracks_are_apart_and_in_the_project_order(book: Book) -> None:
-    book.instance("x", "pipeline")
-    book.instance("x")
     book.run("random", "x", 4.0, track="pipeline")
     book.run("random", "x", 8)
     scored = book.tables()
@@ -594,8 +565,6 @@ def test_tracks_are_apart_and_in_the_project_order(book: Book) -> None:
 
 
 def test_equal_sums_share_a_rank(book: Book) -> None:
-    for name in "xy":
-        book.instance(name)
     book.run("a", "x", 1)
     book.run("a", "y", 2)
     book.run("b", "x", 2)
@@ -605,8 +574,6 @@ def test_equal_sums_share_a_rank(book: Book) -> None:
 
 
 def test_times_are_those_of_the_final_cost_and_bound(book: Book) -> None:
-    book.instance("x")
-    book.instance("y")
     found = [Incumbent(0.1, True, 90), Incumbent(0.2, False, 50), Incumbent(0.4, True, 50), Incumbent(0.9, True, 50)]
     proved = [Bound(0.3, 10), Bound(0.6, 20), Bound(0.7, 15)]
     book.run("a", "x", 50, bound=20, incumbents=found, bounds=proved)
@@ -618,8 +585,6 @@ def test_times_are_those_of_the_final_cost_and_bound(book: Book) -> None:
 
 
 def test_profiles_and_anytime_curves(book: Book) -> None:
-    for name in "xy":
-        book.instance(name)
     book.run("best", "x", 50)
     book.run("best", "y", 50)
     steps = [
@@ -641,7 +606,6 @@ def test_profiles_and_anytime_curves(book: Book) -> None:
 
 def test_firmness_of_a_ranking(book: Book) -> None:
     for i in range(8):
-        book.instance(str(i))
         book.run("best", str(i), 10)
         book.run("same", str(i), 10)
         book.run("varied", str(i), 10 * (1 + i % 2))
@@ -660,7 +624,6 @@ def test_firmness_of_a_ranking(book: Book) -> None:
     ("write", "read", "suffix"), [(write_parquet, pl.read_parquet, "parquet"), (write_csv, pl.read_csv, "csv")]
 )
 def test_export(book: Book, tmp_path: Path, write: Callable[..., None], read: Callable[..., Any], suffix: str) -> None:
-    book.instance("x")
     book.run("a", "x", 10**20, reason='said "no", twice')
     book.run("bound", "x", kind="bound", bound=10**20)
     path = tmp_path / f"runs.{suffix}"
@@ -682,7 +645,6 @@ def test_export_to_a_folder_that_is_not_there(book: Book, tmp_path: Path) -> Non
 def test_an_export_that_does_not_fit_leaves_the_old_file(
     book: Book, tmp_path: Path, write: Callable[..., None]
 ) -> None:
-    book.instance("x")
     book.run("a", "x", 1)
     frame, path = run_table(book.tables()), tmp_path / "runs"
     path.write_text("old")
@@ -756,7 +718,6 @@ CLAIM = "JSON, an object with end, cost, lower_bound, solutions and bounds"
     ids=lambda value: str(value)[:24],
 )
 def test_a_wrong_value_is_told_with_its_place(book: Book, table: str, column: str, value: Any, expected: str) -> None:
-    book.instance("x")
     book.run("a", "x", 50, bound=40)
     book.store.connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
     with pytest.raises(InputError) as caught:
@@ -785,7 +746,6 @@ def test_a_wrong_value_is_told_with_its_place(book: Book, table: str, column: st
     ],
 )
 def test_a_run_that_refers_to_nothing_is_told(book: Book, change: str, place: str, expected: str) -> None:
-    book.instance("x")
     run = book.run("a", "x", 50)
     book.store.connection.executescript(f"PRAGMA foreign_keys = OFF; {change}")
     with pytest.raises(InputError) as caught:
@@ -815,7 +775,6 @@ def test_all_columns_but_solutions_and_repeated_floats_are_read(book: Book) -> N
 
 
 def test_every_table_can_be_exported(book: Book, tmp_path: Path) -> None:
-    book.instance("x")
     claimed = {"end": "done", "cost": "50", "lower_bound": "40", "solutions": 1, "bounds": 1}
     held = {"backend": "posix", "enforced": {"wall": "hard"}, "co_runners": 1, "verified": "feasible"}
     run = book.run("a", "x", 50, bound=40, claimed=claimed, processes=64, output_mib=1.5, cpu_limit_s=3.0, **held)
@@ -905,6 +864,5 @@ def test_a_bound_of_ours_that_our_own_cost_refutes_says_nothing_of_others(book: 
 
 
 def test_a_file_that_is_only_called_like_one_of_the_catalog_has_no_published_results(book: Book) -> None:
-    book.instance("contest-G")
     book.run("ours", "contest-G", 5)
     assert book.tables().published.is_empty()
