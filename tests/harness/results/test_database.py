@@ -69,18 +69,9 @@ def store(tmp_path):
     store.close()
 
 
-def test_costs_beyond_64_bits_stay_exact(store):
+def test_every_field_of_a_record_is_kept_and_costs_beyond_64_bits_stay_exact(store):
     store.add_run(1, a_run())
-    names, (row,) = store.rows("runs")
-    found = dict(zip(names, row, strict=True))
-    assert found["cost"] == str(10**25 + 1)
-    assert found["lower_bound"] == str(10**25)
     assert store.rows("incumbents")[1][1][4] == str(10**25 + 1)
-    assert store.solution("r1") == [1, 2]
-
-
-def test_every_field_of_a_record_is_kept(store):
-    store.add_run(1, a_run())
     names, (row,) = store.rows("runs")
     found = dict(zip(names, row, strict=True)) | {"solution": store.solution("r1")}
     for field in dataclasses.fields(Record):
@@ -235,11 +226,10 @@ def test_a_stored_run_survives_a_kill_and_one_under_way_leaves_no_trace(tmp_path
 
 def test_the_database_is_read_again_from_disk(store, tmp_path):
     store.add_run(1, a_run())
-    again = Store.open(tmp_path)
-    assert again.finished() == {"r1": "ok"}
-    assert again.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert again.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    again.close()
+    with closing(Store.open(tmp_path)) as again:
+        assert again.finished() == {"r1": "ok"}
+        assert again.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert again.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_no_database_is_a_sentence(tmp_path):

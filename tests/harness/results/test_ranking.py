@@ -213,11 +213,8 @@ def test_bound_methods(book: Book) -> None:
     book.run("strong", "z", kind="bound", status="crash", reason="fell over", stop="crash")
     scored = book.tables()
     strong, weak = (row(scored.bounds, solver=name) for name in ("strong", "weak"))
-    assert (strong["bound_sum"], weak["bound_sum"]) == (pytest.approx(1.5), pytest.approx(1.4))
-    assert (strong["bound_geomean"], weak["bound_geomean"]) == (
-        pytest.approx(math.sqrt(0.5)),
-        pytest.approx(math.sqrt(0.4)),
-    )
+    assert (strong["bound_sum"], weak["bound_sum"]) == pytest.approx((1.5, 1.4))
+    assert (strong["bound_geomean"], weak["bound_geomean"]) == pytest.approx((math.sqrt(0.5), math.sqrt(0.4)))
     assert (strong["bound_best"], weak["bound_best"]) == (2, 2)  # weak's 0 is the best there is on z
     assert (strong["bound_proves"], weak["bound_proves"]) == (1, 1)
     assert (strong["covered"], strong["bounded"], strong["coverage"]) == (2, 2, pytest.approx(2 / 3))
@@ -361,8 +358,8 @@ def test_integers_are_compared_exactly_beyond_64_bits(book: Book) -> None:
     book.run("wrong", "x", kind="bound", bound=large + 1)
     scored = book.tables()
     assert row(scored.instances, instance="x")["best_cost"] == str(large)
-    assert [row(scored.runs, solver=name)["best"] for name in ("first", "second")] == [True, False]
-    assert [row(scored.runs, solver=name)["proven"] for name in ("first", "second")] == [True, False]
+    for name, told in (("first", True), ("second", False)):
+        assert row(scored.runs, solver=name).items() >= {"best": told, "proven": told}.items()
     assert scored.contradictions["solver"].to_list() == ["wrong"]
 
 
@@ -377,13 +374,10 @@ def test_integer_optimum_is_proven_by_a_bound_less_than_one_below(book: Book) ->
 
 
 def test_float_costs_are_compared_to_a_relative_1e9(book: Book) -> None:
-    book.run("a", "x", 2.0, track="pipeline")
-    book.run("b", "x", 2.000000001, track="pipeline")
-    book.run("c", "x", 2.00000001, track="pipeline")
-    book.run("within", "x", track="pipeline", kind="bound", bound=2.000000001)
-    book.run("below", "x", track="pipeline", kind="bound", bound=1.9999)
-    book.run("lowered", "x", track="pipeline", kind="bound", bound=1.999998)
-    book.run("above", "x", track="pipeline", kind="bound", bound=2.0000001)
+    for name, cost in (("a", 2.0), ("b", 2.000000001), ("c", 2.00000001)):
+        book.run(name, "x", cost, track="pipeline")
+    for name, bound in (("within", 2.000000001), ("below", 1.9999), ("lowered", 1.999998), ("above", 2.0000001)):
+        book.run(name, "x", track="pipeline", kind="bound", bound=bound)
     scored = book.tables()
     assert [row(scored.runs, solver=name)["best"] for name in "abc"] == [True, True, False]
     assert scored.contradictions["solver"].to_list() == ["above"]
@@ -413,12 +407,8 @@ def test_published_values_count_and_can_be_contradicted(book: Book) -> None:
     book.run("greedy", "y", 10)
     scored = book.tables()
     x = row(scored.instances, instance="x")
-    assert (x["best_cost"], x["best_by"], x["lower_bound"], x["bound_by"]) == (
-        "80",
-        ["published"],
-        "40.5",
-        ["published"],
-    )
+    assert (x["best_cost"], x["best_by"]) == ("80", ["published"])
+    assert (x["lower_bound"], x["bound_by"]) == ("40.5", ["published"])
     assert row(scored.solvers, solver="greedy")["score_sum"] == pytest.approx(0.8 + 1)
     wrong = scored.contradictions.row(0, named=True)
     assert (wrong["instance"], wrong["solver"], wrong["run"], wrong["bound"]) == ("y", "published", None, "20")
@@ -429,12 +419,10 @@ def test_cost_zero(book: Book) -> None:
     book.run("b", "x", 5)
     book.run("bound", "x", kind="bound", bound=0)
     scored = book.tables()
-    assert [row(scored.runs, solver=name)["score"] for name in "ab"] == [1.0, 0.0]
-    assert [row(scored.runs, solver=name)["certified"] for name in "ab"] == [1.0, 0.0]
-    assert [row(scored.runs, solver=name)["gap"] for name in "ab"] == [0.0, None]
-    assert [row(scored.solvers, solver=name)["score_geomean"] for name in "ab"] == [1.0, 0.0]
-    assert [row(scored.solvers, solver=name)["certified_geomean"] for name in "ab"] == [1.0, None]
-    assert [row(scored.solvers, solver=name)["certified_instances"] for name in "ab"] == [1, 0]
+    runs = scored.runs.filter(pl.col("kind") == "solver").sort("solver").select("score", "certified", "gap")
+    assert runs.rows() == [(1.0, 1.0, 0.0), (0.0, 0.0, None)]
+    totals = scored.solvers.sort("solver").select("score_geomean", "certified_geomean", "certified_instances")
+    assert totals.rows() == [(1.0, 1.0, 1), (0.0, None, 0)]
     assert row(scored.bounds, solver="bound")["bound_sum"] == 1.0
     assert row(scored.anytime, solver="a")["score"] == 1.0
 
@@ -565,11 +553,8 @@ def test_tracks_are_apart_and_in_the_project_order(book: Book) -> None:
 
 
 def test_equal_sums_share_a_rank(book: Book) -> None:
-    book.run("a", "x", 1)
-    book.run("a", "y", 2)
-    book.run("b", "x", 2)
-    book.run("b", "y", 1)
-    book.run("c", "x", 4)
+    for solver, name, cost in (("a", "x", 1), ("a", "y", 2), ("b", "x", 2), ("b", "y", 1), ("c", "x", 4)):
+        book.run(solver, name, cost)
     assert book.tables().solvers.select("solver", "rank").rows() == [("a", 1), ("b", 1), ("c", 3)]
 
 
@@ -587,13 +572,8 @@ def test_times_are_those_of_the_final_cost_and_bound(book: Book) -> None:
 def test_profiles_and_anytime_curves(book: Book) -> None:
     book.run("best", "x", 50)
     book.run("best", "y", 50)
-    steps = [
-        Incumbent(0.05, False, 50),
-        Incumbent(0.1, True, 200),
-        Incumbent(0.2, True, 400),
-        Incumbent(0.3, True, 100),
-    ]
-    book.run("slow", "x", 100, incumbents=steps)
+    steps = [(0.05, False, 50), (0.1, True, 200), (0.2, True, 400), (0.3, True, 100)]
+    book.run("slow", "x", 100, incumbents=[Incumbent(*step) for step in steps])
     for seed, cost in enumerate((50, None)):
         book.run("slow", "y", cost, seed=seed)
     scored = book.tables()
@@ -606,10 +586,8 @@ def test_profiles_and_anytime_curves(book: Book) -> None:
 
 def test_firmness_of_a_ranking(book: Book) -> None:
     for i in range(8):
-        book.run("best", str(i), 10)
-        book.run("same", str(i), 10)
-        book.run("varied", str(i), 10 * (1 + i % 2))
-        book.run("half", str(i), 20)
+        for solver, cost in (("best", 10), ("same", 10), ("varied", 10 * (1 + i % 2)), ("half", 20)):
+            book.run(solver, str(i), cost)
     ranking = book.tables().solvers
     best, same, varied, half = (row(ranking, solver=name) for name in ("best", "same", "varied", "half"))
     assert (best["score_low"], best["score_high"], best["first_share"]) == (8.0, 8.0, 1.0)
@@ -663,6 +641,7 @@ DECIMAL = "a number as decimal text, within float64"
 TRACK = "one of intraop, pipeline, placement, scheduling"
 PUBLISHED = "JSON, an object whose best_cost and lower_bound are decimal text if they are there"
 MACHINE = "JSON, an object whose packages are an object if they are there"
+HUGE_CLAIM = '{"end": "done", "cost": "1e999", "lower_bound": null, "solutions": 1, "bounds": 0}'
 CLAIM = "JSON, an object with end, cost, lower_bound, solutions and bounds"
 
 
@@ -685,10 +664,7 @@ CLAIM = "JSON, an object with end, cost, lower_bound, solutions and bounds"
         ("runs", "claimed", "[]", f"{CLAIM}, or NULL"),
         ("runs", "claimed", "{}", f"{CLAIM}, or NULL"),
         ("runs", "claimed", "[" * 100_000, f"{CLAIM}, or NULL"),
-        (
-            *("runs", "claimed", '{"end": "done", "cost": "1e999", "lower_bound": null, "solutions": 1, "bounds": 0}'),
-            f"{CLAIM}, or NULL",
-        ),
+        ("runs", "claimed", HUGE_CLAIM, f"{CLAIM}, or NULL"),
         ("runs", "seed", "{broken", "an integer"),
         ("runs", "wall_s", "{broken", "a finite number"),
         ("runs", "wall_s", math.inf, "a finite number"),
@@ -735,14 +711,10 @@ def test_a_wrong_value_is_told_with_its_place(book: Book, table: str, column: st
 @pytest.mark.parametrize(
     ("change", "place", "expected"),
     [
-        ("DELETE FROM instances", "checksum, track", "expected checksum, track of a row of instances, found"),
-        (
-            "UPDATE instances SET track = 'pipeline'",
-            "checksum, track",
-            "expected checksum, track of a row of instances",
-        ),
-        ("DELETE FROM solvers", "track, solver, solver_hash", "expected track, name, hash of a row of solvers, found"),
-        ("DELETE FROM campaigns", "campaign", "expected id of a row of campaigns, found 1"),
+        ("DELETE FROM instances", "checksum, track", "checksum, track of a row of instances"),
+        ("UPDATE instances SET track = 'pipeline'", "checksum, track", "checksum, track of a row of instances"),
+        ("DELETE FROM solvers", "track, solver, solver_hash", "track, name, hash of a row of solvers"),
+        ("DELETE FROM campaigns", "campaign", "id of a row of campaigns"),
     ],
 )
 def test_a_run_that_refers_to_nothing_is_told(book: Book, change: str, place: str, expected: str) -> None:
@@ -751,7 +723,7 @@ def test_a_run_that_refers_to_nothing_is_told(book: Book, change: str, place: st
     with pytest.raises(InputError) as caught:
         book.tables()
     assert caught.value.place == f"runs id {shown(run)} {place}"
-    assert caught.value.expected.startswith(expected)
+    assert caught.value.expected.startswith(f"expected {expected}, found")
 
 
 @pytest.mark.parametrize("table", sorted(COLUMNS))
@@ -787,16 +759,18 @@ def test_every_table_can_be_exported(book: Book, tmp_path: Path) -> None:
         assert pl.read_parquet(tmp_path / f"{name}.parquet").equals(frame)
     assert tall["incumbents"].rows(named=True)[0]["run"] == tall["bounds"].rows(named=True)[0]["run"] == run
     [row_of_run] = tall["runs"].rows(named=True)
-    assert {key: row_of_run[key] for key in ("backend", "co_runners", "verified", "processes", "output_mib")} == {
-        "backend": "posix",
-        "co_runners": 1,
-        "verified": "feasible",
+    told = {
+        **held,
+        "claimed": claimed,
         "processes": 64,
         "output_mib": 1.5,
+        "cpu_limit_s": 3.0,
+        "host": "",
+        "stop": "exit",
     }
-    assert json.loads(row_of_run["claimed"]) == claimed
-    assert json.loads(row_of_run["enforced"]) == {"wall": "hard"}
-    assert (row_of_run["cpu_limit_s"], row_of_run["host"], row_of_run["stop"]) == (3.0, "", "exit")
+    for name in ("claimed", "enforced"):
+        row_of_run[name] = json.loads(row_of_run[name])
+    assert row_of_run.items() >= told.items()
     assert json.loads(tall["hosts"]["facts"][0]) == HOST
 
 
@@ -835,13 +809,8 @@ def test_a_published_cost_below_our_bound_is_told_exactly(book: Book) -> None:
     book.run("ours", "contest-G", 300000, bound=217040)
     scored = book.tables()
     wrong = scored.published.filter(pl.col("contradicted"))
-    assert wrong["who"].to_list() == [
-        "1st place",
-        "2nd place",
-        "1st place later (median)",
-        "1st place later (best)",
-        "Lagrangian",
-    ]
+    better = ["1st place", "2nd place", "1st place later (median)", "1st place later (best)", "Lagrangian"]
+    assert wrong["who"].to_list() == better
     assert not wrong["better"].any()
     told = row(scored.contradictions, solver="ours")
     assert (told["bound"], told["cost"], told["against"]) == ("217040", "217039", "published")
