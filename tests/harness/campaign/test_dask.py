@@ -187,12 +187,14 @@ def test_a_worker_that_gets_no_answer_ends_when_told_to(tmp_path):
         silent.settimeout(60)
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         command = ["-m", "harness", "worker", "--scheduler", address, "--limits", "posix"]
-        worker = Marked(tmp_path).start(*command, stderr=subprocess.PIPE)
+        marked = Marked(tmp_path)
+        worker = marked.start(*command, stderr=subprocess.PIPE)
         connection, _ = silent.accept()
         begin = time.monotonic()
         worker.terminate()
         status, _, errors = ended(worker)
         connection.close()
+    marked.end()
     assert (status, errors) == (0, "") or time.monotonic() - begin > patience
 
 
@@ -228,14 +230,8 @@ def test_a_scheduler_that_cannot_be_reached_is_one_sentence(monkeypatch):
 @pytest.mark.parametrize(
     "address",
     [
-        "nonsense",
-        "",
-        "127.0.0.1",
-        "tcp://127.0.0.1",
-        "http://127.0.0.1:18999",
-        "ftp://x:1",
-        "tcp://:1",
-        "tcp://x:99999",
+        *("nonsense", "", "127.0.0.1", "tcp://127.0.0.1"),
+        *("http://127.0.0.1:18999", "ftp://x:1", "tcp://:1", "tcp://x:99999"),
     ],
 )
 def test_what_is_no_address_is_one_sentence_and_leaves_no_folder(chain, tmp_path, capsys, address):

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from uuid import uuid4
 
 import psutil
 import pytest
+from marked import until
 
 from harness.campaign import discover as discovery
 from harness.campaign import survey_cache
@@ -24,6 +24,8 @@ from instances import InputError, tracks
 from solvers.registry import solver_files, source_hash
 
 pytestmark = pytest.mark.gate(cases=1)
+
+OBSTACLE = isolation_error_in_subprocess()
 
 GOOD = '''
 from solvers.registry import solver
@@ -114,9 +116,11 @@ def test_a_file_that_fails_may_have_the_name_of_another_solver(tmp_path):
     assert "'v-1': expected a name that pipeline does not have yet" in found["pipeline", "v-1-2"].error
 
 
-def test_a_path_that_does_not_exist_is_a_sentence(tmp_path):
+def test_a_path_that_does_not_exist_or_of_another_kind_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match="expected a solver file or a folder of them"):
         discover([tmp_path / "nowhere"])
+    with pytest.raises(InputError, match="expected a Python file, a TOML file or a folder of them"):
+        discover([write(tmp_path, "solver.txt", "")])
 
 
 @pytest.fixture
@@ -186,6 +190,7 @@ def acme(instance, run):
     """Everything in one block."""
     run.report(_secret.answer(instance))
 '''
+METADATA = "Metadata-Version: 2.1\nName: acme-solvers\nVersion: 1.2\n"
 
 
 @pytest.fixture
@@ -197,16 +202,14 @@ def package(tmp_path, monkeypatch) -> Path:
     write(folder / "acme_solvers", "__init__.py", "")
     write(folder / "acme_solvers", "_secret.py", "def answer(instance):\n    return [0] * instance.nodes\n")
     write(folder / "acme_solvers", "blocks.py", PACKAGE)
-    write(
-        folder / "acme_solvers-1.2.dist-info", "METADATA", "Metadata-Version: 2.1\nName: acme-solvers\nVersion: 1.2\n"
-    )
+    write(folder / "acme_solvers-1.2.dist-info", "METADATA", METADATA)
     declare(folder, "blocks = acme_solvers.blocks")
     monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     return folder
 
 
 def declare(folder: Path, line: str) -> None:
-    (folder / "acme_solvers-1.2.dist-info" / "entry_points.txt").write_text(f"[shardmark.solvers]\n{line}\n")
+    write(folder / "acme_solvers-1.2.dist-info", "entry_points.txt", f"[shardmark.solvers]\n{line}\n")
 
 
 def installed() -> list[SolverInfo]:
@@ -227,9 +230,7 @@ def test_the_version_of_a_package_follows_its_files_and_its_number(package):
     versions = [installed()[0].hash]
     write(package / "acme_solvers", "_secret.py", "def answer(instance):\n    return [1] * instance.nodes\n")
     versions.append(installed()[0].hash)
-    (package / "acme_solvers-1.2.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: acme-solvers\nVersion: 1.3\n"
-    )
+    write(package / "acme_solvers-1.2.dist-info", "METADATA", METADATA.replace("1.2", "1.3"))
     versions.append(installed()[0].hash)
     assert len(set(versions)) == 3
 
@@ -266,10 +267,13 @@ def test_what_an_import_leaves_behind_holds_nothing_up(tmp_path):
     assert [info.error for info in found_in(tmp_path)] == ["", ""]
 
 
+TOML = '[[solver]]\nname = "{}"\ntrack = "{}"\ncommand = "{}"\nsource = "x"\ndescription = "Echo."\n'
+
+
 def test_a_toml_in_a_folder_brings_programs(tmp_path):
     write(tmp_path, "v.py", GOOD)
-    text = '[[solver]]\nname = "{}"\ntrack = "pipeline"\ncommand = "{}"\nsource = "x"\ndescription = "Echo."\n'
-    write(tmp_path, "two.toml", text.format("echo", "echo [0]") + text.format("gone", "./gone {instance}"))
+    gone = TOML.format("gone", "pipeline", "./gone {instance}")
+    write(tmp_path, "two.toml", TOML.format("echo", "pipeline", "echo [0]") + gone)
     infos = {info.name: info for info in found_in(tmp_path)}
     assert set(infos) == {"v-1", "v-2", "echo", "gone"}
     assert infos["echo"].command[1:] == ("[0]",)
@@ -279,14 +283,8 @@ def test_a_toml_in_a_folder_brings_programs(tmp_path):
 
 
 def test_a_program_cannot_take_the_name_of_another_solver(tmp_path):
-    text = '[[solver]]\nname = "greedy"\ntrack = "intraop"\ncommand = "echo"\nsource = "x"\ndescription = "Echo."\n'
     with pytest.raises(InputError, match="greedy: expected a name that intraop does not have yet"):
-        discover([write(tmp_path, "a.toml", text)])
-
-
-def test_a_file_of_another_kind_is_a_sentence(tmp_path):
-    with pytest.raises(InputError, match="expected a Python file, a TOML file or a folder of them"):
-        discover([write(tmp_path, "solver.txt", "")])
+        discover([write(tmp_path, "a.toml", TOML.format("greedy", "intraop", "echo"))])
 
 
 DECLARES = IMPORT + "import json, os, sys\n{}\n@solver(track='pipeline', name='mine'{})\ndef f(i, r):\n    {}\n"
@@ -326,49 +324,35 @@ def test_a_fork_at_import_does_not_answer(tmp_path):
 WRITE = "for n in range(1, 20):\n    try: os.write(n, {!r})\n    except OSError: pass"
 
 
-@pytest.mark.parametrize(
-    "noise",
-    [
-        b"noise\n",
-        b"\xff\n",
-        b"1\n",
-        b"null\n",
-        b"{}\n",
-        b'{"end": "elsewhere", "solvers": []}\n',
-        b'{"end": 1, "error": 1}\n',
-        b"[" * 100_000 + b"\n",
-        b"x" * (1 << 21),
-    ],
-    ids=range(9),
+NOISE = (
+    *(b"noise\n", b"\xff\n", b"1\n", b"null\n", b"{}\n", b'{"end": "elsewhere", "solvers": []}\n'),
+    *(b'{"end": 1, "error": 1}\n', b"[" * 100_000 + b"\n", b"x" * (1 << 21)),
 )
-def test_noise_among_the_answers_is_the_error_of_its_file(tmp_path, noise):
-    infos = written(tmp_path, WRITE.format(noise))
-    assert infos
-    assert all(info.name == "bad" and "what came back is no list" in info.error for info in infos)
 
 
 @pytest.mark.parametrize(
-    ("declared", "error"),
+    ("first", "declared", "error"),
     [
-        (", source={'a': 1}", "a source that is no text"),
-        (", deterministic=1", "true or false as deterministic"),
-        (", variants={'a': {'x': 1e999}}", "JSON compliant"),
+        *(
+            pytest.param(WRITE.format(noise), "", "what came back is no list", id=str(i))
+            for i, noise in enumerate(NOISE)
+        ),
+        ("", ", source={'a': 1}", "a source that is no text"),
+        ("", ", deterministic=1", "true or false as deterministic"),
+        ("", ", variants={'a': {'x': 1e999}}", "JSON compliant"),
+        ("os.kill(os.getpid(), 9)", "", "ended the process while it was imported (exit status "),
     ],
 )
-def test_a_declaration_of_the_wrong_kind_is_the_error_of_its_file(tmp_path, declared, error):
-    infos = written(tmp_path, declared=declared)
+def test_noise_or_a_wrong_declaration_is_the_error_of_its_file(tmp_path, first, declared, error):
+    infos = written(tmp_path, first, declared)
     assert infos
     assert all(info.name == "bad" and error in info.error for info in infos)
 
 
-def test_texts_are_made_fit_for_tables(tmp_path):
-    (mine,) = written(tmp_path, declared=r", source='a\x1b[2J\n b'", body=r'"Half \ud800."')
-    assert (mine.source, mine.description) == ("a?[2J b", "Half ?.")
-
-
-def test_parameters_are_made_fit_for_tables(tmp_path):
-    (mine,) = written(tmp_path, declared=r", variants={'mine': {'x': '\ud800', 'y': 2}}")
-    assert mine.params == {"x": "?", "y": 2}
+def test_texts_and_parameters_are_made_fit_for_tables(tmp_path):
+    declared = r", source='a\x1b[2J\n b', variants={'mine': {'x': '\ud800', 'y': 2}}"
+    (mine,) = written(tmp_path, declared=declared, body=r'"Half \ud800."')
+    assert (mine.source, mine.description, mine.params) == ("a?[2J b", "Half ?.", {"x": "?", "y": 2})
 
 
 REACHES = """
@@ -387,9 +371,7 @@ subprocess.Popen([sys.executable, "-c", later], start_new_session=True)
 """
 
 
-@pytest.mark.skipif(
-    bool(isolation_error_in_subprocess()), reason=isolation_error_in_subprocess() or "there is isolation"
-)
+@pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 def test_an_import_reaches_nothing_and_leaves_nothing(tmp_path):
     mark = uuid4().hex
     (mine,) = written(tmp_path, REACHES.format(str(tmp_path / "left"), mark), ", source=network")
@@ -409,32 +391,17 @@ def test_an_import_that_takes_too_long_is_the_error_of_its_file(tmp_path, monkey
 def test_who_is_ended_takes_imports_along(tmp_path, number):
     """SIGINT as the command line has it: an exception in the main thread."""
     files = [write(tmp_path, f"sleeps_{i}.py", "import time; time.sleep(3600)") for i in range(4)]
-    program = (
-        f"from harness.campaign.discover import _each_alone; _each_alone(dict.fromkeys({list(map(str, files))}, ''))"
-    )
+    places = dict.fromkeys(map(str, files), "")
+    program = f"from harness.campaign.discover import _each_alone; _each_alone({places})"
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    started = subprocess.Popen(
-        [sys.executable, "-c", program], env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.DEVNULL
-    )
-    wait_until(lambda: len(list(scratch.iterdir())) >= 2)
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    started = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL)
+    until(lambda: len(list(scratch.iterdir())) >= 2)
     started.send_signal(number)
     started.wait(20)
-    wait_until(lambda: not any(scratch.iterdir()))
-    wait_until(lambda: str(tmp_path) not in str([p.info for p in psutil.process_iter(["cmdline"])]))
-
-
-def wait_until(so) -> None:
-    end = time.monotonic() + 20
-    while not so():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def test_an_import_that_a_signal_ends_is_the_error_of_its_file(tmp_path):
-    infos = written(tmp_path, "os.kill(os.getpid(), 9)")
-    assert all(info.error.startswith("ended the process while it was imported (exit status ") for info in infos)
-    assert infos
+    until(lambda: not any(scratch.iterdir()))
+    until(lambda: str(tmp_path) not in str([p.info for p in psutil.process_iter(["cmdline"])]))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from harness.campaign import host
 from harness.campaign.host import Disturbances, facts
 
 HEAT = "sys/devices/system/cpu/cpu1/thermal_throttle"
+HELD_BACK = "Periods of the scheduler in which a quota on CPU time held the machine's work back:"
 QUIET = {
     "proc/stat": "cpu  100 0 50 1000 5 0 1 7 0 0\ncpu0 100 0 50 1000 5 0 1 7 0 0\nintr 5\n",
     "proc/pressure/cpu": "some avg10=61.88 avg60=6.68 avg300=1.89 total=5000000\nfull avg10=0.00 total=0\n",
@@ -49,12 +50,7 @@ def test_nothing_is_found_where_nothing_happened(machine: Path) -> None:
     [
         (f"{HEAT}/core_throttle_count", "5", "6", "The processor slowed down for heat: cpu1."),
         (f"{HEAT}/package_throttle_count", "5", "9", "The processor slowed down for heat: cpu1."),
-        (
-            "sys/fs/cgroup/user.slice/cpu.stat",
-            "throttled 0",
-            "throttled 12",
-            "Periods of the scheduler in which a quota on CPU time held the machine's work back: 12.",
-        ),
+        ("sys/fs/cgroup/user.slice/cpu.stat", "throttled 0", "throttled 12", f"{HELD_BACK} 12."),
         ("proc/vmstat", "pswpin 3", "pswpin 515", "The system swapped: 2.0 MiB came in, 0.0 MiB went out."),
         ("proc/vmstat", "pswpout 4", "pswpout 260", "The system swapped: 0.0 MiB came in, 1.0 MiB went out."),
         (
@@ -101,9 +97,7 @@ def test_quotas_of_the_older_control_groups_are_seen(tmp_path: Path) -> None:
     }
     disturbances = Disturbances(write(tmp_path, v1))
     write(tmp_path, {"sys/fs/cgroup/cpu/box/cpu.stat": "nr_periods 9\nnr_throttled 2\nthrottled_time 5\n"})
-    assert disturbances.found() == [
-        "Periods of the scheduler in which a quota on CPU time held the machine's work back: 1."
-    ]
+    assert disturbances.found() == [f"{HELD_BACK} 1."]
 
 
 def test_a_machine_without_counters_has_no_disturbances(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from marked import until
 
 from harness.campaign import import_check
 from harness.sandbox.backends import namespaces
@@ -93,17 +92,9 @@ def begun(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     # Of two commands, a shell replaces itself by neither.
     command = [sys.executable, "-P", "-c", PROGRAM, str(file), str(scratch), *more]
     shell = subprocess.Popen(["sh", "-c", '"$@"; exit $?', "sh", *command])
-    for _ in until(scratch.exists):
-        assert shell.poll() is None
+    until(lambda: scratch.exists() or shell.poll() is not None)
+    assert shell.poll() is None
     return shell
-
-
-def until(so: Callable[[], bool]) -> Iterator[None]:
-    """Moments until something is so, which comes within 20 s."""
-    end = time.monotonic() + 20
-    while not so():
-        assert time.monotonic() < end
-        yield time.sleep(0.05)
 
 
 @pytest.mark.gate
@@ -129,14 +120,7 @@ def test_a_signal_ends_it_and_its_folder(tmp_path):
 
 
 def test_it_does_not_begin_for_who_has_gone(tmp_path):
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "harness.campaign.import_check",
-        str(tmp_path / "f.py"),
-        str(tmp_path / "scratch"),
-        "1",
-    ]
+    command = [sys.executable, "-P", "-m", "harness.campaign.import_check"]
+    command += [str(tmp_path / "f.py"), str(tmp_path / "scratch"), "1"]
     assert subprocess.run(command, timeout=20).returncode == 1
     assert not (tmp_path / "scratch").exists()

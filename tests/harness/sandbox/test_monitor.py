@@ -24,10 +24,8 @@ class Played:
     """A run that ends with ``status`` at its ``last`` look; ``looks`` are what it uses at each."""
 
     def __init__(self, looks=(), status=0, last=3, at_end=None, exit_fd=None):
-        self.looks, self.status, self.left = list(looks), status, last
-        self.at_end = at_end or Usage()
-        self.exit_fd, self.exited_at = exit_fd, None
-        self.killed = 0
+        self.looks, self.status, self.left, self.killed = list(looks), status, last, 0
+        self.at_end, self.exit_fd, self.exited_at = at_end or Usage(), exit_fd, None
         self.killed_all = threading.Event()
 
     def ended(self):

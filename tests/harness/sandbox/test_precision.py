@@ -50,11 +50,7 @@ def test_every_backend_says_how_it_held_each_measure(supervisor, order):
     outcome = supervisor.run(order("true"))
     assert outcome.backend == supervisor.backend
     assert set(outcome.enforced.values()) <= {"hard", "polled", "none"}
-    assert {key: outcome.enforced[key] for key in ("wall", "cpu", "processes")} == {
-        "wall": "hard",
-        "cpu": "polled",
-        "processes": "polled",
-    }
+    assert outcome.enforced.items() >= {"wall": "hard", "cpu": "polled", "processes": "polled"}.items()
 
 
 @pytest.mark.parametrize(
@@ -85,9 +81,7 @@ def test_a_program_that_is_not_there_ends_as_in_a_shell(supervisor, order):
 @pytest.mark.gate
 def test_what_comes_before_the_end_counts_and_what_comes_on_stderr_is_log(supervisor, order):
     program = ("sh", "-c", "echo [0,0,0,1]; echo so far >&2; sleep 300")
-    outcome = given_time(
-        lambda limit: supervisor.run(order(*program, timeout_s=limit)), lambda outcome: outcome.messages
-    )
+    outcome = given_time(lambda limit: supervisor.run(order(*program, timeout_s=limit)), lambda found: found.messages)
     assert outcome.stop == "timeout"
     assert [payload for _, payload in outcome.messages] == [b'["solution",[0,0,0,1]]']
     assert outcome.messages[0][0] < outcome.wall_s

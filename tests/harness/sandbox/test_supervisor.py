@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import asdict
 from pathlib import Path
 
 import psutil
 import pytest
+from marked import until
 
 from harness.sandbox import supervisor as module
 from harness.sandbox.contract import Cancelled, Limits
@@ -66,14 +66,6 @@ def descendants(supervisor: Supervisor) -> list[psutil.Process]:
         return psutil.Process(supervisor.process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
-
-
-def until(true, seconds: float = 20.0) -> None:
-    """Wait for something to become true."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 def gone(processes: list[psutil.Process]) -> bool:

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from marked import until
 from patience import given_time
 from referee import backend_here
 
@@ -43,6 +44,15 @@ def isolation(request):
 def supervisor(isolation):
     with Supervisor("benchexec", isolation) as supervisor:
         yield supervisor
+
+
+@contextlib.contextmanager
+def under_way(supervisor, order, cancel=None):
+    """A run of three processes in a thread: they, once they have begun, and its outcome to come."""
+    token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"), cancel)
+        yield until(lambda: len(family := processes_with(token)) == 3 and family), outcome
 
 
 def python(code):
@@ -80,12 +90,10 @@ def test_a_run_reaches_no_network_unless_it_may(supervisor, isolation, order):
 def test_a_run_writes_nowhere_but_in_its_folder(supervisor, isolation, order, tmp_path):
     kept = tmp_path / "kept"
     kept.write_text("as it was")
-    write = (
-        f"open('own', 'w').write('x'); print(open('own').read(), flush=True); open({str(kept)!r}, 'w').write('changed')"
-    )
+    write = f"open('own', 'w').write('x'); print(open('own').read(), flush=True); open({str(kept)!r}, 'w').write('new')"
     outcome = supervisor.run(order(*python(write)))
     assert outcome.log.startswith("x\n")
-    assert kept.read_text() == ("as it was" if isolation == "auto" else "changed")
+    assert kept.read_text() == ("as it was" if isolation == "auto" else "new")
 
 
 def test_a_run_finds_its_folder_empty_and_named_in_its_environment(supervisor, order):
@@ -149,11 +157,7 @@ def test_memory_in_files_counts(supervisor, order):
 @pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # without namespaces only its first process does
 def test_a_run_dies_with_its_supervisor(supervisor, order, monkeypatch):
     monkeypatch.setattr(Supervisor, "_kill", lambda _: None)  # as if the referee were killed with it
-    token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
-    with ThreadPoolExecutor(1) as pool:
-        outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
-        while len(family := processes_with(token)) < 3:
-            time.sleep(0.05)
+    with under_way(supervisor, order) as (family, outcome):
         supervisor.process.kill()
         assert outcome.result().stop == "lost"
     _, alive = psutil.wait_procs(family, timeout=20)
@@ -162,11 +166,7 @@ def test_a_run_dies_with_its_supervisor(supervisor, order, monkeypatch):
 
 @pytest.mark.gate
 def test_nothing_is_left_of_a_run_whose_supervisor_is_killed(supervisor, order):
-    token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
-    with ThreadPoolExecutor(1) as pool:
-        outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"))
-        while len(family := processes_with(token)) < 3:
-            time.sleep(0.05)
+    with under_way(supervisor, order) as (family, outcome):
         left = groups_of(family[0].pid)
         supervisor.process.kill()
         assert outcome.result().stop == "lost"
@@ -177,13 +177,9 @@ def test_nothing_is_left_of_a_run_whose_supervisor_is_killed(supervisor, order):
 
 def test_no_process_of_a_run_holds_the_standard_error_of_the_command(supervisor, order):
     """Whoever reads it waits for all that hold it, also for a process that no signal ends."""
-    token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
     ours = os.readlink("/proc/self/fd/2")
     cancel = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"), cancel)
-        while len(processes_with(token)) < 3:
-            time.sleep(0.05)
+    with under_way(supervisor, order, cancel) as (_, outcome):
         below = psutil.Process(supervisor.process.pid).children(recursive=True)
         held = [os.readlink(file) for process in below for file in Path(f"/proc/{process.pid}/fd").iterdir()]
         cancel.set()
@@ -248,10 +244,8 @@ def test_a_run_that_cannot_be_ended_is_told_and_holds_nothing_up(monkeypatch):
     """BenchExec waits for a process that no signal ends, such as one that waits for a disk."""
     monkeypatch.setattr(benchexec_backend, "CLEAR_UP_S", 0.1)
     release = threading.Event()
-    executor = SimpleNamespace(
-        execute_run=lambda **_: release.wait(60) and {}, groups=(), SUB_PROCESS_PIDS_LOCK=threading.Lock()
-    )
-    executor.SUB_PROCESS_PIDS = set()
+    executor = SimpleNamespace(execute_run=lambda **_: release.wait(60) and {}, groups=())
+    executor.SUB_PROCESS_PIDS, executor.SUB_PROCESS_PIDS_LOCK = set(), threading.Lock()
     run = benchexec_backend.BenchexecRun(executor, {"workingDir": ".", "memlimit": 1}, [], {}, lambda: "")
     assert run.ended() is None
     assert run.finish().unended

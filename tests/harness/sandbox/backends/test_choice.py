@@ -117,7 +117,7 @@ def test_a_run_computes_on_all_its_cores(name, isolation, tmp_path):
     backend = backend_here(name, isolation)
     if backend.isolation != isolation:
         pytest.skip(backend.why)
-    cpus = tuple(sorted(os.sched_getaffinity(0))[:2]) if hasattr(os, "sched_getaffinity") else ()
+    cpus = tuple(sorted(os.sched_getaffinity(0))[:2])
     if len(cpus) < 2:
         pytest.skip("needs two cores")
     body = """
@@ -127,9 +127,8 @@ def test_a_run_computes_on_all_its_cores(name, isolation, tmp_path):
     """
     with backend.supervisor() as supervisor:
         for cores in (2, 1, 2):
-            outcome = supervisor.run(
-                order_of(tmp_path, body, limits=Limits(20.0, 512.0, cores=cores), cpus=cpus[:cores])
-            )
+            limits = Limits(20.0, 512.0, cores=cores)
+            outcome = supervisor.run(order_of(tmp_path, body, limits=limits, cpus=cpus[:cores]))
             assert (outcome.stop, outcome.log) == ("exit", f"216000000.0 {cores} {cores}\n"), outcome.reason
 
 
@@ -222,11 +221,8 @@ def test_who_expects_isolation_is_warned(monkeypatch, capsys, chain, zoo, tmp_pa
     monkeypatch.setattr(conformance, "choose", lambda *_: backend)
     solver = tmp_path / "mine.py"
     solver.write_text(SOLVER)
-    arguments = {
-        "run": ["run", "--instance", str(chain.path), "--solver", "simple", "--results", str(tmp_path / "results")],
-        "submit": ["submit", str(solver)],
-    }
-    main(arguments[command])
+    run = ["run", "--instance", str(chain.path), "--solver", "simple", "--results", str(tmp_path / "results")]
+    main(run if command == "run" else ["submit", str(solver)])
     assert capsys.readouterr().err.count(f"warning: {NOT_ISOLATED} (no reason)\n") == 1
 
 
@@ -238,18 +234,8 @@ def test_one_run_says_how_it_was_held(chain, capsys):
 
 @pytest.mark.gate
 def test_a_campaign_says_once_how_its_runs_are_held(chain, capsys, tmp_path):
-    command = [
-        "run",
-        "--instance",
-        str(chain.path),
-        "--solver",
-        "simple",
-        "--solver",
-        "bottleneck",
-        "--limits",
-        "posix",
-    ]
-    assert main([*command, "--results", str(tmp_path)]) == 0
+    command = ["run", "--instance", str(chain.path), "--solver", "simple", "--solver", "bottleneck"]
+    assert main([*command, "--limits", "posix", "--results", str(tmp_path)]) == 0
     assert capsys.readouterr().err.count("limits: posix (") == 1
 
 

@@ -248,8 +248,9 @@ def test_memory_of_children_is_summed_but_what_they_share_counts_once(run):
     assert run(body.format(100, 60), limits=Limits(20.0, 400.0)).stop == "memory"
 
 
-def test_memory_in_files_that_nobody_maps_counts(run):
-    outcome = run(
+@pytest.mark.parametrize(
+    "body",
+    [
         """
         files = [file_in_memory("hoard") for _ in range(2)]
         try:
@@ -258,9 +259,20 @@ def test_memory_in_files_that_nobody_maps_counts(run):
         except OSError:  # /dev/shm is full
             pass
         time.sleep(60)
+        """,
         """
-    )
-    assert outcome.stop == "memory"
+        file = file_in_memory("little")
+        os.truncate(file, 4 << 20)
+        kept = [mmap.mmap(file, 4 << 20, mmap.MAP_PRIVATE) for _ in range(250)]
+        for copy in kept:
+            copy.write(b"x" * (4 << 20))
+        time.sleep(60)
+        """,
+    ],
+    ids=["that nobody maps", "copied"],
+)
+def test_files_in_memory_count(run, body):
+    assert run(body).stop == "memory"
 
 
 @pytest.mark.gate
@@ -371,20 +383,6 @@ def test_what_is_slow_to_look_at_does_not_stop_the_clock(run, body):
     assert outcome.wall_s < 10
 
 
-def test_copies_of_a_file_in_memory_count(run):
-    outcome = run(
-        """
-        file = file_in_memory("little")
-        os.truncate(file, 4 << 20)
-        kept = [mmap.mmap(file, 4 << 20, mmap.MAP_PRIVATE) for _ in range(250)]
-        for copy in kept:
-            copy.write(b"x" * (4 << 20))
-        time.sleep(60)
-        """
-    )
-    assert outcome.stop == "memory"
-
-
 def test_a_key_is_not_found_by_the_next_run(run):
     body = """
         libc = ctypes.CDLL(None, use_errno=True)
@@ -428,13 +426,10 @@ import resource
 used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 print(sum(u.ru_utime + u.ru_stime for u in used))
 """
+FORK = "import os\nfor _ in range(3):\n  if os.fork() == 0:\n    x = bytearray(b'x') * (100 << 20)\n"
 WORK = {
     "alone": (150, f"x = bytearray(b'x') * (150 << 20)\n{SPIN}{TELL}"),
-    "children": (
-        100,
-        "import os\nfor _ in range(3):\n  if os.fork() == 0:\n    x = bytearray(b'x') * (100 << 20)\n"
-        f"    exec({SPIN!r})\n    os._exit(0)\n  os.wait()\n{TELL}",
-    ),
+    "children": (100, f"{FORK}    exec({SPIN!r})\n    os._exit(0)\n  os.wait()\n{TELL}"),
 }
 
 
@@ -444,9 +439,8 @@ def test_what_a_program_uses_is_told_as_the_system_tells_it(run, how):
     filled_mib, code = WORK[how]
     outcome = run(command=(sys.executable, "-I", "-S", "-c", code, "{instance}"))
     assert outcome.stop == "exit", outcome.log
-    assert outcome.cpu_s == pytest.approx(
-        float(outcome.log), rel=0.05, abs=0.06
-    )  # it ends after it has told what it used
+    # It ends after it has told what it used.
+    assert outcome.cpu_s == pytest.approx(float(outcome.log), rel=0.05, abs=0.06)
     assert filled_mib < outcome.peak_mib < filled_mib * 1.05 + 10  # and that of the interpreter
 
 
@@ -457,40 +451,36 @@ def test_a_small_program_is_not_taken_for_the_fork_that_began_it(run):
     assert 0 < outcome.peak_mib < 10
 
 
-@pytest.mark.gate
-def test_cpu_time_of_orphans_counts(run):
-    outcome = run(
-        """
-        reader, writer = os.pipe()
+ORPHANS = """
+    reader, writer = os.pipe()
+    if os.fork() == 0:
         if os.fork() == 0:
-            if os.fork() == 0:
-                while time.process_time() < 0.4:
-                    pass
-                os.write(writer, b"x")
+            while time.process_time() < 0.4:
+                pass
+            os.write(writer, b"x")
+        os._exit(0)
+    os.wait()
+    os.read(reader, 1)
+    time.sleep(0.2)
+"""
+IGNORED = """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for _ in range(3):
+        if os.fork() == 0:
+            while time.process_time() < 0.2:
+                pass
             os._exit(0)
-        os.wait()
-        os.read(reader, 1)
-        time.sleep(0.2)
-        """
-    )
-    assert 0.4 <= outcome.cpu_s < 1.5
+        with __import__("contextlib").suppress(ChildProcessError):
+            os.wait()
+"""
 
 
 @pytest.mark.gate
-def test_cpu_time_of_children_whose_end_is_ignored_counts(run):
-    outcome = run(
-        """
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        for _ in range(3):
-            if os.fork() == 0:
-                while time.process_time() < 0.2:
-                    pass
-                os._exit(0)
-            with __import__("contextlib").suppress(ChildProcessError):
-                os.wait()
-        """
-    )
-    assert 0.3 < outcome.cpu_s < 0.7
+@pytest.mark.parametrize(
+    ("body", "least", "most"), [(ORPHANS, 0.4, 1.5), (IGNORED, 0.3, 0.7)], ids=["orphans", "ignored"]
+)
+def test_cpu_time_of_orphans_and_of_children_whose_end_is_ignored_counts(run, body, least, most):
+    assert least <= run(body).cpu_s < most
 
 
 @pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)

@@ -46,9 +46,8 @@ def sh(isolating, tmp_path):
     """Run lines of a shell; what they print."""
 
     def sh(script: str) -> str:
-        outcome = isolating.run(
-            order_of(tmp_path, command=("sh", "-c", f"exec 2>&1; {script}", "{instance}"), limits=LIMITS)
-        )
+        command = ("sh", "-c", f"exec 2>&1; {script}", "{instance}")
+        outcome = isolating.run(order_of(tmp_path, command=command, limits=LIMITS))
         assert outcome.enforced["network"] == outcome.enforced["files"] == "hard"
         return outcome.log
 
@@ -294,11 +293,10 @@ def test_shared_memory_that_nobody_maps_counts(run):
 
 
 def test_a_full_folder_is_too_much_output(run_forked):
-    outcome = run_forked("file = open('large', 'wb')\nwhile True: file.write(b'x' * (1 << 20))")
+    fill = "while True: file.write(b'x' * (1 << 20))"
+    outcome = run_forked(f"file = open('large', 'wb')\n{fill}")
     assert (outcome.stop, outcome.reason) == ("output", "wrote more than 16 MiB to its pipes and its folder")
-    outcome = run_forked(
-        "file = open('/tmp/large', 'wb')\nos.unlink('/tmp/large')\nwhile True: file.write(b'x' * (1 << 20))"
-    )
+    outcome = run_forked(f"file = open('/tmp/large', 'wb')\nos.unlink('/tmp/large')\n{fill}")
     assert outcome.stop == "output" or b"No space left on device" in outcome.messages[-1][1]
 
 

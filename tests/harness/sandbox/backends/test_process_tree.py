@@ -110,9 +110,8 @@ def has_mapped(proc, files, size):
 
 
 def in_files(proc, files):
-    return proc.proportional_without(os.getpid(), lambda file: False) - proc.proportional_without(
-        os.getpid(), files.__contains__
-    )
+    whole = proc.proportional_without(os.getpid(), lambda file: False)
+    return whole - proc.proportional_without(os.getpid(), files.__contains__)
 
 
 @pytest.fixture

@@ -44,13 +44,8 @@ def sample(process: psutil.Process, runs: int, began: float) -> Sample:
     for child in process.children():
         with suppress(psutil.NoSuchProcess):
             supervisors += child.memory_info().rss
-    return Sample(
-        runs,
-        time.monotonic() - began,
-        times.user + times.system,
-        process.memory_info().rss / 2**20,
-        supervisors / 2**20,
-    )
+    mib = (memory / 2**20 for memory in (process.memory_info().rss, supervisors))
+    return Sample(runs, time.monotonic() - began, times.user + times.system, *mib)
 
 
 def test_ten_thousand_runs(tmp_path):
