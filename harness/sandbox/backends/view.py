@@ -143,13 +143,13 @@ def _answers(folder: Path) -> Iterator[Path]:
 
     Not looked through are Python's own folders, in which packages may keep pages.
     """
-    python = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
+    python = _python_folders()
     folders = deque([str(folder)])
     for _ in range(MAX_FOLDERS):
         if not folders:
             return
         parent = folders.popleft()
-        if os.path.realpath(parent) in python:
+        if parent in python:
             continue
         with contextlib.suppress(OSError), os.scandir(parent) as entries:
             inside = list(entries)
@@ -157,6 +157,13 @@ def _answers(folder: Path) -> Iterator[Path]:
                 yield Path(parent)
             else:
                 folders.extend(entry.path for entry in inside if entry.is_dir(follow_symlinks=False))
+
+
+@cache
+def _python_folders() -> frozenset[str]:
+    """Return Python's own folders, under the names by which it knows them and with links followed."""
+    names = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    return frozenset((*names, *map(os.path.realpath, names)))
 
 
 def _is_hideable(path: Path) -> bool:
