@@ -19,8 +19,7 @@ static inline double anneal_allowance(struct random *random, double temperature)
     return -temperature * log(1.0 - random_share(random));
 }
 
-/* Whether a move from energy `now` to energy `next` is accepted; temperature >= 0. Nothing is drawn for a
- * move that adds none. */
+/* Whether a move from energy `now` to `next` is accepted; temperature >= 0. A move that adds none draws nothing. */
 static inline bool anneal_accepts(struct random *random, double temperature, double now, double next) {
     return next <= now || (temperature > 0.0 && random_share(random) < exp((now - next) / temperature));
 }

@@ -1,5 +1,4 @@
-/* Minimum cuts of a network whose terminals change from one cut to the next; the flow is kept between
- * cuts. */
+/* Minimum cuts of a network whose terminals change between cuts, which keep the flow. */
 #pragma once
 
 #include "common/arena.h"

@@ -27,8 +27,7 @@ static inline bool kahn_before(struct kahn_ready a, struct kahn_ready b) {
 }
 HEAP(kahn_heap, struct kahn_ready, kahn_before)
 
-/* The same without allocation; nodes elements each: indegree, in, the number of producers; waiting and heap,
- * scratch. */
+/* The same without allocation. nodes elements each: indegree, in, producers; waiting and heap, scratch. */
 int kahn_sort(int32_t nodes, const int64_t *out_start, const int32_t *out_head, const int32_t *indegree,
               const double *priority, int32_t *waiting, struct kahn_ready *heap, int32_t *order);
 

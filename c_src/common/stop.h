@@ -4,8 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether a kernel is asked to end, which another thread may do at any time. stop, in, 1 element: not 0 asks
- * for it; NULL: never. */
+/* Whether another thread asks a kernel to end. stop, in, 1 element: not 0 asks for it; NULL: never. */
 static inline bool is_stopped(const int32_t *stop) {
     return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
 }

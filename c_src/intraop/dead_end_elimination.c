@@ -21,8 +21,7 @@ static bool uses_no_more(const struct problem *problem, int64_t v, int64_t k, in
     return true;
 }
 
-/* A pair seen from one end: the cell of its value k and the other end's value b is
- * cell[k * across + b * along]. */
+/* A pair seen from one end: its value k and value b of the other have cell[k * across + b * along]. */
 struct side {
     const int64_t *cell;
     int64_t across, along;
@@ -98,8 +97,7 @@ static bool replaces(const struct problem *problem, int64_t v, int64_t k, int64_
     return gain >= 0;
 }
 
-/* Whether a remaining value of v can replace `old`, or some pair forbids `old` altogether; `place` is
- * scratch. */
+/* Whether a value left can replace `old`, or some pair forbids `old` altogether. place, scratch. */
 static bool is_dominated(const struct problem *problem, int64_t v, int64_t old, int64_t *place,
                          const int8_t *value) {
     const struct shard_network *network = problem->network;
@@ -142,8 +140,7 @@ int shard_dead_end_elimination(const struct shard_network *network, const int64_
     return SHARD_OK;
 }
 
-/* The value of the leaf v that is best by cost and memory if the other end has value a; -1 if there is
- * none. */
+/* The best value of the leaf v, by cost and memory, if the other end has value a; -1 if there is none. */
 static int64_t best_response(const struct problem *problem, int64_t v, int64_t a) {
     const struct shard_network *network = problem->network;
     const struct side side = side_of(network, v, network->arc[network->arc_start[v]]);

@@ -1,5 +1,4 @@
-/* Eliminate dominated values, and leaf variables whose best value is a function of their neighbour's, by cost
- * and memory. */
+/* Eliminate dominated values, and leaves whose best value, by cost and memory, follows from their neighbour's. */
 #pragma once
 
 #include "intraop/trws.h"

@@ -207,8 +207,7 @@ static int64_t lightest_member(const struct search *s) {
     return best;
 }
 
-/* Index in `undecided` of a member to fix: the one that joined last, or a random one, favouring high
- * degrees. */
+/* Index in `undecided` of a member to fix: the last to join, or a random one, favouring high degrees. */
 static int64_t pick_fixed(struct search *s, bool farthest) {
     int64_t best = 0;
     double most = -1;

@@ -27,8 +27,7 @@ struct annealer {
     int32_t *order, *cut;
 };
 
-/* Write the best partition down, unless that is done. Improvements may follow each other at once, so only the
- * last of them is written. */
+/* Write the best partition down, unless that is done: of improvements in a row only the last is written. */
 static void keep(struct annealer *annealer) {
     if (!annealer->kept)
         partition_slicing(&annealer->partition, annealer->first_order, annealer->order, annealer->cut);
@@ -86,8 +85,7 @@ static inline double added_energy(const struct annealer *annealer, int32_t from,
            energy(annealer, block[from].cost) - energy(annealer, block[to].cost);
 }
 
-/* Draw a rank from a window, mostly an end of it: some neighbour is there, unless it is the first or last of
- * all ranks. */
+/* Draw a rank from a window, mostly an end of it: a neighbour is there, or there are no further ranks. */
 static int32_t draw_rank(struct annealer *annealer, int32_t low, int32_t high) {
     const uint64_t bits = random_bits(&annealer->random);
     if (bits % 4 == 0)
@@ -152,8 +150,7 @@ static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     partition_link(partition, v, b, prior);
 }
 
-/* Try to move a node to another block. The peaks are known only after the move, so it is made and, if need
- * be, undone. */
+/* Try to move a node to another block: the move is made, as only then its peaks are known, or undone. */
 static void step_across(struct annealer *annealer, int32_t v, int32_t from, int32_t to) {
     struct partition *partition = &annealer->partition;
     const double allowance = draw_allowance(annealer);

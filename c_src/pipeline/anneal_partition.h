@@ -1,5 +1,4 @@
-/* Simulated annealing of partitions: nodes move from block to block, such that the blocks that cost more than
- * a target become cheaper. */
+/* Simulated annealing of partitions: nodes move between blocks, so that those beyond a target cost less. */
 #pragma once
 
 #include "pipeline/segment.h"

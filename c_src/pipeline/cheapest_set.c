@@ -161,8 +161,7 @@ static bool assign_all(struct tree *tree, const uint64_t *set, int8_t value) {
     return true;
 }
 
-/* Add the assignments from `from` on to the bit sets of nodes in, out, below and above; false if they
- * contradict. */
+/* Add the assignments from `from` on to the sets IN, OUT, BELOW and ABOVE; false if they contradict. */
 static bool note(struct tree *tree, int32_t from) {
     const struct shard_set_costs *p = tree->problem;
     for (int32_t at = from; at < tree->assigned; at++) {
@@ -287,8 +286,7 @@ static bool consider(struct tree *tree) {
     return false;
 }
 
-/* Bound the current node of the tree by minimum cuts, at the prices at which the light and the heavy set
- * tie. */
+/* Bound the current node of the tree by minimum cuts, at prices at which the light and the heavy set tie. */
 static enum verdict bound_node(struct tree *tree) {
     tree->missing_node = -1;
     take(tree, 1, &tree->light);

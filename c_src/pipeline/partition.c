@@ -70,8 +70,7 @@ void partition_recount(struct partition *partition) {
     }
 }
 
-/* Fill `start` and `member` as a CSR structure: the nodes of each block, in the order of `order` (NULL: by
- * index). */
+/* Fill `start` and `member` as a CSR structure: nodes by block, in the order of `order` (NULL: by index). */
 static void group(struct partition *partition, const int32_t *order) {
     const struct shard_pipeline *problem = partition->problem;
     int32_t *start = partition->start;

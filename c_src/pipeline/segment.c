@@ -36,8 +36,7 @@ static int place(struct segments *segments, const struct shard_pipeline *problem
     return SHARD_OK;
 }
 
-/* From the first position to the last: who consumed each tensor before. `later` is the size until it is
- * known. */
+/* From the first position to the last: who consumed each tensor before; `later` is its size for now. */
 static int find_prior(struct segments *segments, const struct shard_pipeline *problem, const int32_t *order) {
     const int32_t n = segments->nodes;
     int64_t inputs = 0;

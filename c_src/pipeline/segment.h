@@ -139,8 +139,7 @@ static inline double sweep_cost(const struct segments *segments, const struct sw
     return sweep->work + moved / segments->bandwidth;
 }
 
-/* A lower bound on the cost of every longer segment with the same right end: all of it only grows as left
- * moves down. */
+/* A lower bound on the cost of every longer segment with the same right end: all of it only grows. */
 static inline double sweep_floor(const struct segments *segments, const struct sweep *sweep, bool limited) {
     return sweep->work + (sweep->open + sweep_overflow(segments, sweep, limited)) / segments->bandwidth;
 }

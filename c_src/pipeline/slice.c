@@ -6,8 +6,7 @@
 /* A number of blocks that is out of reach. */
 #define NEVER (INT32_MAX / 2)
 
-/* Bounds from sums of work may be off by this much of the total, from rounding; they must not exclude what
- * fits. */
+/* Rounding may put bounds from sums of work off by this share of the total; they must not exclude what fits. */
 #define SLACK 1e-12
 
 void slicer_allocate(struct slicer *slicer, struct arena *arena, const struct shard_pipeline *problem) {
@@ -46,8 +45,7 @@ static bool too_heavy(const struct slicer *slicer, int32_t left, int32_t right, 
     return work + (excess > 0.0 ? excess : 0.0) / segments->bandwidth > threshold;
 }
 
-/* Fill blocks_before and blocks_after: longest segments by work and parameters alone, from the front and from
- * the back. */
+/* Fill blocks_before and blocks_after: longest segments by work and parameters alone, from either end. */
 static void bound_by_work(struct slicer *slicer, double threshold) {
     const int32_t n = slicer->segments.nodes;
     int32_t left = 0;
@@ -68,8 +66,7 @@ static void bound_by_work(struct slicer *slicer, double threshold) {
     }
 }
 
-/* The least number of segments that meet the threshold and end at `right`; NEVER if too few are left for the
- * rest. */
+/* The least number of segments within the threshold up to `right`; NEVER if too few are left for the rest. */
 static inline int32_t fewest_blocks(struct slicer *slicer, int32_t right, double threshold, bool limited) {
     struct segments *segments = &slicer->segments;
     const int32_t allowed =
@@ -187,8 +184,7 @@ static double segment_cost(struct segments *segments, int32_t left, int32_t righ
     return sweep_cost(segments, &sweep, segments->limited);
 }
 
-/* Cut into blocks of about even work, empty ones last. Returns the mean cost of a block; cost, out: the
- * greatest. */
+/* Cut into blocks of about even work, empty ones last; return their mean cost. cost, out: the greatest. */
 static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
     const int32_t n = slicer->segments.nodes;
     double sum = 0.0;

@@ -25,8 +25,7 @@ int shard_slice(const struct shard_pipeline *problem, const int32_t *order, doub
                 int32_t *cut);
 /* cffi: end */
 
-/* Least numbers of segments for the first r positions, 0 <= r <= n, at one threshold and between known
- * thresholds. */
+/* Least numbers of segments for the first r positions, 0 <= r <= n, at and between thresholds. */
 struct slicer {
     struct segments segments;
     int32_t stages;

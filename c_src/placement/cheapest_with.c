@@ -91,8 +91,7 @@ static int64_t cheapest(struct anchoring *a, int32_t v) {
     return cost;
 }
 
-/* The node whose cheapest set may cost most, and more than the floor, of those that are not done; -1 for
- * none. */
+/* The node not done whose cheapest set may cost most, and more than the floor; -1 for none. */
 static int32_t next(const struct anchoring *a, int64_t floor) {
     int32_t best = -1;
     for (int32_t v = 0; v < a->graph->nodes; v++)

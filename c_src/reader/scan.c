@@ -189,8 +189,7 @@ static const uint8_t *integer(const uint8_t *text, int64_t *value) {
     return text + all;
 }
 
-/* Fast path over unsigned integers and row ends without white space; return where the state machine must
- * continue. */
+/* Fast path over unsigned integers and row ends without white space; return where it ends. */
 static const uint8_t *pass_rows(struct shard_scan *scan, const uint8_t *at, const uint8_t *end) {
     int64_t *values = scan->value + scan->values;
     while (end - at >= LOOKAHEAD) {

@@ -81,8 +81,7 @@ static double arrival_on(const struct heft *heft, int32_t v, int32_t d) {
     return last;
 }
 
-/* The device of a set that finishes a vertex earliest, of those with `room` for its unit or whose memory is
- * NaN; -1 if there is none. */
+/* The device that finishes a vertex earliest, if its memory is NaN or has `room` for the unit; -1 for none. */
 static int32_t earliest_device(const struct heft *heft, int32_t v, struct device_set set, double room) {
     const struct shard_system *system = heft->system;
     const double need = heft->units->need[heft->units->unit[v]];

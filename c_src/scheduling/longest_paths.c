@@ -8,8 +8,7 @@
 /* Changes per vertex, in the mean, that one call of paths_follow makes at most. */
 enum { MOST_CHANGES = 16 };
 
-/* The least time of a vertex, as a share of the first makespan: far more than rounding errors, so that what
- * waits for a vertex ends later. */
+/* The least time of a vertex, as a share of the first makespan: far above rounding errors, so paths grow. */
 static const double LEAST_TIME = 1e-13;
 
 static void allocate_direction(struct arena *arena, struct direction *direction, int64_t n, int64_t m,

@@ -33,8 +33,7 @@ struct msr_queue;
 struct msr_queue *msr_queue_new(struct arena *arena, const struct shard_system *system, const int32_t *device,
                                 const double *weight);
 
-/* Add vertex v, which is executable from time `since` on. O(edges of v), and a logarithm per device that they
- * lead to. */
+/* Add vertex v, executable from `since` on: O(edges of v), and a logarithm per device that they lead to. */
 void msr_queue_add(struct msr_queue *queue, int32_t v, double since, int32_t rank);
 
 /* Vertex v has finished: its successors wait for one vertex less. */

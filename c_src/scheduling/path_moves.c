@@ -25,8 +25,7 @@ static const double ALONG_SHARE = 0.7;
  * beyond keep their old lengths, which are too long, not too short. */
 static const double WINDOW = 0.5;
 
-/* The makespan grows to at most this many times the first one: so the least time of a vertex stays above
- * rounding errors. */
+/* The makespan grows to this many times the first at most: the least time stays above rounding errors. */
 static const double MOST_GROWTH = 100;
 
 /* A vertex that a move takes along. */
@@ -62,8 +61,7 @@ struct search {
 
 /* ---------------------------------------------------------------- places in a sequence */
 
-/* The number of leading vertices whose paths, which rise or fall along the sequence, are longer than `time` if
- * `longer`, else at most `time`. */
+/* How many leading vertices of a sequence have monotone paths above `time` if `longer`, else up to `time`. */
 static inline int32_t count_leading(const struct sequence *sequence, const double *path, double time,
                                     bool longer) {
     int32_t low = 0, high = sequence->count;
@@ -248,8 +246,7 @@ static double path_to(const struct search *s, const struct direction *direction,
     return longest;
 }
 
-/* The longest path through the movers if they join a device: exact for one mover; `limit` or more if it is
- * not below `limit`. */
+/* The longest path through the movers on a device, exact for one; `limit` or more if it is not below that. */
 static double path_on(struct search *s, int32_t d, double limit) {
     double longest = 0;
     int32_t index = 0;
@@ -268,8 +265,7 @@ static double path_on(struct search *s, int32_t d, double limit) {
     return longest;
 }
 
-/* Draw the device that the movers join, each with a probability proportional to exp(-path / temperature); -1
- * if none can have them. */
+/* Draw the device to join, with probabilities proportional to exp(-path / temperature); -1 for none. */
 static int32_t draw_device(struct search *s, double temperature, double *path) {
     double best = INFINITY;
     int32_t drawn = -1;

@@ -161,8 +161,7 @@ static int32_t other_device(struct search *s, int32_t unit, int32_t from) {
     return -1;
 }
 
-/* Draw the device of a neighbour of a vertex if its unit may use any, else another device; -1 if there is
- * none. */
+/* Draw a neighbour's device if the unit of v may use any, else another device; -1 if there is none. */
 static int32_t near_device(struct search *s, int32_t v, int32_t unit, int32_t from) {
     const struct shard_units *units = s->units;
     const int64_t inputs = units->in_start[v + 1] - units->in_start[v];
@@ -198,8 +197,7 @@ static bool move_unit(struct search *s, int32_t v, struct change *change) {
     return true;
 }
 
-/* Move the maker or reader of a tensor that overfills a device, or swap its priority; false if there is no
- * move. */
+/* Move the maker or reader of a tensor that overfills a device, or swap its priority; false if neither can. */
 static bool relieve_memory(struct search *s, struct change *change) {
     const int64_t input = s->overfull_inputs[random_below(&s->random, s->overfull_count)];
     const int32_t v =

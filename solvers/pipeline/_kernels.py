@@ -66,13 +66,10 @@ class PipelineCore:
         graph = instance.graph
         columns = (*graph.out_csr, *graph.in_csr, instance.work, instance.output_size, instance.param_size)
         self._columns = [array_in(np.ascontiguousarray(column)) for column in columns]  # kept alive beside the struct
-        memory = math.inf if instance.memory is None else instance.memory
-        scalars = (instance.nodes, self.blocks)
+        memory = math.inf if instance.memory is None else float(instance.memory)
         self.stop = np.zeros(1, dtype=np.int32)
-        self._problem = ffi.new(
-            "struct shard_pipeline *",
-            (*scalars, *self._columns, float(instance.bandwidth), float(memory), array_in(self.stop)),
-        )
+        limits = (float(instance.bandwidth), memory, array_in(self.stop))
+        self._problem = ffi.new("struct shard_pipeline *", (instance.nodes, self.blocks, *self._columns, *limits))
 
     @property
     def anneal_mib(self) -> float:
@@ -94,11 +91,7 @@ class PipelineCore:
 
         ``priorities`` has shape (rows, n) and holds no NaN, else ValueError. Archer et al. 2024, Algorithm 2.
         """
-        rows = np.shape(priorities)[0]
-        keys = floats(priorities, (rows, self.instance.nodes))
-        costs = np.empty(rows)
-        check(lib.shard_kahn_slice(self._problem, rows, array_in(keys), upper, array_out(costs)))
-        return costs
+        return self._decode(lib.shard_kahn_slice, priorities, upper)
 
     def arrange(self, priorities: ArrayLike, *, weighted: bool) -> Floats:
         """Length of each row's Kahn order as a linear arrangement, shape (rows,): summed distances of the edges' ends.
@@ -106,11 +99,13 @@ class PipelineCore:
         ``weighted``: each times the time that the tensor takes. ``priorities`` has shape (rows, n) and holds no NaN,
         else ValueError. Archer et al. 2024, Appendix C.1.
         """
+        return self._decode(lib.shard_kahn_arrangement, priorities, weighted)
+
+    def _decode(self, kernel: Any, priorities: ArrayLike, option: float) -> Floats:
         rows = np.shape(priorities)[0]
-        keys = floats(priorities, (rows, self.instance.nodes))
-        lengths = np.empty(rows)
-        check(lib.shard_kahn_arrangement(self._problem, rows, array_in(keys), weighted, array_out(lengths)))
-        return lengths
+        keys, costs = floats(priorities, (rows, self.instance.nodes)), np.empty(rows)
+        check(kernel(self._problem, rows, array_in(keys), option, array_out(costs)))
+        return costs
 
     def anneal(self, order: ArrayLike, cut: ArrayLike, annealing: Annealing, stop: Index) -> tuple[Index, Slicing]:
         """An order and its slicing, better than those begun with or the same, found by moving nodes between blocks.
@@ -158,8 +153,7 @@ class SetCosts:
     """Costs of convex sets of nodes, as integers that are never more than `scale` times Equation (3).
 
     ``work``, ``size``  shape (n,), int64: of each node and of sending its tensor, together at most 2^50
-    ``below``           shape (n, words), uint64: bit w of row v says that w descends from v
-    ``above``           shape (n, words), uint64: bit w of row v says that v descends from w
+    ``below, above``    shape (n, words), uint64: bit w of row v says that w descends from v, or v from w
     ``pair``            shape (n, n), int64: a lower bound on the cost of a block with both nodes
     """
 
@@ -170,13 +164,9 @@ class SetCosts:
             raise ValueError("expected work and sizes of at most 2^50 together, none negative")
         self.nodes = graph.nodes
         words = (self.nodes, (self.nodes + 63) // 64)
-        columns: list[NDArray[Any]] = [
-            *graph.out_csr,
-            *graph.in_csr,
-            shaped(work, (self.nodes,)),
-            shaped(size, (self.nodes,)),
-        ]
-        columns += [shaped(below, words), shaped(above, words)]
+        nodes = [shaped(column, (self.nodes,)) for column in (work, size)]
+        reach = [shaped(column, words) for column in (below, above)]
+        columns: list[NDArray[Any]] = [*graph.out_csr, *graph.in_csr, *nodes, *reach]
         self._columns = [array_in(column) for column in columns]
         self._columns += [ffi.NULL if pair is None else array_in(shaped(pair, (self.nodes, self.nodes)))]
         self._blocks = ffi.new("struct shard_set_costs *", (self.nodes, *self._columns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,11 +70,8 @@ class Simulator:
         n = len(self._numbers)
         device = np.full(n, -1, dtype=np.int32)
         units, _columns = self._units()
-        check(
-            lib.shard_heft(
-                self._system, units, array_in(self._column(order, n)), array_out(device), array_out(np.empty(n))
-            )
-        )
+        found = (array_out(column) for column in (device, np.empty(n)))
+        check(lib.shard_heft(self._system, units, array_in(self._column(order, n)), *found))
         return device
 
     def heads_tails(self, order: Index, back: Index, window: int, reach: int, start: Floats, behind: Floats) -> None:
@@ -139,73 +136,67 @@ class Simulator:
         return column
 
 
-class SimulatedMoves:
-    """A partition and priorities that a search improves by simulated moves: ``simulated_moves.h``.
+class _Moves:
+    """What a search improves move by move: devices, shape (n,), int32, and a second column; the best so far of both.
 
     Every call releases the interpreter lock.
+    """
 
-    ``device, priority``            shape (n,), int32 and float64
-    ``best_device, best_priority``  the same: the best so far whose tensors fit the memory, and ``best`` its makespan
-    ``penalty``                     for each unit of time for which tensors do not fit
+    def __init__(self, simulator: Simulator, device: ArrayLike, column: NDArray[Any], seed: int) -> None:
+        n = simulator.instance.nodes
+        self.device, self._column = shaped(np.array(device, dtype=np.int32), (n,)), shaped(column, (n,))
+        self.best_device, self._best_column, self.best = self.device.copy(), self._column.copy(), math.inf
+        self._simulator, (self._units, self._pointers) = simulator, simulator._units()
+        self._random = np.array([seed], dtype=np.uint64)
+
+    def follow(self, other: Self) -> None:
+        """Go on from the best that another has found."""
+        self.device[:], self._column[:] = other.best_device, other._best_column
+
+    def _try(self, kernel: Any, *options: float, out: tuple[Any, ...] = ()) -> None:
+        best = ffi.new("double *", self.best)
+        now = (array_out(column) for column in (self._random, self.device, self._column))
+        found = (array_out(column) for column in (self.best_device, self._best_column))
+        check(kernel(self._simulator._system, self._units, *options, *now, *out, *found, best))
+        self.best = best[0]
+
+
+class SimulatedMoves(_Moves):
+    """A partition and priorities, shape (n,), float64, that fit the memory if any do: ``simulated_moves.h``.
+
+    ``penalty``  for each unit of time for which tensors do not fit
     """
 
     def __init__(self, simulator: Simulator, device: ArrayLike, priority: ArrayLike, seed: int) -> None:
-        n = simulator.instance.nodes
-        self.device = shaped(np.array(device, dtype=np.int32), (n,))
-        self.priority = floats(np.array(priority), (n,))
-        self.best_device, self.best_priority, self.best = self.device.copy(), self.priority.copy(), math.inf
+        super().__init__(simulator, device, np.array(priority, dtype=np.float64), seed)
         self.penalty = 1.0
-        self._simulator, (self._units, self._columns) = simulator, simulator._units()
         self._reserved = simulator.instance.holding == "reserved"
-        self._random = np.array([seed], dtype=np.uint64)
 
     def search(self, moves: int, temperature: float) -> None:
         """Try so many moves; what costs more is accepted by the difference over ``temperature``."""
-        overfull, best = ffi.new("double *"), ffi.new("double *", self.best)
-        limits = self._reserved, moves, temperature, self.penalty
-        now = (array_out(column) for column in (self._random, self.device, self.priority))
-        found = array_out(self.best_device), array_out(self.best_priority), best
-        check(lib.shard_simulated_moves(self._simulator._system, self._units, *limits, *now, overfull, *found))
-        self.best = best[0]
+        overfull = ffi.new("double *")
+        self._try(lib.shard_simulated_moves, self._reserved, moves, temperature, self.penalty, out=(overfull,))
         self.penalty = min(2 * self.penalty, 1e9) if overfull[0] > 0 else max(self.penalty / 2, 1.0)
 
     def run(self) -> tuple[Ints, Execution]:
         """The best devices, and how they run."""
-        return self.best_device.astype(np.int64), self._simulator.by_priority(self.best_device, self.best_priority)
-
-    def follow(self, other: SimulatedMoves) -> None:
-        """Go on from the best that another has found."""
-        self.device[:], self.priority[:] = other.best_device, other.best_priority
+        return self.best_device.astype(np.int64), self._simulator.by_priority(self.best_device, self._best_column)
 
 
-class PathMoves:
-    """A schedule that a search improves as if links were independent and memory had no limit: ``path_moves.h``.
+class PathMoves(_Moves):
+    """A schedule as if links were independent and memory had no limit: ``path_moves.h``.
 
-    Every call releases the interpreter lock.
-
-    ``device, order``            shape (n,), int32: devices, and vertices of device 0 as they run, then of 1, ...
-    ``best_device, best_order``  the same: the best so far, and ``best`` its makespan
+    ``order, best_order``  shape (n,), int32: vertices of device 0 as they run, then of 1, ...
     """
 
     def __init__(self, simulator: Simulator, device: ArrayLike, order: ArrayLike, seed: int) -> None:
-        n = simulator.instance.nodes
-        self.device, self.order = (shaped(np.array(column, dtype=np.int32), (n,)) for column in (device, order))
-        self.best_device, self.best_order, self.best = self.device.copy(), self.order.copy(), math.inf
-        self._simulator, (self._units, self._columns) = simulator, simulator._units()
-        self._random = np.array([seed], dtype=np.uint64)
+        super().__init__(simulator, device, np.array(order, dtype=np.int32), seed)
+        self.order, self.best_order = self._column, self._best_column
 
     def search(self, moves: int, temperature: float) -> None:
         """Try so many moves; longer makespans are accepted by their difference over ``temperature``."""
-        best = ffi.new("double *", self.best)
-        now = (array_out(column) for column in (self._random, self.device, self.order))
-        found = (array_out(column) for column in (self.best_device, self.best_order))
-        check(lib.shard_path_moves(self._simulator._system, self._units, moves, temperature, *now, *found, best))
-        self.best = best[0]
+        self._try(lib.shard_path_moves, moves, temperature)
 
     def run(self) -> tuple[Ints, Execution]:
         """The best devices, and how they run."""
         return self.best_device.astype(np.int64), self._simulator.in_order(self.best_device, self.best_order)
-
-    def follow(self, other: PathMoves) -> None:
-        """Go on from the best that another has found."""
-        self.device[:], self.order[:] = other.best_device, other.best_order

@@ -1,10 +1,4 @@
-/* The cheapest sets with each node against all sets; exits with 1 and a line for each thing that is wrong.
- * With an argument it only expects one wrong result, so that whoever runs it can see that it would be
- * noticed. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
+/* The cheapest sets with each node against all sets. */
 #include "check.h"
 #include "placement/cheapest_with.h"
 
@@ -94,9 +88,7 @@ static void check_no_memory(const struct problem *problem) {
     int status = SHARD_NO_MEMORY, allocations = 0;
     for (; status == SHARD_NO_MEMORY && allocations < 20; allocations++) {
         int64_t least[MOST_NODES] = {-1}, cuts = -1;
-        granted = allocations;
-        status = shard_cheapest_with(&problem->graph, 0, &go, least, &cuts);
-        granted = -1;
+        WITH_MEMORY_FOR(allocations, shard_cheapest_with(&problem->graph, 0, &go, least, &cuts));
         CHECK(status == SHARD_OK || (status == SHARD_NO_MEMORY && least[0] == -1 && cuts == -1));
     }
     CHECK(status == SHARD_OK && allocations > 10);

@@ -1,11 +1,17 @@
 /* What the test programs of the C core share: failures that are counted, failing allocations, random numbers.
  *
+ * A program writes a line for each wrong result and exits with 1 if there is one. With an argument it only
+ * expects one wrong result, so that whoever runs it can see that it would be noticed.
+ *
  * Link with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. One file of a program includes it. */
 #pragma once
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int failures = 0;
 
@@ -47,6 +53,9 @@ void *__wrap_calloc(size_t count, size_t size) {
 void *__wrap_realloc(void *old, size_t size) {
     return grant() ? __real_realloc(old, size) : NULL;
 }
+
+/* Set `status` to that of a call of which only the first `count` allocations are granted. */
+#define WITH_MEMORY_FOR(count, call) (granted = (count), status = (call), granted = -1)
 
 static uint64_t state = 88172645463325252u;
 

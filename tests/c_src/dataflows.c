@@ -1,11 +1,4 @@
-/* Simulation, HEFT and the search for schedules against their definitions; exits with 1 and a line for each
- * thing that is wrong. With an argument it only expects one wrong result, so that whoever runs it can see
- * that it would be noticed. */
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
+/* Simulation, HEFT and the search for schedules against their definitions. */
 #include "check.h"
 #include "scheduling/heft.h"
 #include "scheduling/path_moves.h"
@@ -89,16 +82,9 @@ static bool allowed(const struct problem *p, int32_t v, int32_t d) {
 
 static void make(struct problem *p, bool linked) {
     memset(p, 0, sizeof *p);
-    p->system = (struct shard_system){1 + draw(MOST_NODES),
-                                      1 + draw(MOST_DEVICES),
-                                      p->out_start,
-                                      p->out_head,
-                                      p->size,
-                                      p->complexity,
-                                      p->speed,
-                                      p->bandwidth,
-                                      draw(3),
-                                      1e-9};
+    const int32_t n = 1 + draw(MOST_NODES), k = 1 + draw(MOST_DEVICES), links = draw(3);
+    p->system = (struct shard_system){
+        n, k, p->out_start, p->out_head, p->size, p->complexity, p->speed, p->bandwidth, links, 1e-9};
     p->units = (struct shard_units){p->in_start,     p->in_tail,       p->in_size, p->unit,  p->choice,
                                     p->choice_start, p->choice_device, p->need,    p->memory};
     int32_t units = 0;

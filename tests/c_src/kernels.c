@@ -1,14 +1,6 @@
-/* The C core against its definitions, on sets of nodes as bits; exits with 1 and a line for each thing that
- * is wrong. With an argument it only expects one wrong result, so that whoever runs it can see that it would
- * be noticed. */
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
+/* The kernels for pipelines against their definitions, on sets of nodes as bits. */
 #include "check.h"
 #include "common/kahn.h"
-#include "common/status.h"
 #include "pipeline/anneal_partition.h"
 #include "pipeline/anneal_set.h"
 #include "pipeline/cheapest_set.h"
@@ -334,21 +326,15 @@ static void check_no_memory(void) {
     for (int call = 0; call < 6; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
-            granted = allocations;
-            if (call == 0)
-                status = sort(&graph, order);
-            if (call == 1)
-                status = shard_segment_costs(&graph.problem, order, 8, cost);
-            if (call == 2)
-                status = shard_slice(&graph.problem, order, INFINITY, cost, cut);
-            if (call == 3)
-                status = shard_kahn_slice(&graph.problem, 1, graph.priority, INFINITY, cost);
-            if (call == 5)
-                status = shard_kahn_arrangement(&graph.problem, 1, graph.priority, 1, cost);
-            if (call == 4)
-                status = shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, cost);
+            WITH_MEMORY_FOR(allocations,
+                            call == 0   ? sort(&graph, order)
+                            : call == 1 ? shard_segment_costs(&graph.problem, order, 8, cost)
+                            : call == 2 ? shard_slice(&graph.problem, order, INFINITY, cost, cut)
+                            : call == 3 ? shard_kahn_slice(&graph.problem, 1, graph.priority, INFINITY, cost)
+                            : call == 4
+                                ? shard_anneal_partition(&graph.problem, &annealing, &stop, order, cut, cost)
+                                : shard_kahn_arrangement(&graph.problem, 1, graph.priority, 1, cost));
         }
-        granted = -1;
         CHECK(status == SHARD_OK);
         CHECK(allocations > 2);
     }
@@ -439,10 +425,9 @@ static void check_cheapest(void) {
             int64_t cuts = 1000, cost = -1, proved = -1;
             int32_t stop = 0;
             int8_t member[4];
-            granted = allocations;
-            status = shard_cheapest_set(&blocks, weight[i], need[i], fixed, 100, 0, INFINITY, NULL, &stop,
-                                        &cuts, &cost, &proved, member);
-            granted = -1;
+            WITH_MEMORY_FOR(allocations,
+                            shard_cheapest_set(&blocks, weight[i], need[i], fixed, 100, 0, INFINITY, NULL,
+                                               &stop, &cuts, &cost, &proved, member));
             if (status == SHARD_OK)
                 CHECK(cost == expected[i] && proved == cost && (i < 2 || member[1]));
         }

@@ -1,8 +1,5 @@
-/* Search by blocks against its definition, by every assignment of small fields; exits with 1 and a line for
- * each thing that is wrong.
- *
- * The kernel is included, not linked: what is chosen in a block cannot be seen from outside. With an argument
- * the program only expects one wrong result, so that whoever runs it can see that it would be noticed. */
+/* Search by blocks against its definition, by every assignment of small networks. The kernel is included, not
+ * linked: what is chosen in a block cannot be seen from outside. */
 #include "intraop/large_neighbourhood.c"
 
 #include "check.h"
@@ -105,23 +102,12 @@ static void make_nodes(struct sample *sample) {
 /* Costs are whole numbers, so that sums of them are exact. */
 static void make_sample(struct sample *sample, int64_t variables) {
     memset(sample, 0, sizeof *sample);
-    sample->network = (struct shard_memory_network){variables,
-                                                    0,
-                                                    draw(MOST_STEPS + 1),
-                                                    sample->start,
-                                                    sample->cost,
-                                                    sample->scope_start,
-                                                    sample->scope,
-                                                    sample->cell_start,
-                                                    sample->cell,
-                                                    sample->arc_start,
-                                                    sample->arc,
-                                                    sample->node_start,
-                                                    sample->begin,
-                                                    sample->end,
-                                                    sample->usage_start,
-                                                    sample->usage,
-                                                    sample->room};
+    struct sample *s = sample;
+    const int64_t steps = draw(MOST_STEPS + 1);
+    s->network = (struct shard_memory_network){
+        variables,      0,        steps,        s->start, s->cost,       s->scope_start, s->scope,
+        s->cell_start,  s->cell,  s->arc_start, s->arc,   s->node_start, s->begin,       s->end,
+        s->usage_start, s->usage, s->room};
     for (int64_t v = 0; v < variables; v++)
         sample->start[v + 1] = sample->start[v] + 1 + draw(MOST_VALUES);
     for (int64_t r = 0; r < sample->start[variables]; r++) {
@@ -416,9 +402,7 @@ static void check_no_memory(void) {
     int status = SHARD_NO_MEMORY, allocations = 0;
     for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
         struct point point = before;
-        granted = allocations;
-        status = improve(&sample, &extent, &point);
-        granted = -1;
+        WITH_MEMORY_FOR(allocations, improve(&sample, &extent, &point));
         if (status == SHARD_NO_MEMORY)
             CHECK(memcmp(&point, &before, sizeof point) == 0);
     }

@@ -1,14 +1,5 @@
-/* The kernels of cost-function networks against their definitions, by every assignment of small networks;
- * exits with 1 and a line for each thing that is wrong.
- *
- * With an argument it only expects one wrong result, so that whoever runs it can see that it would be
- * noticed. */
-#include <math.h>
-#include <stdbool.h>
-#include <string.h>
-
+/* The kernels of cost-function networks against their definitions, by every assignment of small networks. */
 #include "check.h"
-#include "common/status.h"
 #include "intraop/contract.h"
 #include "intraop/dead_end_elimination.h"
 #include "intraop/soft_trws.h"
@@ -98,9 +89,11 @@ static bool next(int64_t variables, const int64_t *size, int64_t *choice) {
     return false;
 }
 
-static void sizes_of(const struct net *net, int64_t *size) {
+static bool next_choice(const struct net *net, int64_t *choice) {
+    int64_t size[MOST_VARIABLES];
     for (int64_t v = 0; v < net->network.variables; v++)
         size[v] = values_of(net, v);
+    return next(net->network.variables, size, choice);
 }
 
 /* The cell of a pair that an assignment is charged. */
@@ -124,12 +117,11 @@ static int64_t cost_of(const struct net *net, const int64_t *choice) {
 }
 
 static int64_t least_cost(const struct net *net) {
-    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0}, least = FORBIDDEN;
-    sizes_of(net, size);
+    int64_t choice[MOST_VARIABLES] = {0}, least = FORBIDDEN;
     do {
         const int64_t cost = cost_of(net, choice);
         least = cost < least ? cost : least;
-    } while (next(net->network.variables, size, choice));
+    } while (next_choice(net, choice));
     return least;
 }
 
@@ -174,24 +166,22 @@ static void check_same_cost(const struct net *net, const struct sent *sent, cons
 }
 
 static void check_moves(const struct net *net, const struct sent *sent, int64_t least) {
-    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
+    int64_t choice[MOST_VARIABLES] = {0};
     CHECK(sent->bound <= (least < sent->top ? least : sent->top));
     if (sent->bound == sent->top)
         return;
-    sizes_of(net, size);
     do {
         if (cost_of(net, choice) < sent->top)
             check_same_cost(net, sent, choice);
-    } while (next(net->network.variables, size, choice));
+    } while (next_choice(net, choice));
 }
 
 /* What is ruled out is of no interest; `exact`: and nothing else is left. */
 static void check_pruning(const struct net *net, const struct sent *sent, bool exact) {
-    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
+    int64_t choice[MOST_VARIABLES] = {0};
     int8_t value[MOST_ROWS] = {0}, open[MOST_CELLS] = {0}, of_use[MOST_ROWS] = {0}, used[MOST_CELLS] = {0};
     CHECK(shard_trws_prune(&net->network, sent->top, sent->cost, sent->message, sent->bound, value, open) ==
           SHARD_OK);
-    sizes_of(net, size);
     do {
         if (cost_of(net, choice) >= sent->top)
             continue;
@@ -199,7 +189,7 @@ static void check_pruning(const struct net *net, const struct sent *sent, bool e
             of_use[net->start[v] + choice[v]] = 1;
         for (int64_t e = 0; e < net->network.pairs; e++)
             used[cell_of(net, e, choice)] = 1;
-    } while (next(net->network.variables, size, choice));
+    } while (next_choice(net, choice));
     for (int64_t r = 0; r < net->start[net->network.variables]; r++)
         CHECK(value[r] == of_use[r] || (value[r] == 1 && !exact));
     for (int64_t c = 0; c < net->cell_start[net->network.pairs]; c++)
@@ -336,26 +326,24 @@ static double soft_cost(const struct net *net, const struct soft *soft, const in
 
 /* Every assignment costs what it did before. */
 static void check_soft_cost(const struct net *net, const struct soft *soft) {
-    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
-    sizes_of(net, size);
+    int64_t choice[MOST_VARIABLES] = {0};
     do {
         const int64_t cost = cost_of(net, choice);
         CHECK(cost == FORBIDDEN || fabs(soft_cost(net, soft, choice) - (double)cost) < 1e-3);
-    } while (next(net->network.variables, size, choice));
+    } while (next_choice(net, choice));
 }
 
 /* On a chain the weights of values are sums over all assignments. */
 static void check_weights(const struct net *net, const struct soft *soft, int64_t least) {
-    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
+    int64_t choice[MOST_VARIABLES] = {0};
     double weight[MOST_ROWS] = {0}, total = 0;
-    sizes_of(net, size);
     do {
         const int64_t cost = cost_of(net, choice);
         const double of_all = cost == FORBIDDEN ? 0 : exp((double)(least - cost) / soft->softness);
         total += of_all;
         for (int64_t v = 0; v < net->network.variables; v++)
             weight[net->start[v] + choice[v]] += of_all;
-    } while (next(net->network.variables, size, choice));
+    } while (next_choice(net, choice));
     for (int64_t v = 0; v < net->network.variables; v++) {
         double sum = 0;
         for (int64_t r = net->start[v]; r < net->start[v + 1]; r++)
@@ -395,7 +383,7 @@ static void check_adopted(void) {
     const int64_t top = (int64_t)1 << 56, constant = draw(100) - 50;
     const bool large = draw(4) == 0;
     struct sent sent = unsent(&net, top);
-    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0}, given = 0;
+    int64_t choice[MOST_VARIABLES] = {0}, given = 0;
     sent.bound = constant;
     for (int64_t r = 0; r < net.start[net.network.variables]; r++)
         sent.cost[r] = draw(15) ? net.cost[r] : FORBIDDEN;
@@ -403,7 +391,6 @@ static void check_adopted(void) {
         sent.message[m] = large ? (draw(1000) - 500) * ((int64_t)1 << 49) : draw(40) - 20;
     const struct sent before = sent;
     CHECK(shard_trws_reparametrise(&net.network, top, sent.cost, sent.message, &sent.bound) == SHARD_OK);
-    sizes_of(&net, size);
     do {
         bool allowed = cost_of(&net, choice) < FORBIDDEN;
         int64_t rest = -constant;
@@ -419,7 +406,7 @@ static void check_adopted(void) {
             rest += rest_of(&net, &sent, e, choice);
         }
         CHECK(sent.bound != top && sent.bound + rest == cost_of(&net, choice));
-    } while (next(net.network.variables, size, choice));
+    } while (next_choice(&net, choice));
     CHECK(large || sent.bound == top || sent.bound > -2000);
     CHECK(sent.bound != top || given == 0);
 }
@@ -512,21 +499,20 @@ static bool is_left(const struct net *net, const int8_t *value, const int64_t *c
 
 /* Whether an assignment is left that costs no more than this one and nowhere uses more memory. */
 static bool has_substitute(const struct net *net, const int8_t *value, const int64_t *choice) {
-    int64_t size[MOST_VARIABLES], other[MOST_VARIABLES] = {0};
-    sizes_of(net, size);
+    int64_t other[MOST_VARIABLES] = {0};
     do {
         bool fits = is_left(net, value, other) && cost_of(net, other) <= cost_of(net, choice);
         for (int64_t v = 0; v < net->network.variables && fits; v++)
             fits = uses_no_more(net, v, other[v], choice[v]);
         if (fits)
             return true;
-    } while (next(net->network.variables, size, other));
+    } while (next_choice(net, other));
     return false;
 }
 
 static void check_dominance(void) {
     struct net net;
-    int64_t size[MOST_VARIABLES], choice[MOST_VARIABLES] = {0};
+    int64_t choice[MOST_VARIABLES] = {0};
     int8_t before[MOST_ROWS] = {0}, value[MOST_ROWS], expected[MOST_ROWS];
     make(&net, draw(MOST_VARIABLES + 1), ANY);
     for (int64_t r = 0; r < net.start[net.network.variables]; r++)
@@ -537,11 +523,10 @@ static void check_dominance(void) {
           SHARD_OK);
     rule_out(&net, expected);
     CHECK(memcmp(value, expected, sizeof value) == 0);
-    sizes_of(&net, size);
     do {
         if (is_left(&net, before, choice) && cost_of(&net, choice) < FORBIDDEN)
             CHECK(is_left(&net, value, choice) || has_substitute(&net, value, choice));
-    } while (next(net.network.variables, size, choice));
+    } while (next_choice(&net, choice));
 }
 
 /* Whether value k of v is allowed beside value b in its pair and best there, by cost and by memory. */
@@ -755,20 +740,16 @@ static void check_no_memory(void) {
             int64_t choice[MOST_VARIABLES] = {-1};
             make_soft(&net, 1, &soft);
             const struct soft soft_before = soft;
-            granted = allocations;
-            if (call == 3)
-                status = shard_soft_trws(&net.network, soft.place, soft.table, 1, 1, soft.cost, soft.message,
-                                         soft.belief);
-            if (call == 4)
-                status = shard_soft_trws_round(&net.network, soft.cost, soft.message, choice);
-            if (call == 0)
-                status = send(&net, &sent, 1);
-            if (call == 1)
-                status = shard_trws_prune(&net.network, sent.top, sent.cost, sent.message, 0, value, open);
-            if (call == 2)
-                status = shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage,
-                                                    net.skip, value);
-            granted = -1;
+            WITH_MEMORY_FOR(
+                allocations,
+                call == 0 ? send(&net, &sent, 1)
+                : call == 1
+                    ? shard_trws_prune(&net.network, sent.top, sent.cost, sent.message, 0, value, open)
+                : call == 2 ? shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage,
+                                                         net.skip, value)
+                : call == 3 ? shard_soft_trws(&net.network, soft.place, soft.table, 1, 1, soft.cost,
+                                              soft.message, soft.belief)
+                            : shard_soft_trws_round(&net.network, soft.cost, soft.message, choice));
             if (status == SHARD_NO_MEMORY)
                 CHECK(memcmp(&sent, &before, sizeof sent) == 0 && memcmp(value, all, sizeof value) == 0 &&
                       memcmp(&soft, &soft_before, sizeof soft) == 0 && choice[0] == -1);

@@ -1,11 +1,4 @@
-/* The searches for placements against the definition of loads; exits with 1 and a line for each thing that is
- * wrong. With an argument it only expects one wrong result, so that whoever runs it can see that it would be
- * noticed. */
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
+/* The searches for placements against the definition of loads. */
 #include "check.h"
 #include "placement/load/anneal_load.h"
 #include "placement/load/descend_load.h"
@@ -294,13 +287,11 @@ static void check_no_memory(void) {
             int64_t made = -1;
             memcpy(device, problem.device, sizeof device);
             memcpy(rank, problem.rank, sizeof rank);
-            granted = allocations;
-            if (call == 0)
-                status = shard_anneal_load(&problem.devices, &problem.model, &cooling, &random, rank, device,
-                                           best, &cost, load);
-            if (call == 1)
-                status = shard_descend_load(&problem.devices, &problem.model, 1, device, &cost, &made);
-            granted = -1;
+            WITH_MEMORY_FOR(allocations, call == 0
+                                             ? shard_anneal_load(&problem.devices, &problem.model, &cooling,
+                                                                 &random, rank, device, best, &cost, load)
+                                             : shard_descend_load(&problem.devices, &problem.model, 1, device,
+                                                                  &cost, &made));
             if (status == SHARD_NO_MEMORY)
                 CHECK(best[0] == -1 && load[0] == -1.0 && isinf(cost) && random == 1 && made == -1 &&
                       !memcmp(device, problem.device, sizeof device));

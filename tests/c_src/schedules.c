@@ -1,10 +1,4 @@
-/* The kernel for schedules against all schedules of small graphs; exits with 1 and a line for each thing that
- * is wrong. With an argument it only expects one wrong result, so that whoever runs it can see that it would
- * be noticed. */
-#include <math.h>
-#include <stdbool.h>
-#include <string.h>
-
+/* The kernel for schedules against all schedules of small graphs. */
 #include "check.h"
 #include "placement/ideals/ideals.h"
 #include "placement/ideals/schedule_dp.h"

@@ -1,11 +1,4 @@
-/* The kernels over ideals against their definitions, on sets of nodes as bits; exits with 1 and a line for
- * each thing that is wrong. With an argument it only expects one wrong result, so that whoever runs it can
- * see that it would be noticed. */
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
+/* The kernels over ideals against their definitions, on sets of nodes as bits. */
 #include "check.h"
 #include "placement/ideals/ideals.h"
 #include "placement/ideals/split_dp.h"
@@ -70,20 +63,11 @@ static void make(struct graph *graph) {
         graph->pins[net] = (uint32_t)draw(1 << n);
         graph->members[net] = __builtin_popcount(graph->pins[net]);
     }
-    graph->devices = (struct shard_devices){
-        n,
-        nets,
-        draw(4),
-        draw(3),
-        draw(12),
-        graph->accelerator_time,
-        graph->cpu_time,
-        graph->size,
-        graph->net_start,
-        graph->net,
-        graph->transfer,
-        graph->members,
-    };
+    struct graph *g = graph;
+    const int32_t accelerators = draw(4), cpus = draw(3), memory = draw(12);
+    g->devices =
+        (struct shard_devices){n,           nets,    accelerators, cpus,   memory,      g->accelerator_time,
+                               g->cpu_time, g->size, g->net_start, g->net, g->transfer, g->members};
     connect(graph);
 }
 

@@ -1,11 +1,4 @@
-/* Bounds on starts against schedules drawn at random, and where they are known; exits with 1 and a line for
- * each thing that is wrong. With an argument it only expects one wrong result, so that whoever runs it can
- * see that it would be noticed. */
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
+/* Bounds on starts against schedules drawn at random, and where they are known. */
 #include "check.h"
 #include "scheduling/bounds/heads_tails.h"
 
@@ -260,10 +253,8 @@ static void check_no_memory(void) {
     int status = SHARD_NO_MEMORY, allocations = 0;
     for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
         struct bounds found = {{0}, {0}};
-        granted = allocations;
-        status =
-            shard_heads_tails(&p.system, &p.units, p.order, p.back, WINDOW, 5, found.start, found.behind);
-        granted = -1;
+        WITH_MEMORY_FOR(allocations, shard_heads_tails(&p.system, &p.units, p.order, p.back, WINDOW, 5,
+                                                       found.start, found.behind));
     }
     CHECK(status == SHARD_OK && allocations > 20);
 }

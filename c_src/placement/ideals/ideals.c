@@ -17,8 +17,7 @@ struct search {
     int32_t maximal;   /* how many of them are maximal */
 };
 
-/* Begin with the empty ideal. Returns SHARD_OK, SHARD_BAD_ORDER or SHARD_NO_MEMORY; arena_free is due in every
- * case. */
+/* Begin with the empty ideal: SHARD_OK, SHARD_BAD_ORDER or SHARD_NO_MEMORY; arena_free is due in any case. */
 static int search_begin(struct search *search, const struct shard_dag *dag) {
     const int64_t n = dag->nodes;
     *search = (struct search){.dag = dag};

@@ -266,8 +266,7 @@ struct numbers {
     int32_t accelerator, cpu;
 };
 
-/* Go back from an entry of the row of an ideal to the one base: the first device of each node's stage,
- * and how many it has. */
+/* Trace an entry of the row of an ideal to the one base: the first device of each node's stage, and their number. */
 static void trace(const struct stages *stages, int32_t first, int32_t ideal, size_t entry,
                   struct numbers from, int32_t *device, int32_t *replicas) {
     const struct split *split = &stages->split;
@@ -349,8 +348,7 @@ static void hierarchy_allocate(struct hierarchy *hierarchy) {
     hierarchy->outer[0] = 0.0;
 }
 
-/* List the ideals at which a part from `ideal` on can end so that a cluster can do its work. Returns their
- * number, -1 if stopped. */
+/* List where a part from `ideal` on can end for a cluster to do its work; return how many, -1 if stopped. */
 static int32_t find_ends(struct hierarchy *hierarchy, int32_t ideal) {
     struct split *split = &hierarchy->stages.split;
     const struct shard_devices *devices = split->devices;

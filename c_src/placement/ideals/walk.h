@@ -149,8 +149,7 @@ static inline int32_t without_last(const struct split *split, int32_t ideal) {
     return split->link_ideal[split->link_start[ideal + 1] - 1];
 }
 
-/* Reverse the links; false if stopped. Of the ideals with one node more than another, those with the greater
- * node come first. */
+/* Reverse the links, to ideals with a greater additional node first; false if stopped. */
 static inline bool link_upwards(struct split *split) {
     int64_t *start = split->up_start;
     memset(start, 0, ((size_t)split->ideals + 2) * sizeof *start);

@@ -60,8 +60,7 @@ static int32_t subgraph_for(struct latency_moves *moves, int32_t v, int32_t acce
     return open_subgraph(moves, accelerator);
 }
 
-/* Move a node to a subgraph or to the pool, and the rest of its unit to that device. False if the device does
- * not support it. */
+/* Move a node to a subgraph or the pool, its unit to that device. False if the device does not support it. */
 static bool carry(struct latency_moves *moves, int32_t v, int32_t to) {
     const struct shard_latency_problem *problem = moves->now->problem;
     const int32_t unit = problem->unit[v], device = owner_of(moves->now, to);
@@ -175,8 +174,7 @@ static bool carry_group(struct latency_moves *moves, int32_t to) {
     return true;
 }
 
-/* A random target for a node: the subgraph of an adjacent node, the pool, a subgraph of any accelerator, or an
- * empty one. */
+/* A random target: the subgraph of an adjacent node, the pool, any subgraph, or an empty one. */
 static int32_t draw_target(struct latency_moves *moves, int32_t v, int32_t *direction) {
     const int32_t own = moves->now->placement->subgraph[v], kind = draw(moves, 16);
     *direction = draw(moves, 2) ? 1 : -1;

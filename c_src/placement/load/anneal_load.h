@@ -5,8 +5,7 @@
 
 /* cffi: begin */
 
-/* How to anneal for load. The energy is the sum of what the loads exceed a target by; the temperature falls
- * geometrically. */
+/* The energy is the sum of what the loads exceed a target by; the temperature falls geometrically. */
 struct shard_load_cooling {
     int64_t moves;   /* moves to try */
     double hot;      /* temperature at the first move, in the unit of loads, > 0 */

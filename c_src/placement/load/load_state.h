@@ -161,8 +161,7 @@ static inline int32_t maker_device(const struct load_state *state, int32_t net) 
     return maker < 0 ? -1 : state->device[maker];
 }
 
-/* Compute the times after v has moved, out: `leaves` of its device, `joins` of device `to`, `passes` elements
- * each. Not with clusters. */
+/* Compute the times, out, `passes` elements, after v moves: of the device it leaves and joins. No clusters. */
 static inline void preview(const struct load_state *state, int32_t v, int32_t to, struct times *leaves,
                            struct times *joins) {
     const struct shard_devices *devices = state->devices;

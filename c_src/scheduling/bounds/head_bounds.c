@@ -124,8 +124,7 @@ static void extend_lag(const struct head_bounds *work, int32_t u, const struct a
     }
 }
 
-/* Fill a row for u and one device d of v; true if u must be on d for v to start as early as its inputs alone
- * allow. */
+/* Fill a row for u and a device d of v; true if u must be on d for v to start as early as its inputs allow. */
 static bool fill_row(const struct head_bounds *work, struct row *row, int32_t u, int32_t v, size_t d) {
     double *lag_apart = row->lag_apart + d * work->k;
     memset(lag_apart, 0, work->k * sizeof *lag_apart);
@@ -215,8 +214,7 @@ static int32_t sort_by_start_apart(const struct head_bounds *work, size_t d) {
     return count;
 }
 
-/* Add a row to the `count` rows by_start, which run on d one after another; return the earliest start of v
- * behind them. */
+/* Add a row to the `count` rows by_start, which run on d in turn; return the earliest start of v after them. */
 static double start_in_sequence(const struct head_bounds *work, int32_t row, int32_t count, size_t d) {
     const double *start = work->start + d;
     const double begin = start[(size_t)work->seen[row] * work->k];

@@ -84,8 +84,7 @@ static void connect(struct subproblem *sub) {
     drop(sub, last + 1);
 }
 
-/* Choose the vertices that follow v soonest in the order; none beyond a vertex of more than MOST_INPUTS
- * readers. */
+/* Choose the soonest followers of v in the order; none beyond a vertex of more than MOST_INPUTS readers. */
 static void choose_followers(struct subproblem *sub, int32_t v) {
     const struct shard_system *system = sub->system;
     drop(sub, 0);

@@ -25,12 +25,12 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run)
     last = len(known.slicing.cut) - 2
-    guesses: list[_Guess] = []
+    guesses: list[Bounds] = []
 
     def solve(place: int) -> None:
         if any(guess.best <= bounds.best for guess in guesses):
             return
-        guess = _Guess(bounds.best)
+        guess = Bounds(instance, None)
         share = min(1.0, run.cores / (last + 1 - place))
         prove(instance, _shape(instance, known, place), search, guess, run, share, at_once=run.cores)
         guesses.append(guess)
@@ -38,17 +38,6 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
     with ThreadPoolExecutor(run.cores) as pool:
         list(pool.map(solve, range(last + 1)))
     bounds.offer(min([known.slicing.cost, *(guess.best for guess in guesses)]))
-
-
-class _Guess:
-    """The best bound under one guess."""
-
-    def __init__(self, best: float) -> None:
-        self.best = best
-
-    def offer(self, value: float, step: float = 0.0) -> None:
-        """Keep ``value`` if it is better."""
-        self.best = max(self.best, value)
 
 
 def _shape(instance: Instance, known: Known, place: int) -> Shape:

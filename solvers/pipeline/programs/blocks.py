@@ -9,6 +9,7 @@ import math
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,16 +100,10 @@ class Blocks:
 
     def any_set(self, weight: Longs, need: int, limit: int, seconds: float) -> CheapestSet:
         """Some convex set of weight ``need`` or more that costs less than ``limit``, searched for by all cores."""
-        how: dict[str, Any] = {
-            "any_set": True,
-            "seconds": min(seconds, self.left()),
-            "shared": np.zeros(SHARED, dtype=np.int32) if self._run.cores > 1 else None,
-            "stop": np.zeros(1, dtype=np.int32),
-        }
-        parts = [
-            self.pool.submit(self._costs.cheapest_set, weight, need, limit, cuts=MOST_CUTS, **how)
-            for _ in range(self._run.cores)
-        ]
+        shared = np.zeros(SHARED, dtype=np.int32) if self._run.cores > 1 else None
+        how: dict[str, Any] = {"any_set": True, "cuts": MOST_CUTS, "seconds": min(seconds, self.left())}
+        search = partial(self._costs.cheapest_set, **how, shared=shared, stop=np.zeros(1, dtype=np.int32))
+        parts = [self.pool.submit(search, weight, need, limit) for _ in range(self._run.cores)]
         found = [part.result() for part in parts]
         return replace(min(found, key=lambda part: part.cost), proved=min(part.proved for part in found))
 
@@ -119,10 +114,8 @@ class Blocks:
 
     def around(self, found: CheapestSet, weight: Longs, need: int, limit: int) -> list[CheapestSet]:
         """Sets like one that was found, itself first, annealed from it."""
-        return [
-            found,
-            *self._anneal_sets(weight, need, limit, [found.member] * ANNEALED_SETS, moves=MOVES // 10, hot=WARM),
-        ]
+        begin = [found.member] * ANNEALED_SETS
+        return [found, *self._anneal_sets(weight, need, limit, begin, moves=MOVES // 10, hot=WARM)]
 
     def _anneal_sets(
         self, weight: Longs, need: int, limit: int, begin: list[NDArray[np.bool_]], *, moves: int, hot: float
@@ -156,9 +149,8 @@ def fit(instance: Instance, run: Run) -> bool:
     """Say whether the memory of a run suffices for `Blocks`; report on stderr if not."""
     fits = instance.nodes**2 * PAIR_BYTES / 2**20 < 0.5 * run.memory
     if not fits:
-        print(
-            f"{instance.nodes} nodes, pair by pair, do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr
-        )
+        nodes = f"{instance.nodes} nodes, pair by pair,"
+        print(f"{nodes} do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr)
     return fits
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations, pairwise
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -378,35 +378,26 @@ class Program:
         return min(dual, self.shape.cost * self.scale) * (1 - RELATIVE_TOLERANCE) / self.scale
 
 
-class BoundReceiver(Protocol):
-    """A receiver of lower bounds."""
-
-    best: float
-
-    def offer(self, value: float, step: float = 0.0) -> None:
-        """Take note of ``value`` if it is better than the best so far by more than ``step`` of that."""
-
-
 class Bounds:
-    """Reports lower bounds as they grow; begins with that of Lemma 3.3."""
+    """Keeps the best lower bound, from that of Lemma 3.3 on, and reports each to a run, if there is one."""
 
-    def __init__(self, instance: Instance, run: Run) -> None:
-        self._run = run
-        self.best = instance.work_bound()
-        run.bound(self.best)
+    def __init__(self, instance: Instance, run: Run | None) -> None:
+        self._run, self.best = run, -math.inf
+        self.offer(instance.work_bound())
 
     def offer(self, value: float, step: float = 0.0) -> None:
-        """Report ``value`` if it is better than the best so far by more than ``step`` of that."""
+        """Take ``value`` if it is better than the best so far by more than ``step`` of that."""
         if value > self.best * (1 + step):
             self.best = value
-            self._run.bound(value)
+            if self._run:
+                self._run.bound(value)
 
 
 def prove(
     instance: Instance,
     shape: Shape,
     search: Search,
-    bounds: BoundReceiver,
+    bounds: Bounds,
     run: Run,
     share: float = 1.0,
     engine: str = "scip",

@@ -56,11 +56,6 @@ def evolve(
     return fittest
 
 
-def population_mib(population: int, nodes: int) -> float:
-    """MiB that a generation and the next one take, about."""
-    return COPIES * population * nodes * 8 / 2**20
-
-
 def batches(search: Search, start: int, stop: int) -> Iterator[slice]:
     """Rows ``start`` to ``stop``, a batch of the search at a time; the first in any case, others until it is over."""
     for at in range(start, stop, search.rows):
@@ -93,7 +88,7 @@ def breed(
 
 def _fits(search: Search, population: int) -> bool:
     """Say whether there is room for a population; report on stderr if not."""
-    needed, room = population_mib(population, search.instance.nodes), ROOM * search.memory
+    needed, room = COPIES * population * search.instance.nodes * 8 / 2**20, ROOM * search.memory
     if needed > room:
         print(f"{needed:.1f} MiB for a population do not fit into {room:.1f} MiB: one order only", file=sys.stderr)
     return needed <= room

@@ -9,19 +9,17 @@ from solvers._cpsat import HIGHEST, LOWEST, add_row, core
 
 
 class Writer:
-    """A ``CpModelProto``, and how many variables and constraints it has; whether any is ``cumulative``."""
+    """A ``CpModelProto``; whether any constraint is ``cumulative``."""
 
     def __init__(self) -> None:
         self.proto = core().CpModelProto()
-        self._variables, self._constraints = 0, 0
         self.cumulative = False
         self._constants: dict[int, int] = {}
 
     def variable(self, most: int, least: int = 0) -> int:
         """A number between two."""
         self.proto.variables.add().domain.extend((least, most))
-        self._variables += 1
-        return self._variables - 1
+        return len(self.proto.variables) - 1
 
     def constant(self, value: int) -> int:
         """A variable of one value."""
@@ -30,11 +28,7 @@ class Writer:
         return self._constants[value]
 
     def row(
-        self,
-        terms: Iterable[tuple[int, int]],
-        least: int = LOWEST,
-        most: int = HIGHEST,
-        when: Sequence[int] = (),
+        self, terms: Iterable[tuple[int, int]], least: int = LOWEST, most: int = HIGHEST, when: Sequence[int] = ()
     ) -> None:
         """Limits of the sum of variables times factors, where all literals of ``when`` are true."""
         total: dict[int, int] = {}
@@ -44,7 +38,6 @@ class Writer:
         constraint = add_row(self.proto, list(total), list(total.values()), least, most)
         if when:
             constraint.enforcement_literal.extend(when)
-        self._constraints += 1
 
     def before(self, first: int, then: int, gap: int = 0, when: Sequence[int] = ()) -> None:
         """From one variable to another it is a ``gap``, or more."""
@@ -53,23 +46,21 @@ class Writer:
     def clause(self, literals: Iterable[int]) -> None:
         """Some of the literals is true."""
         self.proto.constraints.add().bool_or.literals.extend(list(literals))
-        self._constraints += 1
 
     def choice(self, literals: Iterable[int]) -> None:
         """Exactly one of the literals is true."""
         self.proto.constraints.add().exactly_one.literals.extend(list(literals))
-        self._constraints += 1
 
     def task(self, start: int, length: int, present: int) -> int:
         """An interval as long as that, if it is present."""
         interval = self._interval([(start, "start"), (start, "end")], present)
         interval.size.offset = interval.end.offset = length
-        return self._constraints - 1
+        return len(self.proto.constraints) - 1
 
     def span(self, start: int, end: int, present: int, most: int) -> int:
         """An interval between two variables, of ``most`` units at most, if it is present."""
         self._interval([(start, "start"), (self.variable(most), "size"), (end, "end")], present)
-        return self._constraints - 1
+        return len(self.proto.constraints) - 1
 
     def _interval(self, parts: list[tuple[int, str]], present: int) -> Any:
         constraint = self.proto.constraints.add()
@@ -78,13 +69,11 @@ class Writer:
             part = getattr(constraint.interval, name)
             part.vars.append(x)
             part.coeffs.append(1)
-        self._constraints += 1
         return constraint.interval
 
     def apart(self, intervals: Iterable[int]) -> None:
         """Intervals that do not overlap."""
         self.proto.constraints.add().no_overlap.intervals.extend(list(intervals))
-        self._constraints += 1
 
     def within(self, intervals: Iterable[int], demands: Iterable[int], capacity: int) -> None:
         """Intervals that together never demand more than there is."""
@@ -94,7 +83,6 @@ class Writer:
         cumulative.intervals.extend(list(intervals))
         for demand in demands:
             cumulative.demands.add().offset = demand
-        self._constraints += 1
 
     def minimise(self, x: int) -> None:
         """The least value of a variable is sought."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations_with_replacement, pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from oracle_pipeline import Oracle, optimum
 
 from instances.graph import Graph
 from instances.pipeline import Instance
+from solvers.pipeline._kernels import PipelineCore, Slicing
 
 
 def make(
@@ -68,13 +70,15 @@ def partition_optimum(instance: Instance) -> float:
     return float(optimum(instance))
 
 
+def sliced(core: PipelineCore, order: Any) -> Slicing:
+    """The best slicing of an order."""
+    slicing = core.slice(order)
+    assert slicing is not None  # only a slicing below an upper limit can be missing
+    return slicing
+
+
 @pytest.fixture(scope="session")
 def oracle() -> SimpleNamespace:
     """The functions above."""
-    return SimpleNamespace(
-        make=make,
-        draw=draw,
-        block_cost=block_cost,
-        slicing_optimum=slicing_optimum,
-        partition_optimum=partition_optimum,
-    )
+    functions = (make, draw, block_cost, slicing_optimum, partition_optimum, sliced)
+    return SimpleNamespace(**{function.__name__: function for function in functions})
