@@ -151,9 +151,8 @@ def test_equals_slow_evaluator(instance, data):
         worst = max(over.values())
         step = min(t for t, used in over.items() if used == worst)
         assert verdict.violations[0].startswith(f"time step {step}: ")
-        assert (
-            f"found {worst}, {worst - instance.usage_limit} too much ({len(over)} time steps" in verdict.violations[0]
-        )
+        excess = worst - instance.usage_limit
+        assert f"found {worst}, {excess} too much ({len(over)} time steps" in verdict.violations[0]
 
 
 @given(instances())

@@ -138,13 +138,10 @@ def test_equals_slow_evaluator(instance, data):
     block = [data.draw(st.integers(0, instance.stages - 1)) for _ in range(instance.nodes)]
     verdict = verify(instance, block)
     kahn = []
-    while len(kahn) < instance.nodes:  # smallest index first among the nodes whose producers in the block are done
-        ready = (
-            v
-            for v in range(instance.nodes)
-            if v not in kahn and all(u in kahn or block[u] != block[v] for u in instance.graph.predecessors(v).tolist())
-        )
-        kahn.append(min(ready))
+    while left := [v for v in range(instance.nodes) if v not in kahn]:
+        # Smallest index first among the nodes whose producers in the block are done.
+        before = {v: [u for u in instance.graph.predecessors(v).tolist() if block[u] == block[v]] for v in left}
+        kahn.append(min(v for v in left if set(before[v]) <= set(kahn)))
     assert verdict.cost == float(slow_cost(instance, block, kahn))
     assert verdict.feasible == is_acyclic(instance, block)
 

@@ -255,14 +255,8 @@ SCHEDULES = f"{LIST}, or an object with device and maybe slot, or with fpgas and
         ({}, f"solution: {FORMS}, found no keys"),
         ({"cpus": [{"nodes": [0, 1, 2, 3]}]}, f"solution: {FORMS}, found 'cpus'"),
         ({"device": [0] * 4, "slot": [0] * 4}, "slot: expected it with the objective latency only, found throughput"),
-        (
-            {"0": 0, "1": 0, "2": 0, "3": 0},
-            "expected a list, its i-th entry the device of the i-th of the file's nodes",
-        ),
-        (
-            dict.fromkeys("abcdefghijkl", 0),
-            f"solution: {FORMS}, found 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...",
-        ),
+        (dict.fromkeys("0123", 0), "expected a list, its i-th entry the device of the i-th of the file's nodes"),
+        (dict.fromkeys("abcdefghijkl", 0), f"solution: {FORMS}, found {', '.join(map(repr, 'abcdefghij'))}, ..."),
         ({"stage": [0] * 4, "replicas": 3}, "replicas: expected a list with the devices of each stage, found 3"),
         ({"stage": [0] * 4, "replicas": [2]}, "replicas[0]: expected a list of devices, found 2"),
         ({"stage": [0, 0, 0, 1], "replicas": [[0]]}, "stage[3]: expected a stage from 0 to 0, found 1"),
@@ -293,7 +287,7 @@ def test_malformed_solutions_have_no_cost_and_a_sentence(solution, reason):
         ({"device": [0] * 4, "slot": [0, 0, 0, 4]}, "slot[3]: expected a slot from 0 to 3, found 4"),
         ({"device": [0] * 4, "slot": None, "cost": 3}, f"solution: {SCHEDULES}, found 'device', 'slot', 'cost'"),
     ],
-)  # fmt: skip
+)
 def test_malformed_schedules_have_no_cost_and_a_sentence(solution, reason):
     verdict = verify(make([1] * 4, CHAIN, objective="latency"), solution)
     assert (verdict.feasible, verdict.cost) == (False, None)
@@ -304,9 +298,16 @@ def test_a_split_as_the_paper_s_program_writes_it():
     instance = make([1, 2, 3, 4], CHAIN, colours={0: 7, 1: 7})
     split = {"cpus": [], "fpgas": [{"load": 1, "nodes": [0]}, {"nodes": [2, 3]}], "maxLoad": 0}
     assert verify(instance, split) == verify(instance, [0, 0, 1, 1])
-    assert verify(instance, {"cpus": [{"nodes": [3]}], "fpgas": [{"nodes": [0, 1, 2]}]}) == verify(
-        instance, [0, 0, 0, 2]
-    )
+    split = {"cpus": [{"nodes": [3]}], "fpgas": [{"nodes": [0, 1, 2]}]}
+    assert verify(instance, split) == verify(instance, [0, 0, 0, 2])
+
+
+def mirrored(name, mirror):
+    """Return an entry of the catalog; skip if the mirror does not have its file."""
+    entry = catalog.find(name)
+    if not (mirror / entry.place).is_file():
+        pytest.skip(f"the mirror has no {entry.path}")
+    return entry
 
 
 #: Table 1, column Expert, and Table 2, column Single acc. (the ratio to the DP's value, printed to two digits).
@@ -319,9 +320,7 @@ EXPERTS = [
 
 @pytest.mark.parametrize(("name", "expert", "published"), EXPERTS)
 def test_expert_splits_have_their_published_loads(name, expert, published, mirror):
-    entry = catalog.find(name)
-    if not (mirror / entry.place).is_file():
-        pytest.skip(f"the mirror has no {entry.path}")
+    entry = mirrored(name, mirror)
     split = json.loads((mirror / entry.repository / f"human-experts/{expert}_expert.json").read_text())
     verdict = verify(load(catalog.locate(entry, mirror)), split)
     assert verdict.feasible
@@ -343,10 +342,7 @@ SINGLE = [
 
 @pytest.mark.parametrize(("name", "optimum", "ratio"), SINGLE)
 def test_one_accelerator_takes_what_was_published(name, optimum, ratio, mirror):
-    entry = catalog.find(name)
-    if not (mirror / entry.place).is_file():
-        pytest.skip(f"the mirror has no {entry.path}")
-    instance: Instance = load(catalog.locate(entry, mirror))
+    instance: Instance = load(catalog.locate(mirrored(name, mirror), mirror))
     verdict = verify(instance, [0] * instance.nodes)
     assert optimum / verdict.cost == pytest.approx(ratio, abs=0.0051)  # memory, which some exceed, did not count
 

@@ -230,9 +230,11 @@ def test_a_tensor_without_a_link_has_no_way():
     instance = scheduling([1, 1], [[0, 1, 5]], bandwidth=0)
     verdict = verify(instance, order([0, 1], [0], [1]))
     assert (verdict.feasible, verdict.cost) == (False, None)
-    assert verdict.violations[0].startswith(
-        "edges[0]: expected a link for the tensor from vertex 0 on device 0 to 1 on 1"
-    )
+    expected = "edges[0]: expected a link for the tensor from vertex 0 on device 0 to 1 on 1"
+    assert verdict.violations[0].startswith(expected)
+
+
+HERE = {"device": [0, 0, 0]}
 
 
 @pytest.mark.parametrize(
@@ -240,36 +242,30 @@ def test_a_tensor_without_a_link_has_no_way():
     [
         ([0, 1, 1], "expected the keys device and order, or device and priority, found a list of 3"),
         ({}, "found none"),
-        ({"device": [0, 0, 0]}, "found 'device': there is no order or priority"),
+        (HERE, "found 'device': there is no order or priority"),
         ({"priority": [1, 1, 1]}, "found 'priority': there is no device"),
         ({"devices": [0, 0, 0]}, "found 'devices': there is no device and no order or priority"),
-        (
-            {"device": [0, 0, 0], "order": [], "priority": []},
-            "device and priority, found 'device', 'order', 'priority'",
-        ),
+        ({**HERE, "order": [], "priority": []}, "device and priority, found 'device', 'order', 'priority'"),
         ({"device": [0, 0], "priority": [1, 1, 1]}, "device: expected 3 elements, one a vertex, found 2"),
         ({"device": [0, 0, 2], "priority": [1, 1, 1]}, "device[2]: expected a device from 0 to 1, found 2"),
         ({"device": [0, 0, True], "priority": [1, 1, 1]}, "device[2]: expected a device from 0 to 1, found true"),
         ({"device": [[0], 0, 0], "priority": [1, 1, 1]}, "device[0]: expected a device from 0 to 1, found a list of 1"),
         ({"device": "000", "priority": [1, 1, 1]}, "device: expected a list of 3 integers, found '000'"),
         ({"device": [0, 0, 10**5000], "priority": [1, 1, 1]}, "device[2]: expected a device from 0 to 1, found an int"),
-        ({"device": [0, 0, 0], "priority": [1, "1", 1]}, "priority[1]: expected a finite number, found '1'"),
-        ({"device": [0, 0, 0], "order": {}}, "order: expected 2 lists, one a device, found an object"),
-        ({"device": [0, 0, 0], "order": [[0, [1], 2], []]}, "order[0][1]: expected a vertex from 0 to 2, found a list"),
-        ({"device": [0, 0, 0], "order": [[0, 1.0, 2], []]}, "order[0][1]: expected a vertex from 0 to 2, found 1.0"),
-        ({"device": [0, 0, 0], "order": [[0, -1, 2], []]}, "order[0][1]: expected a vertex from 0 to 2, found -1"),
-        ({"device": [0, 0, 0], "priority": [1, 1]}, "priority: expected a list of 3 numbers, found a list of 2"),
-        ({"device": [0, 0, 0], "priority": [1, float("nan"), 1]}, "priority[1]: expected a finite number"),
-        ({"device": [0, 0, 0], "priority": [1, 10**400, 1]}, "priority[1]: expected a finite number"),
-        ({"device": [0, 0, 0], "order": [[0, 1, 2]]}, "order: expected 2 lists, one a device, found a list of 1"),
-        ({"device": [0, 0, 0], "order": [[0, 1, 2], None]}, "order: expected 2 lists"),
-        ({"device": [0, 0, 0], "order": [[0, 1], []]}, "order: expected every vertex once, vertex 2 is missing"),
-        (
-            {"device": [0, 0, 0], "order": [[0, 1, 1], []]},
-            "order[0][2]: expected every vertex once, found vertex 1 again",
-        ),
-        ({"device": [0, 0, 0], "order": [[0, 1], [2]]}, "order[1][0]: expected a vertex of device 1, found vertex 2"),
-        ({"device": [0, 0, 0], "order": [[0, 1, 3], []]}, "order[0][2]: expected a vertex from 0 to 2, found 3"),
+        ({**HERE, "priority": [1, "1", 1]}, "priority[1]: expected a finite number, found '1'"),
+        ({**HERE, "order": {}}, "order: expected 2 lists, one a device, found an object"),
+        ({**HERE, "order": [[0, [1], 2], []]}, "order[0][1]: expected a vertex from 0 to 2, found a list"),
+        ({**HERE, "order": [[0, 1.0, 2], []]}, "order[0][1]: expected a vertex from 0 to 2, found 1.0"),
+        ({**HERE, "order": [[0, -1, 2], []]}, "order[0][1]: expected a vertex from 0 to 2, found -1"),
+        ({**HERE, "priority": [1, 1]}, "priority: expected a list of 3 numbers, found a list of 2"),
+        ({**HERE, "priority": [1, float("nan"), 1]}, "priority[1]: expected a finite number"),
+        ({**HERE, "priority": [1, 10**400, 1]}, "priority[1]: expected a finite number"),
+        ({**HERE, "order": [[0, 1, 2]]}, "order: expected 2 lists, one a device, found a list of 1"),
+        ({**HERE, "order": [[0, 1, 2], None]}, "order: expected 2 lists"),
+        ({**HERE, "order": [[0, 1], []]}, "order: expected every vertex once, vertex 2 is missing"),
+        ({**HERE, "order": [[0, 1, 1], []]}, "order[0][2]: expected every vertex once, found vertex 1 again"),
+        ({**HERE, "order": [[0, 1], [2]]}, "order[1][0]: expected a vertex of device 1, found vertex 2"),
+        ({**HERE, "order": [[0, 1, 3], []]}, "order[0][2]: expected a vertex from 0 to 2, found 3"),
     ],
 )
 def test_what_is_no_solution_is_told_why(solution, reason):
