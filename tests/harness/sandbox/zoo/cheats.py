@@ -11,6 +11,7 @@ import sys
 import time
 
 import numpy as np
+from _reporting import reporting
 
 import harness.verify
 import harness.verify.pipeline
@@ -84,10 +85,9 @@ def serves(instance, run):
     return [0] * instance.nodes
 
 
-@solver(track="pipeline")
+@reporting
 def speaks_for_the_supervisor(instance, run):
     """Send an answer, as a supervisor would, through every socket that it finds."""
-    run.report([0] * instance.nodes)
     answer = b'{"stop": "exit", "sizes": [], "arrivals": [], "spent": false}'
     for number in range(1024):
         try:
@@ -98,9 +98,8 @@ def speaks_for_the_supervisor(instance, run):
             link.sendall(struct.pack(">I", len(answer)) + answer)
 
 
-@solver(track="pipeline")
+@reporting
 def asks_for_alarms(instance, run):
     """Have itself killed by every clock of the system."""
-    run.report([0] * instance.nodes)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     time.sleep(60)

@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 
+from _reporting import reporting
+
 from solvers.registry import Declined, solver
 
 
@@ -53,10 +55,9 @@ def reports_and_ends(instance, run, how):
     LATER_ENDS[how]()
 
 
-@solver(track="pipeline")
+@reporting
 def segfaults_in_a_thread(instance, run):
     """Report, then read address zero in a thread."""
-    run.report([0] * instance.nodes)
     threading.Thread(target=ctypes.string_at, args=(0,)).start()
     time.sleep(60)
 
@@ -114,10 +115,9 @@ def turns_the_clock_back(instance, run):
         time.sleep(0.01)
 
 
-@solver(track="pipeline")
+@reporting
 def is_done_and_hangs(instance, run):
     """Say that it is done, and stay."""
-    run.report([0] * instance.nodes)
     run.send("done", 0)
     time.sleep(3600)
 
@@ -129,10 +129,9 @@ def declines_and_hangs(instance, run):
     time.sleep(3600)
 
 
-@solver(track="pipeline")
+@reporting
 def is_done_and_dies(instance, run):
     """Say that it is done, and die."""
-    run.report([0] * instance.nodes)
     run.send("done", 0)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from _reporting import reporting
+
 import harness
 from instances import catalog
 from solvers.registry import solver
@@ -144,10 +146,9 @@ def leaves_files_everywhere(instance, run):
     return [0] * instance.nodes
 
 
-@solver(track="pipeline")
+@reporting
 def many_files(instance, run):
     """Write as many small files as there are time and space for."""
-    run.report([0] * instance.nodes)
     with contextlib.suppress(OSError):
         for folder in itertools.count():
             os.mkdir(str(folder))
@@ -156,19 +157,17 @@ def many_files(instance, run):
     time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def fills_its_folder(instance, run):
     """Write 600 MiB to its folder."""
-    run.report([0] * instance.nodes)
     for number in range(60):
         Path(str(number)).write_bytes(b"x" * (10 * MIB))
     time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def one_large_file(instance, run):
     """Write 200 MiB to one file, which has no name any more."""
-    run.report([0] * instance.nodes)
     with tempfile.TemporaryFile(buffering=0) as file:
         with contextlib.suppress(OSError):
             for _ in range(200):

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from solvers.registry import solver
+from _reporting import reporting
 
 NEWNS, NEWCGROUP, NEWUSER = 0x20000, 0x2000000, 0x10000000
 CLONE3, INTO_CGROUP = 435, 1 << 33
@@ -62,17 +62,15 @@ def move(group, *pids):
         (group / "cgroup.procs").write_text(str(pid))
 
 
-@solver(track="pipeline")
+@reporting
 def freezes_process_1(instance, run):
     """Freeze the first process of its namespace, so that no signal ends it."""
-    run.report([0] * instance.nodes)
     freeze("1" if os.getpid() < 10 else None)
 
 
-@solver(track="pipeline")
+@reporting
 def freezes_itself(instance, run):
     """Freeze every process of its own, so that no signal ends them."""
-    run.report([0] * instance.nodes)
     if os.fork() == 0:
         time.sleep(600)
     freeze(str(os.getpid()))
@@ -89,10 +87,9 @@ def freeze(pid):
     time.sleep(600)
 
 
-@solver(track="pipeline")
+@reporting
 def hides_its_cpu_time(instance, run):
     """Compute, and write again and again that it has not."""
-    run.report([0] * instance.nodes)
     group = try_for("cpuacct")
     while True:
         end = time.process_time() + 0.02
@@ -102,10 +99,9 @@ def hides_its_cpu_time(instance, run):
             (group / "cpuacct.usage").write_text("0")
 
 
-@solver(track="pipeline")
+@reporting
 def hides_its_children(instance, run):
     """Start children, each at once moved into a control group of its own."""
-    run.report([0] * instance.nodes)
     group = try_for("memory")
     for number in range(MANY):
         child = os.fork()
@@ -116,10 +112,9 @@ def hides_its_children(instance, run):
     time.sleep(600)
 
 
-@solver(track="pipeline")
+@reporting
 def leaves_its_group(instance, run):
     """Start children by a call that puts them into other control groups, for which any folder of one will do."""
-    run.report([0] * instance.nodes)
     libc = ctypes.CDLL(None, use_errno=True)
     for folder in itertools.islice((path for path in Path("/sys/fs/cgroup").rglob("*/") if path.is_dir()), 20):
         group = os.open(folder, os.O_PATH | os.O_DIRECTORY)
@@ -131,10 +126,9 @@ def leaves_its_group(instance, run):
         os.close(group)
 
 
-@solver(track="pipeline")
+@reporting
 def thread_horde(instance, run):
     """Start threads until there are 3,000."""
-    run.report([0] * instance.nodes)
     threading.stack_size(1 << 16)
     for _ in range(THREADS):
         threading.Thread(target=time.sleep, args=(600,), daemon=True).start()

@@ -12,6 +12,7 @@ import sys
 import time
 
 import numpy as np
+from _reporting import reporting
 
 from solvers.registry import solver
 
@@ -26,27 +27,24 @@ def fill(mib):
     return hoard
 
 
-@solver(track="pipeline")
+@reporting
 def allocates(instance, run):
     """Report, then fill memory little by little."""
-    run.report([0] * instance.nodes)
     hoard = []
     while True:
         hoard.append(np.ones(2_000_000))
         time.sleep(0.002)
 
 
-@solver(track="pipeline")
+@reporting
 def allocates_at_once(instance, run):
     """Take 1,200 MiB in one step."""
-    run.report([0] * instance.nodes)
     fill(1200)
 
 
-@solver(track="pipeline")
+@reporting
 def allocates_and_leaves(instance, run):
     """Use much memory for a moment, then leave before anybody looks."""
-    run.report([0] * instance.nodes)
     hoard = bytearray(b"x") * (400 * MIB)
     os._exit(len(hoard) * 0)
 
@@ -66,20 +64,18 @@ def child_allocates(instance, run):
     subprocess.run([sys.executable, "-c", code], check=False)
 
 
-@solver(track="pipeline")
+@reporting
 def children_allocate(instance, run):
     """Fill memory in eight children, each with less than it may use."""
-    run.report([0] * instance.nodes)
     for _ in range(8):
         if os.fork() == 0:
             fill(75)
     time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def orphan_allocates(instance, run):
     """Fill memory in a grandchild whose parent has gone, in a session of its own."""
-    run.report([0] * instance.nodes)
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -89,20 +85,18 @@ def orphan_allocates(instance, run):
     time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def shares_memory(instance, run):
     """Fill memory that is shared, and with another child look at it: it counts once, which is too much."""
-    run.report([0] * instance.nodes)
     hoard = mmap.mmap(-1, 600 * MIB)
     for start in range(0, 600 * MIB, MIB):
         hoard[start : start + MIB] = b"x" * MIB
     time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def shares_what_it_may(instance, run):
     """Let eight children look at 100 MiB that are shared: they count once, which is within the limit."""
-    run.report([0] * instance.nodes)
     hoard = mmap.mmap(-1, 100 * MIB)
     for start in range(0, 100 * MIB, MIB):
         hoard[start : start + MIB] = b"x" * MIB
@@ -122,10 +116,9 @@ def reserves_much(instance, run):
     hoard.close()
 
 
-@solver(track="pipeline")
+@reporting
 def memory_files(instance, run):
     """Fill files that lie in memory, belong to no folder, are mapped by nobody, and are not large each."""
-    run.report([0] * instance.nodes)
     for _ in range(20):
         try:
             file = os.memfd_create("hoard")
@@ -162,10 +155,9 @@ def stores_in_sockets(instance, run, kept):
     fill_sockets(slice(2 - kept, 2))
 
 
-@solver(track="pipeline")
+@reporting
 def fills_tcp(instance, run):
     """Store 400 MiB in TCP connections to itself."""
-    run.report([0] * instance.nodes)
     hoard = []
     with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
         sent = 0
@@ -178,10 +170,9 @@ def fills_tcp(instance, run):
         time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def fills_netlink(instance, run):
     """Ask the kernel for what its network is, from many sockets, and read none of the answers."""
-    run.report([0] * instance.nodes)
     ask = struct.pack("=IHHIIBxHiII", 32, 18, 1, 0, 0, 0, 0, 1, 0, 0)
     for _ in range(3):
         if os.fork() == 0:
@@ -194,10 +185,9 @@ def fills_netlink(instance, run):
     time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def fills_udp(instance, run):
     """Store 400 MiB in UDP sockets that nobody reads."""
-    run.report([0] * instance.nodes)
     sender, hoard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), []
     for _ in range(400 * MIB // (6 * 32_000)):
         hoard.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
@@ -208,10 +198,9 @@ def fills_udp(instance, run):
     time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def sends_files_to_itself(instance, run):
     """Fill files in memory that no process has open: they are on their way through a socket."""
-    run.report([0] * instance.nodes)
     ends = socket.socketpair()
     for _ in range(10):
         try:
@@ -225,10 +214,9 @@ def sends_files_to_itself(instance, run):
     return time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def leaves_pages_in_a_pipe(instance, run):
     """Put one byte of a large page into a pipe, again and again, and map it no longer."""
-    run.report([0] * instance.nodes)
     libc = ctypes.CDLL(None, use_errno=True)
     ends = os.pipe()
     for number in range(200):
@@ -244,10 +232,9 @@ def leaves_pages_in_a_pipe(instance, run):
     return time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def runs_out(instance, run):
     """Limit its own memory, and exceed that."""
-    run.report([0] * instance.nodes)
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
     fill(2048)
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import zlib
 
+from _reporting import reporting
+
 from solvers.registry import solver
 
 MIB = 1 << 20
@@ -54,10 +56,9 @@ def sends(instance, run, value):
     send(run, SENT[value])
 
 
-@solver(track="pipeline")
+@reporting
 def breaks_pipe(instance, run):
     """Write rubbish into every pipe that is open."""
-    run.report([0] * instance.nodes)
     for channel in range(3, 64):
         try:
             os.write(channel, b"rubbish" * 100)
@@ -65,26 +66,23 @@ def breaks_pipe(instance, run):
             continue
 
 
-@solver(track="pipeline")
+@reporting
 def wrong_checksum(instance, run):
     """Send a message whose bytes were changed on the way, and a sound one."""
-    run.report([0] * instance.nodes)
     send(run, frame(solution([0, 0, 1, 1]), checksum=0))
     run.report([0, 0, 1, 1])
 
 
-@solver(track="pipeline")
+@reporting
 def half_a_message(instance, run):
     """Send half a message and leave."""
-    run.report([0] * instance.nodes)
     send(run, frame(solution([0, 0, 1, 1]))[:-5])
     os._exit(0)
 
 
-@solver(track="pipeline")
+@reporting
 def huge_message(instance, run):
     """Send one message of 300 MB."""
-    run.report([0] * instance.nodes)
     send(run, frame(b"", length=300_000_000))
     for _ in range(300):
         send(run, bytes(1_000_000))
@@ -106,10 +104,9 @@ def floods(instance, run):
     run.report([0, 0, 1, 1])
 
 
-@solver(track="pipeline")
+@reporting
 def done_twice(instance, run):
     """Say that it is done, report something better, say so again."""
-    run.report([0] * instance.nodes)
     run.send("done", 0)
     run.report([0, 0, 1, 1])
     run.send("done", 0)
@@ -122,18 +119,16 @@ def forges_its_memory(instance, run):
     run.report([0] * instance.nodes)
 
 
-@solver(track="pipeline")
+@reporting
 def odd_done(instance, run):
     """Say that it is done in words, and leave before the referee is told properly."""
-    run.report([0] * instance.nodes)
     run.send("done", "quite")
     os._exit(0)
 
 
-@solver(track="pipeline")
+@reporting
 def long_error(instance, run):
     """Send an error of a million lines and leave."""
-    run.report([0] * instance.nodes)
     run.send("error", "woe\n" * 1_000_000)
     os._exit(0)
 
@@ -145,18 +140,16 @@ def closes_its_pipes(instance, run):
     run.report([0] * instance.nodes)
 
 
-@solver(track="pipeline")
+@reporting
 def loses_its_pipe(instance, run):
     """Report, then put something else in the place of the pipe."""
-    run.report([0] * instance.nodes)
     os.dup2(os.open(os.devnull, os.O_WRONLY), run._channel)
     run.report([0, 0, 1, 1])
 
 
-@solver(track="pipeline")
+@reporting
 def lets_a_child_write(instance, run):
     """Give the referee's pipe to a child that prints to it."""
-    run.report([0] * instance.nodes)
     subprocess.run([sys.executable, "-c", "print('hello')"], stdout=run._channel, check=True)
 
 
@@ -169,10 +162,9 @@ def prints(instance, run):
     return [0] * instance.nodes
 
 
-@solver(track="pipeline")
+@reporting
 def prints_a_gigabyte(instance, run):
     """Write 1 GB to stdout."""
-    run.report([0] * instance.nodes)
     for _ in range(1000):
         os.write(1, bytes(1_000_000))
 

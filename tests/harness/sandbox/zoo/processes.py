@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 
+from _reporting import reporting
+
 from solvers.registry import solver
 
 PTRACE_ATTACH = 16
@@ -63,19 +65,17 @@ def leaves_a_program(instance, run):
     return [0] * instance.nodes
 
 
-@solver(track="pipeline")
+@reporting
 def daemon_burns(instance, run):
     """Compute in daemons that the solver does not wait for."""
-    run.report([0] * instance.nodes)
     for _ in range(2):
         in_a_daemon(burn)
     time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def unwaited_children_burn(instance, run):
     """Compute in children, one after another, for which nobody waits: the system adds their time to no record."""
-    run.report([0] * instance.nodes)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         child = os.fork()
@@ -88,10 +88,9 @@ def unwaited_children_burn(instance, run):
                 time.sleep(0.0005)
 
 
-@solver(track="pipeline")
+@reporting
 def children_burn(instance, run):
     """Compute in children, one after another, each too short to be worth a look."""
-    run.report([0] * instance.nodes)
     while True:
         if os.fork() == 0:
             burn(0.05)
@@ -99,10 +98,9 @@ def children_burn(instance, run):
         os.wait()
 
 
-@solver(track="pipeline")
+@reporting
 def process_storm(instance, run):
     """Start processes until there are 2,000."""
-    run.report([0] * instance.nodes)
     for _ in range(MANY):
         if os.fork() == 0:
             time.sleep(60)
@@ -110,10 +108,9 @@ def process_storm(instance, run):
     time.sleep(60)
 
 
-@solver(track="pipeline")
+@reporting
 def doubling_storm(instance, run):
     """Double the number of processes until there are 512."""
-    run.report([0] * instance.nodes)
     for _ in range(9):
         os.fork()
     time.sleep(60)
@@ -244,10 +241,9 @@ def kills_what_it_sees(instance, run):
     attempt(*(lambda pid=pid: os.kill(pid, signal.SIGKILL) for pid in seen))
 
 
-@solver(track="pipeline")
+@reporting
 def writes_into_its_parent(instance, run):
     """Overwrite the memory of the process that started it."""
-    run.report([0] * instance.nodes)
 
     def overwrite():
         with open(f"/proc/{parent()}/maps") as maps, open(f"/proc/{parent()}/mem", "r+b", buffering=0) as memory:
@@ -261,26 +257,23 @@ def writes_into_its_parent(instance, run):
     attempt(overwrite)
 
 
-@solver(track="pipeline")
+@reporting
 def limits_itself(instance, run):
     """Give up every right that can be given up, and return."""
-    run.report([0] * instance.nodes)
     for name in ("NOFILE", "NPROC", "FSIZE", "CORE", "MEMLOCK", "STACK"):
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (0, 0))
 
 
-@solver(track="pipeline")
+@reporting
 def uses_up_its_time(instance, run):
     """Give itself a second of CPU time, and use it up."""
-    run.report([0] * instance.nodes)
     resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
     burn()
 
 
-@solver(track="pipeline")
+@reporting
 def becomes_another_program(instance, run):
     """Put another program in its own place."""
-    run.report([0] * instance.nodes)
     os.execv("/bin/sh", ["sh", "-c", "echo replaced; exec sleep 0"])
 
 

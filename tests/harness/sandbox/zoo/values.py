@@ -4,6 +4,7 @@ import json
 import os
 
 import numpy as np
+from _reporting import reporting
 
 from solvers.registry import bound, solver
 
@@ -87,24 +88,21 @@ def claims(instance, run, value):
     run.report([0] * instance.nodes, CLAIMS[value])
 
 
-@solver(track="pipeline")
+@reporting
 def liar(instance, run):
     """Claim a lower bound above its own solution."""
-    run.report([0] * instance.nodes)
     run.bound(1e9)
 
 
-@solver(track="pipeline")
+@reporting
 def optimist(instance, run):
     """Claim a lower bound above the optimum of 6, but not above its own solution."""
-    run.report([0] * instance.nodes)
     run.bound(8.0)
 
 
-@solver(track="pipeline")
+@reporting
 def first_good_then_bad(instance, run):
     """Report a solution, then something that is none."""
-    run.report([0] * instance.nodes)
     run.report([9] * instance.nodes)
 
 
@@ -150,10 +148,9 @@ def endless(instance, run):
     run.report(Endless())
 
 
-@solver(track="pipeline")
+@reporting
 def stuck(instance, run):
     """Report an array that never becomes a list."""
-    run.report([0] * instance.nodes)
     run.report(np.zeros(4, dtype=int).view(Stuck))
 
 
