@@ -80,12 +80,10 @@ class DaskExecutor:
 
     @property
     def capacity(self) -> int:
-        """Number of workers that can take part."""
         fit = sum(worker["cores"] >= self.cores for worker in list(self.workers.values()))
         return fit if self.parallel is None else min(fit, self.parallel)
 
     def submit(self, job: Job) -> Future[Record]:
-        """Begin a job on a free worker."""
         result: Future[Record] = Future()
         outcome, started = not_importable(job), utc_now("milliseconds")
         if outcome is None:
@@ -95,7 +93,6 @@ class DaskExecutor:
         return result
 
     def hosts(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return facts of every machine with a worker, by its name."""
         return dict(self.facts)
 
     def disturbances(self, killed: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
@@ -131,7 +128,6 @@ class DaskExecutor:
             raise InputError("--cores", str(self.cores), f"expected at most {most}, no worker has more")
 
     def _watch_workers(self) -> None:
-        """Check regularly which workers there are."""
         stranded = False
         while not self.ending.wait(CHECK_S):
             self._check_workers()

@@ -135,7 +135,6 @@ class ShardmarkPlugin(WorkerPlugin):
         self.disturbances: dict[str, host.Disturbances] = {}
 
     def setup(self, worker: Worker) -> None:
-        """Remember the worker that starts."""
         self.worker = worker
         self.files = FileCache(Path(worker.local_directory) / "files")
 
@@ -210,7 +209,6 @@ class TaskCancelled(threading.Event):
         self.plugin, self.key = plugin, key
 
     def is_set(self) -> bool:
-        """Tell if the run is to be cancelled."""
         task = self.plugin.worker.state.tasks.get(self.key)
         return self.plugin.stopped.is_set() or task is None or task.state == "cancelled"
 
@@ -245,12 +243,10 @@ def disturbances_since(topic: str, killed: Mapping[str, int], dask_worker: Worke
 
 
 def receive_file(name: str, sender: str, piece: bytes, first: bool, last: bool, dask_worker: Worker) -> None:
-    """Store a piece of a file that the worker misses."""
     plugin_of(dask_worker).files.add(name, sender, piece, first, last)
 
 
 async def wait_until_idle(dask_worker: Worker) -> None:
-    """Wait until no run is under way."""
     while plugin_of(dask_worker).busy:
         await asyncio.sleep(0.02)
 

@@ -268,7 +268,6 @@ def _text(solver: Mapping[str, Any], key: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text as one line of printable characters."""
     return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
 
 

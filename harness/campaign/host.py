@@ -161,7 +161,6 @@ def _cgroup_version(root: Path) -> int | None:
 
 
 def _governor(root: Path) -> str | None:
-    """Return the names of the governors of the CPUs' clocks."""
     found = (_text(path) for path in sorted((root / CPUS).glob("cpu[0-9]*/cpufreq/scaling_governor")))
     return ", ".join(dict.fromkeys(filter(None, found))) or None
 

@@ -60,7 +60,6 @@ class LocalExecutor:
         self.machine = Disturbances()
 
     def submit(self, job: Job) -> Future[Record]:
-        """Begin a job in a free slot."""
         return self.pool.submit(self._carry_out, job)
 
     def hosts(self) -> Mapping[str, Mapping[str, object]]:
@@ -68,11 +67,9 @@ class LocalExecutor:
         return {}
 
     def disturbances(self, killed: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
-        """Return the disturbances of this machine."""
         return {"": self.machine.found(killed.get("", 0))}
 
     def close(self) -> None:
-        """End all runs and the supervisors."""
         self.cancel.set()
         self.pool.shutdown(cancel_futures=True)
         for supervisor in self.supervisors:

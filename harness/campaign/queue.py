@@ -121,7 +121,6 @@ class CampaignLoop:
         return 0
 
     def progress(self) -> CampaignProgress:
-        """Return the progress."""
         now, slots = time.monotonic(), self.executor.capacity
         left = self.eta.seconds_left([(job, now - began) for job, began in self.running.values()], slots)
         return CampaignProgress(

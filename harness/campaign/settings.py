@@ -44,7 +44,6 @@ def with_settings(info: SolverInfo, given: Mapping[str, str]) -> SolverInfo:
 
 
 def _value(info: SolverInfo, name: str, text: str) -> Any:
-    """Return the value of a parameter from its text."""
     if info.command:
         raise InputError("--set", repr(name), f"expected a solver in Python, {info.name} is a program")
     if name not in info.params:

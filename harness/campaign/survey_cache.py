@@ -47,7 +47,6 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _place() -> Path:
-    """Return the cache file of this checkout and Python."""
     return cache_folder() / "solvers" / f"{hashlib.sha256(f'{ROOT} {sys.executable}'.encode()).hexdigest()[:16]}.json"
 
 

@@ -97,7 +97,6 @@ class Store:
             raise InputError(path, "", f"expected a results database that can be opened ({_why(error)})") from None
 
     def close(self) -> None:
-        """Close the database."""
         self.connection.close()
 
     @contextmanager
@@ -172,7 +171,6 @@ class Store:
     def add_solver(
         self, solver_hash: str, track: str, name: str, kind: str, source: str, description: str, params: Any
     ) -> None:
-        """Record a version of a solver."""
         row = {"hash": solver_hash, "track": track, "name": name, "kind": kind, "source": source}
         with self.transaction() as db:
             facts = {"description": description, "params": _json(params)}
@@ -272,7 +270,6 @@ def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _columns(run: Record) -> dict[str, Any]:
-    """Return the row of a run, by column."""
     return {name: value for name, value in vars(run).items() if name not in ("incumbents", "bounds")} | {
         "enforced": None if run.enforced is None else _json(dict(run.enforced)),
         "claimed": None if run.claimed is None else _json(dict(run.claimed)),

@@ -71,7 +71,6 @@ def costs(instance: str) -> list[Result]:
 
 
 def contest_costs(instance: str) -> list[Result]:
-    """Published costs of an instance by `contestants`."""
     return [result for result in costs(instance) if result.author in contestants()]
 
 

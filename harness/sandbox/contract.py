@@ -56,7 +56,6 @@ class Limits:
         return min(0.5, max(0.2, 0.05 * self.timeout_s), 0.2 * self.timeout_s)
 
     def memory_reason(self, peak_mib: float) -> str:
-        """Return the reason given for a run that exceeded its memory limit."""
         used, limit = (f"{mib:.0f}" if mib >= 10 else f"{mib:.2g}" for mib in (peak_mib, self.memory_mib))
         return f"used {used} MiB, the limit is {limit} MiB"
 

@@ -46,7 +46,6 @@ class PipeRun(registry.Run):
         self.send("solution", solution, cost)
 
     def bound(self, value: float) -> None:
-        """Send a lower bound."""
         self.send("bound", value)
 
 

@@ -53,9 +53,8 @@ def parts(instance: Instance, solution: Any) -> Parts | None:
         return None
     loads = []
     if instance.objective == "throughput":
-        loads = [
-            math.fsum(both) for both in zip(*(_loads(instance, groups, x) for x in _passes(instance)), strict=True)
-        ]
+        passes = (_loads(instance, groups, nodes) for nodes in _passes(instance))
+        loads = [math.fsum(both) for both in zip(*passes, strict=True)]
     return Parts(groups.of.tolist(), groups.names, (~groups.accelerator).tolist(), loads)
 
 
@@ -219,8 +218,7 @@ def _cycle(instance: Instance, groups: Groups) -> str:
 
 
 def _path(groups: Groups, path: Sequence[int]) -> str:
-    shown = [groups.names[g] for g in path[:MOST_NAMED]] + ["..."] * (len(path) > MOST_NAMED)
-    return " -> ".join(shown)
+    return " -> ".join([groups.names[g] for g in path[:MOST_NAMED]] + ["..."] * (len(path) > MOST_NAMED))
 
 
 def _torn(instance: Instance, groups: Groups) -> Iterator[str]:
@@ -289,12 +287,9 @@ def _loads(instance: Instance, groups: Groups, nodes: NDArray[np.bool_]) -> list
     incoming = _on_accelerators(groups, groups.sums(receiver, arriving))
     outgoing = _on_accelerators(groups, groups.sums(groups.of[sent], leaving))
     sizes = groups.sums(groups.of, instance.size)
-    parts = zip(incoming, computing, outgoing, strict=True)
-    loads = [_overlapped(instance.overlap, *times) for times in parts]
-    return [
-        _replicated(instance, load, size, count)
-        for load, size, count in zip(loads, sizes, groups.replicas.tolist(), strict=True)
-    ]
+    loads = [_overlapped(instance.overlap, *times) for times in zip(incoming, computing, outgoing, strict=True)]
+    stages = zip(loads, sizes, groups.replicas.tolist(), strict=True)
+    return [_replicated(instance, *stage) for stage in stages]
 
 
 def _tensors(instance: Instance, of: Ints, nodes: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints, Ints]:
@@ -366,8 +361,7 @@ def _tasks(instance: Instance, devices: Groups, slot: Ints) -> tuple[Groups, Int
     key = np.where(on, devices.of * instance.nodes + slot, len(devices) * instance.nodes + np.arange(instance.nodes))
     known, first, of = np.unique(key, return_index=True, return_inverse=True)
     owner = devices.of[first]
-    follows = on[first][1:] & (owner[1:] == owner[:-1]) & on[first][:-1]
-    turns = np.flatnonzero(follows)
+    turns = np.flatnonzero(on[first][1:] & (owner[1:] == owner[:-1]) & on[first][:-1])
     names = tuple(
         f"{devices.names[owner[i]]}, slot {slot[v]}" if on[v] else f"node {v} on a CPU"
         for i, v in enumerate(first.tolist())

@@ -75,7 +75,6 @@ def _keys(solution: Any) -> str:
 
 
 def _executed(instance: Instance, solution: dict[str, Any]) -> Execution:
-    """Execute a well-formed solution."""
     device, order = solution["device"], solution.get("order")
     if order is None:
         chosen = Execution(instance, device, _Priorities(solution["priority"], instance.devices))

@@ -112,7 +112,6 @@ class Tables:
     notes: pl.DataFrame
 
     def __repr__(self) -> str:
-        """The number of rows of each table."""
         rows = [f"{name} {frame.height}" for name, frame in vars(self).items() if isinstance(frame, pl.DataFrame)]
         return f"Tables(rows: {', '.join(rows)})"
 

@@ -59,15 +59,12 @@ class Case:
         return cost, max(stand, default=None)
 
     def contradicts(self, bound: Fraction) -> bool:
-        """Return whether a lower bound lies above the known cost."""
         return self.best is not None and contradicts(bound, self.best.value, self.integral)
 
     def is_best(self, cost: Fraction) -> bool:
-        """Return whether a cost is the least known one."""
         return self.best is not None and cost <= self.best.value + abs(self.best.value) * self.slack
 
     def is_best_bound(self, bound: Fraction) -> bool:
-        """Return whether a trusted bound is the greatest one."""
         return self.bound is not None and bound >= self.bound.value - abs(self.bound.value) * self.slack
 
     def of_cost(self, cost: Fraction) -> tuple[float, float | None, float | None, bool, bool]:

@@ -188,7 +188,6 @@ class BenchexecBackend:
         return executor
 
     def _complaint(self) -> str:
-        """Return the first line that BenchExec logged about the run."""
         self.log.seek(0)
         return self.log.readline().strip(" .\n")
 
@@ -261,7 +260,6 @@ class BenchexecRun:
         return self._status()
 
     def usage(self) -> Usage:
-        """See `RunHandle`."""
         self._find()
         if self.cgroups is None or not self.thread.is_alive():
             return self._used()
@@ -299,7 +297,6 @@ class BenchexecRun:
                 signal.pidfd_send_signal(self.process, signal.SIGKILL)
 
     def finish(self) -> Usage:
-        """See `RunHandle`."""
         end = (self.exited_at or time.monotonic()) + CLEAR_UP_S
         while self.thread.is_alive() and time.monotonic() < end:
             self._find()

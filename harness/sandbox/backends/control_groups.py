@@ -42,7 +42,6 @@ def count(group: str) -> tuple[int, int]:
 
 
 def thaw(group: str) -> None:
-    """Thaw the processes in a group and below it."""
     for folder in subtree(group):
         for name, word in THAW.items():
             with contextlib.suppress(OSError), open(os.path.join(folder, name), "r+") as file:

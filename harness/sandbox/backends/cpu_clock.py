@@ -61,6 +61,5 @@ class TreeClock:
         return max(0, total - own) * 1e-9
 
     def close(self) -> None:
-        """Stop counting."""
         while self.files:
             os.close(self.files.pop())

@@ -141,11 +141,9 @@ class NamespaceRun(ForkRun):
         )
 
     def ended(self) -> int | None:
-        """See `RunHandle`."""
         return self.process.ended()
 
     def usage(self) -> Usage:
-        """See `RunHandle`."""
         if not self.program.started():
             return Usage()
         in_sockets = socket_bytes(self.process.diagnostics)
@@ -156,7 +154,6 @@ class NamespaceRun(ForkRun):
         return used
 
     def kill_all(self) -> None:
-        """See `RunHandle`."""
         self.process.kill()
 
     def finish(self) -> Usage:
@@ -188,12 +185,10 @@ class TreeRun(ForkRun):
         self.status: int | None = None
 
     def ended(self) -> int | None:
-        """See `RunHandle`."""
         self.status = self.tree.reap().get(self.pid, self.status)
         return self.status
 
     def usage(self) -> Usage:
-        """See `RunHandle`."""
         if not self.program.started():
             return Usage()
         used = self.meter.read(self.memory, self.limits.processes)
@@ -202,11 +197,9 @@ class TreeRun(ForkRun):
         return used
 
     def kill_all(self) -> None:
-        """See `RunHandle`."""
         self.tree.kill_all(self.pid)
 
     def finish(self) -> Usage:
-        """See `RunHandle`."""
         self.tree.kill_and_wait(self.pid)
         cpu_s = max(self.tree.cpu_s, self.clock.read())
         in_files = folder_bytes(self.folder)

@@ -45,7 +45,6 @@ def bind(source: str, place: str) -> None:
 
 
 def make_read_only() -> None:
-    """Make all mounts of this namespace read-only."""
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     if prctl.LIBC.syscall(MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, ctypes.byref(attributes), size) == 0:

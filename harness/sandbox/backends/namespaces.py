@@ -126,7 +126,6 @@ class IsolatedProcess:
         os.kill(self.init, signal.SIGKILL)
 
     def close(self) -> None:
-        """Release its file systems."""
         self.link.close()
         self.diagnostics.close()
         for folder in (self.scratch, self.shared, self.proc):

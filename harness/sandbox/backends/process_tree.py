@@ -306,7 +306,6 @@ class ProcessTree:
         self.proc = Proc(os.open("/proc", os.O_RDONLY))
 
     def close(self) -> None:
-        """Release the proc file system."""
         os.close(self.proc.folder)
 
     def meter(self) -> ProcMeter:
