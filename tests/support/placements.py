@@ -1,23 +1,87 @@
-"""Small random instances of ``placement``, and all placements of one."""
+"""Small instances of ``placement``, given or drawn, all placements of one, and what reported solutions cost."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
 import numpy as np
+from oracle_placement import judge
 
+from harness.verify.placement import verify
 from instances import InputError
 from instances.placement import Instance, parse
 
 #: Instances for each engine and mode, where so many are to be drawn, else a few.
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0"))
+
+
+#: Name in `built`, and key in the file, of each column of nodes; and the values of nodes that are given none.
+KEYS = {
+    "cpu": "cpuLatency",
+    "supported": "supportedOnFpga",
+    "backward": "isBackwardNode",
+    "size": "size",
+    "colour": "colorClass",
+}
+USUAL = {"cpu": 9, "supported": True, "backward": False, "size": 1}
+
+
+def built(
+    times: Sequence[float], edges: Iterable[Sequence[float]] = (), devices: Sequence[int] = (2, 1), **more: Any
+) -> Instance:
+    """Parse a graph of nodes that take these times on accelerators.
+
+    ``edges`` are a maker, a reader and a cost, by default 0; ``devices`` the numbers of accelerators and of CPUs, and
+    by default a memory of 9. ``more`` has columns of nodes, see `KEYS`, one value for all or one per node, and options.
+    """
+    columns: dict[str, Any] = {"id": range(len(times)), "fpgaLatency": times}
+    for name, key in KEYS.items():
+        if (value := more.pop(name, USUAL.get(name))) is not None:
+            columns[key] = value if isinstance(value, Sequence) else [value] * len(times)
+    document = {
+        **dict(zip(("maxFPGAs", "maxCPUs", "maxSizePerFPGA"), (*devices, 9), strict=False)),
+        "nodes": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        "edges": [dict(zip(("sourceId", "destId", "cost"), (*edge, 0), strict=False)) for edge in edges],
+    }
+    return parse(document, "graph", **more)
+
+
+def crossing(time: float, contiguity: str = "contiguous") -> Instance:
+    """Two rows of nodes for latency, a -> b and c -> d; their halves {a, d} and {b, c} wait for each other.
+
+    Each half fits the memory of one of two accelerators exactly. A row does not, nor a and c; there is no CPU.
+    """
+    return built([time] * 4, [(0, 1), (2, 3)], (2, 0, 4), size=[3, 2, 2, 1], objective="latency", contiguity=contiguity)
+
+
+def plain(solutions: Any) -> Any:
+    """Reported solutions as JSON has them."""
+    return json.loads(json.dumps(solutions, default=lambda array: np.asarray(array).tolist()))
+
+
+def cost_of(instance: Instance, solution: Any) -> float:
+    """The cost of a reported solution by the verifier, which finds it feasible."""
+    verdict = verify(instance, plain(solution))
+    assert verdict.feasible, verdict.violations
+    assert verdict.cost is not None
+    return float(verdict.cost)
+
+
+def judged(instance: Instance, solution: Any) -> Fraction:
+    """The cost of a reported solution by the oracle, which finds it feasible."""
+    feasible, cost = judge(instance, plain(solution))
+    assert feasible
+    assert cost is not None
+    return cost
 
 
 def draw_document(draw: random.Random, most_nodes: int = 7) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_placement import optimum
-from placements import draw_instance
+from placements import built, draw_instance
 
 from instances import load
-from instances.placement import Instance, parse
+from instances.placement import Instance
 from solvers.placement.bounds.anchored import anchored
 from solvers.placement.kernels.loads import cheapest_with
 from solvers.placement.throughput import anchored as anchored_module
@@ -81,15 +81,10 @@ def throughput(draw: random.Random) -> dict[str, Any]:
 @pytest.mark.parametrize(("accelerators", "supported"), [(0, True), (1, False)])
 def test_where_there_is_far_more_work_for_cpus_than_on_accelerators(accelerators: int, supported: bool) -> None:
     """Work of 1e6 is for the CPU, while an accelerator has 1e-6 and a transfer of 1e-9 at most, or there is none."""
-    nodes = [
-        {"id": v, "fpgaLatency": 1e-6, "cpuLatency": work, "supportedOnFpga": supported or v, "isBackwardNode": 0}
-        for v, work in enumerate((1e6, 1e-6))
-    ]
-    edges = [{"sourceId": 0, "destId": 1, "cost": 1e-15}]
-    document = {"maxFPGAs": accelerators, "maxCPUs": 1, "maxSizePerFPGA": 9, "nodes": nodes, "edges": edges}
+    given = {"devices": (accelerators, 1), "cpu": (1e6, 1e-6), "supported": (supported, True)}
     for options in ({}, {"overlap": "full"}, {"contiguity": "acyclic"}, {"contiguity": "free"}):
         run = LocalRun()
-        anchored(parse(document, "pair", **options), run)
+        anchored(built([1e-6, 1e-6], [(0, 1, 1e-15)], **given, **options), run)
         assert max(run.bounds) == pytest.approx(1e6)
 
 
@@ -121,16 +116,10 @@ def test_the_kernel_finds_the_cheapest_sets(seed: int) -> None:
 
 def test_neighbours_are_cheaper_than_their_tensors_or_not() -> None:
     """A chain of 4, 1, 1: beside the first are done the other two, or their tensor is paid, whichever is less."""
-    nodes = [
-        {"id": v, "fpgaLatency": t, "cpuLatency": 99, "supportedOnFpga": 1, "isBackwardNode": 0, "size": 1}
-        for v, t in enumerate((4, 1, 1))
-    ]
 
     def bound(cost: float, **options: Any) -> float:
-        edges = [{"sourceId": u, "destId": u + 1, "cost": cost} for u in (0, 1)]
-        document = {"maxFPGAs": 3, "maxCPUs": 1, "maxSizePerFPGA": 9, "nodes": nodes, "edges": edges}
         run = LocalRun()
-        anchored(parse(document, "chain", **options), run)
+        anchored(built([4, 1, 1], [(0, 1, cost), (1, 2, cost)], (3, 1), cpu=99, **options), run)
         return max(run.bounds)
 
     assert bound(1.5) == pytest.approx(5.5)
@@ -144,17 +133,10 @@ def test_neighbours_are_cheaper_than_their_tensors_or_not() -> None:
 
 def test_what_is_too_much_for_accelerators_is_on_cpus_together() -> None:
     """Four pairs take an accelerator 32, and its half 46; all take CPUs 96 in all: 12 for each node alone."""
-    nodes = [
-        {"id": v, "fpgaLatency": 16, "cpuLatency": 12, "supportedOnFpga": 1, "isBackwardNode": 0, "size": 1}
-        for v in range(8)
-    ]
-    edges = [{"sourceId": u, "destId": u + 1, "cost": 30} for u in range(0, 8, 2)]
-    document = {"maxFPGAs": 9, "maxCPUs": 2, "maxSizePerFPGA": 99, "nodes": nodes, "edges": edges}
-    instance = parse(document, "pairs", contiguity="free")
+    pairs = [(u, u + 1, 30) for u in range(0, 8, 2)]
     for cpus, expected in ((1, 32), (2, 32), (4, 24), (0, 32)):
-        given = replace(instance, cpus=cpus)
         run = LocalRun()
-        anchored(given, run)
+        anchored(built([16] * 8, pairs, (9, cpus, 99), cpu=12, contiguity="free"), run)
         assert max(run.bounds) == pytest.approx(expected)
 
 
@@ -169,9 +151,7 @@ def test_it_declines_a_single_sample_and_replicas_that_overlap() -> None:
 
 
 def test_without_time_it_bounds_by_work_alone() -> None:
-    draw = random.Random(2)
-    instance = draw_instance(draw, contiguity="free")
-    run = LocalRun(seconds=0.0)
+    instance, run = draw_instance(random.Random(2), contiguity="free"), LocalRun(seconds=0.0)
     anchored(instance, run)
     assert max(run.bounds) <= (optimum(instance) or 0)
     stopped = np.ones(1, dtype=np.int32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import random
@@ -16,11 +15,11 @@ import numpy as np
 import pytest
 from gpart import install, write
 from oracle_placement import optimum
-from placements import draw_instance
+from placements import built, cost_of, draw_instance, plain
 
 from harness.verify import verify
 from instances import catalog, load
-from instances.placement import Instance, parse
+from instances.placement import Instance
 from solvers.placement.expert import expert
 from solvers.placement.greedy import greedy
 from solvers.placement.ideals.branchings import biconnected_components, contract_branchings
@@ -48,33 +47,15 @@ def solved(solver: Any, instance: Instance, **settings: Any) -> Any:
     return plain(run.solutions)[-1]
 
 
-def plain(solutions: list[Any]) -> list[Any]:
-    found: list[Any] = json.loads(json.dumps(solutions, default=lambda array: np.asarray(array).tolist()))
-    return found
-
-
 def cost(solver: Any, instance: Instance, **settings: Any) -> float:
-    verdict = verify(instance, solved(solver, instance, **settings))
-    assert verdict.feasible, verdict.violations
-    assert verdict.cost is not None
-    return float(verdict.cost)
+    return cost_of(instance, solved(solver, instance, **settings))
 
 
 def graph(edges: list[tuple[int, int]], n: int, *, backward: int = 99, free: tuple[int, ...] = ()) -> Instance:
     """Nodes that take 4, each but the ``free`` ones, which take no time, as their tensors do; others' take 1."""
-    nodes = [
-        {
-            "id": v,
-            "supportedOnFpga": 1,
-            "cpuLatency": 0 if v in free else 40,
-            "fpgaLatency": 0 if v in free else 4,
-            "isBackwardNode": v >= backward,
-            "size": 1,
-        }
-        for v in range(n)
-    ]
-    arcs = [{"sourceId": u, "destId": v, "cost": 0 if u in free else 1} for u, v in edges]
-    return parse({"maxFPGAs": 3, "maxCPUs": 1, "maxSizePerFPGA": 99, "nodes": nodes, "edges": arcs}, "graph")
+    times, arcs = [4 * (v not in free) for v in range(n)], [(u, v, int(u not in free)) for u, v in edges]
+    columns = {"cpu": [10 * time for time in times], "backward": [v >= backward for v in range(n)]}
+    return built(times, arcs, (3, 1, 99), **columns)
 
 
 # ---------------------------------------------------------------- PipeDream

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle_placement import judge, optimum
+from oracle_placement import optimum
 from patience import given_time
+from placements import built, cost_of, judged
 
 from harness.verify.placement import verify
 from instances import InputError, load
@@ -92,9 +93,7 @@ def test_equals_the_best_of_all_placements(seed: int) -> None:
             continue
         dp(instance, run)
         assert best * (1 - 1e-9) - 1e-12 <= run.bounds[0] <= best
-        verdict = verify(instance, run.solutions[-1].tolist())
-        assert verdict.feasible
-        assert verdict.cost == pytest.approx(float(best), rel=1e-9)
+        assert cost_of(instance, run.solutions[-1]) == pytest.approx(float(best), rel=1e-9)
 
 
 @pytest.mark.gate
@@ -104,10 +103,7 @@ def test_linear_extensions_give_placements_no_better_than_the_best() -> None:
         run, least = LocalRun(), optimum(instance) or 0
         dpl(instance, run)
         for solution in run.solutions:
-            feasible, cost = judge(instance, solution.tolist())
-            assert feasible
-            assert cost is not None
-            assert cost >= least
+            assert judged(instance, solution) >= least
             found += 1
     assert found > 50
 
@@ -126,13 +122,8 @@ def test_without_the_split_of_a_linear_extension_the_best_is_the_same() -> None:
 
 def fork(costs: list[float], readers: list[list[int]], times: list[float], **options: Any) -> Instance:
     """Nodes whose tensors have these costs and readers; an accelerator holds at most all but one of them."""
-    nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": time, "isBackwardNode": 0, "size": 1}
-        for v, time in enumerate(times)
-    ]
-    edges = [{"sourceId": u, "destId": v, "cost": costs[u]} for u, heads in enumerate(readers) for v in heads]
-    document = {"maxSizePerFPGA": len(times) - 1, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
-    return parse(document, "fork", contiguity="acyclic", **options)
+    edges = [(u, v, costs[u]) for u, heads in enumerate(readers) for v in heads]
+    return built(times, edges, (2, 0, len(times) - 1), contiguity="acyclic", **options)
 
 
 @pytest.mark.parametrize("overlap", ["none", "half", "full"])
@@ -144,10 +135,8 @@ def test_a_large_tensor_that_leaves_a_sum_leaves_nothing_behind(overlap: str, la
     for instance in (made, read):
         best, run = optimum(instance), LocalRun()
         dp(instance, run)
-        _, cost = judge(instance, run.solutions[-1].tolist())
         assert best is not None
-        assert best < 10
-        assert cost == best
+        assert judged(instance, run.solutions[-1]) == best < 10
         assert best * (1 - 1e-11) < run.bounds[-1] <= best
 
 
@@ -157,8 +146,7 @@ def test_a_chain_of_large_tensors_is_added_up_anew_again_and_again() -> None:
     readers = [[8], *[[v + 1] for v in range(1, 8)], []]
     best, run = optimum(chain := fork(costs, readers, times)), LocalRun()
     dp(chain, run)
-    _, cost = judge(chain, run.solutions[-1].tolist())
-    assert cost == best
+    assert judged(chain, run.solutions[-1]) == best
     assert best is not None
     assert best * (1 - 1e-11) < run.bounds[-1] <= best < 9
 
@@ -183,41 +171,19 @@ def test_published_optima(file: str) -> None:
     for method, expected in zip((dp, dpl), PUBLISHED[file], strict=True):
         run = LocalRun()
         method(instance, run)
-        verdict = verify(instance, run.solutions[-1].tolist())
-        assert verdict.feasible
-        assert f"{verdict.cost:.2f}" == expected
-    (proven,) = run_bounds(instance)
-    assert f"{proven:.2f}" == PUBLISHED[file][0]
-
-
-def run_bounds(instance: Instance) -> list[float]:
-    run = LocalRun()
-    dp(instance, run)
-    return run.bounds
-
-
-def even(nodes: int, cpus: int, edges: list[dict[str, Any]], options: dict[str, Any]) -> Instance:
-    """Nodes that are each a unit of work, on four accelerators that have room for all."""
-    usual = {"supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
-    document = {
-        "maxSizePerFPGA": nodes,
-        "maxFPGAs": 4,
-        "maxCPUs": cpus,
-        "nodes": [{"id": v, **usual} for v in range(nodes)],
-        "edges": edges,
-        "options": {"contiguity": "acyclic", **options},
-    }
-    return parse(document, "even")
+        assert f"{cost_of(instance, run.solutions[-1]):.2f}" == expected
+        assert [f"{bound:.2f}" for bound in run.bounds] == [expected] * (method is dp)
 
 
 def line(nodes: int, **options: Any) -> Instance:
-    """Nodes in a row, whose tensors are free to send."""
-    return even(nodes, 0, [{"sourceId": v, "destId": v + 1, "cost": 0} for v in range(nodes - 1)], options)
+    """Nodes in a row, each a unit of work, on four accelerators with room for all; tensors are free to send."""
+    options = {"contiguity": "acyclic", **options}
+    return built([1] * nodes, itertools.pairwise(range(nodes)), (4, 0, nodes), cpu=1, **options)
 
 
-def bare(nodes: int, **options: Any) -> Instance:
-    """Nodes without edges: every set of them is an ideal."""
-    return even(nodes, 1, [], options)
+def bare(nodes: int) -> Instance:
+    """The same nodes without edges, so that every set of them is an ideal, and with a CPU."""
+    return built([1] * nodes, (), (4, 1, nodes), cpu=1, contiguity="acyclic")
 
 
 def test_a_long_line_is_cut_evenly() -> None:
@@ -229,9 +195,7 @@ def test_a_long_line_is_cut_evenly() -> None:
 
 
 def test_times_that_stand_for_never_do_not_loosen_the_bound() -> None:
-    instance = line(8, contiguity="acyclic")
-    never = dataclasses.replace(instance, cpu_time=np.full(8, 1e15), cpus=1)
-    run = LocalRun()
+    never, run = dataclasses.replace(line(8), cpu_time=np.full(8, 1e15), cpus=1), LocalRun()
     dp(never, run)
     assert run.bounds[-1] == pytest.approx(verify(never, run.solutions[-1].tolist()).cost, rel=1e-9)
 
@@ -248,8 +212,7 @@ def test_more_ideals_than_memory_allows_leave_the_split_of_a_linear_extension(
 
 
 def test_more_devices_than_a_table_has_room_for_are_refused() -> None:
-    long = line(4000, contiguity="acyclic")
-    wide = dataclasses.replace(long, accelerators=2000)
+    wide = dataclasses.replace(line(4000), accelerators=2000)
     with pytest.raises(Declined, match=r"4,001 prefixes for 2000 accelerators and 0 CPUs is too large for 64 MiB"):
         dpl(wide, LocalRun(memory=64.0))
 
@@ -299,13 +262,8 @@ def test_the_time_ends_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def held(sizes: list[float], memory: float) -> Instance:
     """Nodes in a row, four times as fast on the one accelerator as on the CPU."""
-    nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": 8, "fpgaLatency": 2, "isBackwardNode": 0, "size": size}
-        for v, size in enumerate(sizes)
-    ]
-    edges = [{"sourceId": v, "destId": v + 1, "cost": 1} for v in range(len(sizes) - 1)]
-    document = {"maxSizePerFPGA": memory, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": edges}
-    return parse(document, "held", contiguity="acyclic")
+    edges = [(v, v + 1, 1) for v in range(len(sizes) - 1)]
+    return built([2] * len(sizes), edges, (1, 1, memory), cpu=8, size=sizes, contiguity="acyclic")
 
 
 @pytest.mark.gate
@@ -316,7 +274,7 @@ def test_no_bound_is_above_a_placement_that_fits_the_memory_to_the_last_bit() ->
         instance = held(sizes, math.fsum(sizes) / (1 + 1e-9) * (1 + int(rng.integers(-3, 4)) * 2.0**-52))
         run, verdict = LocalRun(), verify(instance, [0] * len(sizes))
         dp(instance, run)
-        assert verify(instance, run.solutions[-1].tolist()).feasible
+        assert cost_of(instance, run.solutions[-1]) > 0
         if verdict.feasible:
             assert verdict.cost is not None
             assert run.bounds[-1] <= verdict.cost
@@ -330,18 +288,8 @@ def test_a_sum_added_up_anew_keeps_nothing_of_what_is_then_taken_off(overlap: st
     nodes, short, long = 688, 0.9150178466371635, 172937.8
     cost = [long, *[short] * (nodes - 2)]
     pairs = [*itertools.pairwise(range(nodes)), (0, nodes - 2), *((v, nodes - 1) for v in range(1, nodes - 2))]
-    document = {
-        "maxSizePerFPGA": nodes - 1,
-        "maxFPGAs": 2,
-        "maxCPUs": 0,
-        "nodes": [
-            {"id": v, "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 0, "isBackwardNode": 0, "size": 1}
-            for v in range(nodes)
-        ],
-        "edges": [{"sourceId": u, "destId": v, "cost": cost[u]} for u, v in pairs],
-    }
-    run = LocalRun(seconds=60)
-    dp(parse(document, "line", contiguity="acyclic", overlap=overlap), run)
+    edges, run = [(u, v, cost[u]) for u, v in pairs], LocalRun(seconds=60)
+    dp(built([0] * nodes, edges, (2, 0, nodes - 1), cpu=1, contiguity="acyclic", overlap=overlap), run)
     assert Fraction(max(run.bounds)) <= (nodes - 2) * Fraction(short)
 
 
@@ -396,18 +344,11 @@ def test_splits_into_contiguous_sets_are_no_bound_where_the_devices_need_not_fol
 
 
 def test_items_of_no_time_are_merged_where_that_costs_nothing() -> None:
-    chain = [{"sourceId": v, "destId": v + 1, "cost": 1} for v in range(3)]
-    times = [0, 5, 0, 5]
-    nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": 10 * t, "fpgaLatency": t, "isBackwardNode": 0, "size": 0}
-        for v, t in enumerate(times)
-    ]
-    document = {"maxSizePerFPGA": 9, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": chain}
-    (contracted,) = contractions(parse(document, "merged"))
-    assert contracted.graph.nodes == 2
-    nodes[0]["supportedOnFpga"] = 0  # which only a CPU takes
-    (contracted,) = contractions(parse(document, "unsupported"))
-    assert contracted.graph.nodes == 3
+    chain = [(v, v + 1, 1) for v in range(3)]
+    for supported, items in ((True, 2), (False, 3)):  # the first node, which else only a CPU takes
+        columns = {"cpu": [0, 50, 0, 50], "size": 0, "supported": [supported, True, True, True]}
+        (contracted,) = contractions(built([0, 5, 0, 5], chain, **columns))
+        assert contracted.graph.nodes == items
 
 
 def test_many_items_are_merged_around_one_without_looking_at_all_of_it_each_time(
@@ -424,12 +365,6 @@ def test_many_items_are_merged_around_one_without_looking_at_all_of_it_each_time
     pairs, reader = 500, 1000
     ends = [(v, v + 1) for v in range(0, reader, 2)] + [(v, reader) for v in range(reader)] + [(reader, reader + 1)]
     times = [3, 0] * pairs + [0, 7]
-    nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": time, "fpgaLatency": time, "isBackwardNode": 0, "size": 0}
-        for v, time in enumerate(times)
-    ]
-    edges = [{"sourceId": u, "destId": v, "cost": 1} for u, v in ends]
-    document = {"maxSizePerFPGA": 9, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": edges}
-    (contracted,) = contractions(parse(document, "fan"))
+    (contracted,) = contractions(built(times, [(u, v, 1) for u, v in ends], cpu=times, size=0))
     assert contracted.graph.nodes == pairs + 2
     assert looked[0] < 10 * pairs * 2

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_placement import judge, optimum
-from placements import draw_instance
+from placements import built, cost_of, crossing, draw_instance
 
-from harness.verify.placement import verify
 from instances import load
-from instances.placement import Instance, parse
+from instances.placement import Instance
 from solvers.placement.latency import ideals as ideals_module
 from solvers.placement.latency.ideals import Schedules
 from solvers.placement.latency_dp import chains, latency_dp
@@ -46,9 +45,7 @@ def test_equals_the_best_placement_of_an_inference_graph() -> None:
                 latency_dp(instance, run)
             continue
         latency_dp(instance, run)
-        verdict = verify(instance, {key: column.tolist() for key, column in run.solutions[-1].items()})
-        assert verdict.feasible, verdict.violations
-        assert verdict.cost == pytest.approx(float(best), rel=1e-9)
+        assert cost_of(instance, run.solutions[-1]) == pytest.approx(float(best), rel=1e-9)
         assert best * (1 - 1e-9) <= max(run.bounds, default=0.0) <= best
         found += 1
     assert found > 30
@@ -121,12 +118,7 @@ def test_other_objectives_and_training_are_declined() -> None:
 
 def independent(count: int) -> Instance:
     """So many nodes without edges, 2 ** count ideals."""
-    nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": v + 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
-        for v in range(count)
-    ]
-    document = {"maxSizePerFPGA": count - 1, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": []}
-    return parse(document, "independent", objective="latency")
+    return built([1] * count, (), (2, 1, count - 1), cpu=range(1, count + 1), objective="latency")
 
 
 def test_too_many_ideals_are_declined_with_their_number() -> None:
@@ -153,14 +145,8 @@ def test_a_search_that_is_stopped_bounds_nothing() -> None:
 @pytest.mark.parametrize("method", [latency_dp, ip])
 def test_that_one_subgraph_each_does_not_fit_is_not_said_of_any_number(method: Any) -> None:
     """Of rows a -> b and c -> d only {a, d} and {b, c} fit an accelerator each, and they wait for each other."""
-    nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 1, "isBackwardNode": 0, "size": size}
-        for v, size in enumerate([3, 2, 2, 1])
-    ]
-    edges = [{"sourceId": 0, "destId": 1, "cost": 0}, {"sourceId": 2, "destId": 3, "cost": 0}]
-    document = {"maxSizePerFPGA": 4, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
     for contiguity, which in (("free", " with one subgraph an accelerator"), ("contiguous", "")):
-        instance = parse(document, "crossing", objective="latency", contiguity=contiguity)
+        instance = crossing(1.0, contiguity=contiguity)
         with pytest.raises(Declined, match=f"^no placement{which} fits the memory of the accelerators"):
             method(instance, LocalRun())
 
@@ -181,7 +167,5 @@ def test_layer_graphs_of_the_paper_have_the_latency_proved(name: str, contiguity
     instance = load(path, objective="latency", contiguity=contiguity)
     run = LocalRun(seconds=30)
     latency_dp(instance, run)
-    verdict = verify(instance, {key: column.tolist() for key, column in run.solutions[-1].items()})
-    assert verdict.feasible
-    assert verdict.cost == pytest.approx(latency, rel=1e-9)
+    assert cost_of(instance, run.solutions[-1]) == pytest.approx(latency, rel=1e-9)
     assert max(run.bounds) == pytest.approx(latency, rel=1e-9)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle_placement import judge, optimum
-from placements import draw_instance
+from oracle_placement import optimum
+from placements import built, cost_of, draw_instance, judged, plain
 
-from harness.verify.placement import verify
 from instances import load
 from instances.generate import families
 from instances.placement import Instance, parse, to_document
@@ -55,12 +54,11 @@ def test_schedules_end_when_the_referee_says(contiguity: str) -> None:
         annealer = LatencyAnnealer(contraction.tasks, contraction.pooled(), seed)
         for _ in range(4):
             annealer.anneal(LatencyCooling(moves=25, hot=30.0, cold=3.0, mean_weight=0.0))
-            verdict = verify(instance, solution_of(instance, contraction, annealer.now)) if instance.cpus else None
             found = schedule(contraction.tasks, annealer.now)
             assert found
-            if verdict:
-                assert verdict.feasible, verdict.violations
-                assert found.cost == pytest.approx(verdict.cost, rel=1e-9)
+            if instance.cpus:
+                cost = cost_of(instance, solution_of(instance, contraction, annealer.now))
+                assert found.cost == pytest.approx(cost, rel=1e-9)
                 feasible += bool((annealer.now.subgraph >= 0).any())
     assert feasible > 100
 
@@ -80,10 +78,7 @@ def test_comes_as_low_as_the_published_integer_program(file: str, contiguity: st
     instance = load(FILES / file, "placement", **LATENCY, contiguity=contiguity)
     run = LocalRun(cores=2, seconds=600.0)
     search(instance, run, most=100_000)
-    verdict = verify(instance, {key: column.tolist() for key, column in run.solutions[-1].items()})
-    assert verdict.feasible
-    assert verdict.cost is not None
-    assert verdict.cost < PUBLISHED[file] * (1 + 1e-4)
+    assert cost_of(instance, run.solutions[-1]) < PUBLISHED[file] * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])
@@ -97,11 +92,8 @@ def test_finds_the_best_of_all_placements_of_small_graphs(contiguity: str, seed:
                 search(instance, run, most=4_000)
             continue
         search(instance, run, most=4_000)
-        for solution in run.solutions:
-            feasible, cost = judge(instance, {key: column.tolist() for key, column in solution.items()})
-            assert feasible
-            assert cost is not None
-        assert cost <= best * (1 + Fraction(1, 10**9))
+        costs = [judged(instance, solution) for solution in run.solutions]
+        assert costs[-1] <= best * (1 + Fraction(1, 10**9))
 
 
 def test_local_search_leaves_latency_to_others() -> None:
@@ -132,9 +124,7 @@ def test_parts_keep_a_placement_and_overestimate_only_the_pool(contiguity: str, 
         assert again
         assert again.cost == pytest.approx(found.cost, rel=1e-9)
         assert rough.cost >= found.cost * (1 - 1e-9)
-        verdict = verify(instance, solution_of(instance, nodes, fine))
-        assert verdict.feasible, verdict.violations
-        assert verdict.cost == pytest.approx(found.cost, rel=1e-9)
+        assert cost_of(instance, solution_of(instance, nodes, fine)) == pytest.approx(found.cost, rel=1e-9)
     assert fewest < 0.9 * instance.nodes
 
 
@@ -147,17 +137,11 @@ def test_every_report_is_feasible_and_better_than_the_one_before(
     instance = parse(generated(nodes=300, training=training), "generated", **LATENCY, contiguity=contiguity)
     run = LocalRun(cores=2, seconds=60.0)
     search(instance, run, most=3_000)
-    costs = []
-    for solution in run.solutions:
-        verdict = verify(instance, {key: column.tolist() for key, column in solution.items()})
-        assert verdict.feasible, verdict.violations
-        costs.append(verdict.cost)
+    costs = [cost_of(instance, solution) for solution in run.solutions]
     assert len(costs) > 3
     assert costs == sorted(costs, reverse=True)
     greedy(instance, run)
-    verdict = verify(instance, run.solutions[-1].tolist())
-    assert verdict.cost is not None
-    assert costs[-1] < 0.7 * verdict.cost
+    assert costs[-1] < 0.7 * cost_of(instance, run.solutions[-1])
 
 
 @pytest.mark.parametrize("training", [0, 1])
@@ -167,10 +151,7 @@ def test_fills_all_accelerators_where_there_are_no_cpus(contiguity: str, trainin
     instance = parse(document, "generated", **LATENCY, contiguity=contiguity)
     run = LocalRun(cores=2, seconds=60.0)
     search(instance, run, most=20_000)
-    verdict = verify(instance, {key: column.tolist() for key, column in run.solutions[-1].items()})
-    assert verdict.feasible, verdict.violations
-    assert verdict.cost is not None
-    assert verdict.cost <= 1.5 * instance.path_bound()
+    assert cost_of(instance, run.solutions[-1]) <= 1.5 * instance.path_bound()
 
 
 def test_the_same_seed_gives_the_same_placements() -> None:
@@ -178,7 +159,7 @@ def test_the_same_seed_gives_the_same_placements() -> None:
     for seed in (1, 1, 2):
         run = LocalRun(cores=2, seed=seed, seconds=60.0)
         search(instance, run, most=2_000)
-        found.append([{key: column.tolist() for key, column in solution.items()} for solution in run.solutions])
+        found.append(plain(run.solutions))
     assert found[0] == found[1] != found[2]
 
 
@@ -225,8 +206,6 @@ def test_looks_at_the_time_often_and_reports_within_a_round(nodes: int, monkeypa
 
 
 def test_what_accelerators_cannot_hold_is_declined_without_cpus() -> None:
-    node = {"supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 2}
-    document = {"maxSizePerFPGA": 3, "maxFPGAs": 2, "maxCPUs": 0, "edges": []}
-    instance = parse({**document, "nodes": [{"id": v, **node} for v in range(3)]}, "three", **LATENCY)
+    instance = built([1] * 3, (), (2, 0, 3), size=2, **LATENCY)
     with pytest.raises(Declined, match="found no placement that the memories hold"):
         search(instance, LocalRun(), most=1_000)

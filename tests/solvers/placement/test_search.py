@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_placement import optimum
-from placements import draw_instance, draw_options
+from placements import built, cost_of, draw_instance, draw_options, plain
 
 from harness.verify.placement import verify
 from instances import load
@@ -92,13 +92,6 @@ def begun(space: Space) -> Index | None:
     if space.rules.order is None:
         return fill(space.devices, range(len(space.first)), least_work)
     return in_turn(space.devices, space.rules.order.topological_order.tolist(), space.devices.accelerator_time)
-
-
-def cost_of(instance: Instance, device: Any) -> float:
-    verdict = verify(instance, np.asarray(device).tolist())
-    assert verdict.feasible, verdict.violations
-    assert verdict.cost is not None
-    return verdict.cost
 
 
 def loads_of(instance: Instance, device: np.ndarray) -> list[float]:
@@ -261,7 +254,7 @@ def test_the_same_seed_gives_the_same_placements(method: Any) -> None:
     for seed in (1, 1, 2):
         run = LocalRun(cores=2, seed=seed, seconds=600.0)
         method(workload(3), run, **({"most": 200_000} if method is search else {}))
-        found.append([solution.tolist() for solution in run.solutions])
+        found.append(plain(run.solutions))
     assert found[0] == found[1] != found[2]
 
 
@@ -329,27 +322,20 @@ def test_replicas_are_declined() -> None:
 
 
 def test_what_no_accelerator_has_room_for_is_declined_without_cpus() -> None:
-    node = {"supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0, "size": 2}
-    document = {"maxSizePerFPGA": 3, "maxFPGAs": 2, "maxCPUs": 0, "edges": []}
-    instance = parse({**document, "nodes": [{"id": v, **node} for v in range(3)]}, "three", **FREE)
+    instance = built([1] * 3, (), (2, 0, 3), size=2, **FREE)
     for method in (search, local_search):
         with pytest.raises(Declined, match="found no placement that the memories hold"):
             method(instance, LocalRun())
 
 
 def test_memories_that_no_order_at_hand_fills_are_filled_along_others() -> None:
-    node = {"supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0}
-    sizes = [{"id": v, "size": size, **node} for v, size in enumerate([3, 3, 1, 2, 2, 1])]
-    document = {"maxSizePerFPGA": 4, "maxFPGAs": 3, "maxCPUs": 0, "nodes": sizes, "edges": []}
-    run = LocalRun()
-    search(parse(document, "six", contiguity="acyclic"), run)
-    assert cost_of(parse(document, "six", contiguity="acyclic"), run.solutions[-1]) == 2
+    instance, run = built([1] * 6, (), (3, 0, 4), size=[3, 3, 1, 2, 2, 1], contiguity="acyclic"), LocalRun()
+    search(instance, run)
+    assert cost_of(instance, run.solutions[-1]) == 2
 
 
 def test_a_node_that_no_accelerator_supports_is_on_a_cpu() -> None:
-    node = {"id": 0, "supportedOnFpga": 0, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0}
-    document = {"maxSizePerFPGA": 3, "maxFPGAs": 1000, "maxCPUs": 1, "nodes": [node], "edges": []}
     for method in (search, local_search):
         run = LocalRun()
-        method(parse(document, "one", **FREE), run)
-        assert [solution.tolist() for solution in run.solutions] == [[1000]]
+        method(built([1], (), (1000, 1), supported=False, **FREE), run)
+        assert plain(run.solutions) == [[1000]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -11,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_placement import optimum
-from placements import draw_instance
+from placements import built, cost_of, draw_instance, plain
 
 from harness.verify import verify
 from instances import catalog, load
-from instances.placement import Instance, parse
+from instances.placement import Instance
 from solvers.placement.bounds.critical_path import critical_path
 from solvers.placement.bounds.load import load as load_bound
 from solvers.placement.bounds.memory_path import memory_path
@@ -41,8 +40,7 @@ def embedded(name: str) -> Instance:
 def solved(solver: Any, instance: Instance, **settings: Any) -> list[Any]:
     run = LocalRun()
     solver(instance, run, **settings)
-    plain = json.dumps(run.solutions, default=lambda array: np.asarray(array).tolist())
-    solutions: list[Any] = json.loads(plain)
+    solutions: list[Any] = plain(run.solutions)
     return solutions
 
 
@@ -84,13 +82,8 @@ def test_bounds_are_at_or_below_the_best_placement(seed: int) -> None:
     ],
 )
 def test_what_takes_no_time_is_bounded_by_none(method: Any, options: dict[str, Any]) -> None:
-    nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": 1 + v, "fpgaLatency": 0, "isBackwardNode": 0, "size": 1}
-        for v in range(3)
-    ]
-    document = {"maxSizePerFPGA": 3, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": []}
     run = LocalRun()
-    method(parse(document, "idle", **options), run)
+    method(built([0, 0, 0], (), (1, 1, 3), cpu=[1, 2, 3], **options), run)
     assert set(run.bounds) == {0.0}
 
 
@@ -130,13 +123,8 @@ def test_the_memory_path_counts_the_changes_that_memory_asks_for() -> None:
 
 def test_the_memory_path_counts_tensors_that_skip_nodes() -> None:
     """Three nodes, one an accelerator; the last reads from both others: out, in and out, in and in."""
-    nodes = [
-        {"id": v, "fpgaLatency": 2, "cpuLatency": 99, "supportedOnFpga": 1, "isBackwardNode": 0, "size": 1}
-        for v in range(3)
-    ]
-    edges = [{"sourceId": u, "destId": v, "cost": 1} for u, v in ((0, 1), (1, 2), (0, 2))]
-    document = {"maxFPGAs": 3, "maxCPUs": 1, "maxSizePerFPGA": 1, "nodes": nodes, "edges": edges}
-    instance = parse(document, "triangle", objective="latency")
+    edges = [(0, 1, 1), (1, 2, 1), (0, 2, 1)]
+    instance = built([2] * 3, edges, (3, 1, 1), cpu=99, objective="latency")
     assert bounds(memory_path, instance)[-1] == pytest.approx(6 + 5)
     assert bounds(memory_path, replace(instance, memory=2.0))[-1] == pytest.approx(6 + 2)
     assert verify(instance, [0, 1, 2]).cost == 11
@@ -147,14 +135,9 @@ def test_the_memory_path_takes_long_transfers_off_again() -> None:
 
     That is not moved where those are on one accelerator.
     """
-    nodes = [
-        {"id": v, "fpgaLatency": 1, "cpuLatency": 1e18 * (v > 0), "supportedOnFpga": v > 0, "isBackwardNode": 0}
-        for v in range(4)
-    ]
-    ends = ((0, 1), (1, 2), (0, 3), (1, 3), (2, 3))
-    edges = [{"sourceId": u, "destId": v, "cost": [10, 1e17, 0][u]} for u, v in ends]
-    document = {"maxFPGAs": 2, "maxCPUs": 1, "maxSizePerFPGA": 1, "nodes": nodes, "edges": edges}
-    instance = parse(document, "row", objective="latency")
+    edges = [(0, 1, 10), (1, 2, 1e17), (0, 3, 10), (1, 3, 1e17), (2, 3)]
+    columns: dict[str, Any] = {"cpu": [0, 1e18, 1e18, 1e18], "supported": [False, True, True, True], "size": 0}
+    instance = built([1] * 4, edges, **columns, objective="latency")
     assert verify(instance, [2, 0, 0, 0]).cost == 13
     assert bounds(memory_path, instance)[-1] == pytest.approx(13)
     assert bounds(memory_path, instance)[-1] <= 13
@@ -163,13 +146,8 @@ def test_the_memory_path_takes_long_transfers_off_again() -> None:
 @pytest.mark.gate
 def test_bounds_of_many_equal_nodes_are_no_more_than_they_take() -> None:
     """Added one after the other 100,000 times 0.1 is too much by 2e-12, relatively."""
-    nodes = [
-        {"id": v, "fpgaLatency": 0.1, "cpuLatency": 9, "supportedOnFpga": 1, "isBackwardNode": 0, "colorClass": 0}
-        for v in range(100_000)
-    ]
-    document = {"maxFPGAs": 1, "maxCPUs": 1, "maxSizePerFPGA": 1, "nodes": nodes, "edges": []}
-    instance = parse(document, "class")
-    cost = verify(instance, [0] * instance.nodes).cost
+    instance = built([0.1] * 100_000, (), (1, 1), size=0, colour=0)
+    cost = cost_of(instance, [0] * instance.nodes)
     for method in (load_bound, node):
         assert cost * (1 - 1e-10) <= bounds(method, instance)[-1] <= cost
 
@@ -223,10 +201,8 @@ def test_greedy_finds_feasible_placements(seed: int) -> None:
 
 @pytest.mark.parametrize("name", [entry.id for entry in catalog.suite("quick") if entry.track == "placement"])
 def test_greedy_solves_the_embedded_instances(name: str) -> None:
-    instance = embedded(name)
-    found = solved(greedy, instance)
-    assert len(found) == 1
-    assert verify(instance, found[0]).feasible
+    (solution,) = solved(greedy, instance := embedded(name))
+    assert verify(instance, solution).feasible
 
 
 def test_greedy_fills_one_accelerator_after_another() -> None:
@@ -243,14 +219,17 @@ def test_everything_on_one_accelerator() -> None:
     assert verify(latency, solution).cost == pytest.approx(float(latency.accelerator_time.sum()))
 
 
-def test_one_accelerator_declines_what_does_not_fit() -> None:
-    for instance, reason in (
-        (embedded("operators-24"), "do not support every node"),
-        (embedded("operators-60-acyclic"), "does not fit the memory"),
-        (replace(embedded("operators-60-acyclic"), accelerators=0), "no accelerators"),
+def test_even_and_single_splits_decline_what_does_not_fit() -> None:
+    roomy = replace(embedded("operators-60-acyclic"), memory=1e6)
+    for method, instance, reason in (
+        (one_accelerator, embedded("operators-24"), "do not support every node"),
+        (one_accelerator, embedded("operators-60-acyclic"), "does not fit the memory"),
+        (one_accelerator, replace(roomy, accelerators=0), "no accelerators"),
+        (equal_parts, embedded("operators-24"), "do not support every node"),
+        (equal_parts, replace(roomy, memory=100.0), "do not fit the memory"),
     ):
         with pytest.raises(Declined, match=reason):
-            one_accelerator(instance, LocalRun())
+            method(instance, LocalRun())
 
 
 def test_a_given_split_is_handed_in() -> None:
@@ -267,9 +246,3 @@ def test_every_accelerator_gets_as_many_nodes() -> None:
     (solution,) = solved(equal_parts, instance)
     assert verify(instance, solution).feasible
     assert set(np.bincount(solution)) <= {13, 14, 15, 16, 17}
-    for other, reason in (
-        (replace(instance, memory=100.0), "do not fit the memory"),
-        (embedded("operators-24"), "do not support every node"),
-    ):
-        with pytest.raises(Declined, match=reason):
-            equal_parts(other, LocalRun())

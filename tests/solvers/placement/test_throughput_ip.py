@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_placement import optimum
-from placements import DRAWS, placements, small
+from placements import DRAWS, built, cost_of, placements, small
 
 from harness.verify.placement import verify
-from instances.placement import Instance, parse
+from instances.placement import Instance
 from solvers.placement import throughput_ip
 from solvers.placement.dp import dpl
 from solvers.placement.ip import cpsat
@@ -52,9 +52,7 @@ def test_equals_the_best_of_all_placements(
                     solved(instance, engine)
                 continue
             run = solved(instance, engine)
-        verdict = verify(instance, run.solutions[-1].tolist())
-        assert verdict.feasible, verdict.violations
-        assert verdict.cost == pytest.approx(float(best), rel=1e-9)
+        assert cost_of(instance, run.solutions[-1]) == pytest.approx(float(best), rel=1e-9)
         assert best * (1 - 1e-5) - 1e-5 <= max(run.bounds, default=0.0) <= best
         found += 1
     assert found > count / 2
@@ -128,27 +126,20 @@ def test_the_cost_of_a_placement_is_that_of_the_verifier() -> None:
 
 def fork(**options: Any) -> Instance:
     """Two rows of nodes, a -> b and c -> d, whose best halves, {a, d} and {b, c}, wait for each other."""
-    times = [3, 3, 4, 4]
-    nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": times[v], "isBackwardNode": 0, "size": 1}
-        for v in range(4)
-    ]
-    edges = [{"sourceId": 0, "destId": 2, "cost": 0}, {"sourceId": 1, "destId": 3, "cost": 0}]
-    document = {"maxSizePerFPGA": 9, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
-    return parse(document, "fork", **options)
+    return built([3, 3, 4, 4], [(0, 2), (1, 3)], (2, 0), **options)
 
 
 def test_contiguous_sets_alone_are_no_bound_on_any_sets() -> None:
     run = LocalRun()
     ip_contiguous(fork(contiguity="free"), run)
-    assert verify(replace(fork(), cpus=1), run.solutions[-1].tolist()).feasible
+    assert cost_of(replace(fork(), cpus=1), run.solutions[-1]) > 0
     assert run.bounds == [max(load_bound(fork()), node_bound(fork()))]
 
 
 def test_time_that_ends_early_leaves_the_first_placement_and_a_bound() -> None:
     run = LocalRun(seconds=0.0)
     ip_contiguous(replace(fork(), cpus=1), run)
-    assert verify(replace(fork(), cpus=1), run.solutions[-1].tolist()).feasible
+    assert cost_of(replace(fork(), cpus=1), run.solutions[-1]) > 0
     assert run.bounds
 
 
@@ -174,31 +165,24 @@ def test_other_modes_and_engines_are_declined() -> None:
 
 def row(time: float, accelerators: int, cpus: int, contiguity: str) -> Instance:
     """Three nodes in a row that take as long anywhere, each too large to share an accelerator; the last needs a CPU."""
-    nodes = [
-        {"id": v, "supportedOnFpga": v < 2, "cpuLatency": time, "fpgaLatency": time, "isBackwardNode": 0, "size": 2}
-        for v in range(3)
-    ]
-    edges = [{"sourceId": v, "destId": v + 1, "cost": 0} for v in range(2)]
-    document = {"maxSizePerFPGA": 3, "maxFPGAs": accelerators, "maxCPUs": cpus, "nodes": nodes, "edges": edges}
-    return parse(document, "row", contiguity=contiguity)
+    columns: dict[str, Any] = {"cpu": time, "size": 2, "supported": [True, True, False]}
+    return built([time] * 3, [(0, 1), (1, 2)], (accelerators, cpus, 3), **columns, contiguity=contiguity)
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 @pytest.mark.parametrize("engine", ["cpsat", "highs", "scip"])
 def test_two_thousand_million_devices_of_each_kind_are_as_good_as_three(contiguity: str, engine: str) -> None:
     instance = row(2.0, 2**31 - 1, 2**31 - 1, contiguity)
-    verdict = verify(instance, solved(instance, engine).solutions[-1].tolist())
-    assert verdict.feasible
-    assert verdict.cost == 2
     few = replace(instance, accelerators=0)  # every node on a CPU of its own
-    assert verify(few, solved(few, engine).solutions[-1].tolist()).cost == 2
+    for given in (instance, few):
+        assert cost_of(given, solved(given, engine).solutions[-1]) == 2
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_the_least_times_there_are_have_placements_and_bounds(contiguity: str) -> None:
     least = math.ulp(0.0)
     run = solved(row(least, 1, 1, contiguity))
-    assert verify(row(least, 1, 1, contiguity), run.solutions[-1].tolist()).cost == 2 * least
+    assert cost_of(row(least, 1, 1, contiguity), run.solutions[-1]) == 2 * least
     assert 0 <= max(run.bounds) <= 2 * least  # rounding towards safety may leave nothing of the least number
 
 
@@ -207,7 +191,7 @@ def test_the_last_cpu_has_a_number_beyond_32_bits() -> None:
     instance = replace(row(2.0, 2**31 - 1, 2, "acyclic"), supported=np.zeros(3, dtype=bool))
     run = LocalRun()
     dpl(instance, run)
-    assert verify(instance, run.solutions[-1].tolist()).cost == 4
+    assert cost_of(instance, run.solutions[-1]) == 4
     assert run.solutions[-1].max() == 2**31
 
 
@@ -215,13 +199,9 @@ def test_what_has_a_cost_fits_the_memory_to_the_last_bit() -> None:
     draw, fitting = random.Random(3), 0
     for _ in range(200):
         sizes = [draw.random() for _ in range(draw.randint(3, 6))]
-        nodes = [
-            {"id": v, "supportedOnFpga": 1, "cpuLatency": 8, "fpgaLatency": 2, "isBackwardNode": 0, "size": size}
-            for v, size in enumerate(sizes)
-        ]
         memory = math.fsum(sizes) / (1 + 1e-9) * (1 + draw.randint(-3, 3) * 2.0**-52)
-        document = {"maxSizePerFPGA": memory, "maxFPGAs": 1, "maxCPUs": 1, "nodes": nodes, "edges": []}
-        instance = replace(parse(document, "class", contiguity="free"), colour=np.zeros(len(sizes), dtype=np.int64))
+        instance = built([2] * len(sizes), (), (1, 1, memory), size=sizes, contiguity="free")
+        instance = replace(instance, colour=np.zeros(len(sizes), dtype=np.int64))
         feasible = verify(instance, [0] * len(sizes)).feasible
         assert math.isfinite(cost(instance, np.zeros(len(sizes), dtype=np.int64))) == feasible
         fitting += feasible
@@ -230,16 +210,11 @@ def test_what_has_a_cost_fits_the_memory_to_the_last_bit() -> None:
 
 def test_a_way_to_order_devices_that_nothing_fits_does_not_lower_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three layers on two accelerators that hold two each; the backward pass runs alike, not against it."""
-    nodes = [
-        {"id": v, "supportedOnFpga": 1, "cpuLatency": 9, "fpgaLatency": 1, "isBackwardNode": v > 2, "size": 1}
-        | {"colorClass": v % 3}
-        for v in range(6)
-    ]
-    edges = [{"sourceId": u, "destId": u + 1, "cost": 0} for u in (0, 1, 3, 4)]
-    document = {"maxSizePerFPGA": 4, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
-    run = solved(parse(document, "alike", contiguity="acyclic"))
+    columns: dict[str, Any] = {"backward": [v > 2 for v in range(6)], "colour": [0, 1, 2] * 2}
+    alike = built([1] * 6, [(0, 1), (1, 2), (3, 4), (4, 5)], (2, 0, 4), **columns, contiguity="acyclic")
+    run = solved(alike)
     assert run.bounds[-1] == pytest.approx(4, rel=1e-9)
     monkeypatch.setattr(throughput_ip, "begin", lambda task, contiguity: None)
-    run = solved(parse(document, "alike", contiguity="acyclic"))
+    run = solved(alike)
     assert run.bounds[0] == pytest.approx(3)
     assert run.bounds[-1] == pytest.approx(4, rel=1e-9)
