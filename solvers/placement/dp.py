@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
-from itertools import islice
 
-from instances.graph import Index
 from instances.placement import Instance
-from solvers.placement.ideals.contraction import contractions
 from solvers.placement.ideals.dynamic_program import IdealProgram, deadline, fits, require_chains
+from solvers.placement.ideals.splits import ideal_programs, report_cuts
 from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.registry import Declined, Run, solver
 
@@ -19,8 +16,8 @@ from solvers.registry import Declined, Run, solver
 def dp(instance: Instance, run: Run) -> None:
     """Split along the best chain of ideals: the optimum of acyclic splits, and a bound there if the time suffices.
 
-    Begins with the splits of `dpl`, which the other one has to beat: loads from there on are not looked at. They are
-    all that there is if the ideals are too many for the time or the memory.
+    Begins with the splits of `dpl`, whose loads limit the search. No other splits are reported if time or memory do not
+    suffice for the ideals.
 
     Loads may overlap transfers and work (H.1), and stages may have several devices (H.2). For clusters (H.3) every
     cluster gets a part of a chain of ideals, which is split within it, and nets that reach out of the part count as
@@ -30,15 +27,15 @@ def dp(instance: Instance, run: Run) -> None:
     require_chains(instance, "dp")
     instance = with_forced_nodes(instance)
     with deadline(run) as stop:
-        programs = _programs(instance, stop)
-        limit = _report_cuts(programs, run, math.inf, None if instance.cluster is None else 1)
+        programs = ideal_programs(instance, stop)
+        limit = report_cuts(programs, run, most=None if instance.cluster is None else 1)
         try:
             if not _report_relaxed(programs, limit, run):
-                limit = _report_cuts(programs, run, limit)
+                limit = report_cuts(programs, run, limit)
                 _report_splits(programs, limit, run)
         except Declined as reason:
             if instance.cluster is not None:
-                limit = _report_cuts(programs, run, limit)
+                limit = report_cuts(programs, run, limit)
             if math.isinf(limit):
                 raise
             print(f"only the split of a linear extension: {reason}", file=sys.stderr)
@@ -48,32 +45,17 @@ def dp(instance: Instance, run: Run) -> None:
 def dpl(instance: Instance, run: Run) -> None:
     """Cut one topological order, found depth first, into devices as well as that can be done.
 
-    The order takes the item that has become ready last; see
-    `solvers.placement.ideals.contraction.depth_first_order`. Long orders are first cut between pieces
-    of them. Loads as for `dp`.
+    The order takes the item that became ready last; long orders are first cut between pieces. Loads as for `dp`.
     """
     require_chains(instance, "dpl")
     with deadline(run) as stop:
-        _report_cuts(_programs(instance, stop), run, math.inf)
-
-
-def _programs(instance: Instance, stop: Index) -> list[IdealProgram]:
-    return [IdealProgram(instance, contracted, stop) for contracted in contractions(instance)]
-
-
-def _report_cuts(programs: Iterable[IdealProgram], run: Run, limit: float, most: int | None = None) -> float:
-    """Report ever better splits of linear extensions, ``most`` of each; the load of the last one, or the limit."""
-    for program in programs:
-        for found in islice(program.cuts(run.memory, limit), most):
-            limit = found.cost
-            run.report(found.solution)
-    return limit
+        report_cuts(ideal_programs(instance, stop), run)
 
 
 def _report_relaxed(programs: list[IdealProgram], limit: float, run: Run) -> bool:
-    """Report what no split goes below, in the mode where that holds; whether nothing is left to be looked for.
+    """Report a bound, in the mode in which it holds; return whether the search is over.
 
-    Then the best split is reported too, unless rounding decides whether it fits the memory, or there are clusters.
+    The best split is reported too, unless rounding decides whether it fits the memory, or there are clusters.
     """
     least, whole, instance = limit, True, programs[0].instance
     for program in programs:

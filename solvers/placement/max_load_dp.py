@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import deadline
-from solvers.placement.ideals.splits import Splits
+from solvers.placement.ideals.splits import best_split
 from solvers.registry import Declined, Run, solver
 
 
@@ -14,12 +14,12 @@ from solvers.registry import Declined, Run, solver
 def max_load_dp(instance: Instance, run: Run) -> None:
     """Split along the chain of ideals that is best for throughput, whatever that means for a single sample.
 
-    Every accelerator has one subgraph, of each pass, and they follow one another, so that there is a schedule.
+    Accelerators have one subgraph per pass and follow one another, so that there is a schedule.
     """
     if instance.objective != "latency":
         raise Declined("max-load-dp is for latency; for throughput the split is that of dp")
     with deadline(run) as stop:
-        found = Splits(replace(instance, objective="throughput", contiguity="acyclic"), stop).best(run.memory)
+        found = best_split(replace(instance, objective="throughput", contiguity="acyclic"), stop, run)
     if found is not None:
         run.report(found.device)
     elif run.remaining():

@@ -7,7 +7,7 @@ import math
 from instances.placement import Instance
 from solvers.placement.ideals.branchings import contract_branchings
 from solvers.placement.ideals.dynamic_program import deadline, require_chains
-from solvers.placement.ideals.splits import Splits
+from solvers.placement.ideals.splits import ideal_programs, report_cuts
 from solvers.registry import Declined, Run, solver
 
 
@@ -15,16 +15,13 @@ from solvers.registry import Declined, Run, solver
 def pipedream(instance: Instance, run: Run, *, light: float = 0.1) -> None:
     """Contract every branching to one node, and cut the path that is left into devices as well as that can be done.
 
-    Loads are those of this track, as in the paper's comparison. Nodes that take no time, with tensors of at most a
-    ``light`` share of the median one, such as masks that every layer reads, make no branching.
+    Nodes that take no time, with tensors of at most a ``light`` share of the median one, such as masks that every layer
+    reads, make no branching.
     """
     require_chains(instance, "pipedream")
     if not 0 <= light < math.inf:
         raise Declined(f"expected light from 0 on, finite, found {light}")
-    limit = math.inf
     with deadline(run) as stop:
-        for found in Splits(contract_branchings(instance, light), stop).cuts(run.memory):
-            limit = found.cost
-            run.report(found.solution)
-        if math.isinf(limit) and not stop[0]:
+        programs = ideal_programs(contract_branchings(instance, light), stop)
+        if math.isinf(report_cuts(programs, run)) and not stop[0]:
             raise Declined("no way to cut the path of contracted branchings fits the devices")

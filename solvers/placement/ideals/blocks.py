@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from instances.files.columns import Ints
-from instances.graph import Graph, strong_components
+from instances.graph import Graph, Index, strong_components
 from instances.placement import Instance
 
 
@@ -32,16 +34,16 @@ def orders(instance: Instance) -> list[tuple[Ints, Ints]]:
     return [(unit[np.where(turned, head, tail)], unit[np.where(turned, tail, head)]) for turned in ways]
 
 
+def edges_between(part: Ints | Index, tail: Ints | Index, head: Ints | Index) -> tuple[Any, Any]:
+    """Return ``(tail, head)``: edges between parts of nodes, each once, given the part of each node, shape (n,)."""
+    pairs = np.unique(np.column_stack([part[tail], part[head]]), axis=0)
+    return tuple(pairs[pairs[:, 0] != pairs[:, 1]].T)
+
+
 def _ordered(unit: Ints, tail: Ints, head: Ints) -> Ints:
-    """The rank of each node's component of units among all, where components follow edges of units."""
-    units = int(unit.max(initial=-1)) + 1
-    pairs = np.unique(np.column_stack([tail, head]), axis=0)
-    component = strong_components(units, *pairs.T)
+    """The rank of each node's component of units in the order that edges between units ask for."""
+    component = strong_components(int(unit.max(initial=-1)) + 1, tail, head)
     first = np.unique(component, return_index=True)[1]
     number = np.argsort(np.argsort(first))[component]
-    ends = np.unique(number[pairs], axis=0)
-    ends = ends[ends[:, 0] != ends[:, 1]]
-    order = Graph(int(number.max(initial=-1)) + 1, ends[:, 0], ends[:, 1]).topological_order
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[number][unit]
+    order = Graph(len(first), *edges_between(number, tail, head)).topological_order
+    return np.argsort(order)[number][unit]

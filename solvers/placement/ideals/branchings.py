@@ -11,27 +11,27 @@ from instances.errors import InputError
 from instances.files.columns import Ints
 from instances.graph import Index, csr, strong_components
 from instances.placement import Instance
+from solvers.placement.ideals.blocks import edges_between
 from solvers.registry import Declined
 
 
 def contract_branchings(instance: Instance, light: float) -> Instance:
-    """The instance with colour classes that hold whatever a branching consists of, but for where it ends.
+    """The instance with a colour class for each branching, but for its last nodes.
 
-    A branching is what is joined by paths that have nothing but their ends in common, forward and backward: a
-    biconnected component of the undirected graph on units, each pass apart. Its nodes with an edge out of them in it
-    belong together. `side_inputs` join nothing. Declined if a branching fits no device.
+    A branching is a biconnected component of the undirected graph on units, each pass apart; its class has the nodes
+    with an edge to another of its nodes. `side_inputs` join nothing. Declined if a branching fits no device.
     """
     part = 2 * instance.unit + instance.backward
     joining = ~side_inputs(instance, light)[instance.graph.tail]
-    ends = part[instance.graph.tail[joining]], part[instance.graph.head[joining]]
-    edges = np.unique(np.column_stack(ends)[ends[0] != ends[1]], axis=0)
+    tail, head = edges_between(part, instance.graph.tail[joining], instance.graph.head[joining])
     units = int(instance.unit.max(initial=-1)) + 1
-    component = biconnected_components(2 * units, *edges.T)
+    component = biconnected_components(2 * units, tail, head)
     of_each = 2 * units + component  # a vertex for each component, tied to the units in it
+    passes = np.arange(2 * units)
     united = strong_components(
         2 * units + int(component.max(initial=-1)) + 1,
-        np.concatenate([edges[:, 0], of_each, np.arange(0, 2 * units, 2), np.arange(1, 2 * units, 2)]),
-        np.concatenate([of_each, edges[:, 0], np.arange(1, 2 * units, 2), np.arange(0, 2 * units, 2)]),
+        np.concatenate([tail, of_each, passes]),
+        np.concatenate([of_each, tail, passes ^ 1]),
     )
     try:
         return replace(instance, colour=_numbered(united[2 * instance.unit]))
@@ -42,7 +42,7 @@ def contract_branchings(instance: Instance, light: float) -> Instance:
 def side_inputs(instance: Instance, light: float) -> NDArray[np.bool_]:
     """Shape (n,), bool: nodes that take no time, and whose tensor takes at most this share of the median tensor's.
 
-    Such are masks, or lengths of sequences, that every layer reads; PipeDream's optimizer knows no such nodes.
+    Masks and lengths of sequences, which every layer reads, are such nodes; PipeDream's optimizer has none.
     """
     sent = instance.transfer[np.diff(instance.graph.out_csr[0]) > 0]
     idle = (instance.accelerator_time == 0) & (instance.cpu_time == 0)

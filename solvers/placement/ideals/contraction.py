@@ -1,7 +1,7 @@
 """Contraction of a graph to items, nodes that must or may share a device, so that chains of ideals are splits.
 
-Tarnawski et al. 2020, Appendix E, with reductions that keep the optimum only. The published program also merges every
-item of no time that has one neighbour, whatever its size and support, which can cost the optimum.
+Tarnawski et al. 2020, Appendix E, with only the reductions that keep the optimum. The published program also merges
+every item of no time that has one neighbour, whatever its size and support, which can cost the optimum.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
+from instances.files.columns import Floats
 from instances.graph import Graph, Index, csr, strong_components
 from instances.placement import Instance
 from solvers.placement.ideals.blocks import orders
@@ -24,15 +24,15 @@ Sets = list[set[int]]
 
 @dataclass(frozen=True, eq=False)
 class Contracted:
-    """Items: sets of nodes that one device takes, forward nodes and the backward nodes that ride with them.
+    """Items: sets of nodes that one device takes, forward nodes with their backward nodes.
 
     ``item``              shape (n,), int32: the item of each node of the instance
     ``graph``             an acyclic graph on the m items, every edge to a greater number: devices follow one another
                           such that no edge goes back. The numbers are the linear extension of `dpl`
-    ``accelerator_time``  shape (m,), float64: infinite where an item is not supported
+    ``accelerator_time``  shape (m,), float64: infinite if an item is not supported
     ``cpu_time, size``    shape (m,), float64
-    ``nets``              a set of items for each tensor that leaves its item; tensors of the same items are one, if
-                          it does not matter who makes them
+    ``nets``              a set of items per tensor that leaves its item; tensors of the same items are one if their
+                          makers do not matter
     ``maker``             shape (nets,), int32: the item that makes each net's tensor
     """
 
@@ -57,25 +57,24 @@ def contractions(instance: Instance) -> list[Contracted]:
     Forward edges order the devices, and all backward edges do, either reversed, as backpropagation runs, or as they
     are, as in layer graphs whose backward nodes copy the forward ones.
     """
-    return [_contracted(instance, *ends) for ends in orders(instance)]
-
-
-def _contracted(instance: Instance, tail: Ints, head: Ints) -> Contracted:
-    """Contract an instance whose units are ordered by edges between these units."""
-    component = strong_components(int(instance.unit.max(initial=-1)) + 1, tail, head)
-    items = _Items(instance, component[instance.unit], component[tail], component[head])
-    items.merge_all()
-    return items.numbered()
+    found = []
+    for tail, head in orders(instance):
+        component = strong_components(int(instance.unit.max(initial=-1)) + 1, tail, head)
+        items = _Items(instance, component[instance.unit], component[tail], component[head])
+        items.merge_all()
+        found.append(items.numbered())
+    return found
 
 
 class _Items:
-    """Items while they are merged; those that have gone into another one are empty.
+    """Items while they are merged; an item that was merged into another one is empty.
 
-    ``item``      shape (n,): of each node of the instance, as it was at first
-    ``into``      of each item, the one that it went into, or itself
-    ``before``    items with an edge to each; ``after``: items that each has an edge to
-    ``nets``      the nets of each item; ``members``: the items of each net; ``maker``: the one that makes its tensor;
-                  ``cost``: of each net
+    ``item``             shape (n,): the first item of each node of the instance
+    ``into``             the item that each was merged into, or itself
+    ``before``           items with an edge to each; ``after``: items that each has an edge to
+    ``nets``             the nets of each item
+    ``members, maker``   the items of each net, and the one that makes its tensor
+    ``cost``             of each net
     """
 
     def __init__(self, instance: Instance, item: Index, tail: Index, head: Index) -> None:
@@ -102,7 +101,7 @@ class _Items:
         return [set() for _ in self.into]
 
     def _tensors(self) -> Sets:
-        """The items that make and read each node's tensor, none if it does not leave its item or is free to send."""
+        """The items that make and read each node's tensor, none if it stays within its item or is free to send."""
         members: Sets = [set() for _ in self.cost]
         item, real = self.item.tolist(), ~self.instance.artificial
         ends = self.instance.graph.tail[real].tolist(), self.instance.graph.head[real].tolist()
@@ -126,16 +125,16 @@ class _Items:
                 self._merge(v, host)
 
     def _affected(self, v: int, host: int) -> list[int]:
-        """Items that something else may be known of once item v has gone into its host."""
+        """Items that may have a host once item v is merged into its own."""
         shared = (self.members[net] for net in self.nets[v] if len(self.members[net]) <= 3)
         return sorted({host}.union(self.before[v], self.after[v], *shared))
 
     def _host(self, v: int) -> int | None:
         """An item whose device can take item v with it, wherever v was, without a greater load; None if unknown.
 
-        It is the only one before or after v, so that the devices still follow one another. Its device must have room,
-        must not work more on a CPU, and on an accelerator no more than is not sent any longer: what only these two
-        items share. The other tensors of v may have to be sent now, by the host's device or the one that v leaves.
+        The host is the only item before or after v, so that devices still follow one another. Its device must have
+        room. A CPU must not work more, and an accelerator no more than it saves by the tensors that only these two
+        items share; the host's device or the one that v leaves may then have to send the other tensors of v.
         """
         if (self.cpu_time[v] and self.instance.cpus) or (self.size[v] and not self.roomy):
             return None
@@ -143,10 +142,10 @@ class _Items:
         return next((u for u in candidates if self._takes(u, v)), None)
 
     def _takes(self, u: int, v: int) -> bool:
-        """Return whether the device of item u has no more to do with item v, nor any other device then.
+        """Return whether neither the device of item u, with item v, nor any other device has more to do.
 
-        Where transfers do not add up with work, no work makes up for what is not sent any longer. Where it matters who
-        makes a tensor, none may be sent by another device than before, or from another cluster.
+        If transfers do not add up with work, saved transfers do not make up for work. If makers matter, no tensor may
+        be sent by another device than before, or from another cluster.
         """
         both = {net for net in self.nets[v] if u in self.members[net]}
         saved = [self.cost[net] for net in both if len(self.members[net]) == 2]
@@ -205,7 +204,7 @@ class _Items:
         )
 
     def _nets(self, number: dict[int, int]) -> tuple[Nets, Index]:
-        """The nets, those of equal items as one unless it matters who makes them, and who does."""
+        """The nets, one for equal items unless makers matter, and their makers."""
         costs: dict[tuple[int, ...], float] = {}
         makers = dict[tuple[int, ...], int]()
         for cost, members, maker in zip(self.cost, self.members, self.maker, strict=True):
@@ -221,10 +220,7 @@ class _Items:
 
 
 def depth_first_order(items: Sequence[int], before: Sets, after: Sets) -> list[int]:
-    """The items in a topological order: of those that are ready always the one that has become so last.
-
-    Of those that become ready together, and at the beginning, the greatest one.
-    """
+    """The items in a topological order that takes the item which became ready last, of several the greatest."""
     waiting = {v: len(before[v]) for v in items}
     ready, order = [v for v in items if not waiting[v]], list[int]()
     while ready:

@@ -26,28 +26,34 @@ from solvers.registry import Declined, Run
 #: Share of the run's memory that the tables of the dynamic program may take.
 MEMORY_SHARE = 0.6
 
-#: Bytes per ideal, not counting its row, and per link; the most ideals.
-IDEAL_BYTES, LINK_BYTES, LARGEST = 24, 16, 2**31 - 2
-
-#: Further bytes per entry of a row with replicated stages, and per number of clusters and CPUs.
-SHARE_BYTES, PART_BYTES = 4, 40
-
-#: Pieces of a path to begin with, at least so many a device, and what their number grows by: a chain of ideals takes
-#: quadratic time, parts of one for clusters take the fourth power.
-PIECES, CHAINED, PARTED = 4, (1000, 8), (32, 2)
-
-#: Devices of a kind for stages with replicas to begin with, and what their number grows by: time is quadratic in it.
+#: Bytes per ideal, not counting its row.
+IDEAL_BYTES = 24
+#: Bytes per link.
+LINK_BYTES = 16
+#: The most ideals.
+LARGEST = 2**31 - 2
+#: Further bytes per entry of a row with replicated stages.
+SHARE_BYTES = 4
+#: Further bytes per number of clusters and of CPUs.
+PART_BYTES = 40
+#: Least number of pieces of a path per device.
+PIECES = 4
+#: First number of pieces of a path, and its growth, for a chain of ideals, which takes quadratic time.
+CHAINED = (1000, 8)
+#: The same for clusters, whose parts of a chain take the fourth power.
+PARTED = (32, 2)
+#: First number of devices of a kind for stages with replicas, and its growth: time is quadratic in it.
 BEGUN_WITH, MORE = 64, 8
-
-#: Terms of a sum whose rounding is what a load may be off by as nets join and leave it, see ``walk.h``.
+#: A load is off by at most the rounding of a sum of so many terms as nets join and leave it, see ``walk.h``.
 DRIFT = 2048
-
-#: Factor between successive limits on the load, and their relative rounding error.
-GROWTH, ROUNDING = 1.5, 1e-9
+#: Factor between successive limits on the load.
+GROWTH = 1.5
+#: Relative rounding error of limits.
+ROUNDING = 1e-9
 
 
 def require_chains(instance: Instance, name: str) -> None:
-    """Decline what chains of ideals are not good for."""
+    """Decline options that chains of ideals do not cover."""
     if instance.objective != "throughput":
         raise Declined(f"{name} is for throughput")
     if instance.contiguity == "free":
@@ -66,7 +72,7 @@ class MemoryBudget(NamedTuple):
 
 
 def listed(core: IdealEnumerator, stop: Index, room: MemoryBudget, other: str) -> Ideals:
-    """All ideals; Declined where they do not fit or are not done, with the number reached and what to use instead."""
+    """All ideals; Declined, with their number and the method to use instead, if memory or time do not suffice."""
     free = room.share * room.memory * 2**20
     most = min(LARGEST, int(free / room.ideal))
     count, links = core.count(most, int(free / room.link))
@@ -133,9 +139,8 @@ class Placement:
 class IdealProgram:
     """The dynamic program for one way to contract an instance; ``stop`` as in `deadline`.
 
-    Sums of sizes are rounded. If ``relaxed``, the memory is greater by as much as they may be off: then no placement
-    that fits is missed; else it is less, and every placement found fits. Stages with replicas use at most so ``many``
-    devices of a kind.
+    Sums of sizes are rounded. If ``relaxed``, the memory is greater by their error, and no placement that fits is
+    missed; else it is less, and every placement found fits. Stages with replicas use at most ``many`` devices per kind.
     """
 
     instance: Instance
@@ -184,9 +189,9 @@ class IdealProgram:
         return IdealEnumerator(self.contracted.path, np.zeros(1, dtype=np.int32)).list(count, count - 1)
 
     def cuts(self, memory: float, limit: float) -> Iterator[Placement]:
-        """Splits of the path through the items, each better than the one before, the last one the best unless stopped.
+        """Yield splits of the path through the items, each better than the one before, unless stopped up to the best.
 
-        The first ones are of few pieces, or devices, whose loads limit what has to be looked at of more.
+        Splits of few pieces or devices come first: their loads limit the search among more.
         """
         for program in self._programs():
             try:
@@ -203,7 +208,7 @@ class IdealProgram:
                 return
 
     def _programs(self) -> Iterator[IdealProgram]:
-        """Programs of some devices and pieces, then of all devices, of more and more pieces and of all items."""
+        """Yield programs of few devices and pieces, then of all devices, with growing numbers of pieces up to all."""
         many, most = BEGUN_WITH, max(self.devices.accelerators, self.devices.cpus)
         while many < most and self.instance.allreduce:
             few = replace(self, many=many)
@@ -215,7 +220,7 @@ class IdealProgram:
         return self if count is None else replace(self, contracted=in_pieces(self.contracted, count))
 
     def _pieces(self) -> Iterator[int | None]:
-        """Numbers of pieces to cut the path into, ascending; None, the last one, stands for all items."""
+        """Yield numbers of pieces to cut the path into, ascending; None, the last one, stands for all items."""
         items, devices = self.contracted.graph.nodes, self.devices.accelerators + self.devices.cpus
         count, growth = PARTED if self.instance.cluster else CHAINED
         count = max(count, PIECES * devices)
@@ -226,7 +231,7 @@ class IdealProgram:
 
     @property
     def _ideal_bytes(self) -> int:
-        """Of an ideal with one link, and none but the empty one has fewer."""
+        """Bytes of an ideal with one link; only the empty one has fewer."""
         rows = self.devices.row_bytes
         if self.instance.allreduce:
             rows += SHARE_BYTES * (self.devices.accelerators + 1) * (self.devices.cpus + 1)
@@ -248,7 +253,7 @@ class IdealProgram:
         return None
 
     def _limits(self, limit: float) -> Iterator[float]:
-        """An infinite limit in steps, as what is far above the optimum takes long."""
+        """Yield rising limits up to the given one if that is infinite, as limits far above the optimum take long."""
         most = self._most()
         step = max(self.instance.load_bound(), most * ROUNDING) * GROWTH
         while math.isinf(limit) and 0 < step < most:
@@ -258,10 +263,11 @@ class IdealProgram:
 
     def _below(self, ideals: Ideals, limit: float) -> Placement | None:
         split = self._split(IdealSplitter(self.devices, ideals, self.stop), limit)
-        return None if split is None else Placement(split.cost, self._device(split), self._replicas(split))
+        if split is None:
+            return None
+        return Placement(split.cost, self._device(split), split.replicas[self.contracted.item])
 
     def _split(self, splitter: IdealSplitter, limit: float) -> IdealSplit | None:
-        """With the loads that the options ask for."""
         instance, offload = self.instance, self._offload(limit)
         sharing = StageModel(self.contracted.maker, instance.overlap, instance.allreduce or 0.0)
         if instance.cluster:
@@ -271,25 +277,25 @@ class IdealProgram:
         return splitter.shared(sharing, limit, offload)
 
     def _most(self) -> float:
-        """No load is greater."""
+        """Upper bound on every load."""
         time, sent = self.devices.accelerator_time, self.devices.nets.cost.sum() * self.instance.slowdown
         synchronising = self.devices.size.sum() / self.instance.allreduce if self.instance.allreduce else 0.0
         return float(time[np.isfinite(time)].sum() + self.devices.cpu_time.sum() + sent + synchronising)
 
     @property
     def relaxation(self) -> IdealProgram:
-        """A program that finds a load no greater than that of any placement: all accelerators are near each other."""
+        """A program whose best load bounds that of any placement: all accelerators are in one cluster."""
         near = replace(self.instance, cluster=None, slowdown=1.0) if self.instance.cluster else self.instance
         return replace(self, instance=near, relaxed=True)
 
     def proved(self, load: float) -> float:
-        """Turn the least load of the table, a sum with rounding errors, into a safe bound."""
+        """Turn the least load of the table into a safe bound."""
         return safely(load, self.instance.nodes + self.instance.edges + DRIFT)
 
     def _offload(self, limit: float) -> Floats:
-        """The accelerator time that so many CPUs can take over at most: items, and a part of one, by what they save.
+        """Shape (cpus + 1,): the most accelerator time that 0, 1, ... CPUs can take over, if items can be cut.
 
-        Ratios are compared by their logarithms, as they may be beyond float64.
+        Items come in the order of CPU time per accelerator time, by logarithms, as ratios may be beyond float64.
         """
         supported = np.isfinite(self.devices.accelerator_time)
         time, cpu_time = self.devices.accelerator_time[supported], self.devices.cpu_time[supported]
@@ -301,7 +307,7 @@ class IdealProgram:
         return offload * (1 + ROUNDING)
 
     def _device(self, split: IdealSplit) -> Ints:
-        """The instance's device of each node: its CPUs come after all of its accelerators."""
+        """The instance's device of each node; CPUs come after all accelerators."""
         device, used = split.device.astype(np.int64), self.devices.accelerators
         if self.instance.cluster:
             rest = used * self._clusters.equal
@@ -313,6 +319,3 @@ class IdealProgram:
         else:
             device[device >= used] += self.instance.accelerators - used
         return device[self.contracted.item]
-
-    def _replicas(self, split: IdealSplit) -> Index:
-        return split.replicas[self.contracted.item]

@@ -1,4 +1,4 @@
-"""A linear extension in fewer pieces: runs of items that one device takes together, cut where little is sent."""
+"""A linear extension in fewer pieces: runs of items that one device takes together, cut at cheap tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from solvers.placement.kernels.loads import Nets
 def in_pieces(items: Contracted, count: int) -> Contracted:
     """About so many pieces of even work and size, each one item of a path.
 
-    Every stretch of the linear extension has a share of both that suits the number, and ends a piece where the tensors
-    that cross cost least. What accelerators support is kept apart from what they do not.
+    Every stretch of the linear extension has an even share of both, and a piece ends at its item with the cheapest
+    crossing tensors. Supported items are apart from unsupported ones.
     """
     piece = _pieces(items, count)
     pieces = int(piece[-1]) + 1
@@ -47,7 +47,7 @@ def _pieces(items: Contracted, count: int) -> Ints:
 
 
 def _share(items: Contracted) -> Floats:
-    """Shape (m,): the share of all work and sizes that items have up to the middle of each."""
+    """Shape (m,): the share of all work and sizes up to the middle of each item."""
     time = np.where(np.isfinite(items.accelerator_time), items.accelerator_time, 0.0)
     weight = np.full(items.graph.nodes, 1.0 / items.graph.nodes)
     for column in (time, items.cpu_time, items.size):
@@ -61,7 +61,7 @@ def _pins(nets: Nets) -> Ints:
 
 
 def _crossing(items: Contracted) -> Floats:
-    """Shape (m,): what the tensors cost that some item up to each one and some later one have."""
+    """Shape (m,): cost of the tensors that both an item up to this one and a later one have."""
     m, nets = items.graph.nodes, items.nets
     first, last = np.full(len(nets.cost), m), np.zeros(len(nets.cost), dtype=np.int64)
     np.minimum.at(first, nets.of, _pins(nets))
@@ -70,7 +70,7 @@ def _crossing(items: Contracted) -> Floats:
 
 
 def _nets(nets: Nets, piece: Ints, pieces: int) -> tuple[Nets, Ints]:
-    """The nets of pieces, and which ones of the items' they are: those that are not within one."""
+    """Return the nets of pieces, and the indices of the items' nets that are not within a piece."""
     pins = np.unique(nets.of.astype(np.int64) * pieces + piece[_pins(nets)])
     members = np.bincount(pins // pieces, minlength=len(nets.cost))
     kept = np.flatnonzero(members > 1)

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from itertools import islice
 
 from instances.graph import Index
 from instances.placement import Instance
 from solvers.placement.ideals.contraction import contractions
 from solvers.placement.ideals.dynamic_program import IdealProgram, Placement, fits
+from solvers.registry import Run
 
 
-class Splits:
-    """The dynamic programs of an instance, one for each way to contract it; ``stop`` as in `IdealProgram`."""
+def ideal_programs(instance: Instance, stop: Index) -> list[IdealProgram]:
+    """The dynamic programs of an instance, one per way to contract it; ``stop`` as in `IdealProgram`."""
+    return [IdealProgram(instance, contracted, stop) for contracted in contractions(instance)]
 
-    def __init__(self, instance: Instance, stop: Index) -> None:
-        self._programs = [IdealProgram(instance, contracted, stop) for contracted in contractions(instance)]
 
-    def cuts(self, memory: float) -> Iterator[Placement]:
-        """Cuts of linear extensions into devices, within so many MiB, each better than the one before."""
-        limit = math.inf
-        for program in self._programs:
-            for found in program.cuts(memory, limit):
-                limit = found.cost
-                yield found
+def report_cuts(programs: list[IdealProgram], run: Run, limit: float = math.inf, most: int | None = None) -> float:
+    """Report ever better cuts of linear extensions, at most ``most`` per program; return the last load or the limit."""
+    for program in programs:
+        for found in islice(program.cuts(run.memory, limit), most):
+            limit = found.cost
+            run.report(found.solution)
+    return limit
 
-    def best(self, memory: float) -> Placement | None:
-        """The best split along ideals, within so many MiB; Declined if these are too many.
 
-        None if nothing is known to fit, or if stopped before it is known to be the best one.
-        """
-        best = min(self.cuts(memory), key=lambda found: found.cost, default=None)
-        for program in self._programs:
-            ideals, limit = program.ideals(memory), best.cost if best else math.inf
-            relaxed = program.relaxation.best(ideals, limit)
-            if relaxed is not None:
-                best = relaxed if fits(program.instance, relaxed.device) else program.best(ideals, limit) or best
-        return None if any(program.stop[0] for program in self._programs) else best
+def best_split(instance: Instance, stop: Index, run: Run) -> Placement | None:
+    """The best split along ideals, within the memory of the run; Declined if these are too many.
+
+    None if nothing is known to fit, or if stopped before it is known to be the best one.
+    """
+    best: Placement | None = None
+    programs = ideal_programs(instance, stop)
+    for program in programs:
+        best = [best, *program.cuts(run.memory, best.cost if best else math.inf)][-1]
+    for program in programs:
+        ideals, limit = program.ideals(run.memory), best.cost if best else math.inf
+        relaxed = program.relaxation.best(ideals, limit)
+        if relaxed is not None:
+            best = relaxed if fits(instance, relaxed.device) else program.best(ideals, limit) or best
+    return None if stop[0] else best
