@@ -10,7 +10,7 @@ from solvers.placement.latency.ideals import Schedules
 from solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
 from solvers.registry import Declined, Run, bound, solver
 
-#: Share of the time after which it ends.
+#: Share of the time after which the search ends.
 SHARE = 0.95
 
 
@@ -18,8 +18,8 @@ SHARE = 0.95
 def latency_dp(instance: Instance, run: Run) -> None:
     """Find the best schedule with a subgraph an accelerator, along chains of ideals, for inference graphs.
 
-    Of the schedules of an ideal those are kept of which none is better in each respect: accelerators used, and when
-    the nodes end that others wait for. With any number of subgraphs, contiguity "free", its bound is that of `chains`.
+    An ideal keeps the schedules that no other dominates in accelerators used and in the ends of nodes that others wait
+    for. With any number of subgraphs, contiguity "free", its bound is that of `chains`.
     """
     if instance.objective != "latency":
         raise Declined("latency-dp is for latency")

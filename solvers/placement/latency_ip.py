@@ -1,4 +1,4 @@
-"""Integer program for latency: one subgraph an accelerator."""
+"""Integer program for latency: one subgraph per accelerator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from solvers.registry import Run, solver
 def ip(instance: Instance, run: Run) -> None:
     """Solve the integer program for latency: a contiguous subgraph an accelerator, or one of either pass.
 
-    If accelerators may have any number of subgraphs, contiguity "free", it still gives them so many, and bounds are
-    those of other methods.
+    With contiguity "free", placements still have no more subgraphs, and bounds are those of other methods.
     """
     solve_one(instance, run)

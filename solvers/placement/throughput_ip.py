@@ -17,16 +17,18 @@ from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.registry import Declined, Run, solver
 
 ENGINES: dict[str, Engine] = {"cpsat": cpsat, "highs": highs, "scip": scip}
-#: Engines of floating-point numbers may call a program infeasible that is so within this fraction; sums are rounded.
-TOLERANCE, ROUNDING = 1e-6, 1e-12
+#: Relative tolerance with which floating-point engines call a program infeasible.
+TOLERANCE = 1e-6
+#: Relative rounding error of sums.
+ROUNDING = 1e-12
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.3, Figure 7, Lemma A.1", deterministic=False)
 def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> None:
     """Solve the integer program for contiguous sets, from what `dp` and `search` find: --set engine=cpsat, highs, scip.
 
-    If devices have to follow one another, contiguity "acyclic", columns say in which order they do. If any sets will
-    do, "free", the placements are contiguous all the same and the bound is that of the even load.
+    With contiguity "acyclic", columns tell the order of the devices. With "free", placements are contiguous all the
+    same, and the bound is that of the even load.
     """
     solve = _engine(instance, engine)
     contiguity = "acyclic" if instance.contiguity == "acyclic" else "contiguous"
@@ -51,7 +53,7 @@ def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: 
 
 
 def _engine(instance: Instance, name: str) -> Engine:
-    """The engine of a name; Declined also where the programs do not cover the instance."""
+    """The engine of a name; Declined also if the programs do not cover the instance."""
     if name not in ENGINES:
         raise Declined(f"expected engine {', '.join(ENGINES)}, found {name}")
     require_covered(instance)
@@ -59,7 +61,7 @@ def _engine(instance: Instance, name: str) -> Engine:
 
 
 def _solve(incumbent: Incumbent, contiguity: str, solve: Engine) -> None:
-    """Solve programs that have all placements of a mode together, each in its share of the time that is left."""
+    """Solve the programs of a mode, each in its share of the remaining time."""
     begin(incumbent, contiguity)
     builds = programs(incumbent.instance, contiguity)
     incumbent.proved = incumbent.proved * len(builds)
@@ -74,15 +76,15 @@ def _solve(incumbent: Incumbent, contiguity: str, solve: Engine) -> None:
 
 
 def _solve_part(incumbent: Incumbent, build: Build, solve: Engine, part: int, until: float) -> bool:
-    """Solve a program until it has no placements that exceed a memory by a rounding; False if it has none at all."""
+    """Solve a program until its placements do not exceed a memory by a rounding; False if it has none."""
     while True:
         program, known = incumbent.build(build), len(incumbent.overfull)
         if program is None:
             return True
         if not solve(incumbent, program, part, until):
-            if not len(incumbent.device) or program.values(incumbent.device) is None:
+            if incumbent.start(program) is None:
                 owed = ROUNDING if solve is cpsat else TOLERANCE
-                incumbent.prove(part, incumbent.best * (1 - owed))  # what costs no more was all that the program had
+                incumbent.prove(part, incumbent.best * (1 - owed))  # as no placement of the program costs less
             return False
         if len(incumbent.overfull) == known or time.monotonic() >= until:
             return True

@@ -1,4 +1,4 @@
-"""The integer programs of placement as CP-SAT solves them: in integers, times rounded down, so that bounds hold."""
+"""The integer programs of placement by CP-SAT: in integers, times rounded down, so that bounds hold."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from solvers.placement.ip.engine_cpsat import search, whole_sizes
 from solvers.placement.ip.incumbent import STEP, Incumbent
 from solvers.placement.ip.program import LoadProgram
 
-#: The cost of the placement known, in units of CP-SAT's.
+#: About the cost of the best known placement, in units of CP-SAT.
 FINE = 2.0**30
-
-#: Share of the time that is left for the linear relaxation, of which CP-SAT has less precise ones.
+#: Share of the remaining time for the linear relaxation, as CP-SAT's own are less precise.
 RELAXATION = 0.1
 
 
 def solve(incumbent: Incumbent, program: LoadProgram, part: int, until: float) -> bool:
-    """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
+    """Search until a time and prove bounds of a part; False if there are no solutions."""
     relax(incumbent, program, part, RELAXATION * incumbent.remaining())
     if incumbent.best <= incumbent.proved[part] * (1 + STEP):
         return True
@@ -57,7 +56,6 @@ def _model(incumbent: Incumbent, program: LoadProgram, unit: float, least: float
         add_row(model, columns, whole, 0, room)
     model.objective.vars.extend(program.loads)
     model.objective.coeffs.extend([1] * len(program.loads))
-    start = program.values(incumbent.device) if len(incumbent.device) else None
-    if start is not None:
-        add_hint(model, dict(enumerate(start[: program.loads.start])))
+    if (start := incumbent.start(program)) is not None:
+        add_hint(model, dict(enumerate(start)))
     return model

@@ -1,4 +1,4 @@
-"""The bound of the relaxation of an integer program, safe for any rounding of the dual values."""
+"""The bound of the relaxation of an integer program, safe whatever the rounding of the dual values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EPSILON = 2.0**-52
 
 
 def relax(incumbent: Incumbent, program: LoadProgram, part: int, seconds: float) -> None:
-    """Report what the relaxation of a program, if it is solved within some seconds, proves for its part."""
+    """Report the bound that the relaxation of a program proves for its part, if it is solved within some seconds."""
     floats = FloatProgram(program)
     dual = relaxed(floats, seconds) if seconds else None
     if dual is not None:
@@ -28,10 +28,10 @@ def relax(incumbent: Incumbent, program: LoadProgram, part: int, seconds: float)
 def proved(program: LoadProgram, floats: FloatProgram, dual: Floats) -> float:
     """Lower bound on the cost of a placement from one dual value per row of the relaxation, shape (rows,).
 
-    Any values give a bound, by the sum of the rows times them: for each row the least by the value's sign that it can
-    be, and for each column the least, from 0 to its top, of what its cost is beyond that sum. What roundings can come
-    to is taken off; those of times that were added up for items, too. What the program leaves out costs more than
-    ``upper``.
+    Any values give a bound: the sum of the rows times their values, each row at its lower or upper limit by the sign of
+    its value, plus the least contribution of each column, from 0 to its top, at its reduced cost. The bound is lowered
+    by all possible rounding errors, those of times summed over items included. Placements that are not in the program
+    cost more than ``upper``.
     """
     columns, factors, low, high = zip(*floats.rows(), strict=True)
     sizes = np.array([len(part) for part in columns])

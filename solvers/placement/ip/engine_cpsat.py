@@ -1,4 +1,4 @@
-"""CP-SAT, as both kinds of integer programs of placement call it, and sizes in whole numbers."""
+"""CP-SAT for both kinds of integer programs of placement, and sizes in whole numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from solvers._cpsat import answer, core, set_up
 from solvers.placement.ideals.dynamic_program import rounding
 from solvers.registry import Run
 
-#: The memory, where sizes are not whole anyway.
+#: The memory in units of CP-SAT if sizes are not whole.
 FINE_MEMORY = 2.0**40
-#: Where sizes are whole and the memory is less, they are left as they are.
+#: Memory below which whole sizes stay as they are.
 WHOLE = 2**50
 
 
@@ -26,10 +26,10 @@ def search(
     *,
     enforced: bool = False,
 ) -> bool:
-    """Search for so long; ``found`` takes each solution, and ``prove`` the bounds. False if there are no solutions.
+    """Search for so long; ``found`` takes each solution, ``prove`` each bound. False if there are no solutions.
 
-    ``enforced`` tells that literals enforce some constraints. RuntimeError with CP-SAT's reason if the model, a
-    ``CpModelProto``, is none.
+    ``enforced`` tells that literals enforce some constraints. RuntimeError, with CP-SAT's reason, if the
+    ``CpModelProto`` is invalid.
     """
     cp_sat = core()
     parameters = cp_sat.SatParameters()
@@ -43,9 +43,9 @@ def search(
 
 
 def whole_sizes(sizes: list[float], instance: Instance) -> tuple[list[int], int]:
-    """Whole sizes of sets of nodes that fit, and a memory: all that fit together in truth fit that.
+    """Whole sizes of sets of nodes that fit, and a memory: sets that fit together in truth fit it.
 
-    Where they are not whole, what sums of sizes may be off by is taken off them, and off the memory.
+    Sizes that are not whole are lowered by the rounding errors of their sums and of the memory.
     """
     capacity, off = instance.capacity, rounding(instance)
     if capacity < WHOLE and all(size == int(size) for size in sizes):

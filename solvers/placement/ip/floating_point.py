@@ -1,4 +1,4 @@
-"""An integer program of placement in floating-point numbers that engines cope with, and what their bounds are worth."""
+"""An integer program of placement scaled for floating-point engines, and safe bounds from theirs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from instances.rounding import safely
 from solvers.placement.ideals.dynamic_program import rounding
 from solvers.placement.ip.program import LoadProgram
 
-#: The cost of the placement known becomes about this, and the memory: far from the absolute tolerances of engines.
+#: Scaled memory, and about the scaled cost of the best placement: far from the absolute tolerances of engines.
 SCALE = 2.0**10
-#: No scale is greater, so that what is scaled by it is finite.
+#: Greatest scale factor, so that scaled numbers are finite.
 LARGEST = 2.0**1000
-#: SCIP and HiGHS accept reduced costs that are off by this much, of columns that range from 0 to 1.
+#: Error that SCIP and HiGHS accept in reduced costs of columns from 0 to 1.
 DUAL_TOLERANCE = 1e-7
-#: What every bound gives way besides: cuts, propagation and pruning work with relative tolerances up to 1e-6.
+#: Further relative loss of every bound: cuts, propagation and pruning have relative tolerances up to 1e-6.
 RELATIVE_TOLERANCE = 1e-6
 
 
 class FloatProgram:
-    """A program whose times are scaled; ``whole``, ``top`` and ``cost`` are of its columns, which are at least 0."""
+    """A program with scaled times, and ``whole``, ``top`` and ``cost`` of each column, which is at least 0."""
 
     def __init__(self, program: LoadProgram) -> None:
         self._program = program
@@ -30,7 +30,7 @@ class FloatProgram:
         self.cost = [float(column in program.loads) for column in range(len(program.whole))]
 
     def rows(self) -> Iterator[tuple[list[int], Sequence[float], float, float]]:
-        """Columns, their factors, and the least and the most that the sum can be."""
+        """Yield columns, their factors, and the limits of the sum."""
         program = self._program
         for columns, factors, least, most in program.rows:
             yield columns, [float(factor) for factor in factors], float(least), float(most)
@@ -38,13 +38,13 @@ class FloatProgram:
             scaled = [min(time * self.scale, 4 * SCALE) for time in times]
             yield [*columns, load], [*scaled, -1.0], -sum(scaled) - 2 * SCALE, 0.0
         instance = program.items.instance
-        room = SCALE * (1 + 2 * rounding(instance))  # what fits in truth fits the rounded sums
+        room = SCALE * (1 + 2 * rounding(instance))  # rounded sums of sets that fit do not exceed this
         for columns, sizes in program.rooms:
             if columns:  # so the capacity is not 0
                 yield columns, [min(size / instance.capacity, 4.0) * SCALE for size in sizes], 0.0, room
 
     def bound(self, dual: float) -> float:
-        """Turn an engine's bound into a safe one, less the tolerances of its arithmetic."""
+        """Turn an engine's bound into a safe one, lowered by its tolerances."""
         owed = DUAL_TOLERANCE * (len(self.whole) + 1)
         instance = self._program.items.instance
         least = min((dual - owed) * (1 - RELATIVE_TOLERANCE) / self.scale, self._program.upper)

@@ -1,6 +1,6 @@
-"""The integer programs of placement as HiGHS solves them, by the MathOpt of ortools.
+"""The integer programs of placement by HiGHS, which reports at its end only, through OR-Tools' MathOpt.
 
-highspy and ortools cannot be imported into one process, so HiGHS comes from ortools. It reports at its end only.
+highspy and OR-Tools cannot be imported into one process.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from solvers.placement.ip.floating_point import FloatProgram
 from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.program import LoadProgram
 
-#: Share of the time that is kept back, as HiGHS looks at the clock late.
+#: Share of the time that is kept back, as HiGHS checks the clock late.
 LATE = 0.1
 
 
 def solve(incumbent: Incumbent, program: LoadProgram, part: int, until: float) -> bool:
-    """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
+    """Search until a time and prove a bound of a part; False if there are no solutions."""
     from ortools.math_opt import model_parameters_pb2, parameters_pb2, result_pb2
 
     floats = FloatProgram(program)
     begin = model_parameters_pb2.ModelSolveParametersProto()
-    start = program.values(incumbent.device) if len(incumbent.device) else None
-    if start is not None:
+    if (start := incumbent.start(program)) is not None:
         hint = begin.solution_hints.add().variable_values
-        hint.ids.extend(range(program.loads.start))
-        hint.values.extend(start[: program.loads.start])
+        hint.ids.extend(range(len(start)))
+        hint.values.extend(start)
     limits = parameters_pb2.SolveParametersProto(relative_gap_tolerance=0.0, absolute_gap_tolerance=0.0)
     limits.random_seed = incumbent.run.seed % 2**31
     limits.highs.int_options["threads"] = incumbent.run.cores
@@ -58,12 +57,11 @@ def relaxed(floats: FloatProgram, seconds: float) -> Floats | None:
     limits.highs.string_options["parallel"] = "off"
     until, model = time.monotonic() + seconds, _model(floats, relax=True)
     result = _result(model, limits, until - time.monotonic(), model_parameters_pb2.ModelSolveParametersProto())
-    values = result.solutions[0].dual_solution.dual_values if result is not None and len(result.solutions) else None
-    if values is None or not len(values.ids):
+    if result is None or not len(result.solutions):
         return None
-    dual = np.zeros(len(model.linear_constraints.ids))
+    values, dual = result.solutions[0].dual_solution.dual_values, np.zeros(len(model.linear_constraints.ids))
     dual[list(values.ids)] = values.values
-    return dual
+    return dual if len(values.ids) else None
 
 
 def _result(model: Any, limits: Any, seconds: float, begin: Any) -> Any:
@@ -84,7 +82,7 @@ def _result(model: Any, limits: Any, seconds: float, begin: Any) -> Any:
 
 
 def _model(floats: FloatProgram, *, relax: bool = False) -> Any:
-    """The program as a proto of MathOpt; if relaxed no column has to be whole."""
+    """The program as a proto of MathOpt; if relaxed, columns need not be whole."""
     from ortools.math_opt import model_pb2
 
     model, count = model_pb2.ModelProto(), len(floats.whole)

@@ -20,16 +20,16 @@ from solvers.registry import Run
 
 #: Bytes that an engine takes for an entry of a program, imports included (measured: 2100 to 3600).
 BYTES = 4000
-#: Share of the time left for building a program; to hand it to an engine, and to read a bound off, takes as long again.
+#: Share of the remaining time for building a program; handing it to an engine and reading off a bound take as long.
 BUILDING = 1 / 3
-#: What is kept back at the end: this share of the time, and at least so many seconds.
+#: Time that is kept back at the end: this share of it, and at least so many seconds.
 SHARE, LEAST = 0.04, 0.3
-#: A placement is better, or a bound, by more than this fraction.
+#: Least relative improvement of a placement or a bound.
 STEP = 1e-9
 
 
 def cost(instance: Instance, device: Ints) -> float:
-    """The greatest load of a placement, shape (n,), in floating point; infinite where it fits no accelerator."""
+    """The greatest load of a placement, shape (n,), in floating point; infinite if it is not feasible."""
     if not fits(instance, device):
         return math.inf
     used, device = np.unique(device, return_inverse=True)  # there may be more devices than memory for their loads
@@ -43,7 +43,7 @@ def cost(instance: Instance, device: Ints) -> float:
 
 
 def _loads(instance: Instance, device: Ints, number: Ints, nodes: Flags) -> Floats:
-    """Shape (used devices,): what some nodes put on each, ``number`` is the instance's of each of them."""
+    """Shape (used devices,): load of some nodes on each device, given its number in the instance."""
     tail, head = instance.graph.tail, instance.graph.head
     crossing = ~instance.artificial & (device[tail] != device[head]) & nodes[tail]
     tail, head = tail[crossing], head[crossing]
@@ -57,7 +57,7 @@ def _loads(instance: Instance, device: Ints, number: Ints, nodes: Flags) -> Floa
 
 
 def _moved(instance: Instance, tensor: Index, payer: Ints, slow: Floats, devices: int) -> Floats:
-    """Shape (devices,): each tensor once for each device that pays for it, for the edge that takes longest."""
+    """Shape (devices,): time of each device for tensors, each once, by its slowest edge."""
     pairs, which = np.unique(np.column_stack([payer, tensor]), axis=0, return_inverse=True)
     most = np.zeros(len(pairs))
     np.maximum.at(most, which.reshape(-1), slow)
@@ -73,14 +73,14 @@ def _slowdown(instance: Instance, maker: Ints, reader: Ints) -> Floats:
 
 
 class Incumbent:
-    """The placements of a run and its bounds: several programs may each prove one, the least of which counts.
+    """The best placement of a run, and a bound per program, the least of which counts.
 
-    Nothing counts that they prove where they do not have all placements, unless ``proves``. Placements are for the
-    programs only, unless it ``reports`` them.
+    Bounds of programs that lack placements do not count: ``proves`` is False. Placements only serve the programs unless
+    it ``reports`` them.
 
-    ``best``   the cost of the best placement, infinite while there is none; ``device`` is that placement
+    ``best``      cost of the best placement, infinite before the first; ``device`` is that placement
     ``overfull``  sets of nodes that no accelerator holds, of placements that do not fit
-    ``until``  value of `time.monotonic` by which the engine is to end
+    ``until``     value of `time.monotonic` by which the engine is to end
     """
 
     def __init__(self, instance: Instance, run: Run, *, proves: bool = True, reports: bool = True) -> None:
@@ -102,7 +102,7 @@ class Incumbent:
         return self.best <= min(self.proved) * (1 + STEP)
 
     def build(self, build: Build) -> LoadProgram | None:
-        """A program of what costs no more than the best placement; None if it is too large for memory or time."""
+        """A program of placements that cost no more than the best; None if it is too large for memory or time."""
         most = int(self.run.memory * 2**20 / BYTES)
         try:
             return build(self.upper(), most, self.overfull, time.monotonic() + BUILDING * self.remaining())
@@ -110,12 +110,17 @@ class Incumbent:
             print(f"{reason}: not solved", file=sys.stderr)
             return None
 
+    def start(self, program: LoadProgram) -> list[int] | None:
+        """Columns of the best placement in a program, but for the loads; None if the program has no such placement."""
+        value = program.values(self.device) if len(self.device) else None
+        return value and value[: program.loads.start]
+
     def remaining(self) -> float:
         """Seconds left."""
         return max(0.0, self.until - time.monotonic())
 
     def offer(self, device: Ints) -> None:
-        """Take a placement if it is better; if the tolerances of an engine let sets exceed the memory, note these."""
+        """Take a placement if it is better; note sets that exceed the memory by the tolerances of an engine."""
         worth = cost(self.instance, device)
         if math.isinf(worth):
             held = [np.flatnonzero(device == d) for d in np.unique(device[device < self.instance.accelerators])]
@@ -128,7 +133,7 @@ class Incumbent:
                 self.run.report(device)
 
     def prove(self, part: int, bound: float) -> None:
-        """Report what holds for one of the programs, infinite if it has nothing, if it raises what holds for all."""
+        """Take a bound of one program, infinite if that is empty; report the least of all if it rises."""
         before = min(self.proved)
         if not self._proves:
             return
@@ -137,7 +142,7 @@ class Incumbent:
             self.run.bound(min(self.proved))
 
     def upper(self) -> float:
-        """The cost of the best placement, else more than that of any."""
+        """The cost of the best placement, else an upper bound on that of any."""
         if math.isfinite(self.best):
             return self.best
         instance = self.instance

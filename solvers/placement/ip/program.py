@@ -1,9 +1,9 @@
 """The integer program for the greatest load, in rows that every engine reads (Tarnawski et al. 2020, Figure 7).
 
-Columns are 0 or 1, but for the last ones, the greatest loads that are added up to the cost. A tensor has one column an
-accelerator: it is paid for where some of the items that make and read it are, and not all, whichever makes it. Only
-for transfers that overlap each other, in and out are two. What is sent between clusters has a second column, which
-stands for what that takes longer. Tensors of the same items are one.
+Columns are 0 or 1, but for the last ones, the greatest loads, whose sum is the cost. A tensor has one column per
+accelerator, which pays for it if it has some but not all of the items that make and read it; two, in and out, if these
+transfers overlap each other. A second column stands for the extra time of transfers between clusters. Tensors of the
+same items are one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from instances.files.columns import Floats, Ints
 from instances.graph import Index, strong_components
 from instances.placement import Instance
-from solvers.placement.ideals.blocks import orders
+from solvers.placement.ideals.blocks import edges_between, orders
 
 Columns = list[int | None]  # None: certainly 0
 Pairs = list[tuple[int | None, Columns]]
@@ -32,8 +32,8 @@ Pairs = list[tuple[int | None, Columns]]
 class Items:
     """Sets of nodes that share a device: ``of`` is the item of each node of the instance.
 
-    ``tail``, ``head``  items such that the second is on the same device as the first or a later one; none where devices
-                        need not follow one another
+    ``tail``, ``head``  edges between items, whose heads are on the same device or a later one; none unless devices
+                        follow one another
     """
 
     instance: Instance
@@ -51,7 +51,7 @@ class Items:
         return np.bincount(self.of, weights=column, minlength=self.count).astype(np.float64)
 
     def tensors(self, nodes: Ints) -> dict[tuple[int, ...], float]:
-        """Cost of the tensors that some nodes make, by the item that makes them, first, and those that read them."""
+        """Cost of tensors that some nodes make, by the items that make and read them; the maker first if needed."""
         instance, real = self.instance, ~self.instance.artificial
         items: dict[int, set[int]] = {}
         of, counted = self.of.tolist(), set(nodes.tolist())
@@ -73,21 +73,19 @@ def units(instance: Instance) -> Items:
 
 
 def successive(instance: Instance) -> list[Items]:
-    """Items of devices that follow one another: backward edges reversed, and if there are any also as they are."""
+    """Items of devices that follow one another, one for each of `orders`."""
     found = []
     for ends in orders(instance):
         component = strong_components(int(instance.unit.max()) + 1, *ends)
-        pairs = np.unique(np.column_stack([component[end] for end in ends]), axis=0)
-        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-        found.append(Items(instance, component[instance.unit], pairs[:, 0], pairs[:, 1]))
+        found.append(Items(instance, component[instance.unit], *edges_between(component, *ends)))
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A device, or a position among devices while it is one of a kind, and its column for each item.
+    """A device, or a position among devices together with a kind, and its column for each item.
 
-    ``cluster``  of an accelerator, None if all are near each other
+    ``cluster``  cluster of an accelerator, None if there is only one
     """
 
     accelerator: bool
@@ -103,13 +101,13 @@ class TooLarge(Exception):
 class LoadProgram(ABC):
     """Minimise the sum of the ``loads`` columns; all others are 0 or 1.
 
-    ``overfull`` sets of nodes that no accelerator holds, beside what sums of sizes say
-    ``whole``    of each column, whether it has to be said that it is whole: the others are where these are
-    ``rows``     ``(columns, factors, least, most)``: whole factors, and a sum in this range
-    ``busy``     ``(columns, times, load)``: no more than the column ``load``
-    ``rooms``    ``(columns, sizes)``: no more than the memory
-    ``least``    of a column that follows from others, pairs (a, b): the greatest of a less the sum of all b, or 0
-    ``entries``  in these rows; TooLarge beyond ``most``, or when `time.monotonic` is beyond ``until``
+    ``overfull`` sets of nodes that no accelerator holds, whatever the sums of sizes are
+    ``whole``    whether each column must be required to be whole; the others follow from these
+    ``rows``     ``(columns, factors, least, most)``: whole factors, and limits of the sum
+    ``busy``     ``(columns, times, load)``: the sum is at most the column ``load``
+    ``rooms``    ``(columns, sizes)``: the sum is at most the memory
+    ``least``    pairs (a, b) of each column that follows from others: it is the greatest a less the sum of b, or 0
+    ``entries``  number of entries; TooLarge beyond ``most``, or if `time.monotonic` is beyond ``until``
     """
 
     items: Items
@@ -127,13 +125,13 @@ class LoadProgram(ABC):
     entries: int = 0
 
     def column(self, whole: bool = False) -> int:
-        """A new column, of which a row is made later."""
+        """Add a column."""
         self._count(1)
         self.whole.append(whole)
         return len(self.whole) - 1
 
     def require(self, terms: Iterable[tuple[int, int | None]], most: int, least: int | None = None) -> None:
-        """Add a row: factors and columns."""
+        """Add a row of factors and columns."""
         known = [(factor, column) for factor, column in terms if column is not None]
         self._count(len(known))
         low = sum(min(0, factor) for factor, _ in known) if least is None else least
@@ -147,7 +145,7 @@ class LoadProgram(ABC):
             raise TooLarge(f"more than {self.entries} entries, which take longer than there is time")
 
     def greatest(self, pairs: Pairs) -> int:
-        """A column that is at least a less the sum of b for every pair."""
+        """Add a column that is at least a less the sum of b for every pair (a, b)."""
         made = self.column()
         self.least[made] = pairs
         for a, b in pairs:
@@ -158,7 +156,7 @@ class LoadProgram(ABC):
     def add_places(
         self, accelerators: Sequence[Columns], cpus: Sequence[Columns], clusters: Sequence[int] | None = None
     ) -> None:
-        """Every item is somewhere, and accelerators have room; ``clusters`` is the one of each accelerator."""
+        """Place every item within the room of accelerators; ``clusters`` has the cluster of each."""
         of: Sequence[int | None] = clusters or [None] * len(accelerators)
         self.places = [Place(True, column, cluster) for column, cluster in zip(accelerators, of, strict=True)]
         self.places += [Place(False, column) for column in cpus]
@@ -176,7 +174,7 @@ class LoadProgram(ABC):
                     self.require([(1, column[v]) for v in items], len(items) - 1)
 
     def add_loads(self) -> None:
-        """Every place of every pass takes at most the load of the pass."""
+        """Limit every place by the greatest load of each pass."""
         instance = self.items.instance
         passes = [np.arange(instance.nodes)]
         if instance.schedule == "gpipe":
@@ -188,7 +186,7 @@ class LoadProgram(ABC):
             self.busy += [([at for at, _ in terms], [t for _, t in terms], load) for terms in sums if terms]
 
     def _busy(self, nodes: Ints) -> list[list[tuple[int, float]]]:
-        """The sums that are at most the greatest load of some nodes: columns and times."""
+        """The sums, columns and times, that are at most the greatest load of some nodes."""
         instance = self.items.instance
         counted = np.isin(np.arange(instance.nodes), nodes)
         fast, slow = (self.items.sums(time * counted) for time in (instance.accelerator_time, instance.cpu_time))
@@ -201,7 +199,7 @@ class LoadProgram(ABC):
         return found
 
     def _moving(self, place: Place, tensors: dict[tuple[int, ...], float]) -> list[list[tuple[int, float]]]:
-        """Transfers of an accelerator: all, or those in and those out if they overlap."""
+        """Transfers of an accelerator; in and out apart if they overlap."""
         ways: list[list[tuple[int, float]]] = [[], []]
         later = self.items.instance.slowdown - 1
         for (maker, *readers), cost in tensors.items():
@@ -215,7 +213,7 @@ class LoadProgram(ABC):
         return ways
 
     def _near(self, place: Place, v: int) -> Columns:
-        """Columns of an item for all places to which nothing takes longer."""
+        """Columns of an item for all places without the slowdown between clusters."""
         return [other.column[v] for other in self.places if other.cluster in (None, place.cluster)]
 
     def _add_moving(self, ways: list[list[tuple[int, float]]], into: Pairs, out: Pairs, cost: float) -> None:
@@ -225,7 +223,7 @@ class LoadProgram(ABC):
                 way.append((self.greatest(pairs), cost))
 
     def values(self, device: Ints) -> list[int] | None:
-        """The columns, but for the loads, of a placement, shape (n,); None if the program does not have it."""
+        """The columns of a placement, shape (n,), with loads of 0; None if the program does not have it."""
         item_device: Ints = np.asarray(device, dtype=np.int64)[np.unique(self.items.of, return_index=True)[1]]
         ones = self._ones(item_device) if np.array_equal(item_device[self.items.of], device) else None
         value = [0] * len(self.whole)
@@ -239,10 +237,10 @@ class LoadProgram(ABC):
 
     @abstractmethod
     def _ones(self, device: Ints) -> Columns | None:
-        """The columns of places that are 1 where each item has this device, shape (items,); None if there are none."""
+        """The columns that are 1 if items have these devices, shape (items,); None if there are none."""
 
     def device(self, value: Sequence[float]) -> Ints:
-        """The device of each node in a solution: what the columns are, at least of places, roughly 0 or 1."""
+        """The device of each node in a solution, whose columns of places are roughly 0 or 1."""
         chosen = [[_of(value, place.column[v]) for place in self.places] for v in range(self.items.count)]
         return self._devices(value)[np.argmax(np.array(chosen), axis=1)][self.items.of]
 
@@ -263,6 +261,6 @@ def _of(value: Sequence[float], column: int | None) -> float:
     return 0 if column is None else value[column]
 
 
-#: Builds a program of all placements of a kind that cost no more than this, with so many entries at most, by some time.
-#: None has one of these sets on an accelerator.
+#: Builds a program of all placements of a kind, given the greatest cost, the most entries, sets of nodes that are on no
+#: accelerator, and the time to end by.
 Build = Callable[[float, int, Sequence[frozenset[int]], float], LoadProgram]

@@ -1,4 +1,4 @@
-"""The integer programs of placement as SCIP solves them."""
+"""The integer programs of placement by SCIP."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from solvers.placement.ip.floating_point import FloatProgram
 from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.program import LoadProgram
 
-#: A bound is worth reporting while SCIP searches where it is better by this fraction.
+#: Relative improvement of a bound that is reported during the search.
 BETTER = 1e-4
-#: Of the time left when the program is written, what freeing it may take, and of the time that writing it took.
+#: Time for freeing the program, as fractions of the time left once it is written, and of the time for writing it.
 FREEING, REWRITING = 0.03, 0.2
 
 
 def solve(incumbent: Incumbent, program: LoadProgram, part: int, until: float) -> bool:
-    """Search until a time, ``part`` says which bound is proved; False if there are no solutions."""
+    """Search until a time and prove bounds of a part; False if there are no solutions."""
     if any(not columns and least > 0 for columns, _, least, _ in program.rows):
-        return False  # an item that is allowed nowhere, which SCIP has no empty rows to say
+        return False  # an item that is allowed nowhere: SCIP takes no empty rows
     floats, model, began = FloatProgram(program), _scip.model(), incumbent.remaining()
     columns = _write(model, floats)
-    _add_start(model, columns, program, incumbent)
+    if (start := incumbent.start(program)) is not None:
+        known = model.createPartialSol()
+        for column, value in zip(columns, start, strict=False):
+            model.setSolVal(known, column, value)
+        model.addSol(known)
     left = until - incumbent.until + incumbent.remaining()
     model.setParam("randomization/randomseedshift", incumbent.run.seed % 2**31)
     model.setParam("limits/memory", 0.5 * incumbent.run.memory)
@@ -59,13 +63,3 @@ def _write(model: Any, floats: FloatProgram) -> list[Any]:
             total = Expr({terms[at]: factor for at, factor in zip(used, factors, strict=True)})
             model.addCons(ExprCons(total, lhs=least, rhs=most))
     return columns
-
-
-def _add_start(model: Any, columns: list[Any], program: LoadProgram, incumbent: Incumbent) -> None:
-    start = program.values(incumbent.device) if len(incumbent.device) else None
-    if start is None:
-        return
-    known = model.createPartialSol()
-    for column, value in zip(columns[: program.loads.start], start, strict=False):
-        model.setSolVal(known, column, value)
-    model.addSol(known)

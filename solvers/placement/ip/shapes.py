@@ -1,4 +1,4 @@
-"""Which placements an integer program has: any sets, contiguous ones, or devices that follow one another."""
+"""The integer programs of each mode: any sets, contiguous sets, or devices that follow one another."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import numpy as np
 from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index, find_cycle
 from instances.placement import Instance
+from solvers.placement.ideals.blocks import edges_between
 from solvers.placement.ip.devices import DeviceKind
 from solvers.placement.ip.program import Build, Columns, Items, LoadProgram, Pairs, Place, successive, units
 from solvers.registry import Declined
 
-#: So many items for each device have rows that break the symmetry of devices.
+#: Items per device with rows that break the symmetry of devices.
 RANKED = 3
 
 
 def require_covered(instance: Instance) -> None:
-    """Decline what no program is for."""
+    """Decline options that no program covers."""
     if instance.objective != "throughput":
         raise Declined("the programs for the greatest load are for throughput")
     if instance.allreduce is not None:
@@ -29,7 +30,7 @@ def require_covered(instance: Instance) -> None:
 
 
 def programs(instance: Instance, contiguity: str) -> list[Build]:
-    """Programs that have all placements of a mode between them, at the costs that they have by the other options."""
+    """Programs that together have all placements of a mode, at their costs by the other options."""
     if contiguity == "acyclic":
         shape = Positions if instance.cluster is None else Ordered
         return [partial(shape, items) for items in successive(instance)]
@@ -37,10 +38,7 @@ def programs(instance: Instance, contiguity: str) -> list[Build]:
 
 
 class Sets(LoadProgram):
-    """A place is a device, see `DeviceKind`: items have an order, and are on a device after one of the previous device.
-
-    Items that take longest come first.
-    """
+    """A place is a device of a `DeviceKind`; items are in the order of their time, longest first."""
 
     def __init__(self, items: Items, upper: float, most: int, *more: Any) -> None:
         super().__init__(items, upper, most, *more)
@@ -55,7 +53,7 @@ class Sets(LoadProgram):
         self.add_loads()
 
     def _add_shape(self) -> None:
-        """Say which sets a place may have: any."""
+        """Restrict the sets of places; here they may be any."""
 
     def _ranked(self, kind: DeviceKind, accelerator: bool) -> list[Columns]:
         """Columns of devices of one kind."""
@@ -96,9 +94,9 @@ class Contiguous(Sets):
                 self._keep_contiguous(place, np.flatnonzero(self.items.instance.backward == part))
 
     def _keep_contiguous(self, place: Place, nodes: Ints) -> None:
-        """Lemma A.1 for the nodes of one pass: z says that a node of the place can be reached from a node, or is it.
+        """Lemma A.1 for the nodes of one pass: z tells whether a node is in the place or reaches a node of it.
 
-        Where no edge leads to a node it says nothing, and where none leads on it is x.
+        Nodes without predecessors need no z, and for nodes without successors it is x.
         """
         instance = self.items.instance
         inside = np.zeros(instance.nodes, dtype=bool)
@@ -120,7 +118,7 @@ class Contiguous(Sets):
 
 
 class Ordered(Sets):
-    """Places follow one another: a column for every two of them says whether the first one comes before the second."""
+    """Places follow one another: a column per pair tells whether the first comes before the second."""
 
     def _add_shape(self) -> None:
         count = len(self.places)
@@ -148,7 +146,7 @@ class Ordered(Sets):
 
 
 class Positions(LoadProgram):
-    """A place is a position in the order of the devices while it is an accelerator, or while it is a CPU."""
+    """A place is a position in the order of the devices, and a kind of device."""
 
     def __init__(self, items: Items, upper: float, most: int, *more: Any) -> None:
         super().__init__(items, upper, most, *more)
@@ -172,7 +170,7 @@ class Positions(LoadProgram):
         return [self.column(whole=True) if some and allowed[v] else None for v in range(self.items.count)]
 
     def _follow(self, accelerators: list[Columns], cpus: list[Columns]) -> None:
-        """Edges between items lead to the same position or a later one: y says that an item is not after a position."""
+        """Lead edges to the same position or a later one; y tells that an item is not after a position."""
         before: Columns = [None] * self.items.count
         for on, off in zip(accelerators[:-1], cpus[:-1], strict=True):
             y: list[int | None] = []
@@ -203,12 +201,9 @@ class Positions(LoadProgram):
 
 
 def _in_line(items: Items, group: Ints, groups: int) -> Index | None:
-    """An order of groups of items, each item followed by those in its group or a later one, if there is one."""
-    ends = np.column_stack([group[end] for end in (items.tail, items.head)])
-    ends = np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
-    if find_cycle(groups, ends[:, 0], ends[:, 1]):
-        return None
-    return Graph(groups, ends[:, 0], ends[:, 1]).topological_order
+    """A topological order of groups of items; None if there is none."""
+    ends = edges_between(group, items.tail, items.head)
+    return None if find_cycle(groups, *ends) else Graph(groups, *ends).topological_order
 
 
 def _longest_first(items: Items, time: Floats) -> Ints:

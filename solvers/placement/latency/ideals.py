@@ -1,4 +1,4 @@
-"""Least latency by dynamic programming over ideals, each with all sets of times that none is better than."""
+"""Least latency by dynamic programming over ideals, each with all times that no others dominate."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index
 from instances.placement import Instance
 from instances.rounding import safely
+from solvers.placement.ideals.blocks import edges_between
 from solvers.placement.ideals.dynamic_program import MemoryBudget, listed
 from solvers.placement.kernels.ideals import IdealEnumerator, Ideals, ScheduleProblem, schedule_dp
 
-#: Limits on the latency are above a bound by this fraction, at first; for each one after it that doubles.
+#: Fraction by which the first limit on the latency is above the bound; it doubles for each further one.
 FIRST = 0.002
-#: So many times that fraction is near enough for the last limit, which takes not much longer.
+#: The limit is the last one if that is within so many times the fraction: it takes not much longer.
 NEAR = 4
-#: Shares of the memory for ideals, for times while they grow, and bytes of an ideal and of a link.
-IDEALS_SHARE, TIMES_SHARE, IDEAL_BYTES, LINK_BYTES = 0.2, 0.2, 40, 24
+#: Share of the memory for ideals.
+IDEALS_SHARE = 0.2
+#: Share of the memory for times while they grow.
+TIMES_SHARE = 0.2
+#: Bytes of an ideal, and of a link.
+IDEAL_BYTES, LINK_BYTES = 40, 24
 
 
 @dataclass(frozen=True, eq=False)
 class Schedules:
     """Schedules as chains of ideals; ``stop``, shape (1,), ends a search once it is 1.
 
-    If ``one``, they are all schedules of an inference graph with a subgraph an accelerator. Else there are more than
-    all schedules of any instance: each subgraph has an accelerator of its own that only has to hold its units.
+    If ``one``, these are all schedules of an inference graph with one subgraph per accelerator. Else they include all
+    schedules of any instance: each subgraph has an accelerator of its own, which only has to hold its units.
     """
 
     instance: Instance
@@ -39,20 +44,17 @@ class Schedules:
     @cached_property
     def item(self) -> Ints:
         """Shape (n,): number of each node's item, which some best schedule has in one task; edges lead upwards."""
-        instance = self.instance
-        root = _Roots(instance, self.one).of
-        number = np.unique(root, return_inverse=True)[1].reshape(-1)
-        pairs = _distinct(number, instance.graph.tail, instance.graph.head)
-        order = Graph(int(number.max(initial=-1)) + 1, pairs[:, 0], pairs[:, 1]).topological_order
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        return rank[number]
+        number = np.unique(_roots(self.instance, self.one), return_inverse=True)[1].reshape(-1)
+        return np.argsort(self._graph_of(number).topological_order)[number]
 
     @cached_property
     def graph(self) -> Graph:
         """The items."""
-        pairs = _distinct(self.item, self.instance.graph.tail, self.instance.graph.head)
-        return Graph(int(self.item.max(initial=-1)) + 1, pairs[:, 0], pairs[:, 1])
+        return self._graph_of(self.item)
+
+    def _graph_of(self, item: Ints) -> Graph:
+        ends = edges_between(item, self.instance.graph.tail, self.instance.graph.head)
+        return Graph(int(item.max(initial=-1)) + 1, *ends)
 
     @cached_property
     def tasks(self) -> ScheduleProblem:
@@ -88,7 +90,7 @@ class Schedules:
 
     @cached_property
     def _tensors(self) -> Ints:
-        """Shape (reads, 3): the items that make tensors, ascending, the nodes that do, and each item that reads one."""
+        """Shape (reads, 3): items that make tensors, ascending, nodes that make them, and items that read them."""
         instance = self.instance
         real = ~instance.artificial & (instance.transfer[instance.graph.tail] > 0)
         tail, head = instance.graph.tail[real].astype(np.int64), self.item[instance.graph.head[real]]
@@ -106,10 +108,10 @@ class Schedules:
         return listed(IdealEnumerator(self.graph, self.stop), self.stop, room, "search")
 
     def bounds(self, memory: float, lowest: float, upper: float) -> Iterator[tuple[float, Ints | None]]:
-        """Bounds on the latency, each greater than the one before, until the time ends or one is the least latency.
+        """Yield rising bounds on the latency until the time ends or one is the least latency.
 
-        With the last one goes a schedule, the set of each node, shape (n,), or -1 on CPUs, if it ends before ``upper``.
-        Declined if there are too many ideals.
+        The last bound comes with a schedule if that ends before ``upper``: the set of each node, shape (n,), or -1 on
+        CPUs. Declined if there are too many ideals.
         """
         ideals, share = self.ideals(memory), FIRST
         most = int(TIMES_SHARE * memory * 2**20)
@@ -129,38 +131,24 @@ class Schedules:
             share *= 2
 
 
-class _Roots:
-    """Nodes put together, ``of`` has one of them for each: `Schedules.item` of two is the same.
+def _roots(instance: Instance, one: bool) -> list[int]:
+    """A node of the item of each node.
 
-    A node that takes no CPU time is in the task of its neighbour of the same unit if that is its only reader, and it
-    reads nothing itself, or the only node that it reads. On CPUs it then ends when the neighbour does, or begins.
-    Unless accelerators have ``one`` subgraph, it also must not take time there, nor make a tensor that others pay for.
+    A node that takes no CPU time is in the task of a neighbour of its unit: its only reader if it reads nothing, or the
+    only node that it reads. On CPUs it then begins, or ends, with that neighbour. Unless accelerators have ``one``
+    subgraph, it also must not take time there, nor make a tensor that others pay for.
     """
+    graph, unit, of = instance.graph, instance.unit.tolist(), list(range(instance.nodes))
 
-    def __init__(self, instance: Instance, one: bool) -> None:
-        graph, unit = instance.graph, instance.unit.tolist()
-        free = instance.cpu_time == 0
-        self.of = list(range(instance.nodes))
-        if not one:
-            free &= instance.accelerator_time == 0
-        for v in np.flatnonzero(free).tolist():
-            before, after = graph.predecessors(v).tolist(), graph.successors(v).tolist()
-            if not before and len(after) == 1 and unit[after[0]] == unit[v]:
-                self._join(v, after[0])
-            elif len(before) == 1 and unit[before[0]] == unit[v] and (one or not instance.transfer[v]):
-                self._join(v, before[0])
-        self.of = [self._root(v) for v in range(instance.nodes)]
-
-    def _root(self, v: int) -> int:
-        while self.of[v] != v:
-            v = self.of[v]
+    def root(v: int) -> int:
+        while of[v] != v:
+            v = of[v]
         return v
 
-    def _join(self, u: int, v: int) -> None:
-        self.of[self._root(u)] = self._root(v)
-
-
-def _distinct(number: Ints, tail: Ints | Index, head: Ints | Index) -> Ints:
-    """Pairs of numbers at both ends of edges, each once, shape (pairs, 2), but for equal ones."""
-    pairs = np.unique(np.column_stack([number[tail], number[head]]), axis=0)
-    return pairs[pairs[:, 0] != pairs[:, 1]]
+    for v in np.flatnonzero((instance.cpu_time == 0) & (one | (instance.accelerator_time == 0))).tolist():
+        before, after = graph.predecessors(v).tolist(), graph.successors(v).tolist()
+        if not before and len(after) == 1 and unit[after[0]] == unit[v]:
+            of[root(v)] = root(after[0])
+        elif len(before) == 1 and unit[before[0]] == unit[v] and (one or not instance.transfer[v]):
+            of[root(v)] = root(before[0])
+    return [root(v) for v in of]

@@ -1,4 +1,4 @@
-"""Solving the integer programs for latency, by how many subgraphs an accelerator may have."""
+"""The runs of the integer programs for latency, by the number of subgraphs per accelerator."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
 from solvers.placement.latency.ip_program import LatencyProgram, entries
 from solvers.registry import Declined, Run
 
-#: Share of the time that is left for bounds from chains of ideals.
+#: Share of the remaining time for bounds from chains of ideals.
 CHAINS = 0.6
-#: Bytes that CP-SAT takes for an entry of a program (measured: 5900).
+#: Bytes that CP-SAT takes per entry of a program (measured: 5900).
 BYTES = 6500
 
 
 def solve_one(instance: Instance, run: Run) -> None:
-    """Solve the program for one subgraph an accelerator, or one of either pass."""
+    """Solve the program for one subgraph per accelerator, or one per pass."""
     if instance.objective != "latency":
         raise Declined("ip is for latency; ip-contiguous and ip-noncontiguous are for throughput")
     _solve(instance, run, 1 + instance.training, proves=instance.contiguity == "contiguous", passes=instance.training)
 
 
 def solve_several(instance: Instance, run: Run, engine: str, q: int) -> None:
-    """Solve the program for at most ``q`` subgraphs an accelerator. No more than nodes are possible."""
+    """Solve the program for at most ``q`` subgraphs per accelerator."""
     if engine != "cpsat":
         raise Declined(f"the program for latency is for engine cpsat, found {engine}")
     if instance.contiguity != "free":
@@ -39,7 +39,7 @@ def solve_several(instance: Instance, run: Run, engine: str, q: int) -> None:
 def _solve(instance: Instance, run: Run, slots: int, *, proves: bool, passes: bool = False) -> None:
     incumbent = LatencyIncumbent(instance, run, slots, proves=proves)
     incumbent.begin()
-    with suppress(Declined), deadline(run, CHAINS) as stop:  # too many ideals are no reason not to go on
+    with suppress(Declined), deadline(run, CHAINS) as stop:  # the program does not depend on the number of ideals
         incumbent.follow_chains(stop, one=instance.contiguity == "contiguous")
     if incumbent.done or not incumbent.remaining():
         return

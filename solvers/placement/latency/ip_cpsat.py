@@ -1,4 +1,4 @@
-"""The integer program for latency as CP-SAT solves it."""
+"""The integer program for latency by CP-SAT."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from solvers.placement.latency.ip_program import LatencyProgram
 
 def solve(incumbent: LatencyIncumbent, program: LatencyProgram) -> bool:
     """Search until the incumbent's time is over; False if there is no placement."""
-    model = _model(incumbent, program)
     return search(
-        model,
+        _model(incumbent, program),
         incumbent.run,
         incumbent.remaining(),
         lambda value: incumbent.offer(*program.placement(value)),

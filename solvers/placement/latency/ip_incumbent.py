@@ -12,6 +12,7 @@ import numpy as np
 from instances.files.columns import Ints
 from instances.graph import Graph, Index, find_cycle
 from instances.placement import Instance
+from solvers.placement.ideals.blocks import edges_between
 from solvers.placement.ideals.dynamic_program import fits
 from solvers.placement.ip.incumbent import STEP, Incumbent
 from solvers.placement.latency.ideals import Schedules
@@ -19,14 +20,16 @@ from solvers.placement.latency.memory_path import path_bounds
 from solvers.placement.latency.search import search_latency
 from solvers.registry import Declined, LocalRun, Run
 
-#: Share of the time that is left, at most, for a search for placements to begin with, and its moves for each node.
-STARTING, MOVES = 0.2, 1000
+#: Largest share of the remaining time for a search for first placements.
+STARTING = 0.2
+#: Moves of that search per node.
+MOVES = 1000
 
 
 class Schedule(NamedTuple):
     """Device and slot of each node, shape (n,), and the end of the last task; infinite if it is not feasible.
 
-    Accelerators have the order in which they begin, slots are 0, 1, ... on each; 0 on CPUs, which are all the same one.
+    Accelerators are numbered in the order in which they begin, slots 0, 1, ... on each; all CPUs are one, with slot 0.
     """
 
     end: float
@@ -35,9 +38,9 @@ class Schedule(NamedTuple):
 
 
 def schedule(instance: Instance, device: Ints, slot: Ints) -> Schedule:
-    """The schedule of a placement: a task is a subgraph of an accelerator, or a node on CPUs, and begins when it can.
+    """The schedule of a placement: a task, a subgraph on an accelerator or a node on CPUs, begins as early as it can.
 
-    Tarnawski et al. 2020, Figure 6, Constraints (3) to (14). Colour classes are not looked at.
+    Tarnawski et al. 2020, Figure 6, Constraints (3) to (14), without colour classes.
     """
     on = device < instance.accelerators
     never = Schedule(math.inf, device, slot)
@@ -47,13 +50,13 @@ def schedule(instance: Instance, device: Ints, slot: Ints) -> Schedule:
     task = len(subgraphs) + np.arange(instance.nodes)
     task[on] = member.reshape(-1)
     spent = _spent(instance, task, len(subgraphs))
-    waits = task[np.column_stack([instance.graph.tail, instance.graph.head])]
     turn = np.flatnonzero(subgraphs[1:, 0] == subgraphs[:-1, 0])
-    waits = np.concatenate([waits[waits[:, 0] != waits[:, 1]], np.column_stack([turn, turn + 1])])
-    waits = np.unique(waits, axis=0)
-    if find_cycle(len(spent), waits[:, 0], waits[:, 1]):
+    before, after = task[instance.graph.tail], task[instance.graph.head]
+    ends = np.concatenate([before, turn]), np.concatenate([after, turn + 1])
+    waits = edges_between(np.arange(len(spent)), *ends)
+    if find_cycle(len(spent), *waits):
         return never
-    graph = Graph(len(spent), waits[:, 0], waits[:, 1])
+    graph = Graph(len(spent), *waits)
     order, begin, end = graph.topological_order.tolist(), [0.0] * len(spent), [0.0] * len(spent)
     for t in order:
         begin[t] = max((end[before] for before in graph.predecessors(t).tolist()), default=0.0)
@@ -88,7 +91,7 @@ def _spent(instance: Instance, task: Ints, subgraphs: int) -> list[float]:
 
 
 def unfit(instance: Instance, slots: int) -> str:
-    """Why there is no placement of at most so many subgraphs an accelerator."""
+    """Explain that there is no placement of at most so many subgraphs per accelerator."""
     which = "placement"
     if instance.contiguity == "free" and slots < instance.nodes:
         which += " with one subgraph" if slots == 1 else f" with {slots} subgraphs or fewer"
@@ -97,7 +100,7 @@ def unfit(instance: Instance, slots: int) -> str:
 
 
 class LatencyIncumbent(Incumbent):
-    """The placements of a run for latency, of so many ``slots`` an accelerator; ``slot`` goes with ``device``."""
+    """The best placement of a run for latency, at most ``slots`` per accelerator; ``slot`` goes with ``device``."""
 
     def __init__(self, instance: Instance, run: Run, slots: int, *, proves: bool = True) -> None:
         self.slots, self.slot = slots, np.zeros(0, dtype=np.int64)
@@ -119,7 +122,7 @@ class LatencyIncumbent(Incumbent):
             self.run.report({"device": device, "slot": slot})
 
     def begin(self) -> None:
-        """Take the bounds of paths, and all nodes on CPUs, and what short searches find from there."""
+        """Take the bounds of paths, all nodes on CPUs, and the placements of short searches from there."""
         for bound in path_bounds(self.instance, LocalRun(seconds=STARTING * self.remaining())):
             self.raise_all(bound)
         if self.instance.cpus:
@@ -142,9 +145,9 @@ class LatencyIncumbent(Incumbent):
                 return
 
     def follow_chains(self, stop: Index, *, one: bool) -> None:
-        """Take the bounds of chains of ideals, and their schedules where they can be had; Declined if too many.
+        """Take the bounds of chains of ideals, and their schedules if they are feasible; Declined if too many.
 
-        If ``one``, also those of one subgraph an accelerator: bounds only where no more are allowed.
+        If ``one``, also with one subgraph per accelerator, and bounds then only if no more are allowed.
         """
         for way in (False, True) if one and not self.instance.training else (False,):
             if self.done:
@@ -157,7 +160,7 @@ class LatencyIncumbent(Incumbent):
                     self._offer_sets(chosen)
 
     def raise_all(self, bound: float) -> None:
-        """Report a bound that holds for all placements, whichever a program has."""
+        """Report a bound that holds for all placements, whether a program has them or not."""
         if bound > min(self.proved) * (1 + STEP):
             self.proved = [max(bound, known) for known in self.proved]
             self.run.bound(bound)

@@ -1,8 +1,8 @@
-"""The integer program for latency in whole numbers: which subgraph has which node, and when subgraphs begin and end.
+"""The integer program for latency in whole numbers: the nodes of each subgraph, and its begin and end.
 
-Figures 5 and 6 of Tarnawski et al. 2020. Instead of a large number H, rows hold only where other columns say so. Times
-are rounded down, so what the program calls the latency is at most that, but for one unit of time for each node that
-takes none: that much it is made to take, for otherwise tasks could wait for each other in a circle.
+Figures 5 and 6 of Tarnawski et al. 2020, with conditional rows instead of a large number H. Times are rounded down, so
+that the latency of the program is no greater, but for one unit of time per node that takes none: else tasks could wait
+for each other in a circle.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from instances.placement import Instance
 from instances.rounding import safely
 from solvers.placement.ip.engine_cpsat import whole_sizes
 
-#: The cost of the placement known, in units of time.
+#: About the cost of the best known placement, in units of time.
 FINE = 2.0**30
 
 Terms = Iterable[tuple[int, int | None]]  # a whole factor and a column; None is 0
@@ -27,7 +27,7 @@ Terms = Iterable[tuple[int, int | None]]  # a whole factor and a column; None is
 
 @dataclass(frozen=True)
 class Row:
-    """A sum from ``least`` to ``most``, where all columns of ``when`` are 1."""
+    """A sum from ``least`` to ``most`` if all columns of ``when`` are 1."""
 
     terms: list[tuple[int, int]]
     least: int | None
@@ -37,13 +37,13 @@ class Row:
 
 @dataclass(eq=False)
 class Columns:
-    """Whole columns from 0 to ``top`` and the rows that they keep."""
+    """Whole columns from 0 to ``top``, and rows."""
 
     top: list[int] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
     def add(self, top: int = 1) -> int:
-        """A new column."""
+        """Add a column."""
         self.top.append(top)
         return len(self.top) - 1
 
@@ -55,20 +55,20 @@ class Columns:
 
 
 def entries(instance: Instance, slots: int) -> int:
-    """Number of entries that the rows have at most, about."""
+    """Approximate upper bound on the number of entries of the rows."""
     n, m = instance.nodes, instance.edges
     k = min(instance.accelerators, int(instance.unit.max(initial=-1)) + 1)
     return k * slots * (7 * n + 9 * m) + m * k * (k + slots**2)
 
 
 class LatencyProgram(Columns):
-    """Every placement that takes at most ``upper``, with at most ``slots`` subgraphs an accelerator.
+    """Every placement that takes at most ``upper``, with at most ``slots`` subgraphs per accelerator.
 
-    ``pool``    of each colocation unit the column that says it is on CPUs, None if it cannot be
-    ``on``      of each accelerator and unit, the same
-    ``within``  of each accelerator, slot and node: in this subgraph
-    ``begin``, ``end``  of each accelerator and slot: times; ``done`` is that of each node, ``total`` the latency
-    ``owed``    units of time that the latency of the program may be above that of a placement
+    ``pool``    the column of each colocation unit for CPUs, None if it cannot be there
+    ``on``      the same per accelerator and unit
+    ``within``  the same per accelerator, slot and node: the column for this subgraph
+    ``begin``, ``end``  times per accelerator and slot; ``done`` is the end of each node, ``total`` the latency
+    ``owed``    units of time by which the latency of the program may exceed that of a placement
     """
 
     def __init__(self, instance: Instance, upper: float, lowest: float, slots: int) -> None:
@@ -114,7 +114,7 @@ class LatencyProgram(Columns):
                 self.require([*((1, columns[v]) for columns in subgraphs), (-1, on[u])], 0, 0)
 
     def _subgraph(self, on: list[int | None], unit: list[int]) -> list[int | None]:
-        """Columns of the nodes of a slot; those of the unit on the accelerator where it has one slot only."""
+        """Columns of the nodes of a slot: those of their units if the accelerator has one slot only."""
         if self.slots == 1:
             return [on[u] for u in unit]
         return [None if on[u] is None else self.add() for u in unit]
@@ -128,7 +128,7 @@ class LatencyProgram(Columns):
             self.require([(x, at) for (at, _), x in zip(some, sizes, strict=True)], most=room)
 
     def _follow(self) -> None:
-        """Constraints (8) and (9): a node is done after what it reads, and on CPUs it takes its time."""
+        """Constraints (8) and (9): a node ends after the nodes that it reads, and on CPUs it takes its time."""
         for v, u in enumerate(self.instance.unit.tolist()):
             takes = max(self._cpu[v], 1)
             for before in [None, *(self.done[w] for w in self.instance.graph.predecessors(v).tolist())]:
@@ -140,9 +140,8 @@ class LatencyProgram(Columns):
         """Constraints (4) to (7) and (10) of a subgraph."""
         graph, within = self.instance.graph, self.within[i][s]
         spent: list[tuple[int, int]] = [(1, self.begin[i][s]), (-1, self.end[i][s])]
-        real = dict(
-            zip(zip(graph.tail.tolist(), graph.head.tolist(), strict=True), ~self.instance.artificial, strict=True)
-        )
+        ends = zip(graph.tail.tolist(), graph.head.tolist(), strict=True)
+        real = dict(zip(ends, ~self.instance.artificial, strict=True))
         for u in range(self.instance.nodes):
             readers = [v for v in graph.successors(u).tolist() if within[v] != within[u]]
             paid = [v for v in readers if real[u, v]]
@@ -162,7 +161,7 @@ class LatencyProgram(Columns):
         self.require(spent, most=0)
 
     def _any(self, pairs: list[tuple[int | None, int | None]]) -> int | None:
-        """A column that is 1 where, of some pair, the first is and the second is not."""
+        """A column that is 1 if some pair has a first column of 1 and a second of 0; None if that cannot be."""
         some = dict.fromkeys(pair for pair in pairs if pair[0] is not None)
         if not some:
             return None
@@ -172,9 +171,9 @@ class LatencyProgram(Columns):
         return made
 
     def _order(self) -> None:
-        """Subgraphs follow one another on an accelerator, Constraint (14); first ones begin in the order of these.
+        """Subgraphs follow one another on an accelerator, Constraint (14); first subgraphs begin in its order.
 
-        So a node does not come before one that it reads, in either order.
+        In both orders a node does not come before a node that it reads.
         """
         for begin, end, subgraphs in zip(self.begin, self.end, self.within, strict=True):
             for s in range(1, self.slots):
@@ -197,7 +196,7 @@ class LatencyProgram(Columns):
         for first, second in self.within:
             turned, both = self.add(), self.add()
             for v, (a, b) in enumerate(zip(first, second, strict=True)):
-                sign, more = (1, 0) if backward[v] else (-1, 1)  # backward nodes are first where it is turned
+                sign, more = (1, 0) if backward[v] else (-1, 1)  # if turned, backward nodes come first
                 self.require([(1, b), (-1, both)], most=0)
                 self.require([(1, b), (sign, turned)], most=1 - more)
                 self.require([(1, a), (1, both), (-sign, turned)], most=1 + more)
@@ -208,7 +207,7 @@ class LatencyProgram(Columns):
         return safely(least, self.instance.nodes + self.instance.edges)
 
     def places(self, device: Ints, slot: Ints) -> dict[int, int]:
-        """Columns that say where nodes are, and their values, for a `Schedule`; none where the program lacks it."""
+        """Columns that place nodes, and their values, for a `Schedule`; none if the program does not have it."""
         value: dict[int, int] = {}
         for v, (u, d, s) in enumerate(zip(self.instance.unit.tolist(), device.tolist(), slot.tolist(), strict=True)):
             if d < self.instance.accelerators and s >= self.slots:

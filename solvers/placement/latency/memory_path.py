@@ -1,4 +1,4 @@
-"""Paths of a graph, and the least time for each: where no accelerator has the memory it changes devices, at a cost."""
+"""Least times of paths of a graph: a path that no accelerator can hold changes devices, at a cost."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from instances.placement import Instance
 from instances.rounding import safely
 from solvers.registry import Run
 
-#: How much sizes count beside times where a path is looked for, 1: as much, in all, as the longest path takes.
+#: Weights of all sizes in a search for a path, relative to the time of the longest path.
 SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)
-#: The longest time on a path becomes about 2 to this power, in whole numbers.
+#: Logarithm of about the longest time on a path, in whole numbers.
 BITS = 100
 
 Whole = float  # an integer, or infinite
 
 
 def path_bounds(instance: Instance, run: Run) -> Iterator[float]:
-    """Bounds on the latency, each greater than the one before, from long and large paths."""
+    """Yield rising bounds on the latency from long and large paths."""
     best = instance.path_bound()
     yield best
     size = instance.size / max(float(instance.size.sum()), 1e-300) * best
@@ -56,13 +56,13 @@ def _longest(instance: Instance, weight: Floats) -> list[int]:
 
 
 class _Path:
-    """A path, and what its nodes take, by their places on it.
+    """A path, and times and sizes of its nodes, by their places on it.
 
-    Times are whole numbers of 2 to the power of ``exponent``, rounded down: what is added up of them and taken off
-    again leaves nothing behind, however much longer transfers take than the rest. Sizes are compared with the room.
+    Times are whole multiples of 2^``exponent``, rounded down: differences of their sums are exact, however much longer
+    transfers take than the rest. Sizes are compared with the room.
 
-    ``read[j]`` are the places that node j reads from, ``until[j]`` is the last place where its own tensor is read, and
-    ``cost[j]`` what it costs to move that.
+    ``read[j]`` are the places that node j reads from, ``until[j]`` is the last place that reads its tensor, and
+    ``cost[j]`` the time to move that.
     """
 
     def __init__(self, instance: Instance, path: list[int], accelerator: Floats, cpu: Floats) -> None:
@@ -82,11 +82,10 @@ class _Path:
             self.until[u] = max(self.until[u], v)
 
     def _whole(self, time: float) -> Whole:
-        """A time in whole numbers."""
         return int(math.ldexp(time, -self.exponent)) if time < math.inf else math.inf
 
     def _time(self, whole: Whole) -> float:
-        """Turn a whole number into a time that is safe beside the latency that the referee adds up along the path."""
+        """Turn a whole number into a safe time."""
         return safely(math.ldexp(whole, self.exponent), len(self.cpu))
 
     def on_one_accelerator(self) -> float:
@@ -95,7 +94,7 @@ class _Path:
         return self._time(sum(self.accelerator)) if held <= self.room else math.inf
 
     def least(self, run: Run) -> float:
-        """Least time for the path; 0 if the run has no time left to work it out."""
+        """Least time for the path; 0 if the time of the run does not suffice."""
         done: list[Whole] = [0]
         for last in range(len(self.cpu)):
             if not run.remaining():
@@ -106,9 +105,9 @@ class _Path:
     def _soonest(self, done: list[Whole], last: int) -> Whole:
         """Earliest time at which the tensors of a subgraph, with ``last`` as its last node on the path, are in RAM.
 
-        The subgraph has one run of nodes of the path, as it waits for nobody once it has begun, and so nothing that
-        leaves it comes back. It moves in the tensors from before the run, computes, and moves out those that are read
-        behind it. Its accelerator holds the nodes and their units.
+        The subgraph has one run of nodes of the path: it waits for nobody once it has begun, so no path leaves it and
+        returns. It moves in the tensors from before the run, computes, and moves out the tensors that are read after
+        it. Its accelerator holds the nodes and their units.
         """
         held, units, outside = 0.0, set[int](), set[int]()
         soonest: Whole = math.inf

@@ -1,4 +1,4 @@
-"""Searching placements for latency by annealing, first of parts of the graph, then of its nodes."""
+"""Annealing of placements for latency, first of parts of the graph, then of its nodes."""
 
 from __future__ import annotations
 
@@ -15,36 +15,28 @@ from solvers.placement.kernels.latency import LatencyAnnealer, LatencyCooling, L
 from solvers.placement.latency.tasks import Blocks, Contraction
 from solvers.registry import Declined, Run
 
-#: Latencies that differ by less than this, relatively, are equal: the referee's rounding may differ.
+#: Relative difference up to which latencies are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9
-
 #: First and last temperature of the runs of a round, as shares of their first latency, and the weight of the mean end.
 COOLINGS = ((0.02, 1e-6, 0.0), (0.002, 1e-6, 0.1))
-
-#: Nodes up to which that holds; with more nodes temperatures fall in proportion.
+#: Nodes up to which these temperatures hold; with more nodes they fall in proportion.
 MELTING_MOVES = 500
-
 #: Nodes up to which a graph is searched as it is; parts of larger graphs are moved first.
 FEW = 2000
-
 #: Largest part as a share of the memory of an accelerator, so that accelerators can be filled well.
 GRAIN = 0.1
-
 #: Factor for the number of parts from one level to the next finer one.
 FINER = 5
-
-#: Nodes and edges scheduled in a run of the first round, and between two looks at the time.
-FIRST, SLICE = 2e8, 2e6
-
+#: Nodes and edges scheduled in a run of the first round.
+FIRST = 2e8
+#: Nodes and edges scheduled between two looks at the time.
+SLICE = 2e6
 #: Least moves between two looks at the time: setting up a kernel call takes as long as a few.
 FEWEST = 50
-
 #: Reports per run.
 REPORTS = 8
-
 #: Least time of a schedule, in nodes and edges.
 LEAST = 500
-
 #: Share of the time that is kept for the last slices to end.
 RESERVE = 0.03
 
@@ -52,10 +44,10 @@ RESERVE = 0.03
 def search_latency(instance: Instance, run: Run, most: float = math.inf) -> None:
     """Anneal placements for latency, from everything in the pool or from long runs of nodes on accelerators.
 
-    Nodes move between subgraphs, alone, with what is behind or before them, or with what they are coloured with;
-    subgraphs are taken apart and others made; every move is judged by the whole schedule. Large graphs are first
-    contracted, within the best placement, to runs of an order. A round is an annealing run per core, two at
-    least; the next one is twice as long, until the time ends or after ``most`` moves per run.
+    Nodes move between subgraphs, alone, with the nodes behind or before them, or with their colour class; subgraphs
+    are split and made; every move is judged by the whole schedule. Large graphs are first contracted, within the best
+    placement, to runs of an order. A round is an annealing run per core, two at least; the next one is twice as long,
+    until the time ends or after ``most`` moves per run.
     """
     search = LatencySearch(instance, run)
     run.bound(instance.path_bound())
@@ -71,12 +63,12 @@ def search_latency(instance: Instance, run: Run, most: float = math.inf) -> None
 
 
 def _next(effort: float, took: float, left: float) -> float:
-    """Effort of the next round: twice as much, or what fits into the rest of the time if that is not much more."""
+    """Effort of the next round: twice as much, or as much as the rest of the time allows if that is not much more."""
     return 2 * effort if left > 4.0 * took else 0.9 * effort * left / max(took, 1e-9)
 
 
 class LatencySearch:
-    """The best placement so far, reported whenever it is better.
+    """The best placement so far, each of which is reported.
 
     ``cost``  its latency, infinite before the first
     """
@@ -87,9 +79,9 @@ class LatencySearch:
         self.whole = Contraction(instance, np.arange(instance.nodes), instance.unit)
         self.cost = math.inf
         self._reserve = RESERVE * run.remaining()
-        self._making = 0.0  # seconds that putting nodes together has taken at most
+        self._making = 0.0  # longest time of a contraction, in seconds
         self._bound = instance.path_bound()
-        self._least = math.inf  # of the best, with penalties where there are no CPUs
+        self._least = math.inf  # cost of the best, with penalties if there are no CPUs
         self.offer(self.whole, self.whole.pooled())
         self._fill()
 
@@ -123,14 +115,14 @@ class LatencySearch:
                 self.offer(contraction, contraction.filled())
 
     def _contract(self, placement: LatencyPlacement, count: int, grain: float) -> Contraction:
-        """Runs of nodes of a placement put together, see `Blocks.parts`."""
+        """Contract runs of nodes of a placement, see `Blocks.parts`."""
         began = time.monotonic()
         contraction = Contraction(self.instance, *self._blocks.parts(placement.subgraph, count, grain, self.run.rng))
         self._making = max(self._making, time.monotonic() - began)
         return contraction
 
     def round(self, pool: ThreadPoolExecutor, effort: float, most: float) -> bool:
-        """Anneal from coarse to fine; whether a longer round may follow."""
+        """Anneal from coarse to fine; return whether a longer round may follow."""
         may_grow = False
         for contraction in self._levels():
             moves = effort / max(contraction.work, LEAST)
@@ -165,18 +157,13 @@ class _AnnealingRun:
         self.annealer, self._known = LatencyAnnealer(contraction.tasks, start, seed), math.inf
         begun = schedule(contraction.tasks, start)
         assert begun
-        heat = (
-            (begun.cost or 1.0)
-            * min(1.0, MELTING_MOVES / contraction.tasks.graph.nodes)
-            * np.geomspace(hot, cold, slices + 1)
-        )
+        heat = (begun.cost or 1.0) * min(1.0, MELTING_MOVES / contraction.tasks.graph.nodes)
+        falling = pairwise((heat * np.geomspace(hot, cold, slices + 1)).tolist())
         self._part = math.ceil(slices / REPORTS)
-        self._slices = (
-            LatencyCooling(math.ceil(moves / slices), *ends, mean_weight) for ends in pairwise(heat.tolist())
-        )
+        self._slices = (LatencyCooling(math.ceil(moves / slices), *ends, mean_weight) for ends in falling)
 
     def run_on(self) -> _AnnealingRun:
-        """Run the next part of it in slices, as long as there is time."""
+        """Run the next part in slices, as long as there is time."""
         for cooling in islice(self._slices, self._part):
             if self.search.over():
                 break
@@ -184,6 +171,6 @@ class _AnnealingRun:
         return self
 
     def is_better(self) -> bool:
-        """Return whether it has found something better since this was last asked."""
+        """Return whether the best placement has improved since the last call."""
         known, self._known = self._known, self.annealer.cost
         return self._known < known

@@ -16,15 +16,14 @@ from solvers.placement.kernels.latency import LatencyPlacement, LatencyProblem
 
 
 class Contraction:
-    """An instance whose nodes are put together.
+    """An instance contracted to parts.
 
     ``node``   shape (n,): the part of each node, 0, 1, ..., c - 1
-    ``tasks``  the parts as tasks. In the pool a part takes as long as its longest path, which overestimates what its
-               nodes take
+    ``tasks``  the parts as tasks; in the pool a part takes as long as its longest path, an overestimate
     """
 
     def __init__(self, instance: Instance, node: Ints, item: Ints) -> None:
-        """Parts of nodes that share an ``item``, shape (n,), 0, 1, ..., share a device, whole units all of them."""
+        """Contract nodes; parts of one ``item``, shape (n,), 0, 1, ..., share a device, and items hold whole units."""
         self.node = node
         count, items = int(node.max(initial=-1)) + 1, int(item.max(initial=-1)) + 1
         tail, head = node[instance.graph.tail], node[instance.graph.head]
@@ -53,7 +52,7 @@ class Contraction:
 
     @cached_property
     def work(self) -> int:
-        """Nodes and edges: what a schedule takes time for."""
+        """Time of a schedule, in nodes and edges."""
         return self.tasks.graph.nodes + self.tasks.graph.edges
 
     def pooled(self) -> LatencyPlacement:
@@ -65,9 +64,9 @@ class Contraction:
         return LatencyPlacement(nobody, owner, np.zeros(tasks.subgraphs), np.zeros(tasks.accelerators, dtype=np.int32))
 
     def filled(self) -> LatencyPlacement:
-        """A placement of what gains most on accelerators: an item on each; or many, next to each other, in any order.
+        """A placement of the items that gain most on accelerators: one each, or if ``unlimited`` as many as fit.
 
-        What an item gains is the time in the pool less that on an accelerator and for all its tensors.
+        The gain of an item is its time in the pool less its time on an accelerator and for all its tensors.
         """
         tasks, placement = self.tasks, self.pooled()
         sent = np.bincount(tasks.maker, weights=tasks.transfer, minlength=len(tasks.unit))
@@ -89,7 +88,7 @@ class Contraction:
         return placement
 
     def _next_fit(self, chosen: Ints) -> Ints:
-        """The accelerator of each item: of those chosen as many as there is memory for, in topological order; or -1."""
+        """The accelerator of each chosen item, in topological order, as long as there is memory; -1 for the others."""
         tasks = self.tasks
         taken = np.zeros(len(tasks.size), dtype=bool)
         taken[chosen[np.cumsum(tasks.size[chosen]) <= tasks.accelerators * tasks.memory]] = True
@@ -104,13 +103,13 @@ class Contraction:
         return device
 
     def expand(self, placement: LatencyPlacement) -> LatencyPlacement:
-        """A placement of the parts as one of the instance's nodes, which may have more subgraphs."""
+        """Turn a placement of parts into one of nodes, which may have more subgraphs."""
         more = (len(self.node) + 1 if self.tasks.unlimited else self.tasks.subgraphs) - self.tasks.subgraphs
         owner, delay = np.pad(placement.owner, (0, more)), np.pad(placement.delay, (0, more))
         return LatencyPlacement(placement.subgraph[self.node], owner, delay, placement.merged)
 
     def restrict(self, placement: LatencyPlacement) -> LatencyPlacement:
-        """A placement of nodes as one of parts, each of which it has in one subgraph or in the pool."""
+        """Turn a placement of nodes that splits no part into one of parts."""
         part = self.pooled()
         if not self.tasks.unlimited:
             part.subgraph[self.node] = placement.subgraph
@@ -142,7 +141,7 @@ def _in_pool(instance: Instance, node: Ints) -> Floats:
 
 
 def _nets(instance: Instance, node: Ints) -> tuple[Ints, Floats, Ints, Index]:
-    """The makers of tensors that other parts read, in their order, and what each takes; nets, and readers of each."""
+    """Return makers of tensors that other parts read, ascending, with transfer times, then nets and their readers."""
     tail, head = instance.graph.tail, instance.graph.head
     sent = ~instance.artificial & (instance.transfer[tail] > 0) & (node[tail] != node[head])
     of_part = np.argsort(node, kind="stable")
@@ -156,7 +155,7 @@ def _nets(instance: Instance, node: Ints) -> tuple[Ints, Floats, Ints, Index]:
 
 
 class Blocks:
-    """The blocks of an instance, by which its graph is parted: no edge between them leads to an earlier one.
+    """The blocks of an instance, of which its parts consist: no edge leads to an earlier block.
 
     ``of``  shape (n,): the block of each node
     """
@@ -174,15 +173,12 @@ class Blocks:
     def parts(self, subgraph: Index, count: int, share: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """The part of each node, and its item: runs of blocks of an order, ``count`` or more.
 
-        A run takes at most a ``share`` of the memory of an accelerator.
-
-        A run has the nodes of one subgraph, or of one per pass; ``subgraph``, shape (n,), has that of each node. Blocks
-        that are not within such a run fall apart into nodes.
+        A run takes at most a ``share`` of the memory of an accelerator, and has the nodes of one subgraph, or of one
+        per pass; ``subgraph``, shape (n,), has that of each node. Blocks outside such runs fall apart into nodes.
         """
         label, whole = self._labels(subgraph)
-        run = np.array(self._runs(label, whole, (self.instance.nodes / count, share * self.instance.capacity), rng))[
-            self.of
-        ]
+        limits = self.instance.nodes / count, share * self.instance.capacity
+        run = np.array(self._runs(label, whole, limits, rng))[self.of]
         unit, backward = self.instance.unit, self.instance.backward
         apart = ~whole[self.of]
         item = np.unique(np.where(apart, unit, len(unit) + run), return_inverse=True)[1].reshape(-1)
@@ -191,7 +187,7 @@ class Blocks:
         return node, item
 
     def _labels(self, subgraph: Index) -> tuple[Ints, NDArray[np.bool_]]:
-        """The subgraphs of each block's passes, shape (blocks, 2), -2 if it has none; and whether each has no other."""
+        """The subgraph of each block in each pass, shape (blocks, 2), -2 if none; and whether it is the only one."""
         label, whole = np.full((self.graph.nodes, 2), -2), np.ones(self.graph.nodes, dtype=bool)
         for part in (False, True):
             mine = self.instance.backward == part
@@ -202,7 +198,7 @@ class Blocks:
     def _runs(
         self, label: Ints, whole: NDArray[np.bool_], limits: tuple[float, float], rng: np.random.Generator
     ) -> list[int]:
-        """The run of each block: the blocks of an order, cut where needed, or where limits of nodes and size are."""
+        """The run of each block: the blocks of an order, cut between labels and at the limits of nodes and size."""
         start, head = (column.tolist() for column in self.graph.out_csr)
         most, room = limits
         labels, nodes, sizes = label.tolist(), self.nodes.tolist(), self.size.tolist()
@@ -222,7 +218,7 @@ class Blocks:
         return run
 
     def _order(self, label: Ints, rng: np.random.Generator) -> Iterator[int]:
-        """A topological order that stays with blocks of one label, and goes on with what is next, where it can."""
+        """Yield blocks in a random topological order that stays with one label, and with successors, if it can."""
         tail, head = self.graph.tail, self.graph.head
         shuffled = rng.permutation(len(tail))
         start, heads = (column.tolist() for column in csr(self.graph.nodes, tail[shuffled], head[shuffled]))

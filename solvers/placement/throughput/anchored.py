@@ -1,4 +1,4 @@
-"""The least that a class costs an accelerator, with whatever it has beside it, and what that means for throughput."""
+"""A bound on throughput from the least load of an accelerator with each class, whatever else it holds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from solvers.placement.kernels.loads import cheapest_with
 from solvers.placement.throughput.moves import Space, spaces
 from solvers.placement.throughput.simple_bounds import load_bound
 
-#: All work and transfers together become less than 2 to this power, as integers.
+#: All work and transfers together become integers below 2 to this power.
 BITS = 49
 
-#: Weights of computation, and of transfers each way, that no load is less than the sum with: the larger of two or three
-#: times is no less than any mean of them.
+#: Weights of computation, and of transfers each way, whose sums bound a load: the largest of two or three times is no
+#: less than any mean of them.
 WEIGHTS = {
     "none": ((1.0, 1.0),),
     "half": ((1.0, 0.0), (0.75, 0.25), (0.5, 0.5), (0.25, 0.75)),
@@ -30,25 +30,19 @@ WEIGHTS = {
 
 
 def anchored_bound(instance: Instance, spread: float, end: float, stop: Index) -> float:
-    """No throughput is better: `load_bound`, which is ``spread``, with classes on CPUs that cost accelerators too much.
+    """Lower bound: `load_bound`, which is ``spread``, with classes on CPUs that cost accelerators too much.
 
-    An accelerator that holds a class has some set of nodes with it; of all these sets, of any shape and size, the one
-    with the least load is a minimum cut. If that load is above a bound, then the class is on a CPU or the bound is not
-    met; the least bound where what is left can be spread holds. It is a lesser one if ``stop``, shape (1,), int32, ends
-    the cuts, or ``end``, on `time.monotonic`, the spreading. Not for replicas that overlap.
+    Of all sets of nodes, of any shape and size, that an accelerator may hold with a class, the one of least load is a
+    minimum cut. If that load exceeds a bound, the class is on a CPU or the bound is not met; the least bound for which
+    the rest can be spread holds. The bound is lower if ``stop``, shape (1,), int32, ends the cuts, or ``end``, on
+    `time.monotonic`, the spreading. Not for replicas that overlap.
     """
     if not instance.accelerators:
         return spread
-    found = []
-    for space in _spaces(instance):
-        least = _cheapest(instance, space, spread, stop)
-        found.append(_settled(instance, space, least, spread, end))
-    return min(found)
-
-
-def _spaces(instance: Instance) -> list[Space]:
-    """Return the spaces whose items no device splits; devices of contiguous placements need not have an order."""
-    return spaces(instance if instance.contiguity == "acyclic" else replace(instance, contiguity="free"))
+    # No device splits items of these spaces; devices of contiguous placements need not have an order.
+    found = spaces(instance if instance.contiguity == "acyclic" else replace(instance, contiguity="free"))
+    least = [_cheapest(instance, space, spread, stop) for space in found]
+    return min(_settled(instance, *each, spread, end) for each in zip(found, least, strict=True))
 
 
 def _cheapest(instance: Instance, space: Space, floor: float, stop: Index) -> Floats:
@@ -60,18 +54,18 @@ def _cheapest(instance: Instance, space: Space, floor: float, stop: Index) -> Fl
         total = float(times[np.isfinite(times)].sum() + cost.sum())
         if floor >= total:
             continue  # no set has more, and as an integer the floor may be too large
-        scale = _scale(total)
+        scale = 2.0 ** min(BITS - math.frexp(total)[1], 1000)
         whole = (cost * scale).astype(np.int64), _whole(times, scale), int(floor * scale)
         least = np.maximum(least, safely(cheapest_with(nets, *whole, stop) / scale, instance.nodes + instance.edges))
     return least
 
 
 def _settled(instance: Instance, space: Space, least: Floats, spread: float, end: float) -> float:
-    """The bound of a space: any placement costs no less than the loads of the items that it has on accelerators.
+    """The bound of a space: a placement costs at least the ``least`` load of each item that it has on accelerators.
 
-    Of the items in the order of these loads, those before some place are on CPUs, and the next is not: then the cost is
-    at least the load of that one, and what spreading takes. One of both falls along the order, the other one rises. By
-    ``end``, on `time.monotonic`, places that have not been looked at count as their ends do.
+    In descending order of these loads, the first items are on CPUs, and the next one is not: the cost is at least its
+    load, which falls along the order, and the spread work, which rises. A binary search finds the least maximum; after
+    ``end``, on `time.monotonic`, the remaining interval counts with both ends.
     """
     order = np.argsort(-least, kind="stable")[: np.count_nonzero(least)]
     falling = np.append(least[order], 0.0)
@@ -93,10 +87,10 @@ def _spread(instance: Instance, on_cpu: NDArray[np.bool_]) -> float:
 
 
 def _work(instance: Instance, space: Space) -> Floats:
-    """Time of each item on an accelerator, infinite where it cannot be; with replicas, its share of a stage.
+    """Time of each item on an accelerator, infinite if it cannot be there; with replicas, its share of a stage.
 
-    A stage of r devices takes L / r + (1 - 1 / r) Z, for a load L and Z to synchronise it with any number of replicas:
-    no less than for the most devices, with the lesser of L and Z in the place of Z, and each item's share of that.
+    A stage of r devices takes L / r + (1 - 1 / r) Z, for a load L and a time Z to synchronise: no less than with the
+    most devices, and with the lesser of L and Z instead of Z. An item has its share of that.
     """
     devices, count = space.devices, _replicas(instance)
     unfit = devices.size > instance.room
@@ -111,12 +105,7 @@ def _replicas(instance: Instance) -> int:
     return 1 if instance.allreduce is None else max(instance.accelerators, 1)
 
 
-def _scale(total: float) -> float:
-    """A power of two that makes a total less than 2^BITS, or less where that is tiny."""
-    return 2.0 ** min(BITS - math.frexp(total)[1], 1000)
-
-
 def _whole(times: Floats, scale: float) -> Ints:
-    """Times as integers, rounded down; -1 where they are infinite."""
+    """Times as integers, rounded down; -1 if they are infinite."""
     finite = np.isfinite(times)
     return np.where(finite, np.where(finite, times, 0.0) * scale, -1).astype(np.int64)

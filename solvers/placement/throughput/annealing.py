@@ -1,9 +1,10 @@
-"""Searching placements for throughput: placements to begin with, the best one so far, annealing."""
+"""Annealing of placements for throughput: first placements, the best one so far, annealing runs."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,49 +17,46 @@ import numpy as np
 from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index
 from instances.placement import OPTIONS, Instance
-from solvers.placement.ideals.contraction import contractions
 from solvers.placement.ideals.dynamic_program import IdealProgram, deadline
+from solvers.placement.ideals.splits import ideal_programs
 from solvers.placement.kernels.loads import Devices, LoadAnnealer, LoadCooling
 from solvers.placement.throughput.anchored import anchored_bound
 from solvers.placement.throughput.moves import Space, spaces
 from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.registry import Declined, Run
 
-#: Loads that differ by less than this, relatively, are equal: the referee's rounding may differ.
+#: Relative difference up to which loads are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9
-
-#: The walks of a round, for energy that evens out all devices, and for energy of the worst. Temperatures are in units
-#: of the mean work of an item. Along an order devices only even out if that counts for more than what is sent: the
-#: smaller the excess is, the less its square grows by a transfer, while differences between devices count the same.
+#: The annealing runs of a round, for an energy that evens out all devices, and for one of the worst device, at
+#: temperatures in units of the mean work of an item. Along an order devices only even out if that outweighs transfers:
+#: the smaller the excess is, the less its square grows by a transfer, while differences between devices count the same.
 WORST = LoadCooling(moves=0, hot=1.0, cold=0.01, margin=0.01, squared=False)
-WALKS = (LoadCooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True), WORST)
-ORDERED_WALKS = (LoadCooling(moves=0, hot=0.2, cold=0.002, margin=0.05, squared=True), WORST)
-
-#: Moves per item for the full first temperature, and the least share of it that fewer moves begin with.
-MELTING_MOVES, COLDEST = 2000, 0.1
-
-#: Moves of an annealing run of the first round, and between two looks at the time.
-FIRST, SLICE = 100_000, 50_000
-
+COOLINGS = (LoadCooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True), WORST)
+ORDERED_COOLINGS = (LoadCooling(moves=0, hot=0.2, cold=0.002, margin=0.05, squared=True), WORST)
+#: Moves per item for the full first temperature.
+MELTING_MOVES = 2000
+#: Least share of the first temperature, for few moves.
+COLDEST = 0.1
+#: Moves of an annealing run of the first round.
+FIRST = 100_000
+#: Moves between two looks at the time.
+SLICE = 50_000
 #: Least moves per item between two looks at the time: setting up a kernel call takes as long as one move per item.
 SLICE_SHARE = 3
-
 #: Steps in which the cuts of an order are balanced.
 EVENINGS = 6
-
 #: Random orders in which devices are filled if nothing else has been found.
 PACKINGS = 1000
-
 #: Share of the time that is kept for the last slices to end.
 RESERVE = 0.03
-
-#: Shares of the time for the split of a linear extension, and for the minimum cuts of a bound.
-LINEAR_SHARE, PROOF_SHARE = 0.25, 0.05
-
-
-#: Spaces are searched while the best placement in them costs at most so many times what the best one does, and in the
-#: first rounds.
-NEAR, FIRST_ROUNDS = 1.1, 3
+#: Share of the time for the split of a linear extension.
+LINEAR_SHARE = 0.25
+#: Share of the time for the minimum cuts of a bound.
+PROOF_SHARE = 0.05
+#: A space is searched while its best placement costs at most so many times as much as the best of all.
+NEAR = 1.1
+#: First rounds, in which all spaces are searched.
+FIRST_ROUNDS = 3
 
 
 def require_single(instance: Instance, name: str) -> None:
@@ -70,7 +68,7 @@ def require_single(instance: Instance, name: str) -> None:
 
 
 def require_free(instance: Instance, name: str) -> None:
-    """Decline what the paper's local search is not for: other loads, and sets that must have a shape."""
+    """Decline options that the paper's local search does not cover: other loads, and sets of a given shape."""
     require_single(instance, name)
     if instance.contiguity != "free":
         raise Declined(f"{name} places sets of any shape, expected contiguity free, found {instance.contiguity}")
@@ -81,10 +79,9 @@ def require_free(instance: Instance, name: str) -> None:
 
 
 def fill(devices: Devices, order: Sequence[int], choose: Callable[[Ints, Floats], int]) -> Index | None:
-    """A placement, shape (items,): items in an order, each on the accelerator chosen among those with room.
+    """A placement, shape (items,), of items in an order, each on a chosen accelerator with room, else on a chosen CPU.
 
-    What fits none is on a CPU chosen among all. ``choose`` gets the numbers to choose from and the work of every device
-    by then. None if there is no CPU then.
+    ``choose`` gets the numbers to choose from and the work of every device by then. None if an item fits nowhere.
     """
     k, work = devices.accelerators, np.zeros(devices.accelerators + devices.cpus)
     room, device = np.full(k, devices.memory), np.zeros(len(devices.size), dtype=np.int32)
@@ -101,21 +98,20 @@ def fill(devices: Devices, order: Sequence[int], choose: Callable[[Ints, Floats]
 
 
 def least_work(fitting: Ints, work: Floats) -> int:
-    """Of these devices the one that has least to do."""
+    """The device with least work."""
     return int(fitting[np.argmin(work[fitting])])
 
 
 def first_below(share: float, fitting: Ints, work: Floats) -> int:
-    """Of these devices the first one that has less to do than a share; if there is none the one that has least."""
+    """The first device with less work than a share, else the one with least work."""
     below = fitting[work[fitting] < share]
     return int(below[0]) if len(below) else least_work(fitting, work)
 
 
 def in_turn(devices: Devices, order: Sequence[int], weight: Floats) -> Index | None:
-    """A placement, shape (items,), of items in an order: accelerators in turn, each full or with its share.
+    """A placement, shape (items,), of items in an order: accelerators in turn, each full or with its share of weight.
 
-    ``weight``, shape (items,), at least 0, is what they share out evenly. None if the last one is full before the end,
-    or if something is not supported.
+    ``weight`` has shape (items,) and is not negative. None if items are left over, or not supported.
     """
     device, there, room, k = np.zeros(len(devices.size), dtype=np.int32), 0, devices.memory, devices.accelerators
     work, share = 0.0, float(weight.sum()) / max(k, 1)
@@ -133,7 +129,7 @@ def in_turn(devices: Devices, order: Sequence[int], weight: Floats) -> Index | N
 
 
 def random_order(space: Space, rng: np.random.Generator) -> list[int]:
-    """The items in a random order, a topological one where devices have an order."""
+    """The items in a random order, a topological one if devices have an order."""
     key = rng.random(len(space.first))
     if space.rules.order is None:
         return np.argsort(key).tolist()
@@ -143,12 +139,12 @@ def random_order(space: Space, rng: np.random.Generator) -> list[int]:
 
 
 class Search:
-    """The best placement so far, reported whenever it is better.
+    """The best placement so far, each of which is reported.
 
-    ``spaces``  where to search
+    ``spaces``  the spaces to search
     ``costs``   cost of the best placement in each space, infinite before the first
-    ``items``   and that placement, the device of each of its items, shape (items,), int32
-    ``bound``   no placement costs less
+    ``items``   that placement: the device of each item of the space, shape (items,), int32
+    ``bound``   lower bound on the cost of any placement
     """
 
     def __init__(self, instance: Instance, run: Run) -> None:
@@ -177,7 +173,7 @@ class Search:
         return cost <= self.bound * (1 + TOLERANCE)
 
     def offer(self, number: int, item: Index, cost: float) -> None:
-        """Keep a placement of the items of a space, if it is better than all there; report it if than all anywhere."""
+        """Keep a placement of the items of a space if it is the best there, and report it if it is the best of all."""
         best, space = self.cost, self.spaces[number]
         if not cost < self.costs[number] * (1 - TOLERANCE):
             return
@@ -187,13 +183,14 @@ class Search:
             device = item + np.where(cpu, self.instance.accelerators - space.devices.accelerators, 0)
             self._run.report(device[space.item])
 
-    def offer_start(self, number: int, item: Index | None) -> None:
-        """Offer a placement whose loads are not known, if there is one."""
+    def offer_start(self, number: int, item: Index | None) -> Floats:
+        """Offer a placement, if there is one; return the loads of its devices, shape (devices, passes)."""
         if item is None:
-            return
+            return np.zeros((0, 0))
         annealer = LoadAnnealer(self.spaces[number].devices, self.spaces[number].rules, item, 0)
         annealer.weigh()
         self.offer(number, annealer.best, annealer.cost)
+        return annealer.load
 
     def begin(self) -> None:
         """Offer placements of even work, and cuts of linear extensions, even and best, which have few transfers."""
@@ -206,16 +203,17 @@ class Search:
                 self._offer_simple(number)
         chained = dataclasses.replace(self.instance, contiguity="acyclic", schedule="pipedream", allreduce=None)
         with deadline(self._run, LINEAR_SHARE) as stop:
-            for way, contracted in enumerate(contractions(chained)):
+            for way, program in enumerate(ideal_programs(chained, stop)):
                 if free:
-                    self._offer_cuts(contracted.item)
-                with suppress(Declined):  # its table is too large, which is no reason not to search
-                    self._offer_chains(0 if free else way, IdealProgram(chained, contracted, stop))
+                    order = np.argsort(program.contracted.item[self.spaces[0].first], kind="stable").tolist()
+                    self.offer_start(0, fill(self.spaces[0].devices, order, partial(first_below, self.bound)))
+                with suppress(Declined):  # the search does not depend on the size of the table
+                    self._offer_chains(0 if free else way, program)
         self._pack()
         self.require_any()
 
     def prove(self) -> None:
-        """Report the bound, then a better one from minimum cuts, as many as a share of the time suffices for."""
+        """Report the bound, then a better one from minimum cuts in a share of the time."""
         self._run.bound(self.bound)
         end = time.monotonic() + 2 * PROOF_SHARE * self._run.remaining()
         with deadline(self._run, PROOF_SHARE) as stop:
@@ -223,7 +221,7 @@ class Search:
         self._run.bound(self.bound)
 
     def require_any(self) -> None:
-        """Declined if there has been no placement."""
+        """Raise Declined if there is no placement."""
         if math.isinf(self.cost):
             raise Declined("found no placement that the memories hold, and there are no CPUs")
 
@@ -238,15 +236,13 @@ class Search:
             item = in_turn(devices, order, weight)
             if item is None:
                 break
-            annealer = LoadAnnealer(devices, rules, item, 0)
-            annealer.weigh()
-            self.offer(number, annealer.best, annealer.cost)
-            work = np.bincount(item, weight, len(annealer.load))
+            load = self.offer_start(number, item)
+            work = np.bincount(item, weight, len(load))
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                weight = weight * np.nan_to_num(annealer.load.sum(axis=1) / work, posinf=0.0)[item]
+                weight = weight * np.nan_to_num(load.sum(axis=1) / work, posinf=0.0)[item]
 
     def _pack(self) -> None:
-        """As long as there is none, offer placements of items in random orders, each device full after another."""
+        """Fill one device after another with items in random orders, until there is a placement."""
         for _ in range(PACKINGS):
             for number, space in enumerate(self.spaces):
                 if math.isfinite(self.cost) or not self.left():
@@ -254,13 +250,8 @@ class Search:
                 order = random_order(space, self._run.rng)
                 self.offer_start(number, in_turn(space.devices, order, np.zeros(len(order))))
 
-    def _offer_cuts(self, rank: Index) -> None:
-        """Offer what even cuts of an order leave, given the place of each node in it: one device full after another."""
-        order = np.argsort(rank[self.spaces[0].first], kind="stable").tolist()
-        self.offer_start(0, fill(self.spaces[0].devices, order, partial(first_below, self.bound)))
-
     def _offer_chains(self, number: int, program: IdealProgram) -> None:
-        """Offer ever better cuts of a linear extension, but for those with accelerators that the space has not."""
+        """Offer ever better cuts of a linear extension that use no accelerators beyond those of the space."""
         devices, most, space = self.spaces[number].devices, self.instance.accelerators, self.spaces[number]
         for found in program.cuts(self._run.memory, math.inf):
             device = found.device[space.first]
@@ -268,43 +259,31 @@ class Search:
             if not ((device >= devices.accelerators) & ~cpu).any():
                 self.offer_start(number, (device - np.where(cpu, most - devices.accelerators, 0)).astype(np.int32))
 
-    @property
-    def walks(self) -> tuple[LoadCooling, ...]:
-        """The kinds of walks of a round."""
-        return WALKS if self.instance.contiguity == "free" else ORDERED_WALKS
-
-    def near(self) -> list[int]:
-        """The spaces in which something nearly as good as the best placement has been found."""
-        return [number for number, cost in enumerate(self.costs) if cost <= NEAR * self.cost]
-
-    def begun(self) -> list[int]:
-        """The spaces in which there is a placement."""
-        return [number for number, cost in enumerate(self.costs) if math.isfinite(cost)]
-
 
 def anneal(search: Search, run: Run, most: float = math.inf) -> None:
-    """Improve on the best placements in rounds of walks, each twice as long as the one before, of ``most`` moves."""
+    """Improve on the best placements in rounds of annealing runs, each twice as long, up to ``most`` moves."""
+    coolings = COOLINGS if search.instance.contiguity == "free" else ORDERED_COOLINGS
     moves, rounds = int(min(FIRST, most)), 0
     with ThreadPoolExecutor(run.cores) as pool:
         while 0 < moves <= most and not search.over():
             began = time.monotonic()
-            searched = search.begun() if rounds < FIRST_ROUNDS else search.near()
-            kinds = list(product(search.walks, searched))
+            highest = sys.float_info.max if rounds < FIRST_ROUNDS else NEAR * search.cost
+            kinds = list(product(coolings, [number for number, cost in enumerate(search.costs) if cost <= highest]))
             kinds *= math.ceil(run.cores / len(kinds))
             seeds = run.rng.integers(2**63, size=len(kinds)).tolist()
-            walks = [_AnnealingRun(search, seed, *kind, moves) for seed, kind in zip(seeds, kinds, strict=True)]
-            for walk, annealer in zip(walks, pool.map(_AnnealingRun.run_down, walks), strict=True):
-                search.offer(walk.number, annealer.best, annealer.cost)
+            runs = [_AnnealingRun(search, seed, *kind, moves) for seed, kind in zip(seeds, kinds, strict=True)]
+            for annealing, annealer in zip(runs, pool.map(_AnnealingRun.run_down, runs), strict=True):
+                search.offer(annealing.number, annealer.best, annealer.cost)
             moves, rounds = _next(moves, time.monotonic() - began, search.left()), rounds + 1
 
 
 def _next(moves: int, took: float, left: float) -> int:
-    """Moves of the next round: twice as many, or what fits into the rest of the time if that is not much more."""
+    """Moves of the next round: twice as many, or as many as the rest of the time allows if that is not much more."""
     return 2 * moves if left > 4.0 * took else int(0.9 * moves * left / max(took, 1e-9))
 
 
 class _AnnealingRun:
-    """A walk of moves in a space, from hot to cold, that begins with the best placement there."""
+    """An annealing run in a space, from hot to cold, that begins with the best placement there."""
 
     def __init__(self, search: Search, seed: int, kind: LoadCooling, number: int, moves: int) -> None:
         self.space, self.number = search.spaces[number], number
@@ -312,7 +291,7 @@ class _AnnealingRun:
         self.kind, self.moves, self.search = kind, moves, search
 
     def run_down(self) -> LoadAnnealer:
-        """Run it in slices until its end or that of the time."""
+        """Run in slices, as long as there is time."""
         slices = max(1, math.ceil(self.moves / max(SLICE, SLICE_SHARE * len(self.space.first))))
         for hot, cold in self._temperatures(slices):
             self.annealer.anneal(dataclasses.replace(self.kind, moves=self.moves // slices, hot=hot, cold=cold))
@@ -321,7 +300,7 @@ class _AnnealingRun:
         return self.annealer
 
     def _temperatures(self, slices: int) -> list[tuple[float, float]]:
-        """The first and the last temperature of each slice; few moves cannot anneal again what they melt."""
+        """The first and the last temperature of each slice; few moves begin colder."""
         heat = min(1.0, max(COLDEST, self.moves / (MELTING_MOVES * len(self.space.first))))
         falling = self.space.grain * np.geomspace(heat * self.kind.hot, self.kind.cold, slices + 1)
         return list(zip(falling[:-1].tolist(), falling[1:].tolist(), strict=True))

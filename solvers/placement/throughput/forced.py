@@ -12,15 +12,15 @@ from instances.placement import Instance
 
 Marks = NDArray[np.bool_]
 
-#: Times that what is forced is added to; each may find more, and what has been found is right after any of them.
+#: Most rounds; each may force more nodes, and the nodes are right after any of them.
 ROUNDS = 30
 
 
 def with_forced_nodes(instance: Instance) -> Instance:
-    """The same instance with the same placements, which says of more nodes that they are on the CPU, as one class.
+    """An instance with the same placements in which more nodes must be on the CPU, as one class.
 
-    With one CPU and contiguous sets, what lies on a path between two nodes of a pass that are on the CPU is there as
-    well, and so is its colour class. The instance itself where that forces nothing.
+    With one CPU and contiguous sets, nodes on a path between two nodes of a pass on the CPU are there as well, and so
+    are their colour classes. The instance itself if that forces nothing.
     """
     if instance.cpus != 1 or instance.contiguity == "free" or instance.objective != "throughput":
         return instance
@@ -56,7 +56,7 @@ def _between(instance: Instance, members: Marks) -> Marks:
 
 
 def _reached(graph: Graph, ends: Marks, part: Marks, back: bool = False) -> Marks:
-    """Nodes of a part that a path within it leads to from some end, or from which one leads there; ends included."""
+    """Nodes of a part that a path within it leads to from some end, or ``back``, to some end; ends included."""
     start, neighbour = (column.tolist() for column in (graph.out_csr if back else graph.in_csr))
     order = graph.topological_order.tolist()
     reached, inside = ends.tolist(), part.tolist()

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from instances.files.columns import Floats
 from instances.graph import Graph, Index, csr, strong_components
 from instances.placement import Instance
-from solvers.placement.ideals.blocks import orders
+from solvers.placement.ideals.blocks import edges_between, orders
 from solvers.placement.kernels.loads import Devices, LoadModel, Nets
 
-#: As the core numbers them.
+#: Overlaps by their numbers in the core.
 OVERLAPS = ("none", "half", "full")
 
 
@@ -24,8 +24,8 @@ class Space:
     """Placements of items on devices.
 
     ``item``     shape (n,), int32: the item of each node of the instance, 0, 1, ...
-    ``devices``  what items cost; devices that could only stay idle are not among them
-    ``rules``    what loads are, and the order that devices have to keep to, if any
+    ``devices``  costs of items; devices that could only stay idle are left out
+    ``rules``    the model of loads, and the order of devices, if any
     """
 
     item: Index
@@ -39,15 +39,15 @@ class Space:
 
     @cached_property
     def grain(self) -> float:
-        """Mean work of an item, on CPUs where accelerators have none."""
+        """Mean work of an item, on CPUs if accelerators have none."""
         work = np.where(np.isfinite(self.devices.accelerator_time), self.devices.accelerator_time, 0.0)
         return float(work.mean() or self.devices.cpu_time.mean() or 1.0)
 
 
 def spaces(instance: Instance) -> list[Space]:
-    """The spaces that hold the placements: one of the units alone, or one for each way to order devices.
+    """The spaces of placements: one of the units alone, or one for each way to order devices.
 
-    Contiguous placements are those whose devices follow one another, which are not all.
+    Of contiguous placements they only have those whose devices follow one another.
     """
     unit = instance.unit.astype(np.int32)
     if instance.contiguity == "free":
@@ -55,28 +55,26 @@ def spaces(instance: Instance) -> list[Space]:
     found = []
     for tail, head in orders(instance):
         component = strong_components(int(unit.max(initial=-1)) + 1, tail, head)
-        ends = np.unique(np.column_stack([component[tail], component[head]]), axis=0)
-        ends = ends[ends[:, 0] != ends[:, 1]]
-        order = Graph(int(component.max(initial=-1)) + 1, *ends.T)
+        order = Graph(int(component.max(initial=-1)) + 1, *edges_between(component, tail, head))
         found.append(_space(instance, component[unit], order))
     return found
 
 
 def _space(instance: Instance, item: Index, order: Graph | None) -> Space:
     items, apart = int(item.max(initial=-1)) + 1, instance.schedule == "gpipe"
-    sums = [_sums(item, items, column) for column in (instance.accelerator_time, instance.cpu_time, instance.size)]
-    parts = [
-        _sums(item, items, column * instance.backward) for column in (instance.accelerator_time, instance.cpu_time)
-    ]
-    supported = _sums(item, items, ~instance.supported) == 0
+
+    def sums(column: NDArray[Any]) -> Floats:
+        return np.bincount(item, column, items).astype(np.float64)
+
     nets, maker, passed = _nets(instance, item, items)
+    times, back = (instance.accelerator_time, instance.cpu_time), instance.backward
     devices = Devices(
         accelerators=min(instance.accelerators, items * (instance.cluster or 1)),  # an item a cluster may be best
         cpus=min(instance.cpus, items),
         memory=instance.capacity,
-        accelerator_time=np.where(supported, sums[0], np.inf),
-        cpu_time=sums[1],
-        size=sums[2],
+        accelerator_time=np.where(sums(~instance.supported) == 0, sums(times[0]), np.inf),
+        cpu_time=sums(times[1]),
+        size=sums(instance.size),
         nets=nets,
     )
     rules = LoadModel(
@@ -85,20 +83,16 @@ def _space(instance: Instance, item: Index, order: Graph | None) -> Space:
         slowdown=instance.slowdown,
         maker=maker,
         passed=passed if apart else None,
-        backward=(parts[0], parts[1]) if apart else None,
+        backward=(sums(times[0] * back), sums(times[1] * back)) if apart else None,
         order=order,
     )
     return Space(item, devices, rules)
 
 
-def _sums(item: Index, items: int, column: NDArray[Any]) -> Floats:
-    return np.bincount(item, column, items).astype(np.float64)
-
-
 def _nets(instance: Instance, item: Index, items: int) -> tuple[Nets, Index, Index]:
-    """The items that make and read each tensor that leaves its item; who makes it, -1 if no matter; and its pass.
+    """Return a net per tensor that leaves its item, its maker, -1 if that does not matter, and its pass.
 
-    Tensors of the same items are one, if they do not differ in what matters for loads.
+    Tensors of the same items, maker and pass are one.
     """
     tail, head = instance.graph.tail, instance.graph.head
     sent = ~instance.artificial & (instance.transfer[tail] > 0) & (item[tail] != item[head])

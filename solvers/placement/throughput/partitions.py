@@ -1,4 +1,4 @@
-"""Placements by partitioners of undirected graphs: the graph that they get, and what becomes of the parts."""
+"""Placements by partitioners of undirected graphs: the graph that they get, and the placement of its parts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from solvers.placement.ideals.blocks import blocks
 from solvers.placement.ideals.dynamic_program import fits
 from solvers.registry import Declined, Run
 
-#: Weights are integers, all of the vertices together below 2 to this power, and all of the edges too: partitioners may
-#: count in 32 bits, and multiply by small numbers.
+#: Logarithm of the sum of the whole weights of vertices, and of edges: partitioners may count in 32 bits, and multiply
+#: by small numbers.
 BITS = 24
 
 
@@ -27,7 +27,7 @@ class Weighted:
 
     ``start``   shape (b + 1,), int64: the edges of vertex v are ``start[v]`` to ``start[v + 1] - 1``
     ``other``   shape (edges,), int64: their other ends
-    ``weight``  shape (edges,), int64, positive: what tensors between the two blocks take to transfer
+    ``weight``  shape (edges,), int64, positive: transfer time of tensors between the two blocks
     ``work``    shape (b,), int64, not negative: accelerator time of a block
     """
 
@@ -38,10 +38,10 @@ class Weighted:
 
 
 def place_parts(instance: Instance, run: Run, name: str, partition: Callable[[Weighted, int], Ints]) -> None:
-    """Report accelerators as a partitioner divides the blocks among them; CPUs get what no accelerator can hold.
+    """Divide the blocks among accelerators by a partitioner; CPUs get blocks that no accelerator can hold.
 
     ``partition`` gets a graph and a number of parts and returns the part of each vertex. It knows neither memories nor
-    which sets are contiguous. Declined where that matters, or if the parts do not fit the memory.
+    contiguity. Declined if sets must be contiguous, or if the parts do not fit the memory.
     """
     if instance.contiguity != "free":
         raise Declined(f"parts that {name} finds need not be contiguous, expected contiguity free")
@@ -59,9 +59,10 @@ def place_parts(instance: Instance, run: Run, name: str, partition: Callable[[We
 
 
 def _on_cpus(instance: Instance) -> tuple[Ints, Ints]:
-    """CPUs for what no accelerator can hold, the longest first, each the CPU that has least to do; and the other nodes.
+    """Place blocks that no accelerator can hold, the longest first, each on the CPU with least work.
 
-    Both of shape (n,): a device, for nodes on CPUs; the number of the block of a node among the other ones, else -1.
+    Return ``(device, vertex)``, both of shape (n,): the CPU of nodes of such blocks; else the number of their block
+    among the other ones, -1 on CPUs.
     """
     block = blocks(instance)
     unfit = np.bincount(block, ~instance.supported) > 0
@@ -103,11 +104,11 @@ def _whole(value: NDArray[Any]) -> Ints:
 
 
 def slots(instance: Instance, device: Ints) -> Ints:
-    """Subgraphs of accelerators, shape (n,), in the order in which they run, such that none waits for itself.
+    """Slots of nodes on their accelerators, shape (n,), such that no subgraph waits for itself.
 
-    A node is in the first subgraph of its accelerator, or in the one after those from where a path goes elsewhere and
-    returns to it, as the paper's authors have it. If such subgraphs wait for each other, the number of a node's is
-    instead how often paths to it change between devices.
+    As in the paper's program, a node is in the first subgraph of its accelerator, or in the one after all those from
+    which a path goes elsewhere and returns to it. If such subgraphs wait for each other, its slot is instead the most
+    changes between devices on a path to it.
     """
     place = np.minimum(device, instance.accelerators)  # CPUs are one pool
     returns = _levels(instance, place, apart=True)
@@ -115,7 +116,7 @@ def slots(instance: Instance, device: Ints) -> Ints:
 
 
 def _levels(instance: Instance, place: Ints, *, apart: bool) -> Ints:
-    """Changes of place on the way to each node, the most; if ``apart``, only returns to the node's own place."""
+    """The most changes of place on a path to each node; if ``apart``, only returns to the node's own place."""
     start, tail = instance.graph.in_csr
     used, column = np.unique(place if apart else np.zeros_like(place), return_inverse=True)
     column = column.reshape(-1)
@@ -126,7 +127,7 @@ def _levels(instance: Instance, place: Ints, *, apart: bool) -> Ints:
             count[v] = count[before].max(axis=0)
             count[v, own] = (count[before, own] + (place[before] != place[v])).max()
         if apart:
-            count[v, own] = max(count[v, own], 1)  # what comes before the first node of a place is no return to it
+            count[v, own] = max(count[v, own], 1)  # the first node of a place is no return to it
     return count[np.arange(instance.nodes), column].astype(np.int64) - apart
 
 

@@ -8,19 +8,19 @@ from instances.files.columns import Floats, Ints
 from instances.placement import Instance, greatest
 from instances.rounding import safely
 
-#: Prices of all memory that there is, or of what some unit takes, stay below this, so that sums are finite.
+#: Upper bound on the price of all memory, and of the memory of a unit, so that sums are finite.
 DEAREST = 1e290
 
 
 def load_bound(instance: Instance) -> float:
-    """No device may have less load if all work is spread evenly, within the memory of all accelerators."""
+    """Least load if all work is spread evenly, within the memory of all accelerators."""
     if instance.accelerators and instance.cpus and instance.allreduce is None:
         return max(instance.load_bound(), _within_memory(instance))
     return instance.load_bound()
 
 
 def node_bound(instance: Instance) -> float:
-    """The device of some unit has no less load: with it, it does a neighbour's work or pays for their tensors."""
+    """Least load of the device of some unit, which does a neighbour's work or pays for their tensors."""
     accelerator, cpu = instance.unit_times()
     busy = accelerator + _unavoidable(instance, accelerator)
     on_accelerators = _as_load(instance, accelerator, busy, instance.accelerators)
@@ -34,8 +34,8 @@ def _within_memory(instance: Instance) -> float:
 
     min T subject to sum a x <= k T, sum c (1 - x) <= l T, sum m x <= k M, 0 <= x <= 1 has, for a share s of time on
     accelerators and a price p of memory, the bound sum min(s a / k + p m, (1 - s) c / l) - p k M, concave in both.
-    A price above all CPU times a size can stand for none: it only sends everything to the CPUs. Both sums are rounded
-    towards safety before their difference is taken.
+    A price above the greatest CPU time per size can stand for none: it only sends everything to the CPUs. Both sums are
+    rounded towards safety before their difference is taken.
     """
     accelerator, cpu = instance.unit_times()
     size = instance.of_units(instance.size)
@@ -52,10 +52,10 @@ def _within_memory(instance: Instance) -> float:
 
 
 def _unavoidable(instance: Instance, accelerator: Floats) -> Floats:
-    """Shape (units,): what an accelerator with a unit pays or does for the neighbours of the unit.
+    """Shape (units,): least time of an accelerator with a unit for the neighbours of the unit.
 
-    A neighbour that is elsewhere costs the tensors that the unit reads from it, and those of the unit that it stands
-    for: each is put down to the reader that takes longest. One that is not elsewhere costs its own time.
+    A neighbour elsewhere costs the tensors that the unit reads from it, and the unit's tensors of which it is the
+    slowest reader. A neighbour on the same accelerator costs its own time.
     """
     unit, real = instance.unit, ~instance.artificial
     tail, head = instance.graph.tail[real].astype(np.int64), instance.graph.head[real].astype(np.int64)
@@ -73,7 +73,7 @@ def _unavoidable(instance: Instance, accelerator: Floats) -> Floats:
 
 
 def _last_of_each(key: Ints, value: Floats) -> Ints:
-    """For each key that there is, where its greatest value stands."""
+    """Index of the greatest value of each key."""
     order = np.lexsort((value, key))
     return order[np.append(np.diff(key[order]) > 0, True)] if len(order) else order
 
@@ -81,7 +81,7 @@ def _last_of_each(key: Ints, value: Floats) -> Ints:
 def _as_load(instance: Instance, computing: Floats, busy: Floats, devices: int) -> Floats:
     """Least load of a device that computes and pays for so much, as transfers overlap and stages are replicated.
 
-    With replicas the least is where there is one, or as many as can be, or where their share and their synchronising
+    The least is at one replica, at as many as there are devices, or near the number for which share and synchronising
     take the same time.
     """
     load = np.maximum(computing, busy / {"none": 1, "half": 2, "full": 3}[instance.overlap])
