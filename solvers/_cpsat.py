@@ -11,9 +11,8 @@ from typing import Any
 #: CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
 STRATEGIES = 8
 
-#: No lower limit of a sum, and no upper one.
-LOWEST = -(2**63)
-HIGHEST = 2**63 - 1
+#: Limits of a sum that has none.
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 
 def core() -> Any:
@@ -74,8 +73,8 @@ def answer(
 ) -> Any:
     """CP-SAT's response to a ``CpModelProto``.
 
-    ``found`` takes every better solution, a value for each variable; ``enough`` takes every better bound, and may say
-    that the search shall end. RuntimeError with CP-SAT's reason if the model is none.
+    ``found`` takes every better solution, a value for each variable; ``enough`` takes every better bound, and returns
+    True to end the search. RuntimeError, with CP-SAT's reason, if the model is invalid.
     """
     cp_sat = core()
     wrapper = cp_sat.SolveWrapper()

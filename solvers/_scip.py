@@ -1,4 +1,4 @@
-"""SCIP as solvers of several tracks use it: a quiet model, what it has proved by now, and word of it as it searches."""
+"""SCIP for solvers of several tracks: a quiet model, its proved bound, and callbacks during the search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-#: A dual bound closer to the primal one than this, relatively, is the primal one.
+#: Relative difference below which a dual bound is the primal one.
 SAME = 1e-6
 
 
@@ -21,7 +21,7 @@ def model() -> Any:
 
 
 def proved(model: Any) -> float:
-    """The dual bound of a model that need not be solved to its end, minus infinity where it proves nothing.
+    """The dual bound of a model, minus infinity if it proves nothing.
 
     While SCIP frees a tree that a limit has cut short, it gives its primal bound as the dual one.
     """

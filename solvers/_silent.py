@@ -11,7 +11,7 @@ from contextlib import contextmanager
 @contextmanager
 def silent() -> Iterator[None]:
     """Send to stderr what compiled code prints to stdout."""
-    library = ctypes.CDLL(None)  # whose buffer may hold output of before, or of the library
+    library = ctypes.CDLL(None)  # its buffer may hold earlier output, or the library's
     library.fflush(None)
     stdout = os.dup(1)
     os.dup2(2, 1)

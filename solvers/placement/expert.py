@@ -1,4 +1,4 @@
-"""A split that people have made by hand, handed in as it is."""
+"""A split made by hand, handed in as it is."""
 
 from __future__ import annotations
 

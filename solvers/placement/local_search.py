@@ -7,7 +7,7 @@ from solvers.placement.kernels.loads import LoadAnnealer
 from solvers.placement.throughput.annealing import Search, fill, require_free
 from solvers.registry import Declined, Run, solver
 
-#: Moves that are looked at between two looks at the time.
+#: Moves that are evaluated between two looks at the time.
 LOOKED_AT = 10_000_000
 
 
@@ -15,8 +15,8 @@ LOOKED_AT = 10_000_000
 def local_search(instance: Instance, run: Run, restarts: int = 10) -> None:
     """Make the move of a colocation class to another accelerator that is best, until none is; best of some restarts.
 
-    Unlike the published program it keeps to the memories and to what is supported, so that what no accelerator takes
-    is on CPUs, and it moves classes on cycles between each other apart, as nothing has to be contiguous.
+    Unlike the published program, it keeps to the memories and puts classes that no accelerator can hold on CPUs, and
+    classes on a common cycle may part, as sets need not be contiguous.
     """
     require_free(instance, "local-search")
     if restarts < 1:

@@ -1,4 +1,4 @@
-"""METIS, a partitioner of graphs, in place of Scotch where that is not installed, under its own name."""
+"""METIS, a partitioner of graphs, an alternative to Scotch under its own name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from solvers.registry import Declined, Run, solver
 def metis(instance: Instance, run: Run) -> None:
     """Divide the blocks into parts of even work and few transfers by METIS, which knows no memories.
 
-    For contiguity free: in any other mode parts would not be allowed. For latency a part is cut into contiguous
-    subgraphs. CPUs get what no accelerator can hold. Declined if the package pymetis is not installed.
+    For contiguity free, as parts need not be contiguous. For latency a part is cut into contiguous subgraphs. CPUs get
+    blocks that no accelerator can hold. Declined if the package pymetis is not installed.
     """
     place_parts(instance, run, "METIS", lambda graph, parts: _partition(graph, parts, run.seed))
 

@@ -15,7 +15,7 @@ from instances.placement import Instance
 from solvers.placement.throughput.partitions import Weighted, place_parts
 from solvers.registry import Declined, Run, solver
 
-#: What the program is called, by Debian and by others; the second one may be a program for the partitions of disks.
+#: Names of the program in Debian and elsewhere; the second may also be a program for the partitions of disks.
 NAMES = ("scotch_gpart", "gpart")
 
 
@@ -23,8 +23,8 @@ NAMES = ("scotch_gpart", "gpart")
 def scotch(instance: Instance, run: Run) -> None:
     """Divide the blocks into parts of even work and few transfers by Scotch's gpart, which knows no memories.
 
-    For contiguity free: in any other mode parts would not be allowed. For latency a part is cut into contiguous
-    subgraphs. CPUs get what no accelerator can hold. Declined if Scotch is not installed.
+    For contiguity free, as parts need not be contiguous. For latency a part is cut into contiguous subgraphs. CPUs get
+    blocks that no accelerator can hold. Declined if Scotch is not installed.
     """
     program = _program(run)
     place_parts(instance, run, "Scotch", lambda graph, parts: _partition(program, graph, parts, run))
@@ -33,7 +33,7 @@ def scotch(instance: Instance, run: Run) -> None:
 def _program(run: Run) -> str:
     """The path of gpart."""
     for path in filter(None, map(shutil.which, NAMES)):
-        with suppress(OSError):  # of what is no program of this machine
+        with suppress(OSError):  # of a file that this machine cannot run
             if "gmap/gpart" in _written(_called([path, "-V"], "", run)):
                 return path
     raise Declined("no gpart of Scotch on the path: install Scotch, for instance Debian's package scotch")

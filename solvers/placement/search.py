@@ -15,11 +15,11 @@ from solvers.registry import Run, solver
 def search(instance: Instance, run: Run, most: float = math.inf) -> None:
     """Move colocation classes between devices by simulated annealing, from the split of a linear extension.
 
-    Classes move alone or with some that share tensors with them, or swap; memories are never exceeded. Where sets have
-    to be contiguous devices keep to an order, and classes cross its borders alone or with what is between them and the
-    border. A round is a chain of moves a core, two at least, each with its own energy for devices that take longer than
-    a target just below the least load; the next round begins with the best placement and is twice as long, until the
-    time ends or after ``most`` moves a chain. Its bound is the best of `load`, `node` and `anchored`. For latency see
+    Classes move alone or with some that share tensors with them, or swap; memories are never exceeded. If sets must be
+    contiguous, devices keep to an order, and classes cross its borders alone or with all classes up to the border. A
+    round is an annealing run per core, two at least, each with its own energy for devices that take longer than a
+    target just below the least load; the next round begins with the best placement and is twice as long, until the
+    time ends or after ``most`` moves per run. Its bound is the best of `load`, `node` and `anchored`. For latency see
     `search_latency`.
     """
     if instance.objective == "latency":

@@ -84,6 +84,22 @@ def numbers(rng: random.Random) -> Callable[[], float]:
     return rng.choice(kinds)
 
 
+def methods(track: str) -> dict[str, Solver]:
+    """All solvers and bound methods of a track, by name."""
+    files = [file for file in solver_files() if track in file.parts[-3:-1]]
+    return {method.name: method for file in files for method in load_file(file)}
+
+
+def attempt(method: Callable[..., Any], instance: Any, **limits: Any) -> tuple[LocalRun, str | None]:
+    """The run of a method, and why it declined the instance, if it did."""
+    run, reason = LocalRun(**{"seconds": 60.0, **limits}), None
+    try:
+        method(instance, run)
+    except Declined as declined:
+        reason = str(declined)
+    return run, reason
+
+
 @dataclass(frozen=True)
 class Attack:
     """A track, as the frame needs to know it.
@@ -114,7 +130,7 @@ class Attack:
 
     def on(self, seeds: range) -> None:
         """Fail with all that goes wrong on the instances of some seeds, the first failure of each solver."""
-        solvers, found = self.solvers(), dict[str, str]()
+        solvers, found = list(methods(self.track).values()), dict[str, str]()
         for seed in seeds:
             instance = self.instance(seed)
             for name, failure in self._on(instance, seed, solvers):
@@ -122,11 +138,6 @@ class Attack:
                 found.setdefault(name, f"{self.track}, seed {seed}, {name}: {failure}\n{document}")
         if found:
             pytest.fail("\n\n".join(found.values()), pytrace=False)
-
-    def solvers(self) -> list[Solver]:
-        """All solvers and bound methods of the track."""
-        files = [file for file in solver_files() if self.track in file.parts[-3:-1]]
-        return [solver for file in files for solver in load_file(file)]
 
     def _on(self, instance: Any, seed: int, solvers: list[Solver]) -> Iterator[tuple[str, str]]:
         """Failures on an instance, each with the name of the solver, or of the verifier."""

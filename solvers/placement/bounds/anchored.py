@@ -9,16 +9,18 @@ from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import Declined, Run, bound
 
-#: Shares of the time after which the last cut begins, and in which no work is spread any more.
-SHARE, RESERVE = 0.6, 0.2
+#: Share of the time for cuts.
+SHARE = 0.6
+#: Share of the time that is kept back at the end.
+RESERVE = 0.2
 
 
 @bound(track="placement", source="our own: minimum cuts, as loads of accelerators are submodular")
 def anchored(instance: Instance, run: Run) -> None:
     """Spread the work as `load` does, but put a class on CPUs where any set with it is too much for an accelerator.
 
-    Classes come in the order of what they cost alone, or in a set found so far; those that cost less than the bound of
-    `load` need no minimum cut. Without time for all the bound is a lesser one.
+    Classes come in the order of their least cost alone or in a set found so far; a class that costs less than the bound
+    of `load` needs no minimum cut. If the time does not suffice for all, the bound is lower.
     """
     if instance.objective != "throughput":
         raise Declined("anchored is for throughput")

@@ -15,9 +15,9 @@ from solvers.registry import Run, bound
 def lp(instance: Instance, run: Run) -> None:
     """Relax the integer program of what costs no more than some placement (HiGHS); safe for any dual values.
 
-    Without more the relaxation would spread all work evenly, as `load` does. It gains from what is known of a placement
-    that costs no more: where its items cannot be, as they alone cost more there, and which of equal devices they use.
-    For devices that follow one another it is that of contiguous sets.
+    By itself the relaxation would spread all work evenly, as `load` does. It gains from excluded devices, on which an
+    item alone costs more than the best known placement, and from the order of equal devices. For devices that follow
+    one another it is that of contiguous sets.
     """
     require_covered(instance)
     instance = with_forced_nodes(instance)

@@ -90,13 +90,11 @@ class IdealSplit:
     ``cost``      the greatest load
     ``device``    shape (n,), int32: accelerators 0, 1, ..., then CPUs; the first one of a node's stage
     ``replicas``  shape (n,), int32: devices of a node's stage
-    ``pairs``     pairs of ideals visited
     """
 
     cost: float
     device: Index
     replicas: Index
-    pairs: int
 
 
 class IdealSplitter:
@@ -106,7 +104,7 @@ class IdealSplitter:
     """
 
     def __init__(self, devices: Devices, ideals: Ideals, stop: Index) -> None:
-        self._struct, self._columns = struct_of(devices)  # of which the latter have to stay alive
+        self._struct, self._columns = struct_of(devices)
         self._devices, self._ideals, self._stop = devices, ideals, shaped(stop, (1,))
         self._rows = (devices.accelerators + 1) * (devices.cpus + 1) * len(ideals)
 
@@ -145,23 +143,12 @@ class IdealSplitter:
         best, cost, device = np.empty(self._rows), np.empty(1), np.empty(len(devices.size), np.int32)
         pairs, offload = ffi.new("int64_t *"), floats(offload, (devices.cpus + 1,))
         links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less)
+        limits = limit, array_in(offload), array_in(self._stop)
         found = array_out(cost), array_out(device), *more, pairs
-        check(
-            kernel(
-                self._struct,
-                *given,
-                *links,
-                limit,
-                array_in(offload),
-                array_in(self._stop),
-                array_out(best),
-                *scratch,
-                *found,
-            )
-        )
+        check(kernel(self._struct, *given, *links, *limits, array_out(best), *scratch, *found))
         if not math.isfinite(cost[0]):
             return None
-        return IdealSplit(float(cost[0]), device, np.ones_like(device), pairs[0])
+        return IdealSplit(float(cost[0]), device, np.ones_like(device))
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ class LatencyPlacement:
 
     ``subgraph``  shape (n,), int32: the subgraph of each node, -1 in the pool
     ``owner``     shape (subgraphs,), int32: the accelerator of each subgraph
-    ``delay``     shape (subgraphs,): of those that wait for an accelerator, that of least ready time + delay runs first
+    ``delay``     shape (subgraphs,): of subgraphs waiting for an accelerator, the least ready time + delay runs first
     ``merged``    shape (accelerators,), int32: whether both passes are one subgraph, unless ``unlimited``
     """
 
@@ -147,10 +147,8 @@ class LatencyAnnealer:
 
     def anneal(self, cooling: LatencyCooling) -> None:
         """Try moves of nodes, groups of nodes and subgraphs."""
-        options, cost = (
-            ffi.new("struct shard_latency_cooling *", dataclasses.astuple(cooling)),
-            ffi.new("double *", self.cost),
-        )
+        options = ffi.new("struct shard_latency_cooling *", dataclasses.astuple(cooling))
+        cost = ffi.new("double *", self.cost)
         placements = _struct_of_placement(self.now), _struct_of_placement(self.best)
         check(lib.shard_anneal_latency(self._tasks.core[0], options, array_out(self._random), *placements, cost))
         self.cost = cost[0]

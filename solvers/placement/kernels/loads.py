@@ -16,7 +16,7 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 
 @dataclass(frozen=True)
 class Nets:
-    """Sets of nodes; an accelerator pays for each of which it has some nodes, but not all.
+    """Sets of nodes; an accelerator pays for each set of which it has some nodes, but not all.
 
     ``start``    shape (n + 1,), int64: node v is on the nets ``of[start[v]:start[v + 1]]``
     ``of``       shape (pins,), int32
@@ -53,7 +53,7 @@ class Devices:
 
 @dataclass(frozen=True)
 class LoadCooling:
-    """Cooling schedule; the energy is the sum of what loads exceed a target by.
+    """Cooling schedule; the energy is the sum of the excesses of loads over a target.
 
     ``moves``      moves to try
     ``hot, cold``  temperatures at the first and at the last move, in the unit of loads, > 0
@@ -122,19 +122,10 @@ class LoadAnnealer:
 
     def anneal(self, cooling: LoadCooling) -> None:
         """Try moves of nodes, groups of nodes and whole devices."""
-        options, cost = (
-            ffi.new("struct shard_load_cooling *", dataclasses.astuple(cooling)),
-            ffi.new("double *", self.cost),
-        )
-        columns = (
-            array_out(self._random),
-            array_out(self._rank),
-            array_out(self.device),
-            array_out(self.best),
-            cost,
-            array_out(self.load),
-        )
-        check(lib.shard_anneal_load(self._struct, self._rules, options, *columns))
+        options = ffi.new("struct shard_load_cooling *", dataclasses.astuple(cooling))
+        cost, load = ffi.new("double *", self.cost), array_out(self.load)
+        columns = [array_out(column) for column in (self._random, self._rank, self.device, self.best)]
+        check(lib.shard_anneal_load(self._struct, self._rules, options, *columns, cost, load))
         self.cost = cost[0]
 
     def weigh(self) -> None:
@@ -167,7 +158,7 @@ def _ranks(count: int, device: Index, order: Graph | None) -> Index:
 
 
 def _struct_of_model(devices: Devices, rules: LoadModel) -> tuple[Any, list[Any]]:
-    """LoadModel as the core sees them, and what has to stay alive as long as that."""
+    """A load model as a C struct, and the pointers that must live as long."""
     n, nets = len(devices.size), len(devices.nets.cost)
     passed = np.zeros(nets, dtype=np.int32) if rules.passed is None else rules.passed
     backward = rules.backward or (np.zeros(0), np.zeros(0))

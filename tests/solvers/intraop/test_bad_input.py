@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 import pytest
+from fuzz import attempt, methods
 
 from harness.verify import verify
-from solvers import registry
 from solvers.intraop.network import reduction
 from solvers.intraop.network.infeasibility import contradiction
 from solvers.intraop.network.memory import Timeline
-from solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 
 IMPOSSIBLE = 10**18
+METHODS = methods("intraop")
 SOLVERS = ("cfn-native", "ilp-cpsat", "ilp-scip", "ilp-highs", "toulbar2-exact")
 BOUNDS = ("simple", "cfn-relaxed", "lagrange", "lp", "toulbar2")
-#: What says why it declines.
+#: Methods that say why they decline.
 DECLINING = (*SOLVERS, "lagrange", "lp", "toulbar2")
-#: Less of what would take all of its time.
+#: Less work for methods that would take all of their time.
 SHORT = {"local-search": {"iterations": 50}}
 
 
-def methods():
-    """All of the track, by name."""
-    files = [file for file in registry.solver_files() if "intraop" in file.parts[-3:-1]]
-    return {solver.name: solver for file in files for solver in registry.load_file(file)}
-
-
-METHODS = methods()
-
-
-def run(name, instance, seconds=60.0):
-    """The run, and why the instance was declined, if it was."""
-    trial, reason = LocalRun(seconds=seconds), None
-    try:
-        METHODS[name].function(instance, trial, **METHODS[name].params)
-    except Declined as declined:
-        reason = str(declined)
-    return trial, reason
+def run(name, instance, **limits):
+    """The run of a method, if need be with less work, and why it declined the instance, if it did."""
+    return attempt(
+        partial(METHODS[name].function, **{**METHODS[name].params, **SHORT.get(name, {})}), instance, **limits
+    )
 
 
 def odd(make):
@@ -90,8 +79,7 @@ def test_what_is_odd_is_bounded(tiny, name):
 def test_without_a_limit_the_cheapest_assignment_is_found_whatever_memory_it_uses(tiny, name):
     """The cheapest strategies use 2^64 - 2 of memory in the first time step."""
     instance = tiny.make([(0, 9, [5, 1], [0, 2**63 - 1])] * 2, [((0, 1), [0, 0, 0, 0])], limit=None)
-    trial = LocalRun(seconds=0.0 if name == "random" else 60.0)  # random is the one that never ends by itself
-    METHODS[name].function(instance, trial, **{**METHODS[name].params, **SHORT.get(name, {})})
+    trial, _ = run(name, instance, seconds=0.0 if name == "random" else 60.0)  # random never ends by itself
     assert all(verify(instance, solution).feasible for solution in trial.solutions)
     if name in BOUNDS:
         assert trial.bounds[-1] == 2
@@ -207,7 +195,7 @@ def test_a_variable_that_meets_many_forbidden_entries_near_the_largest(tiny, nam
     pairs = [((1 + i, 2 + i), [0, IMPOSSIBLE, IMPOSSIBLE, 0]) for i in range(hubs - 1)]
     pairs += [((1 + i, 1 + hubs + i), [IMPOSSIBLE, 0, 0, 0]) for i in range(hubs)]
     instance = tiny.make(rows, pairs, 1)
-    METHODS[name].function(instance, trial := LocalRun(seconds=60.0), **{**METHODS[name].params, **SHORT.get(name, {})})
+    trial, _ = run(name, instance)
     assert min(verify(instance, solution).cost for solution in trial.solutions) == 1
 
 

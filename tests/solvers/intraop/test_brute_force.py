@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from effort import draws
+from fuzz import attempt, methods
 
-from solvers import registry
 from solvers.intraop.cfn import portfolio
-from solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=4)
 
 IMPOSSIBLE = 10**18
+METHODS = methods("intraop")
 #: Methods that end with a proof, and on how many instances they are tried; they say why they decline.
 COMPLETE = {"cfn-native": 360, "ilp-cpsat": 160, "ilp-scip": 160, "ilp-highs": 60, "toulbar2-exact": 120}
 #: Others, and how many instances: the slower, the fewer.
@@ -23,15 +24,6 @@ FEW = 4
 #: Seconds of a run that does not end by itself, or not soon.
 SECONDS = 0.3
 INSTANCES_AT_ONCE = 60
-
-
-def methods():
-    """All of the track, by name."""
-    files = [file for file in registry.solver_files() if "intraop" in file.parts[-3:-1]]
-    return {solver.name: solver for file in files for solver in registry.load_file(file)}
-
-
-METHODS = methods()
 
 
 def blocks():
@@ -43,20 +35,10 @@ def blocks():
             yield name, first, min(all_of_it - first, INSTANCES_AT_ONCE)
 
 
-def run(name, instance):
-    """The run, and why the instance was declined, if it was."""
-    known = name in COMPLETE or name in OTHERS
-    trial, reason = LocalRun(seconds=30.0 if known else SECONDS), None
-    try:
-        METHODS[name].function(instance, trial, **METHODS[name].params)
-    except Declined as declined:
-        reason = str(declined)
-    return trial, reason
-
-
 def check(tiny, name, instance, best):
     """Compare all claims with a brute force, and demand the best cost of methods that prove it."""
-    trial, reason = run(name, instance)
+    seconds = 30.0 if name in COMPLETE or name in OTHERS else SECONDS
+    trial, reason = attempt(partial(METHODS[name].function, **METHODS[name].params), instance, seconds=seconds)
     values = [tiny.value(instance, solution) for solution in trial.solutions]
     assert all(later < earlier for earlier, later in pairwise(values))
     assert all(value >= best for value in values)

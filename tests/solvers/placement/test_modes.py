@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fuzz import methods
 from gpart import install
 
 from instances.placement import parse
-from solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
+from solvers.registry import Declined, LocalRun, Solver
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -53,9 +54,7 @@ def table() -> dict[str, dict[str, str]]:
     return rows
 
 
-METHODS = {
-    method.name: method for path in solver_files() if "placement" in path.parts[-3:-1] for method in load_file(path)
-}
+METHODS = methods("placement")
 
 
 def test_every_method_has_a_row() -> None:

@@ -19,6 +19,11 @@ many = settings(max_examples=draws(300, 60))
 IMPOSSIBLE = 10**18
 
 
+def simplified(instance):
+    timeline = Timeline.of(instance)
+    return simplify(instance, timeline, prepare(instance, timeline))
+
+
 def best(tiny, instance, model):
     """``(excess, cost)`` of the best assignment of a model, in the instance."""
     lifted = (model.lift(instance, np.array(value, dtype=np.int64)) for value in np.ndindex(*model.sizes))
@@ -46,28 +51,21 @@ def tree(tiny, rng, usage):
 
 
 def test_a_tree_without_choice_of_memory_becomes_one_value(tiny):
-    instance = tree(tiny, np.random.default_rng(0), [1] * 4)
-    timeline = Timeline.of(instance)
-    model = simplify(instance, timeline, prepare(instance, timeline))
-    assert len(model.unary) == 1
+    assert len(simplified(tree(tiny, np.random.default_rng(0), [1] * 4)).unary) == 1
 
 
 def test_branches_merge_into_what_uses_memory(tiny):
     instance = tree(tiny, np.random.default_rng(0), [9, 7, 5, 3])
-    timeline = Timeline.of(instance)
-    model = simplify(instance, timeline, prepare(instance, timeline))
+    model = simplified(instance)
     assert (model.sizes > 1).sum() == 2
     assert len(model.tail) == 1
-    values = np.array(list(np.ndindex(*model.sizes)), dtype=np.int64)
-    for value in values:
+    for value in np.array(list(np.ndindex(*model.sizes)), dtype=np.int64):
         assert model.cost(value) == tiny.value(instance, model.lift(instance, value).tolist())[1]
 
 
 def test_a_menu_shrinks_to_its_front(tiny):
     menu = ([7, 3, 5, 9, 3, 8], [1, 5, 4, 1, 6, 1])  # 9 and 8 cost more than 7, the second 3 uses more than the first
-    instance = tiny.make([(0, 2, *menu), (1, 3, *menu)], limit=9)
-    timeline = Timeline.of(instance)
-    model = simplify(instance, timeline, prepare(instance, timeline))
+    model = simplified(tiny.make([(0, 2, *menu), (1, 3, *menu)], limit=9))
     assert model.sizes.tolist() == [3, 3]
     assert model.unary.tolist() == [7, 3, 5] * 2
 
@@ -90,9 +88,7 @@ def test_nodes_of_one_variable_count_together_while_both_are_live(tiny, spans_of
     nodes = [(*first, [5, 0], [3, 5]), (*second, [0, 0], [5, 3]), (0, 6, [0, 4], [3, 2])]
     nodes += [(0, 2, [0], [others]), (4, 6, [0], [others])]
     instance = tiny.make(nodes, [((0, 1), [0, IMPOSSIBLE, IMPOSSIBLE, 0])], limit=12)
-    timeline = Timeline.of(instance)
-    model = simplify(instance, timeline, prepare(instance, timeline))
-    assert (model.sizes > 1).sum() == left
+    assert (simplified(instance).sizes > 1).sum() == left
 
 
 @pytest.mark.parametrize("seed", [1464, 2655, 9813])
@@ -113,5 +109,4 @@ def test_that_nothing_is_left_may_show_late(tiny, seed):
 
 def test_tables_of_three_keep_their_values(tiny):
     instance = tiny.make([(0, 1, [0, 9], [0, 0])] * 3, [((0, 1, 2), [99, 0, 0, 0, 0, 0, 0, 0])])
-    timeline = Timeline.of(instance)
-    assert simplify(instance, timeline, prepare(instance, timeline)).sizes.tolist() == [2, 2, 2]
+    assert simplified(instance).sizes.tolist() == [2, 2, 2]
