@@ -6,13 +6,15 @@ import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.sandbox.contract import ISOLATION, LIMITS, Limits
 from instances import InputError, track_module, tracks
 from instances.files.jsonfile import require_writable
-from instances.options import Option
 from shardmark.cli import values
+
+if TYPE_CHECKING:
+    from instances.options import Option
 
 Answer = tuple[int, Any]  # exit status, and what is printed: an object or a list of objects
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from referee import refused
+from referee import refusal, refused
 
 from instances import InputError, load, save
 from instances.errors import TooLarge
@@ -82,11 +82,11 @@ def test_an_instance_of_too_many_parts_is_refused_before_it_is_parsed(part, trac
     ],
     ids=lambda arguments: " ".join(arguments[:3]),
 )
-def test_a_command_that_reads_too_many_parts_ends_in_one_sentence(arguments, tmp_path, capsys):
+def test_a_command_that_reads_too_many_parts_ends_in_one_sentence(arguments, tmp_path):
     bomb(tmp_path / "FILE", "[],", packed=True)
     (tmp_path / "PROTO").write_text("node{}" * 1000)
     names = {name: tmp_path / name for name in ("FILE", "PROTO", "OUT")}
-    said = refused(capsys, *(names.get(word, word) for word in arguments))
+    said = refused(*(names.get(word, word) for word in arguments))
     assert said.count("\n") == 1
     assert said.startswith(f"shardmark: {tmp_path}/")
     assert said.endswith(
@@ -168,20 +168,17 @@ def test_no_part_of_a_text_goes_uncounted(value):
 def test_a_toml_file_that_is_no_list_of_programs_is_one_sentence(text, expected, tmp_path):
     path = tmp_path / "some.toml"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        external.read_toml(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert expected in str(caught.value)
-    assert len(str(caught.value)) < 400
+    message = refusal(external.read_toml, path)
+    assert message.startswith(f"{path}: ")
+    assert expected in message
+    assert len(message) < 400
 
 
 def test_sentences_show_the_beginning_of_long_names_only(tmp_path):
     long = "k" * 100_000
     for text in (f'{{"problem": {{}}, "{long}": 1}}', f'{{"{long}": 1, "{long}": 2}}', f'{{"format": "{long}"}}'):
         (tmp_path / "a.json").write_text(text)
-        with pytest.raises(InputError) as caught:
-            load(tmp_path / "a.json")
-        assert len(str(caught.value)) < 400
+        assert len(refusal(load, tmp_path / "a.json")) < 400
 
 
 def test_more_devices_than_a_matrix_of_bandwidths_is_kept_for_are_refused(tmp_path):

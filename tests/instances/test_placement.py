@@ -11,23 +11,15 @@ from typing import Any
 import documents
 import numpy as np
 import pytest
+from documents import edge, node
 from oracle_placement import optimum
 from placements import draw_instance
+from referee import refusal
 
 from harness.verify import verify
 from instances import InputError, catalog, load, parse, placement, save
 from instances.placement import Instance
 from instances.placement_file import numbered
-
-
-def node(identity: int, **more: Any) -> dict[str, Any]:
-    usual = {"supportedOnFpga": 1, "cpuLatency": 8.0, "fpgaLatency": 2.0, "isBackwardNode": False, "size": 3}
-    return {"id": identity, **usual, **more}
-
-
-def edge(tail: int, head: int, cost: float = 0.5, **more: Any) -> dict[str, Any]:
-    return {"sourceId": tail, "destId": head, "cost": cost, **more}
-
 
 #: 30 and -7 and 500 share a colour, one of them backward; 12 is for CPUs only.
 BASE: dict[str, Any] = {
@@ -167,10 +159,7 @@ CHANGES: list[Change] = [
 
 @pytest.mark.parametrize(("path", "value", "sentence"), CHANGES, ids=[f"{path}={value}" for path, value, _ in CHANGES])
 def test_a_changed_value_is_one_sentence(path, value, sentence):
-    with pytest.raises(InputError) as caught:
-        read(changed(path, value))
-    assert str(caught.value).startswith(f"base.json: {sentence}")
-    assert "\n" not in str(caught.value)
+    assert refusal(read, changed(path, value)).startswith(f"base.json: {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -182,9 +171,9 @@ def test_a_changed_value_is_one_sentence(path, value, sentence):
     ],
 )
 def test_an_edge_after_repeated_ones_has_its_number_in_the_file(wrong, sentence):
-    with pytest.raises(InputError) as caught:
-        read({**BASE, "edges": [edge(30, -7), edge(30, -7), edge(30, 12), wrong]})
-    assert str(caught.value) == f"base.json: {sentence}"
+    assert (
+        refusal(read, {**BASE, "edges": [edge(30, -7), edge(30, -7), edge(30, 12), wrong]}) == f"base.json: {sentence}"
+    )
 
 
 REQUIRED = ["maxFPGAs", "maxCPUs", "maxSizePerFPGA", "nodes", "edges", "nodes.0.id", "nodes.0.supportedOnFpga",
@@ -197,9 +186,7 @@ def test_a_missing_key_is_one_sentence(path):
     document = documents.removed(BASE, path)
     *inner, last = path.split(".")
     place = f"base.json: {inner[0]}[0]: " if inner else "base.json: "
-    with pytest.raises(InputError) as caught:
-        read(document)
-    assert str(caught.value) == f"{place}expected a key {last!r}"
+    assert refusal(read, document) == f"{place}expected a key {last!r}"
 
 
 def test_without_devices_it_is_of_no_track():
@@ -230,9 +217,7 @@ def test_without_devices_it_is_of_no_track():
 )
 def test_what_no_device_can_take_is_refused_where_there_are_no_cpus(changes, sentence):
     document = documents.changed(BASE, {"maxCPUs": 0, **changes})
-    with pytest.raises(InputError) as caught:
-        read(document)
-    assert str(caught.value) == f"base.json: {sentence}"
+    assert refusal(read, document) == f"base.json: {sentence}"
 
 
 def test_with_a_cpu_anything_can_be_placed():

@@ -7,6 +7,8 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -273,6 +275,13 @@ class Filler:
         params = {"population": 100, "rate": 0.25} if name.startswith("brkga") else {}
         about = f"Do what {name} does best."
         self.store.add_solver(f"{len(name):02x}" * 32, self.track, name, kind, source, about, params)
+
+
+@contextmanager
+def filled(folder: Path, track: str) -> Iterator[Filler]:
+    """Fills one track of an empty database, in one campaign."""
+    with closing(Store.open(folder / "results", create=True)) as store:
+        yield Filler(store, store.add_campaign("2025-11-21T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST), track)
 
 
 def fill(store: Store) -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -28,6 +29,26 @@ FOREIGN = {
     "reproduce/mine.html": b"<h1>Mine</h1>",
 }
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def tree(path: Path) -> ET.Element:
+    """The elements of a page."""
+    return ET.parse(path).getroot()
+
+
+def words(element: ET.Element) -> str:
+    """All text below an element, spaces made one."""
+    return " ".join("".join(element.itertext()).split())
+
+
+def of_class(page: ET.Element, name: str) -> list[ET.Element]:
+    """Elements that have a class."""
+    return [element for element in page.iter() if name in element.get("class", "").split()]
+
+
+def sections(page: ET.Element, heading: str) -> list[ET.Element]:
+    """Sections below the heading of an id."""
+    return [element for element in page.iter("section") if element.get("aria-labelledby") == heading]
 
 
 def add_foreign(site: Path) -> None:

@@ -12,6 +12,7 @@ import re
 import resource
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -27,8 +28,8 @@ from leaderboard.build import build
 from leaderboard.pages import Site, _colours, environment
 from leaderboard.report import Device, Link, Schedule, Split
 from leaderboard.text import page_of
-from tests.leaderboard.conftest import HOST, Filler
-from tests.leaderboard.sites import FOREIGN, add_foreign, files
+from tests.leaderboard.conftest import Filler, filled
+from tests.leaderboard.sites import FOREIGN, add_foreign, files, of_class, sections, tree, words
 
 GOLDEN = Path(__file__).with_name("golden.json")
 GOLDEN_PAGES = (
@@ -51,22 +52,12 @@ def site(scored: Tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[str, ET.Element]:
     """Every page as a tree, by its path; parsing fails unless it is well-formed."""
-    return {path.relative_to(site).as_posix(): ET.parse(path).getroot() for path in site.rglob("*.html")}
-
-
-def words(element: ET.Element) -> str:
-    """All text below an element, spaces made one."""
-    return " ".join("".join(element.itertext()).split())
+    return {path.relative_to(site).as_posix(): tree(path) for path in site.rglob("*.html")}
 
 
 def cells(element: ET.Element) -> list[list[str]]:
     """Text of the cells of every row of the tables below an element, headings left out."""
     return [[words(cell) for cell in row] for body in element.iter("tbody") for row in body]
-
-
-def of_class(page: ET.Element, name: str) -> list[ET.Element]:
-    """Elements that have a class."""
-    return [element for element in page.iter() if name in element.get("class", "").split()]
 
 
 def extract(page: ET.Element) -> dict[str, Any]:
@@ -236,17 +227,13 @@ def test_declines_are_listed_apart_and_counted(pages: dict[str, ET.Element], sco
 
 
 def test_seeds_that_declined_an_instance_are_told_from_instances(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "results", create=True)
-    filler = Filler(
-        store, store.add_campaign("2025-11-21T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST), "pipeline"
-    )
-    filler.declare("shy", "solver")
-    for name in "ab":
-        store.add_instance(f"pipeline-{name}", name, "pipeline", {"track": "pipeline", "name": name}, {})
-        for seed in range(3):
-            filler.add("shy", "solver", seed, name, "declined", "no", None, [], [])
-    page = ET.parse(build(tables(store), tmp_path / "site").parent / "failures.html").getroot()
-    store.close()
+    with filled(tmp_path, "pipeline") as filler:
+        filler.declare("shy", "solver")
+        for name in "ab":
+            filler.store.add_instance(f"pipeline-{name}", name, "pipeline", {"track": "pipeline", "name": name}, {})
+            for seed in range(3):
+                filler.add("shy", "solver", seed, name, "declined", "no", None, [], [])
+        page = tree(build(tables(filler.store), tmp_path / "site").parent / "failures.html")
     assert "There are none." in words(page)
     assert table_of(page, "declined") == [["pipeline", "shy", "2 instances", "no"]]
     [cell] = [cell for cell in page.iter("td") if cell.get("data-sort")]
@@ -269,22 +256,18 @@ def test_contradictions_are_shown(pages: dict[str, ET.Element]) -> None:
 
 
 def test_bounds_on_an_instance_page_begin_with_the_greatest(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "results", create=True)
-    campaign = store.add_campaign("2025-11-21T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST)
-    filler = Filler(store, campaign, "intraop")
-    store.add_instance("intraop-x", "x", "intraop", {"nodes": 3}, {})
     best = 2**80
     bounds = {"low": best - 3, "high": best - 1, "false": best + 5, "middle": best - 2}
-    for name, value in bounds.items():  # those that find a cost first would stand first if sorted by it
-        kind = "bound" if name == "high" else "solver"
-        filler.declare(name, kind)
-        cost = None if name == "high" else best + value % 7
-        found = [] if cost is None else [Incumbent(0.1, True, cost)]
-        filler.add(name, kind, 0, "x", "ok", "", cost, found, [Bound(0.2, value)])
-    filler.declare("best", "solver")
-    filler.add("best", "solver", 0, "x", "ok", "", best, [Incumbent(0.1, True, best)], [])
-    page = ET.parse(build(tables(store), tmp_path / "site").parent / "instances" / "intraop" / "x.html").getroot()
-    store.close()
+    with filled(tmp_path, "intraop") as filler:
+        filler.store.add_instance("intraop-x", "x", "intraop", {"nodes": 3}, {})
+        for name, value in bounds.items():  # those that find a cost first would stand first if sorted by it
+            kind, cost = ("bound", None) if name == "high" else ("solver", best + value % 7)
+            filler.declare(name, kind)
+            found = [] if cost is None else [Incumbent(0.1, True, cost)]
+            filler.add(name, kind, 0, "x", "ok", "", cost, found, [Bound(0.2, value)])
+        filler.declare("best", "solver")
+        filler.add("best", "solver", 0, "x", "ok", "", best, [Incumbent(0.1, True, best)], [])
+        page = tree(build(tables(filler.store), tmp_path / "site").parent / "instances" / "intraop" / "x.html")
     assert [row[0] for row in table_of(page, "bounds")] == ["high", "middle", "low", "false"]
 
 
@@ -331,7 +314,7 @@ def test_a_ranking_is_shown_as_if_there_were_no_other(
     stored: Store, pages: dict[str, ET.Element], tmp_path: Path
 ) -> None:
     alone = build(tables(stored, {"bert-plain", "gnmt-plain"}), tmp_path / "site").parent / "tracks" / "placement.html"
-    [part] = of_class(ET.parse(alone).getroot(), "division")
+    [part] = of_class(tree(alone), "division")
     together = of_class(pages["tracks/placement.html"], "division")[0]
     assert ET.tostring(part).strip() == ET.tostring(together).strip()
 
@@ -429,8 +412,8 @@ def test_a_drawing_stands_on_the_page_of_its_instance(scored: Tables, tmp_path: 
     devices = [Device("accelerator 0", "load 12.5"), Device("CPU 2", "load 7", cpu=True)]
     picture = Split(["a", "b", "c"], [(0, 1), (1, 2)], [0, 0, 1], devices, caption="Found by search, cost 12.5.")
     folder = build(scored, tmp_path / "site", {checksum: picture}).parent / "instances" / "placement"
-    page = ET.parse(folder / "bert-free.html").getroot()
-    [section] = [x for x in page.iter("section") if x.get("aria-labelledby") == "solution"]
+    page = tree(folder / "bert-free.html")
+    [section] = sections(page, "solution")
     assert len(list(section.iter("svg"))) == 4  # wide, narrow, and the legend's
     assert "accelerator 0: 2 nodes, load 12.5" in words(section)
     assert "Found by search, cost 12.5. A colour is a device" in words(section)
@@ -444,7 +427,7 @@ def test_a_schedule_is_drawn_as_one(scored: Tables, tmp_path: Path) -> None:
     page = (
         build(scored, tmp_path / "site", {"placement-bert-free": picture}).parent / "instances/placement/bert-free.html"
     )
-    [section] = [x for x in ET.parse(page).getroot().iter("section") if x.get("aria-labelledby") == "solution"]
+    [section] = sections(tree(page), "solution")
     assert "a: 0 to 2 on fast (speed 2), waited for nothing" in words(section)
     assert "A row is a device, the fastest first" in words(section)
     assert "squares are on CPUs" not in words(section)
@@ -461,21 +444,21 @@ def test_every_page_says_that_bounds_rest_on_their_methods_word(pages: dict[str,
 
 def test_why_a_solution_is_not_drawn_stands_on_its_page(scored: Tables, tmp_path: Path) -> None:
     folder = build(scored, tmp_path / "site", {"placement-bert-free": "Not drawn: <lost>."}).parent / "instances"
-    pages = [ET.parse(folder / "placement" / f"{name}-free.html").getroot() for name in ("bert", "gnmt")]
+    pages = [tree(folder / "placement" / f"{name}-free.html") for name in ("bert", "gnmt")]
     assert ["Not drawn: <lost>." in words(page) for page in pages] == [True, False]
     assert not [x for x in pages[0].iter("section") if x.get("aria-labelledby") == "solution"]
 
 
 def test_a_solver_that_bounds_stands_among_the_bound_methods_once(scored: Tables, tmp_path: Path) -> None:
     site = build(scored, tmp_path / "site").parent
-    page = ET.parse(site / page_of("tracks", "intraop")).getroot()
-    [section] = [x for x in page.iter("section") if x.get("aria-labelledby") == "bounds"]
+    page = tree(site / page_of("tracks", "intraop"))
+    [section] = sections(page, "bounds")
     names = [x.text for x in section.iter("a")]
     assert sorted(names) == ["cfn-penalty", "relaxation", "simple"]
     assert "Solvers that report bounds as well stand among them." in words(section)
-    own = words(ET.parse(site / page_of("solvers", "intraop", "cfn-penalty")).getroot())
+    own = words(tree(site / page_of("solvers", "intraop", "cfn-penalty")))
     assert re.search(r"Rank \d of 4 with", own)
-    other = words(ET.parse(site / page_of("tracks", "pipeline")).getroot())
+    other = words(tree(site / page_of("tracks", "pipeline")))
     assert "stand among them" not in other
 
 
@@ -489,10 +472,9 @@ def test_runs_that_failed_alike_share_a_line() -> None:
 
 
 def test_an_empty_database_gives_a_site(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "results", create=True)
-    index = build(tables(store), tmp_path / "site")
-    store.close()
-    assert "No runs are recorded yet." in words(ET.parse(index).getroot())
+    with closing(Store.open(tmp_path / "results", create=True)) as store:
+        index = build(tables(store), tmp_path / "site")
+    assert "No runs are recorded yet." in words(tree(index))
 
 
 @pytest.fixture(scope="module")
@@ -595,7 +577,7 @@ def test_asv_pages_are_kept_and_linked(one: Tables, site: Path, tmp_path: Path) 
     for _ in range(2):
         index = build(one, output)
         assert (output / "asv" / "index.html").read_text() == "speed"
-        assert "asv/index.html" in [target for _, target in links(ET.parse(index).getroot())]
+        assert "asv/index.html" in [target for _, target in links(tree(index))]
     assert "asv" not in (site / "index.html").read_text(encoding="utf-8")
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.results.database import Store
 from harness.results.ranking import tables
 from harness.results.records import Bound, Incumbent
 from leaderboard.build import build
 from leaderboard.text import page_of, times
-from tests.leaderboard.conftest import HOST, Filler
+from tests.leaderboard.conftest import filled
+from tests.leaderboard.sites import sections, tree, words
 
 Pages = Callable[[int, int], tuple[ET.Element, ET.Element]]
 
@@ -23,30 +23,23 @@ def pages(tmp_path: Path) -> Pages:
     """The pages of contest-G and of the track after one run of a solver with this cost and this bound."""
 
     def make(cost: int, bound: int) -> tuple[ET.Element, ET.Element]:
-        store = Store.open(tmp_path / "results", create=True)
-        filler = Filler(store, store.add_campaign("2025-11-21T06:00:00+00:00", [], "0.1.0", HOST), "intraop")
-        filler.declare("ours", "solver")
         facts = {"best_cost": "217039", "lower_bound": "217039"}
-        store.add_instance("intraop-contest-G", "contest-G", "intraop", {"nodes": 816}, facts)
-        found = [Incumbent(0.5, True, cost)]
-        filler.add("ours", "solver", 0, "contest-G", "ok", "", cost, found, [Bound(0.6, bound)])
-        site = build(tables(store), tmp_path / "site").parent
-        store.close()
+        with filled(tmp_path, "intraop") as filler:
+            filler.declare("ours", "solver")
+            filler.store.add_instance("intraop-contest-G", "contest-G", "intraop", {"nodes": 816}, facts)
+            found = [Incumbent(0.5, True, cost)]
+            filler.add("ours", "solver", 0, "contest-G", "ok", "", cost, found, [Bound(0.6, bound)])
+            site = build(tables(filler.store), tmp_path / "site").parent
         paths = page_of("instances", "intraop", "contest-G"), page_of("tracks", "intraop")
-        instance, track = (ET.parse(site / path).getroot() for path in paths)
+        instance, track = (tree(site / path) for path in paths)
         return instance, track
 
     return make
 
 
-def words(element: ET.Element) -> str:
-    """All text below an element, spaces made one."""
-    return " ".join("".join(element.itertext()).split())
-
-
 def table(page: ET.Element, heading: str) -> dict[str, list[str]]:
     """Rows of the first table that stands below a heading, by their first cell."""
-    [section] = [x for x in page.iter("section") if x.get("aria-labelledby") == heading]
+    [section] = sections(page, heading)
     body = next(section.iter("tbody"))
     return {words(row[0]): [words(cell) for cell in row[1:]] for row in body}
 

@@ -32,6 +32,7 @@ from leaderboard.report import (
     Table,
 )
 from leaderboard.reproduction_page import grid, write
+from tests.leaderboard.sites import of_class, tree, words
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 STAGES = Axis("stages", logarithmic=True, at=(2, 8, 64))
@@ -92,24 +93,14 @@ REPORT = Report(
 @pytest.fixture
 def page(tmp_path: Path) -> ET.Element:
     """The page of the made-up report, without a leaderboard."""
-    return ET.parse(write(REPORT, tmp_path / "site")).getroot()
-
-
-def words(element: ET.Element) -> str:
-    """All text below an element, spaces made one."""
-    return " ".join("".join(element.itertext()).split())
-
-
-def of_class(page: ET.Element, name: str) -> list[ET.Element]:
-    """Elements that have a class."""
-    return [element for element in page.iter() if name in element.get("class", "").split()]
+    return tree(write(REPORT, tmp_path / "site"))
 
 
 def broken_links(site: Path) -> list[str]:
     """Links and sources of a site's pages that lead nowhere."""
     broken = []
     for path in site.rglob("*.html"):
-        for element in ET.parse(path).getroot().iter():
+        for element in tree(path).iter():
             for target in filter(None, (element.get("href"), element.get("src"))):
                 parts = urlsplit(target)
                 if parts.path and not parts.scheme and not (path.parent / unquote(parts.path)).is_file():
@@ -175,7 +166,7 @@ def test_values_that_hold_are_drawn_in_steps_with_what_they_range_over(tmp_path:
     other = Line("other", [(1, 0.2), (10, 0.1)], 1, shape="steps")
     x, y = Axis("time", span=(0, 10), unit=" s"), Axis("above the best", distances=True)
     made = replace(REPORT, sections=[Section("Only", pictures=[Plot("Steps", "Shaded.", x, y, [seeds, other])])])
-    chart = of_class(ET.parse(write(made, tmp_path / "site")).getroot(), "wide")[0]
+    chart = of_class(tree(write(made, tmp_path / "site")), "wide")[0]
     [path] = [g.find("path").get("d") for g in chart.iter("g") if g.get("class") == "series s2"][:1]  # type: ignore[union-attr]
     start, *corners = re.split("[MHV]", path or "")[1:]
     assert len(corners) == 5  # across and down twice, and on to the last point, which is where it ends
@@ -210,7 +201,7 @@ def test_dots_stand_on_strips_by_their_distance_and_shape(tmp_path: Path) -> Non
         ("B", [Dot("2nd", 0.1, role="team")]),
     ]
     made = replace(REPORT, sections=[Section("Only", pictures=[Strips("Dots", "Words.", "above", "bound", rows)])])
-    page = ET.parse(write(made, tmp_path / "site")).getroot()
+    page = tree(write(made, tmp_path / "site"))
     chart = of_class(page, "wide")[0]
     marks = {(g.findtext("title") or "").split(":")[0]: g for g in of_class(chart, "mark")}
     assert list(marks) == ["c on A", "2nd on A", "1st on A", "ours on A", "2nd on B"]  # the first lies on top
@@ -239,10 +230,10 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     site = tmp_path / "site"
     write(REPORT, site)
     assert broken_links(site) == []
-    listed = ET.parse(site / "reproduce" / "index.html").getroot()
+    listed = tree(site / "reproduce" / "index.html")
     assert [link.text for link in listed.iterfind("body/main/ul/li/a")] == ["made-up"]
     write(replace(REPORT, name="made-up-too", title=HOSTILE), site)
-    listed = ET.parse(site / "reproduce" / "index.html").getroot()
+    listed = tree(site / "reproduce" / "index.html")
     told = ["made-up: How close?", f"made-up-too: {HOSTILE}"]
     assert [words(item) for item in listed.iterfind("body/main/ul/li")] == told
     assert not list(site.rglob("*preview*"))
@@ -277,11 +268,11 @@ def test_a_leaderboard_keeps_and_links_reproductions(scored: Tables, tmp_path: P
     assert HEADER.split(page.read_text(encoding="utf-8")) == kept
     assert broken_links(site) == []
     write(replace(REPORT, name="another"), site)
-    targets = [a.get("href") for a in ET.parse(index).getroot().iter("a")]
+    targets = [a.get("href") for a in tree(index).iter("a")]
     assert "reproduce/index.html" in targets
-    listed = ET.parse(site / "reproduce" / "index.html").getroot()
+    listed = tree(site / "reproduce" / "index.html")
     assert [link.text for link in listed.iterfind("body/main/ul/li/a")] == ["another", "made-up"]
-    assert "../index.html" in [a.get("href") for a in ET.parse(site / "reproduce" / "another.html").getroot().iter("a")]
+    assert "../index.html" in [a.get("href") for a in tree(site / "reproduce" / "another.html").iter("a")]
     assert broken_links(site) == []
 
 
@@ -292,10 +283,7 @@ def test_all_pages_of_a_site_have_the_same_menu(scored: Tables, tmp_path: Path) 
     (site / "asv" / "index.html").write_text("speed")
     build(scored, site)
     write(replace(REPORT, name="another"), site)
-    pages = [
-        ET.parse(site / x).getroot()
-        for x in ("scores.html", *(f"reproduce/{x}.html" for x in ("index", "another", "made-up")))
-    ]
+    pages = [tree(site / x) for x in ("scores.html", *(f"reproduce/{x}.html" for x in ("index", "another", "made-up")))]
     menus = [
         [((a.text or ""), (a.get("href") or "").removeprefix("../")) for a in page.iterfind("body/header//a")]
         for page in pages
@@ -307,7 +295,7 @@ def test_all_pages_of_a_site_have_the_same_menu(scored: Tables, tmp_path: Path) 
 
 def test_a_leaderboard_without_reproductions_says_how_to_make_them(scored: Tables, tmp_path: Path) -> None:
     build(scored, tmp_path / "site")
-    assert "shardmark reproduce NAME" in words(ET.parse(tmp_path / "site" / "reproduce" / "index.html").getroot())
+    assert "shardmark reproduce NAME" in words(tree(tmp_path / "site" / "reproduce" / "index.html"))
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
@@ -321,7 +309,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 def test_bars_begin_at_zero_and_have_their_deviations(tmp_path: Path) -> None:
     rows = [Length("fast", 10.0, 2.0, 1), Length("slow", 40.0, 0.0, 2)]
     section = Section("Bars", pictures=[Bars("Means", "Of all.", "makespan", rows)])
-    page = ET.parse(write(replace(REPORT, sections=[section]), tmp_path / "site")).getroot()
+    page = tree(write(replace(REPORT, sections=[section]), tmp_path / "site"))
     wide = next(element for element in page.iter() if element.tag.endswith("svg"))
     spans = [float(element.get("width", 0)) for element in of_class(wide, "span")]
     whiskers = [
@@ -337,7 +325,7 @@ def test_bars_begin_at_zero_and_have_their_deviations(tmp_path: Path) -> None:
 def test_bars_have_a_line_at_what_is_below_them(tmp_path: Path) -> None:
     rows = [Length("fast", 1000.0, 0.0, 1), Length("slow", 4000.4, 0.0, 2)]
     section = Section("Bars", pictures=[Bars("Means", "Of all.", "makespan", rows, bound=500.0)])
-    page = ET.parse(write(replace(REPORT, sections=[section]), tmp_path / "site")).getroot()
+    page = tree(write(replace(REPORT, sections=[section]), tmp_path / "site"))
     wide = next(element for element in page.iter() if element.tag.endswith("svg"))
     [limit] = of_class(wide, "limit")
     first = of_class(wide, "span")[0]

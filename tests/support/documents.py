@@ -1,9 +1,23 @@
-"""Copies of JSON documents with one value changed or removed; a path is keys and indices joined by dots."""
+"""JSON documents: parts of the placement paper's files, and copies with one value changed or removed.
+
+A path to a value is keys and indices joined by dots.
+"""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
+
+
+def node(identity: int, **more: Any) -> dict[str, Any]:
+    """A node of a file of the placement paper."""
+    usual = {"supportedOnFpga": 1, "cpuLatency": 8.0, "fpgaLatency": 2.0, "isBackwardNode": False, "size": 3}
+    return {"id": identity, **usual, **more}
+
+
+def edge(tail: int, head: int, cost: float = 0.5, **more: Any) -> dict[str, Any]:
+    """An edge of such a file."""
+    return {"sourceId": tail, "destId": head, "cost": cost, **more}
 
 
 def changed(document: Any, changes: dict[str, Any]) -> Any:

@@ -1,9 +1,14 @@
-"""Common ground of the referee's tests: a small instance, the zoo of solvers, and the backends that work here."""
+"""Common ground of tests: a small instance, the zoo of solvers, backends that work here, commands in this process."""
 
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -41,11 +46,42 @@ def try_backend(name: str, isolation: str) -> Backend | InputError:
         return error
 
 
-def refused(capsys, *arguments):
-    """Return the sentence of a command, run in this process, that ends with status 2."""
-    try:
-        status = main([*map(str, arguments)])
-    except SystemExit as exit_of_argparse:
-        status = exit_of_argparse.code
-    assert status == 2
-    return capsys.readouterr().err
+class Result(NamedTuple):
+    """Exit status, standard output and error of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def shardmark(*arguments: object, cwd: Path | None = None) -> Result:
+    """Run a command in this process: an exception that gets out of it fails the test."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with redirect_stdout(stdout), redirect_stderr(stderr), chdir(cwd or "."):
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as exit_of_argparse:
+            status = int(exit_of_argparse.code or 0)
+    return Result(status, stdout.getvalue(), stderr.getvalue())
+
+
+def answer(*arguments: object, status: int = 0, **options: Any) -> Any:
+    """Return the JSON that a command prints; the command must end with the given status."""
+    result = shardmark(*arguments, "--json", **options)
+    assert result.returncode == status, result.stderr
+    return json.loads(result.stdout)
+
+
+def refusal(call: Callable[..., object], *arguments: Any, **options: Any) -> str:
+    """Return the sentence with which a call refuses its input: one line."""
+    with pytest.raises(InputError) as caught:
+        call(*arguments, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def refused(*arguments: object) -> str:
+    """Return the sentence of a command that ends with status 2."""
+    result = shardmark(*arguments)
+    assert result.returncode == 2
+    return result.stderr

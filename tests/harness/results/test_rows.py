@@ -14,9 +14,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from referee import shardmark
 
 from harness.results.rows import COLUMNS
-from tests.leaderboard.reproductions.test_reproduce import shardmark
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
 

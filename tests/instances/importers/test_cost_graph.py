@@ -6,6 +6,7 @@ import gzip
 
 import numpy as np
 import pytest
+from referee import refusal
 
 from harness.verify import verify
 from instances import InputError
@@ -137,12 +138,9 @@ def node(text):
     ],
 )
 def test_a_defect_is_one_sentence(text, sentence, tmp_path):
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, text)
-    message = str(caught.value)
+    message = refusal(read, tmp_path, text)
     assert message.startswith(f"{tmp_path / 'graph.pbtxt'}: ")
     assert sentence in message
-    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
@@ -158,9 +156,7 @@ def test_a_defect_is_one_sentence(text, sentence, tmp_path):
     ],
 )
 def test_options_that_make_no_sense(options, sentence, tmp_path):
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, GRAPH, **options)
-    assert sentence in str(caught.value)
+    assert sentence in refusal(read, tmp_path, GRAPH, **options)
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):

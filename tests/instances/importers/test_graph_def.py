@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from referee import refusal
 
 from harness.verify import verify
 from instances import InputError, load
@@ -430,10 +431,9 @@ def test_devices_of_a_file(tmp_path: Any) -> None:
         ({"devices": [1], "bandwidth": 1}, "devices: expected an object with speed"),
     ):
         path.write_text(json.dumps(broken))
-        with pytest.raises(InputError) as caught:
-            read(tmp_path, text, machine=path)
-        assert str(caught.value).startswith(f"{path}: ")
-        assert sentence in str(caught.value)
+        message = refusal(read, tmp_path, text, machine=path)
+        assert message.startswith(f"{path}: ")
+        assert sentence in message
 
 
 def test_meta_graphs_compressed_files_and_bytes_that_are_no_text(tmp_path: Any) -> None:
@@ -557,12 +557,9 @@ X = made("x", "Relu", shape=(2,))
     ],
 )
 def test_a_defect_is_one_sentence(text: str | bytes, sentence: str, tmp_path: Any) -> None:
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, text)
-    message = str(caught.value)
+    message = refusal(read, tmp_path, text)
     assert message.startswith(f"{tmp_path / 'graph.pbtxt'}: ")
     assert sentence in message
-    assert "\n" not in message
     assert len(message) < 1000
 
 
@@ -578,17 +575,13 @@ def test_a_defect_is_one_sentence(text: str | bytes, sentence: str, tmp_path: An
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], sentence: str, tmp_path: Any) -> None:
-    with pytest.raises(InputError) as caught:
-        read(tmp_path, X, **options)
-    assert sentence in str(caught.value)
+    assert sentence in refusal(read, tmp_path, X, **options)
 
 
 def test_every_prefix_of_a_graph_is_a_graph_or_refused(tmp_path: Any) -> None:
     text = LAYER + loop()
     for end in range(0, len(text), 37):
-        with pytest.raises(InputError) as caught:
-            read(tmp_path, text[:end])
-        assert "\n" not in str(caught.value)
+        refusal(read, tmp_path, text[:end])
 
 
 def test_random_graphs_come_back(tmp_path: Any) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from referee import shardmark
 
 from harness.campaign.discover import discover
 from harness.results import published
-from harness.results.database import Store
 from harness.results.ranking import tables
 from harness.results.records import Bound, Incumbent
 from instances import InputError, catalog
@@ -22,8 +22,8 @@ from leaderboard.reproduction_page import render
 from leaderboard.reproductions import Cell, Run, finished, reproductions
 from leaderboard.reproductions.intraop import _shared
 from shardmark.cli.terminal import report as on_screen
-from tests.leaderboard.conftest import HOST, Filler
-from tests.leaderboard.reproductions.test_reproduce import carried_out, column, shardmark
+from tests.leaderboard.conftest import filled
+from tests.leaderboard.reproductions.test_reproduce import carried_out, column
 
 COSTS, BOUNDS = (reproductions()[name] for name in ("contest", "contest-bounds"))
 ASKED = ("contest-B", "contest-C", "contest-G")
@@ -115,16 +115,15 @@ def test_what_the_contest_does_not_have_is_refused(settings, sentence):
 
 
 def test_what_came_of_a_run_is_exact_and_only_improves(tmp_path):
-    store = Store.open(tmp_path / "results", create=True)
-    filler = Filler(store, store.add_campaign("2025-11-21T06:00:00+00:00", [], "0.1.0", HOST), "intraop")
-    store.add_instance("intraop-contest-G", "contest-G", "intraop", {"nodes": 816}, {"best_cost": "217039"})
+    facts = {"best_cost": "217039"}
     costs = [(0.1, True, 10**21), (0.2, False, 7), (0.3, True, 10**22), (0.4, True, 10**20 + 1)]
     found = [Incumbent(time, feasible, cost) for time, feasible, cost in costs]
-    filler.declare("ours", "solver")
-    filler.add("ours", "solver", 0, "contest-G", "ok", "", 10**20 + 1, found, [Bound(0.5, 217040)])
     cell = COSTS.plan(replace(COSTS.DEFAULTS, instances=("contest-G",)), Path())[0]
-    [run] = finished({"intraop-contest-G ours 0": cell}, tables(store))
-    store.close()
+    with filled(tmp_path, "intraop") as filler:
+        filler.store.add_instance("intraop-contest-G", "contest-G", "intraop", {"nodes": 816}, facts)
+        filler.declare("ours", "solver")
+        filler.add("ours", "solver", 0, "contest-G", "ok", "", 10**20 + 1, found, [Bound(0.5, 217040)])
+        [run] = finished({"intraop-contest-G ours 0": cell}, tables(filler.store))
     assert run.exact == (str(10**20 + 1), "217040")
     assert run.costs == ((0.1, 1e21), (0.4, 1e20))
     assert (run.bound, run.contradicted) == (None, True)  # a published cost is below it

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from referee import shardmark
 
 from harness.results import published
 from instances import InputError, catalog
@@ -17,7 +18,7 @@ from leaderboard.reproduction_page import render
 from leaderboard.reproductions import Cell, reproductions
 from leaderboard.reproductions.intraop import _curves
 from shardmark.cli.terminal import report as on_screen
-from tests.leaderboard.reproductions.test_reproduce import carried_out, shardmark
+from tests.leaderboard.reproductions.test_reproduce import carried_out
 
 CONVERGENCE, POSTPROCESSING = (reproductions()[name] for name in ("convergence", "postprocessing"))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from referee import shardmark
 
 from harness.campaign.discover import discover
 from harness.verify import verify
@@ -21,7 +22,7 @@ from leaderboard.reproductions.placement import _shared, placement_granularity
 from leaderboard.reproductions.placement._ideals import count_ideals
 from leaderboard.reproductions.placement._shared import proof
 from shardmark.cli.terminal import report as on_screen
-from tests.leaderboard.reproductions.test_reproduce import carried_out, shardmark
+from tests.leaderboard.reproductions.test_reproduce import carried_out
 
 THROUGHPUT, LATENCY, GRANULARITY, SPLITS = (
     reproductions()[f"placement-{name}"] for name in ("throughput", "latency", "granularity", "splits")

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from referee import shardmark
 
 from instances import InputError, load
 from leaderboard.report import HERE, PAPER, Table
 from leaderboard.reproductions import KINDS, Cell, Run, failures, options, reproductions
 from leaderboard.reproductions.pipeline import _shared
 from leaderboard.reproductions.pipeline._shared import Settings
-from shardmark.cli.arguments import main
 from shardmark.cli.terminal import report as on_screen
 from shardmark.cli.values import READERS
 
@@ -330,17 +329,6 @@ def test_a_contradicted_bound_is_named():
     cell = EVERY["practitioner"].plan(EVERY["practitioner"].DEFAULTS, Path())[-1]
     [words] = failures([Run(cell, "ok", "", 1.0, None, None, None, None, True)])
     assert words == "reweighted on u-net-5: its bound is above a verified cost and counts nowhere."
-
-
-def shardmark(*arguments: object) -> tuple[int, str, str]:
-    """Exit status, standard output and error of a command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            status = main([str(argument) for argument in arguments])
-        except SystemExit as exit_of_argparse:
-            status = int(exit_of_argparse.code or 0)
-    return status, out.getvalue(), err.getvalue()
 
 
 @pytest.mark.gate

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 import re
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from referee import answer
 
 from instances import InputError, load
 from leaderboard.report import HERE, PAPER, Bars, Report, Table
 from leaderboard.reproductions import Cell, Run
 from leaderboard.reproductions.scheduling import scheduling
-from shardmark.cli import arguments
 from shardmark.cli.terminal import report as on_screen
 
 NETWORK = "convolutional-training"
@@ -199,12 +196,9 @@ def test_nothing_found_is_no_error(cells: list[Cell]) -> None:
 @pytest.mark.usefixtures("posix_for_auto")
 def test_some_pairs_run_under_the_referee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "PAIRS", ("hash-fifo", "critical-path-pct"))
-    command = ["reproduce", "scheduling", "--networks", NETWORK, "--runs", "1", "--solvers", "heft-pct", "--json"]
+    command = ["reproduce", "scheduling", "--networks", NETWORK, "--runs", "1", "--solvers", "heft-pct"]
     command += ["--bounds", "load", "--timeout", "30", "--results", str(tmp_path / "results")]
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-        status = arguments.main([*command, "--output", str(tmp_path / "site")])
-    assert status == 0, err.getvalue()
-    found = json.loads(out.getvalue())
+    found = answer(*command, "--output", tmp_path / "site")
     rows = {row["partitioner"]: row for row in found["sections"][2]["tables"][0]["rows"]}
     assert rows["hash"]["mean"] > rows["critical-path"]["mean"] > rows["heft-pct"]["mean"] > 0
     assert 1 <= rows["heft-pct"]["/ bound"] < 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import math
 import os
@@ -13,15 +12,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import polars as pl
 import pytest
 from patience import given_time
-from referee import ZOO
+from referee import ZOO, Result, answer, shardmark
 
 from harness.campaign.discover import discover
 from harness.campaign.local_executor import LocalExecutor
@@ -29,7 +26,7 @@ from harness.results.claims import PROVEN, gap
 from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from instances.files.jsonfile import read_json, write_json
 from shardmark import api, runs
-from shardmark.cli.arguments import main, parser
+from shardmark.cli.arguments import parser
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
 
@@ -52,33 +49,6 @@ CONTEST_EXAMPLE = {
 
 LONG = "a" * 9000
 ATTACK = Path(__file__).parents[2] / "data" / "attack"
-
-
-@dataclass(frozen=True)
-class Result:
-    """Return what a command left behind."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def shardmark(*arguments, cwd=None) -> Result:
-    """Run a command in this process: an exception that gets out of it fails the test."""
-    stdout, stderr = io.StringIO(), io.StringIO()
-    with redirect_stdout(stdout), redirect_stderr(stderr), chdir(cwd or "."):
-        try:
-            status = main([str(argument) for argument in arguments])
-        except SystemExit as exit_of_argparse:
-            status = exit_of_argparse.code
-    return Result(status, stdout.getvalue(), stderr.getvalue())
-
-
-def answer(*arguments, status=0, **options):
-    """The JSON that a command prints."""
-    result = shardmark(*arguments, "--json", **options)
-    assert result.returncode == status, result.stderr
-    return json.loads(result.stdout)
 
 
 @pytest.fixture

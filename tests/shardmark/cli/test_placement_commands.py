@@ -69,14 +69,14 @@ def test_a_program_gets_the_options_in_its_file(answer, tmp_path):
         (["info", "chain", "--overlap", "half"], "option --overlap: expected no such option, pipeline has no overlap"),
     ],
 )  # fmt: skip
-def test_options_that_make_no_sense_are_refused(capsys, arguments, sentence):
-    assert sentence in refused(capsys, *arguments)
+def test_options_that_make_no_sense_are_refused(arguments, sentence):
+    assert sentence in refused(*arguments)
 
 
-def test_a_defective_file_is_one_sentence(capsys, tmp_path):
+def test_a_defective_file_is_one_sentence(tmp_path):
     document = read_json(catalog.locate(catalog.find("crossing")))
     document["edges"][0]["destId"] = 77
     write_json(tmp_path / "graph.json", document)
-    sentence = refused(capsys, "info", tmp_path / "graph.json")
+    sentence = refused("info", tmp_path / "graph.json")
     expected = "edges[0].destId: expected the id of a node, found 77"
     assert sentence == f"shardmark: {tmp_path / 'graph.json'}: {expected}\n"

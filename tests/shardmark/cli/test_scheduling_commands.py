@@ -118,11 +118,11 @@ PLAIN = {
         ({"edges": [[0, 1, 1], [1, 0, 1]]}, "edges[0]: expected a graph without cycles"),
     ],
 )
-def test_a_defective_file_is_one_sentence(capsys, tmp_path, change, sentence):
+def test_a_defective_file_is_one_sentence(tmp_path, change, sentence):
     path = tmp_path / "graph.json"
     write_json(path, {**PLAIN, **change})
     for command in (["info", path], ["solve", path, "--solver", "heft-pct"]):
-        said = refused(capsys, *command)
+        said = refused(*command)
         assert said.startswith(f"shardmark: {path}: {sentence}")
         assert said.count("\n") == 1
 
@@ -140,9 +140,9 @@ def test_a_defective_file_is_one_sentence(capsys, tmp_path, change, sentence):
         ),
     ],
 )
-def test_options_that_make_no_sense_are_refused(capsys, tmp_path, monkeypatch, arguments, sentence):
+def test_options_that_make_no_sense_are_refused(tmp_path, monkeypatch, arguments, sentence):
     monkeypatch.chdir(tmp_path)
-    assert sentence in refused(capsys, *arguments)
+    assert sentence in refused(*arguments)
     assert not any(tmp_path.iterdir())
 
 
