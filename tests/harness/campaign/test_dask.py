@@ -153,12 +153,13 @@ def test_a_run_that_takes_down_two_workers_is_lost_and_the_campaign_goes_on(clus
 def test_ctrl_c_kills_the_runs_elsewhere_and_keeps_what_is_done(cluster, chain, tmp_path):
     options = ["--instance", str(chain.path), "--solver", "quick", "--solver", "sleeps", "--timeout", "300"]
     worker = cluster.worker("only")
-    for finish in ("interrupt", "kill"):  # a campaign that was killed cannot cancel anything itself
+    # A campaign that was killed cannot cancel anything itself.
+    for finish, number, status in (("interrupt", signal.SIGINT, 130), ("kill", signal.SIGKILL, -signal.SIGKILL)):
         campaign = cluster.campaign(tmp_path / finish, *options)
         until(lambda: "[1/2]" in campaign.stderr.readline())  # noqa: B023
         runs = until(lambda: runs_under(worker))
-        campaign.send_signal({"interrupt": signal.SIGINT, "kill": signal.SIGKILL}[finish])
-        assert ended(campaign)[0] == {"interrupt": 130, "kill": -signal.SIGKILL}[finish]
+        campaign.send_signal(number)
+        assert ended(campaign)[0] == status
         until(lambda: not any(map(psutil.Process.is_running, runs)))  # noqa: B023
     assert table(tmp_path / "interrupt", "SELECT solver, status FROM runs") == [("quick", "ok")]
     assert worker.poll() is None
@@ -290,9 +291,8 @@ def test_a_worker_asks_for_the_files_of_a_solver_and_takes_no_other_version(plug
     there.mkdir()
     (there / "mine.py").write_bytes(SOLVERS.read_bytes())
     (there / "beside.py").write_text("X = 1\n")
-    info = dataclasses.replace(
-        declared_in(SOLVERS)[0], file=str(there / "mine.py"), hash=source_hash(there / "mine.py")
-    )
+    mine = {"file": str(there / "mine.py"), "hash": source_hash(there / "mine.py")}
+    info = dataclasses.replace(declared_in(SOLVERS)[0], **mine)
     sent = remote_order(Job(info, chain, 0, Limits(1.0, 64.0)))
     assert plugin._prepared(sent).file == str(there / "mine.py")
     moved = dataclasses.replace(sent, order=dataclasses.replace(sent.order, file="/nowhere/mine.py"))

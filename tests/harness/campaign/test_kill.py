@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from effort import draws
-from marked import Marked, ended, until
+from marked import Marked, ended
 
 HERE = Path(__file__).parent
 SEEDS, KILLS = 30, int(os.environ.get("SHARDMARK_KILLS", str(draws(10, 5))))  # make measure: 100
@@ -29,6 +29,7 @@ def marked(tmp_path):
     marked = Marked(tmp_path)
     yield marked
     marked.end()
+    assert list(marked.scratch.iterdir()) == []
 
 
 def ask(results, query):
@@ -53,15 +54,11 @@ def test_a_campaign_that_is_killed_again_and_again_ends_as_one_that_is_not(marke
     assert ends == {"undisturbed": 0, "disturbed": 0}
     check_same(tmp_path / "disturbed", tmp_path / "undisturbed")
     assert len(ask(tmp_path / "disturbed", TABLE)) == 3 * SEEDS
-    began = ask(
-        tmp_path / "disturbed",
-        "SELECT ended IS NOT NULL, (SELECT count(*) FROM runs WHERE campaign = c.id) FROM campaigns c",
-    )
+    query = "SELECT ended IS NOT NULL, (SELECT count(*) FROM runs WHERE campaign = c.id) FROM campaigns c"
+    began = ask(tmp_path / "disturbed", query)
     assert len(began) > KILLS / 10  # others were killed before they had begun
     assert began[-1][0] == 1
     assert sum(done > 0 for _, done in began) >= 2
-    until(lambda: not marked.alive())
-    assert list(marked.scratch.iterdir()) == []
 
 
 @pytest.mark.gate
@@ -78,5 +75,3 @@ def test_the_command_goes_on_wherever_it_was_killed(marked, chain, tmp_path):
         assert ended(marked.start(*command, "--results", str(tmp_path / name)))[0] == 0
     check_same(tmp_path / "disturbed", tmp_path / "undisturbed")
     assert len(ask(tmp_path / "disturbed", TABLE)) == 6
-    until(lambda: not marked.alive())
-    assert list(marked.scratch.iterdir()) == []

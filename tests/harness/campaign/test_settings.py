@@ -78,25 +78,22 @@ def test_a_text_can_stand_in_a_file(tmp_path):
     file = tmp_path / "split.json"
     file.write_text(f"[{', '.join(['0'] * 9)},\n 1]\n")
     short = with_settings(info, {"split": f"@{file}"})
-    assert (short.name, short.params["split"]) == (
-        "t[split=[0, 0, 0, 0, 0, 0, 0, 0, 0, 1]]",
-        file.read_text().replace("\n", ""),
-    )
+    assert short.name == "t[split=[0, 0, 0, 0, 0, 0, 0, 0, 0, 1]]"
+    assert short.params["split"] == file.read_text().replace("\n", "")
     file.write_text(f"[{', '.join(['0'] * 90)}]")
-    names = {
-        with_settings(info, {"split": text}).name for text in (f"@{file}", file.read_text(), "[" + "1," * 90 + "1]")
-    }
+    texts = (f"@{file}", file.read_text(), "[" + "1," * 90 + "1]")
+    names = {with_settings(info, {"split": text}).name for text in texts}
     assert len(names) == 2
     assert max(map(len, names)) < 30
-    with pytest.raises(InputError, match=r"no\.json: expected a file, there is none of that name"):
-        with_settings(info, {"split": "@no.json"})
-    with pytest.raises(InputError, match=r"'split': expected the name of a file after @"):
-        with_settings(info, {"split": "@"})
     file.write_text("0" * 1_500_001)
-    with pytest.raises(InputError, match=r"expected at most 1,500,000 characters for a parameter, found 1,500,001"):
-        with_settings(info, {"split": f"@{file}"})
-    with pytest.raises(InputError, match=r"'count': expected a whole number for t, found '@no.json'"):
-        with_settings(info, {"count": "@no.json"})
+    for given, sentence in (
+        ({"split": "@no.json"}, r"no\.json: expected a file, there is none of that name"),
+        ({"split": "@"}, "'split': expected the name of a file after @"),
+        ({"split": f"@{file}"}, "expected at most 1,500,000 characters for a parameter, found 1,500,001"),
+        ({"count": "@no.json"}, "'count': expected a whole number for t, found '@no.json'"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            with_settings(info, given)
 
 
 def test_long_settings_come_in_pieces_that_systems_take():

@@ -11,7 +11,6 @@ import pytest
 from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from referee import CHAIN
 
 from harness.campaign.discover import SolverInfo
 from harness.campaign.jobs import Job, judge
@@ -35,14 +34,6 @@ INTEGRAL = {
         "usage_limit": 5,
     }
 }
-
-
-@pytest.fixture(scope="module")
-def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
-    """Four nodes in a row: one block costs 10, the best cut into two costs 6."""
-    path = tmp_path_factory.mktemp("instances") / "chain.json"
-    write_json(path, CHAIN)
-    return Problem("chain", path, "pipeline")
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +101,8 @@ BROKEN_LIMITS = ("timeout", "cpu", "memory", "processes", "output", "lost")
         ([BELOW, text("bound", 7), DONE], {}, "exit", "contradiction", "feasible", "done", "claims the lower bound 7"),
     ],
 )
-def test_every_end_is_merged_by_one_rule(problem, payloads, facts, stop, status, verified, end, reason):
-    row = judged(problem, *payloads, **facts)
+def test_every_end_is_merged_by_one_rule(chain, payloads, facts, stop, status, verified, end, reason):
+    row = judged(chain, *payloads, **facts)
     assert (row.stop, row.status, row.verified, row.claimed["end"]) == (stop, status, verified, end)
     assert reason in row.reason
     assert (row.reason == "") == (status == "ok")
@@ -119,17 +110,17 @@ def test_every_end_is_merged_by_one_rule(problem, payloads, facts, stop, status,
     assert (row.solution is None) == (row.cost is None)
 
 
-def test_claims_are_kept_beside_what_is_true(problem):
+def test_claims_are_kept_beside_what_is_true(chain):
     sent = [text("solution", WORSE, 12.5), text("solution", GOOD, 6.0), text("bound", 4), text("bound", 5.5)]
-    row = judged(problem, *sent, DONE)
+    row = judged(chain, *sent, DONE)
     claimed = {"end": "done", "cost": "6.0", "lower_bound": "5.5", "solutions": 2, "bounds": 2}
     assert (row.status, row.claimed, row.cost, row.lower_bound) == ("ok", claimed, 6.0, 5.5)
     assert [(x.time_s, x.cost) for x in row.incumbents] == [(0.0, 10.0), (1.0, 6.0)]
     assert row.solution == GOOD
 
 
-def test_a_claim_for_what_is_no_solution_is_no_misclaim(problem):
-    row = judged(problem, text("solution", CYCLIC, 0.5), text("solution", GOOD, 6), DONE)
+def test_a_claim_for_what_is_no_solution_is_no_misclaim(chain):
+    row = judged(chain, text("solution", CYCLIC, 0.5), text("solution", GOOD, 6), DONE)
     assert (row.status, row.claimed["cost"]) == ("ok", "0.5")
 
 
@@ -152,32 +143,32 @@ def test_what_is_below_a_cost(claim, cost, lower):
     assert undercuts(claim, cost) is lower
 
 
-def test_a_program_says_by_its_exit_status_how_it_ended(problem):
-    good = judged(problem, text("solution", GOOD), command=("a.out",))
+def test_a_program_says_by_its_exit_status_how_it_ended(chain):
+    good = judged(chain, text("solution", GOOD), command=("a.out",))
     assert (good.status, good.claimed["end"]) == ("ok", "done")
-    bad = judged(problem, text("solution", GOOD), command=("a.out",), stop="crash", reason="ended with exit status 1")
+    bad = judged(chain, text("solution", GOOD), command=("a.out",), stop="crash", reason="ended with exit status 1")
     assert (bad.status, bad.claimed["end"], bad.cost) == ("crash", "nothing", 6.0)
-    assert judged(problem, command=("a.out",)).status == "none"
+    assert judged(chain, command=("a.out",)).status == "none"
 
 
-def test_what_held_the_limits_is_kept(problem):
+def test_what_held_the_limits_is_kept(chain):
     facts = {"backend": "posix", "enforced": {"wall": "hard"}, "host": "far", "wall_s": 1.5, "cpu_s": 1.0}
-    row = judged(problem, DONE, **facts)
+    row = judged(chain, DONE, **facts)
     assert {name: getattr(row, name) for name in facts} == facts
     limits = (row.cpu_limit_s, row.processes, row.output_mib)
     assert limits == (LIMITS.cpu_limit_s, LIMITS.processes, LIMITS.output_mib)
 
 
-def test_a_message_longer_than_any_solution_is_not_even_read(problem, monkeypatch):
+def test_a_message_longer_than_any_solution_is_not_even_read(chain, monkeypatch):
     monkeypatch.setattr(judging, "decode", lambda payload: pytest.fail("read"))
-    row = judged(problem, b"[" + b" " * (LONGEST + 4 * 256) + b"]", stop="timeout", reason="late")
+    row = judged(chain, b"[" + b" " * (LONGEST + 4 * 256) + b"]", stop="timeout", reason="late")
     assert row.status == "timeout"
     monkeypatch.undo()
-    row = judged(problem, b"[" + b"[]," * 10**6 + b"0]", DONE)
+    row = judged(chain, b"[" + b"[]," * 10**6 + b"0]", DONE)
     assert (row.status, row.incumbents) == ("error", ())
     assert row.reason == "sent a message of 3000003 bytes, a solution here has at most 1049600"
-    assert judged(problem, text("solution", [[]] * 2000), DONE).reason.startswith("sent a message of 2002 lists")
-    many = judged(problem, text("solution", [0] * 70_000), DONE)
+    assert judged(chain, text("solution", [[]] * 2000), DONE).reason.startswith("sent a message of 2002 lists")
+    many = judged(chain, text("solution", [0] * 70_000), DONE)
     assert many.reason == "sent a message of 70002 values, a solution here has at most 65600"
 
 
@@ -191,10 +182,10 @@ def test_a_message_longer_than_any_solution_is_not_even_read(problem, monkeypatc
         *('{"block": {"block": []}}', '{"' + "k" * 10**6 + '": 1}', '[{"a": 1}, "x", "0", 1e5]', '""', "null"),
     ],
 )
-def test_no_nonsense_is_more_than_a_row(problem, integral, tmp_path, solution):
+def test_no_nonsense_is_more_than_a_row(chain, integral, tmp_path, solution):
     store = Store.open(tmp_path, create=True)
     store.add_campaign("now", [], "0", {})
-    for where in (problem, integral):
+    for where in (chain, integral):
         for extra in ("", ", 5"):
             row = judged(where, f'["solution", {solution}{extra}]'.encode(), DONE)
             assert row.status in ("infeasible", "error")
@@ -208,14 +199,14 @@ def test_no_nonsense_is_more_than_a_row(problem, integral, tmp_path, solution):
     store.close()
 
 
-def test_reasons_of_strangers_are_one_printable_line(problem):
-    row = judged(problem, text("declined", "a\nb\tc \x1b[31mred\x00\ud800 " + "x" * 10**6))
+def test_reasons_of_strangers_are_one_printable_line(chain):
+    row = judged(chain, text("declined", "a\nb\tc \x1b[31mred\x00\ud800 " + "x" * 10**6))
     assert row.reason.startswith("a b c \ufffd[31mred\ufffd\ufffd x")
     assert len(row.reason) == 500
     assert sentence("short") == "short"
 
 
-def test_a_verifier_that_fails_is_a_fault_and_spares_the_rest(problem, monkeypatch):
+def test_a_verifier_that_fails_is_a_fault_and_spares_the_rest(chain, monkeypatch):
     true_verify = judging.verify
 
     def verify(instance, solution):
@@ -224,10 +215,10 @@ def test_a_verifier_that_fails_is_a_fault_and_spares_the_rest(problem, monkeypat
         return SimpleNamespace(feasible=True, cost=float("nan")) if solution == 1 else true_verify(instance, solution)
 
     monkeypatch.setattr(judging, "verify", verify)
-    row = judged(problem, text("solution", WORSE), text("solution", GOOD), DONE)
+    row = judged(chain, text("solution", WORSE), text("solution", GOOD), DONE)
     assert (row.status, row.cost) == ("error", 6.0)
     assert "could not verify: OverflowError: too large (test_judgement.py:" in row.reason
-    row = judged(problem, text("solution", 1), DONE)
+    row = judged(chain, text("solution", 1), DONE)
     assert (row.status, row.cost, row.verified) == ("error", None, "malformed")
     assert row.reason.endswith("its cost is beyond the range of float64")
 
@@ -250,8 +241,8 @@ messages = (
     st.sampled_from(["exit", "timeout", "crash", "lost"]),
     st.sampled_from(["solver", "bound"]),
 )
-def test_any_messages_are_a_row_that_tells_the_truth(problem, integral, payloads, stop, kind):
-    for where in (problem, integral):
+def test_any_messages_are_a_row_that_tells_the_truth(chain, integral, payloads, stop, kind):
+    for where in (chain, integral):
         tells_the_truth(where, payloads, stop, kind)
 
 

@@ -39,11 +39,8 @@ def test_it_does_not_matter_where_the_pieces_are_cut(places):
     assert answer.fault is None
 
 
-def test_an_answer_is_stamped_when_its_last_byte_arrives():
+def test_an_answer_is_stamped_when_its_last_byte_arrives_and_counts_if_that_is_before_the_limit():
     assert told((b"[1]\n[", 1.0), (b"2]", 2.0), (b"\n", 3.0))[1] == (2.0, ["solution", [2]])
-
-
-def test_what_is_complete_only_after_the_limit_does_not_count():
     assert told((b"[1]\n[2", 9.0), (b"]\n[3]\n", 11.0))[1] == (9.0, ["solution", [1]])
 
 

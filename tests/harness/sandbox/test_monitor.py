@@ -129,21 +129,18 @@ def test_every_limit_is_held(watch, used, stop, reason, at_end):
 
 
 @pytest.mark.parametrize(
-    ("status", "stop", "reason"),
+    ("run", "stop", "reason"),
     [
-        (0, "exit", ""),
-        (7, "crash", "ended with exit status 7"),
-        (-signal.SIGSEGV, "crash", "killed by SIGSEGV"),
-        (-40, "crash", "killed by signal 40"),
+        (Played(status=0), "exit", ""),
+        (Played(status=7), "crash", "ended with exit status 7"),
+        (Played(status=-signal.SIGSEGV), "crash", "killed by SIGSEGV"),
+        (Played(status=-40), "crash", "killed by signal 40"),
+        (Played([Usage(), Usage(memory=200 * MIB)], status=-9, last=1), "memory", "used 200 MiB, the limit is 100 MiB"),
     ],
 )
-def test_its_end_is_named(watch, status, stop, reason):
-    outcome = watch(Played(status=status))
+def test_its_end_is_named(watch, run, stop, reason):
+    outcome = watch(run)
     assert (outcome.stop, outcome.reason) == (stop, reason)
-
-
-def test_a_crash_beyond_a_limit_is_a_broken_limit(watch):
-    assert watch(Played([Usage(), Usage(memory=200 * MIB)], status=-9, last=1)).stop == "memory"
 
 
 def test_peaks_and_times_never_fall(watch):
@@ -186,14 +183,6 @@ def test_being_called_off_ends_the_run(watch, control):
     assert run.killed == 1
 
 
-def test_messages_are_stamped_when_they_arrive(watch, pipes):
-    os.write(pipes.channel, encode("solution", [1]))
-    outcome = watch(Played())
-    ((arrival, payload),) = outcome.messages
-    assert json.loads(payload) == ["solution", [1]]
-    assert 0 < arrival <= outcome.wall_s
-
-
 def test_the_first_and_the_last_messages_are_kept(watch, pipes):
     kept = KEPT_MESSAGES
     os.write(pipes.channel, b"".join(encode("bound", i) for i in range(3 * kept)))
@@ -202,10 +191,12 @@ def test_the_first_and_the_last_messages_are_kept(watch, pipes):
     assert outcome.log == f"\n(the referee kept the first and the last {kept} messages, it dropped {kept} between)\n"
 
 
-def test_half_a_message_is_a_fault(watch, pipes):
-    os.write(pipes.channel, encode("bound", 1) + encode("bound", 2)[:-1])
+def test_messages_are_stamped_when_they_arrive_and_half_a_message_is_a_fault(watch, pipes):
+    os.write(pipes.channel, encode("solution", [1]) + encode("bound", 2)[:-1])
     outcome = watch(Played())
-    assert len(outcome.messages) == 1
+    ((arrival, payload),) = outcome.messages
+    assert json.loads(payload) == ["solution", [1]]
+    assert 0 < arrival <= outcome.wall_s
     assert outcome.fault == "stopped in the middle of a message"
 
 
@@ -230,12 +221,7 @@ def test_looks_become_rare_and_near_the_limit_frequent(pipes, control, monkeypat
         assert pause(one) == pytest.approx(LONGEST_S)
         assert pause(one, Usage(memory=9_990 * MIB)) < 0.01
         assert pause(one, cost_s=1.0) > 2
-    with Monitor(pipes_of(), limits, now + 1.0 - LONGEST_S / 2, number, external=False) as one:
+    others = Pipes(external=True)
+    others.close_run_ends()
+    with Monitor(others, limits, now + 1.0 - LONGEST_S / 2, number, external=False) as one:
         assert pause(one) == pytest.approx(LONGEST_S / 2)
-
-
-def pipes_of() -> Pipes:
-    """Pipes whose ends of the run are closed."""
-    pipes = Pipes(external=True)
-    pipes.close_run_ends()
-    return pipes

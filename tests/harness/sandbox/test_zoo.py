@@ -133,16 +133,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             end.listen()
         for end in (server, abstract, named):
             threading.Thread(target=place.answer, args=(end,), daemon=True).start()
-        variables = "ZOO_TOKEN ZOO_PORT ZOO_SERVICE ZOO_INSTANCE ZOO_DATABASE ZOO_PIDS ZOO_MOUNTS"
-        patch.setenv("SHARDMARK_ENVIRONMENT", variables)
-        patch.setenv("ZOO_SERVICE", service)
-        patch.setenv("ZOO_TOKEN", place.token)
-        patch.setenv("ZOO_PORT", str(server.getsockname()[1]))
-        patch.setenv("ZOO_INSTANCE", str(place.problem.path))
-        patch.setenv("ZOO_DATABASE", str(place.results / FILE_NAME))
-        patch.setenv("ZOO_PIDS", os.readlink("/proc/self/ns/pid"))
-        patch.setenv("ZOO_MOUNTS", os.readlink("/proc/self/ns/mnt"))
-        patch.setenv("TMPDIR", str(place.scratch))
+        told = {"ZOO_SERVICE": service, "ZOO_TOKEN": place.token, "ZOO_PORT": server.getsockname()[1]}
+        told |= {"ZOO_INSTANCE": place.problem.path, "ZOO_DATABASE": place.results / FILE_NAME}
+        told |= {"ZOO_PIDS": os.readlink("/proc/self/ns/pid"), "ZOO_MOUNTS": os.readlink("/proc/self/ns/mnt")}
+        for name, value in {**told, "SHARDMARK_ENVIRONMENT": " ".join(told), "TMPDIR": place.scratch}.items():
+            patch.setenv(name, str(value))
         patch.setattr(tempfile, "tempdir", None)
         yield place
 

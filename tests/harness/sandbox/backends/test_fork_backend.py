@@ -82,9 +82,29 @@ def run(supervisor, tmp_path):
 # ---------------------------------------------------------------- what a run finds
 
 
-def test_it_finds_standard_files_and_the_pipe_only(run):
-    outcome = run("print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])")
-    assert outcome.log == "[0, 1, 2, 3]\n"
+TELL_LIMITS = "print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_FSIZE)[0] >> 20)"
+
+
+@pytest.mark.parametrize(
+    ("body", "log"),
+    [
+        ("print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])", "[0, 1, 2, 3]\n"),
+        ("print([os.environ[n] for n in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS')])", "['1', '1']\n"),
+        ("print(os.getpriority(os.PRIO_PROCESS, 0))", f"{os.getpriority(os.PRIO_PROCESS, 0)}\n"),
+        (
+            "print([resource.getrlimit(n)[0] >> 20 for n in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE)])",
+            "[0, 512]\n",
+        ),
+        ("print('one'); print('two', end=''); sys.stderr.write('!')", "one\ntwo!"),
+        ("print('one', end=''); os.write(1, b'')\nsys.exit(4)", "one"),
+    ],
+    ids=["files", "threads", "priority", "limits", "lines", "a line"],
+)
+def test_it_finds_and_prints(run, body, log):
+    assert run(body).log == log
+
+
+def test_a_program_finds_standard_files_only(run):
     outcome = run(command=("sh", "-c", "ls /proc/self/fd >&2; echo '[0]'", "{instance}"))
     assert outcome.log.split() == ["0", "1", "2", "3"]  # the last is of the listing
 
@@ -125,11 +145,6 @@ def test_a_program_finds_no_signal_ignored(run):
     assert (blocked, ignored & ~own) == (0, 0)
 
 
-def test_threads_are_as_many_as_cores(run):
-    body = "print([os.environ[n] for n in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS')])"
-    assert run(body).log == "['1', '1']\n"
-
-
 def test_it_stays_on_its_cores_whatever_it_asks_for(run):
     cpu = min(os.sched_getaffinity(0))
     outcome = run(
@@ -148,20 +163,6 @@ def test_it_stays_on_its_cores_whatever_it_asks_for(run):
     assert outcome.enforced["cores"] in ("hard", "none")
     if outcome.enforced["cores"] == "hard":
         assert outcome.log.split() == [f"[{cpu}]", f"[{cpu}]", "1"]
-
-
-def test_its_priority_is_that_of_the_referee(run):
-    assert run("print(os.getpriority(os.PRIO_PROCESS, 0))").log == f"{os.getpriority(os.PRIO_PROCESS, 0)}\n"
-
-
-def test_it_leaves_no_core_file_and_no_huge_one(run):
-    outcome = run("print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_FSIZE)[0] >> 20)")
-    assert outcome.log == "(0, 0) 512\n"
-
-
-def test_printed_lines_are_not_lost(run):
-    assert run("print('one'); print('two', end=''); sys.stderr.write('!')").log == "one\ntwo!"
-    assert run("print('one', end=''); os.write(1, b'')\nsys.exit(4)").log == "one"
 
 
 # ---------------------------------------------------------------- how it ends
@@ -301,23 +302,11 @@ def test_a_spike_between_two_looks_counts(run):
     assert 390 < outcome.peak_mib < 500
 
 
-def test_cpu_time_of_the_whole_tree_is_limited(run):
-    body = """
-        for _ in range(2):
-            if os.fork() == 0:
-                os.setsid()
-                while True:
-                    pass
-        time.sleep(60)
-    """
-    outcome = run(body, limits=Limits(30.0, 512.0, cpu_s=0.5))
-    assert outcome.stop == "cpu"
-    assert 0.5 < outcome.cpu_s < 3
-
-
-@pytest.mark.gate
-def test_cpu_time_of_children_one_after_another_is_limited(run):
-    body = """
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for _ in range(2):\n    if os.fork() == 0:\n        os.setsid()\n        while True: pass\ntime.sleep(60)",
+        """
         while True:
             if os.fork() == 0:
                 end = time.process_time() + 0.02
@@ -325,8 +314,14 @@ def test_cpu_time_of_children_one_after_another_is_limited(run):
                     pass
                 os._exit(0)
             os.wait()
-    """
-    assert run(body, limits=Limits(30.0, 512.0, cpu_s=0.5)).stop == "cpu"
+        """,
+    ],
+    ids=["at once", "one after another"],
+)
+def test_cpu_time_of_the_whole_tree_is_limited(run, body):
+    outcome = run(body, limits=Limits(30.0, 512.0, cpu_s=0.5))
+    assert outcome.stop == "cpu"
+    assert 0.5 < outcome.cpu_s < 3
 
 
 @pytest.mark.parametrize(
@@ -395,17 +390,21 @@ def test_a_key_is_not_found_by_the_next_run(run):
     assert run(body.format("request_key, b'user', b'shardmark-test', None, 0")).log.split()[0] == "False"
 
 
-@pytest.mark.parametrize("where", ["print('x' * 1000)", "os.write(2, b'x' * 1000)", "run.send('solution', 'x' * 1000)"])
-def test_a_flood_is_cut(run, where):
-    outcome = run(f"while True:\n    {where}")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while True: print('x' * 1000)",
+        "while True: os.write(2, b'x' * 1000)",
+        "while True: run.send('solution', 'x' * 1000)",
+        "for i in range(60): open(str(i), 'wb').write(b'x' * (1 << 20))\ntime.sleep(60)",
+    ],
+    ids=["stdout", "stderr", "messages", "files"],
+)
+def test_a_flood_is_cut(run, body):
+    outcome = run(body)
     assert (outcome.stop, outcome.reason) == ("output", "wrote more than 16 MiB to its pipes and its folder")
     assert len(outcome.messages) <= 1000
     assert len(outcome.log) <= 17000
-
-
-def test_files_in_its_folder_are_output(run):
-    outcome = run("for i in range(60): open(str(i), 'wb').write(b'x' * (1 << 20))\ntime.sleep(60)")
-    assert outcome.stop == "output"
 
 
 @pytest.mark.gate

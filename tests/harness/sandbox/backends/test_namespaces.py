@@ -110,14 +110,11 @@ def test_what_is_written_to_tmp_is_seen_by_the_run_and_forgotten(sh, tmp_path):
     assert sh(f"ls {name}") != f"{name}\n"
 
 
-def test_the_folder_for_temporary_files_holds_nothing_but_what_the_run_needs(sh, tmp_path):
-    (tmp_path.parent / "results.csv").write_text("12")
-    assert {Path(name).name for name in sh("find /tmp -type f").split()} == {"two.json"}
-
-
-def test_its_instance_and_its_file_can_be_read_under_tmp(run, tmp_path):
+def test_the_folder_for_temporary_files_holds_nothing_but_what_the_run_needs(sh, run, tmp_path):
     assert "tmp" in str(tmp_path)
     assert run("print(instance.nodes)").log == "2\n"
+    (tmp_path.parent / "results.csv").write_text("12")
+    assert {Path(name).name for name in sh("find /tmp -type f").split()} == {"two.json"}
 
 
 def test_rights_cannot_be_taken_back(sh, run):
@@ -187,10 +184,6 @@ def test_it_has_no_network(run):
             """
         )
     assert set(outcome.log.splitlines()) <= {"Network is unreachable", "Connection refused"}
-
-
-def test_sockets_of_services_are_hidden(sh):
-    assert sh("ls -A /run").strip() == ""
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -267,7 +260,8 @@ def test_devices_are_few(sh):
     assert sh("echo x > /dev/null; head -c 3 /dev/zero | wc -c; head -c 2 /dev/urandom | wc -c").split() == ["3", "2"]
 
 
-def test_the_system_cannot_be_told_anything(sh):
+def test_services_are_hidden_and_the_system_cannot_be_told_anything(sh):
+    assert sh("ls -A /run").strip() == ""
     for name in ("sys/kernel/core_pattern", "self/oom_score_adj", "self/clear_refs"):
         assert "Read-only" in sh(f"echo 0 > /proc/{name}")
 
@@ -292,15 +286,12 @@ def test_shared_memory_that_nobody_maps_counts(run):
     assert outcome.stop == "memory"
 
 
-def test_a_full_folder_is_too_much_output(run_forked):
+def test_a_folder_that_is_full_of_bytes_or_of_files_is_told(run_forked):
     fill = "while True: file.write(b'x' * (1 << 20))"
     outcome = run_forked(f"file = open('large', 'wb')\n{fill}")
     assert (outcome.stop, outcome.reason) == ("output", "wrote more than 16 MiB to its pipes and its folder")
     outcome = run_forked(f"file = open('/tmp/large', 'wb')\nos.unlink('/tmp/large')\n{fill}")
     assert outcome.stop == "output" or b"No space left on device" in outcome.messages[-1][1]
-
-
-def test_files_without_content_are_bounded(run_forked):
     outcome = run_forked("for i in range(10**6): open(str(i), 'w').close()")
     assert b"No space left on device" in outcome.messages[-1][1]
 
