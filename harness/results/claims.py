@@ -27,7 +27,7 @@ def proves(bound: Number, cost: Number, integral: bool) -> bool:
 
 
 def quotient(part: Number, whole: Number) -> float:
-    """``part / whole``, rounded once; an infinity if it lies beyond float64. ZeroDivisionError if ``whole`` is 0."""
+    """Return ``part / whole``, rounded once, infinite beyond float64; ZeroDivisionError if ``whole`` is 0."""
     exact = Fraction(part) / Fraction(whole)
     try:
         return float(exact)
@@ -36,14 +36,14 @@ def quotient(part: Number, whole: Number) -> float:
 
 
 def relative_gap(cost: Number, bound: Number) -> float | None:
-    """cost / bound - 1, 0 if the bound reaches the cost, infinity beyond float64; None for a bound of 0 or less."""
+    """Return cost / bound - 1, 0 if the bound reaches the cost, infinite beyond float64; None for a bound up to 0."""
     if cost <= bound:
         return 0.0
     return quotient(Fraction(cost) - Fraction(bound), bound) if bound > 0 else None
 
 
 def gap(cost: int | float | None, bound: int | float | None) -> float | None:
-    """Greatest possible distance of a cost to the optimum, see `relative_gap`; None without a cost or a bound.
+    """Return the greatest possible distance of a cost to the optimum, see `relative_gap`; None without cost or bound.
 
     0 if the bound proves the cost optimal: any remaining difference is rounding or solver tolerance.
     """

@@ -1,6 +1,6 @@
-"""The results database: SQLite in WAL mode, one transaction a run; a run done again replaces itself whole.
+"""The results database: SQLite in WAL mode, one transaction per run; a repeated run replaces the old one whole.
 
-Every commit is on the disk before it returns: what was reported as done survives a kill, and a power cut.
+Every commit is on the disk before it returns: a run that was reported as done survives a kill and a power cut.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL)
 
 
 def storable(text: str) -> str:
-    """The text with what UTF-8 cannot hold replaced: names and messages can carry stray bytes."""
+    """Return a text with the characters that UTF-8 cannot hold replaced: names and messages can carry stray bytes."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -53,7 +53,7 @@ def _written(folder: str | Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive(folder: str | Path) -> Iterator[None]:
-    """Hold a results folder, made if need be, for one campaign; InputError if another one is under way in it."""
+    """Lock a results folder, made if need be, for one campaign; InputError if another one is under way in it."""
     make_folder(Path(folder))
     with _written(folder):
         lock = (Path(folder) / LOCK_NAME).open("w")
@@ -147,14 +147,14 @@ class Store:
     def add_host(
         self, campaign: int, name: str, facts: Mapping[str, Any], disturbances: Sequence[str] | None = None
     ) -> None:
-        """Record a machine of a campaign, or what is known of it by now; ``disturbances`` None if nobody has looked."""
+        """Record or update a machine of a campaign; ``disturbances`` is None if they were not looked for."""
         found = None if disturbances is None else _json(list(disturbances))
         row = {"campaign": campaign, "name": name, "facts": _json(dict(facts)), "disturbances": found}
         with self.transaction() as db:
             _insert(db, "hosts", row, key=("campaign", "name"))
 
     def end_campaign(self, campaign: int, ended: str, disturbances: Mapping[str, Sequence[str]]) -> None:
-        """Record when a campaign ended, and what was found on each of its machines that was looked at, by name."""
+        """Record when a campaign ended, and the disturbances of each machine that was checked, by name."""
         found = [(_json(list(words)), campaign, storable(name)) for name, words in disturbances.items()]
         with self.transaction() as db:
             db.execute("UPDATE campaigns SET ended = ? WHERE id = ?", (ended, campaign))
@@ -163,7 +163,7 @@ class Store:
     def add_instance(
         self, checksum: str, name: str, track: str, summary: Mapping[str, Any], published: Mapping[str, Any]
     ) -> None:
-        """Record an instance, or what is known of it by now."""
+        """Record or update an instance."""
         facts = {"summary": _json(dict(summary)), "published": _json(dict(published))}
         with self.transaction() as db:
             _insert(db, "instances", {"checksum": checksum, "id": name, "track": track, **facts}, key=("checksum",))
@@ -190,17 +190,17 @@ class Store:
             db.executemany("INSERT INTO bounds VALUES (?, ?, ?, ?, ?)", bounds)
 
     def finished(self) -> dict[str, str]:
-        """Status of every recorded run, by its id."""
+        """Return the status of every recorded run by its id."""
         return dict(self._read("runs", ("id", "status")))
 
     def disturbances(self, campaign: int) -> list[tuple[str, str]]:
-        """Name of the machine and sentence of everything that was found to have disturbed a campaign."""
+        """Return the disturbances of a campaign as (name of the machine, sentence)."""
         where = "WHERE campaign = ? AND disturbances IS NOT NULL ORDER BY name"
         rows = self._read("hosts", ("name", "disturbances"), where, campaign)
         return [(name, sentence) for name, found in rows for sentence in json.loads(found)]
 
     def solution(self, run: str) -> Any:
-        """The best solution of a run, or None."""
+        """Return the best solution of a run, or None."""
         row = self.connection.execute("SELECT solution FROM runs WHERE id = ?", (run,)).fetchone()
         try:
             return None if row is None or row[0] is None else json.loads(zlib.decompress(row[0]))
@@ -208,12 +208,12 @@ class Store:
             raise InputError(self.path, f"runs id {run!r} solution", "expected zlib of JSON") from None
 
     def rows(self, table: str) -> tuple[list[str], Sequence[Row]]:
-        """Column names and all rows of a table, the solutions left out; InputError for a value that cannot be."""
+        """Return the columns of a table without solutions, and all rows; InputError for an impossible value."""
         names = list(COLUMNS[table])
         return names, self._read(table, names)
 
     def _read(self, table: str, names: Sequence[str], where: str = "", *values: Any) -> Sequence[Row]:
-        """Some columns of the rows of a table, checked."""
+        """Return some columns of the rows of a table, checked."""
         try:
             rows = self.connection.execute(f"SELECT {', '.join(names)} FROM {table} {where}", values).fetchall()
         except UNREADABLE as error:
@@ -283,12 +283,12 @@ def _columns(run: Record) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str:
-    """JSON of any value; stray surrogates, which an escape would hide, are replaced."""
+    """Return a value as JSON; stray surrogates, which an escape would hide, are replaced."""
     return storable(json.dumps(value, ensure_ascii=False))
 
 
 def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], key: Sequence[str] = ()) -> sqlite3.Cursor:
-    """Insert a row, or update the one of the same key: to replace that would search all rows that may refer to it."""
+    """Insert a row, or update the one of the same key: a replacement would search all rows that may refer to it."""
     update = ", ".join(f"{name} = excluded.{name}" for name in row if name not in key)
     otherwise = f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {update}" if key else ""
     values = ", ".join(f":{name}" for name in row)

@@ -26,7 +26,7 @@ _SHORT = {
 
 
 def export_table(scored: Tables, name: str) -> pl.DataFrame:
-    """A table that ``shardmark results`` prints and exports, flat columns, by its name there."""
+    """Return a table that ``shardmark results`` prints and exports, with flat columns, by its name there."""
     if name == "runs":
         return run_table(scored)
     if name == "solvers":
@@ -36,7 +36,7 @@ def export_table(scored: Tables, name: str) -> pl.DataFrame:
 
 
 def run_table(scored: Tables) -> pl.DataFrame:
-    """The current runs with their scores, a row each, flat columns."""
+    """Return the current runs with their scores, one per row, with flat columns."""
     first = ["track", "division", "instance", "solver", "kind", "seed", "status", "cost", "score"]
     bound = ["lower_bound", "certified"]
     then = ["gap", "best", "proven", "time_to_best_s", "wall_s", "cpu_s", "peak_mib", "timeout_s", "memory_mib"]
@@ -47,7 +47,7 @@ def run_table(scored: Tables) -> pl.DataFrame:
 
 
 def shown_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """An exported table as a terminal shows it: what fits, and divisions only where a track has several."""
+    """Return the columns that fit a terminal; divisions only if a track has several."""
     columns = _SHORT.get(name, frame.columns)
     divided = "division" in columns and frame.select(DIVISION).unique()["track"].is_duplicated().any()
     return frame.select(column for column in columns if divided or column != "division")

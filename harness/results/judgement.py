@@ -1,4 +1,4 @@
-"""After a run: decode and verify what it sent, and say in one row why it ended, what it claimed and what is true."""
+"""After a run: its messages are decoded and verified, and one row says why it ended, what it claimed, what is true."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.protocol import Message, ProtocolError, decode, is_number, lists_in, values_in
 from harness.verify import Verdict, longest_solution, malformed, verify
 
-#: Values and keys in a message, and lists and objects among them: at most so many, plus so many per node. A longer
-#: message is no solution, and parsing it can take a hundred times its length of the referee's memory.
+#: Limits on values and keys in a message, and on lists and objects among them: a constant and a number per node. A
+#: longer message is no solution, and parsing it can take a hundred times its length of the referee's memory.
 MOST_VALUES, MOST_VALUES_PER_NODE = 1 << 16, 16
 MOST_LISTS, MOST_LISTS_PER_NODE = 1000, 2
 SENTENCE = 500  # characters kept of a reason
@@ -50,12 +50,12 @@ class Reports:
 
     @property
     def lower_bound(self) -> int | float | None:
-        """The greatest bound, None without one."""
+        """Greatest bound, None without one."""
         return max((bound.value for bound in self.bounds), default=None)
 
     @property
     def peak_mib(self) -> float:
-        """The greatest memory that the solver's process has seen of itself: looks from outside can miss a spike."""
+        """Peak memory that the solver's process has seen of itself: measurements from outside can miss a spike."""
         return self.word.value / 2**20 if self.word is not None and self.word.kind == "done" else 0.0
 
     def claimed(self, outcome: Outcome, external: bool) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Reports:
             self._judge(arrival, message)
         elif message.kind == "bound":
             self.bounds.append(Bound(arrival, message.value))
-        else:  # what a thread of the solver's still sends after that takes nothing back
+        else:  # later messages, from threads of the solver, take nothing back
             self.word = message
         return None
 
@@ -116,7 +116,7 @@ class Reports:
             self.cost, self.solution = cost, message.value
 
     def _verify(self, solution: Any) -> Verdict:
-        """The verdict on a solution; a verifier that fails is a fault, which must not end a campaign."""
+        """Return the verdict on a solution; a verifier that fails is a fault, which must not end a campaign."""
         try:
             verdict = verify(self.instance, solution)
             if verdict.cost is None or is_number(verdict.cost):
@@ -135,11 +135,11 @@ def undercuts(claim: int | float, cost: int | float) -> bool:
 
 
 def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: bool = False) -> tuple[str, str, str]:
-    """``(stop, status, reason)``: the one place where why a run ended, what it claimed and what is true meet.
+    """Return ``(stop, status, reason)``: why a run ended, what it is worth, and a sentence.
 
-    ``stop`` is why it ended. A limit that was broken decides; else what it said itself; else that it said nothing.
-    ``status`` is what it is worth. A claim that is refuted comes first, however the run ended; then why it ended, if
-    not by itself; then breaches of the protocol; then what was verified.
+    A broken limit decides ``stop``, else the run's own last word, else its lack. A refuted claim decides ``status``,
+    however the run ended; else ``stop``, if the run did not end by itself; else breaches of the protocol; else what was
+    verified.
     """
     stop, reason = outcome.stop, outcome.reason
     end = sent.end(outcome, external)
@@ -166,7 +166,7 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
 
 
 def sentence(text: str) -> str:
-    """A text, perhaps a stranger's, as one line of what can be printed, not too long."""
+    """Return a text of unknown origin as one printable line of limited length."""
     line = " ".join(text[: 2 * SENTENCE].split())
     plain = "".join(character if character.isprintable() else "\ufffd" for character in line)
     return plain if len(plain) <= SENTENCE else f"{plain[: SENTENCE - 1]}…"

@@ -1,4 +1,4 @@
-"""Results that others have published on instances of the catalog: not run here, shown beside ours, never ranked."""
+"""Published results on instances of the catalog: not run here, shown beside ours, never ranked."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def contestants() -> tuple[Author, ...]:
 
 
 def instances() -> tuple[str, ...]:
-    """Ids of the catalog that there are published results of."""
+    """Return the ids of the catalog with published results."""
     return tuple(figures()["costs"])
 
 
@@ -75,12 +75,12 @@ def contest_costs(instance: str) -> list[Result]:
 
 
 def _feasible(text: str) -> str | None:
-    """A cost, unless it counts an infinite entry or is none."""
+    """Return a cost, None if it counts an infinite entry or is absent."""
     return text if text and int(text) < int(figures()["infeasible"]) else None
 
 
 def best_cost(instance: str) -> Result | None:
-    """The least cost that was published, of whoever comes first in the file."""
+    """Return the least published cost; of equal ones the first in the file."""
     found = [result for result in costs(instance) if result.value is not None]
     return min(found, key=lambda result: int(result.value or 0), default=None)
 
@@ -93,7 +93,7 @@ def lower_bound(instance: str) -> Result | None:
 
 
 def results(instance: str) -> list[tuple[str, Result]]:
-    """Everything that was published of an instance: "cost" or "bound", and the result."""
+    """Return all published results on an instance as ("cost" or "bound", result)."""
     bound = lower_bound(instance)
     found = [*costs(instance), *placements(instance)]
     return [("cost", result) for result in found] + ([("bound", bound)] if bound else [])

@@ -1,7 +1,7 @@
 """Rows of the results database, checked as they are read: what each column may hold, in words and as a test.
 
-A database may be damaged, or edited by hand. Whoever reads a row through `checked` can rely on its types, on numbers
-that are finite, on decimal text that float64 reaches, and on JSON of the documented shape.
+A database may be damaged, or edited by hand. `checked` guarantees the types of a row, finite numbers, decimal text
+within float64, and JSON of the documented shape.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _is_moment(value: Any) -> bool:
 
 
 def _json(shape: str, fits: Callable[[Any], bool]) -> Kind:
-    """JSON text whose value ``fits``; half characters, which JSON can spell and UTF-8 cannot, never do."""
+    """Return the kind of JSON text whose value ``fits``; stray surrogates, which UTF-8 cannot hold, never do."""
 
     def check(value: Any) -> bool:
         try:
@@ -195,7 +195,7 @@ Row = tuple[Any, ...]
 
 
 def checked(path: Path, table: str, names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows of some columns of a table as they are; InputError for the first value that is not of its column."""
+    """Return rows of some columns of a table unchanged; InputError for the first value that its column cannot hold."""
     for place, name in enumerate(names):
         kind = COLUMNS[table][name]
         for row in rows:
@@ -206,12 +206,12 @@ def checked(path: Path, table: str, names: Sequence[str], rows: Sequence[Row]) -
 
 
 def named(table: str, row: Mapping[str, Any]) -> str:
-    """A row in words: its table and its key."""
+    """Return a row in words: its table and its key."""
     return " ".join([table, *(f"{key} {shown(row[key])}" for key in KEYS[table] if key in row)])
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it, in its middle cut if it is long."""
+    """Return a value as a message shows it, cut in the middle if it is long."""
     words = repr(value)
     half = MOST_SHOWN // 2
     return words if len(words) <= MOST_SHOWN else f"{words[:half]}…{words[-half:]}"

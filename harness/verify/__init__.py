@@ -1,8 +1,7 @@
 """Verdicts on solutions, from the definitions, in NumPy; imports nothing from solvers.
 
-One module a track, each with one function ``verify(instance, solution) -> Verdict``; one of a track whose solutions
-split the nodes can also have ``parts(instance, solution) -> Parts | None``, one whose solutions are schedules
-``times(instance, solution) -> Times | None``.
+Each track has one module with ``verify(instance, solution) -> Verdict``. If solutions split the nodes, it can also have
+``parts(instance, solution) -> Parts | None``; if they are schedules, ``times(instance, solution) -> Times | None``.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 from instances.files.columns import describe
 
-#: Bytes of a solution as JSON: at most so many, plus so many per node.
+#: Limit on the bytes of a solution as JSON: a constant and a number per node.
 LONGEST, LONGEST_PER_NODE = 1 << 20, 256
 
 
@@ -23,9 +22,9 @@ LONGEST, LONGEST_PER_NODE = 1 << 20, 256
 class Verdict:
     """The verdict on a solution: feasible or not, and its cost.
 
-    ``cost`` is exact (int) for ``intraop`` and a float for the other tracks; None where a solution is so
-    malformed that it has no cost. ``violations`` holds a sentence with place and amount for each broken rule, and
-    ``facts`` what else is true of the solution, by name, as `placement` says whether its quotient graph is acyclic.
+    ``cost`` is exact (int) for ``intraop`` and a float for the other tracks; None if a solution is so malformed that it
+    has no cost. ``violations`` holds a sentence with place and amount for each broken rule, ``facts`` other facts by
+    name: `placement` tells whether the quotient graph is acyclic.
     """
 
     feasible: bool
@@ -68,7 +67,7 @@ def longest_solution(instance: Any) -> int:
 
 
 def malformed(*reasons: str) -> Verdict:
-    """The verdict on something that is no solution at all."""
+    """Return the verdict on a value that is no solution at all."""
     return Verdict(False, None, reasons)
 
 

@@ -20,8 +20,8 @@ LOW = 2**32 - 1
 def verify(instance: Instance, solution: Any) -> Verdict:
     """Judge a list of n strategy indices (0-based).
 
-    The cost is an exact int, whatever its size, and is given for every list of valid indices, also where
-    memory is exceeded; entries of 10^18 are costs like any others.
+    The cost is an exact int, whatever its size. Every list of valid indices has one, even if memory is exceeded;
+    entries of 10^18 are costs like any others.
     """
     reason = misplaced(solution, instance.strategies.tolist(), "a strategy index")
     if reason:
@@ -52,7 +52,7 @@ def _table_cells(instance: Instance, strategy: Ints) -> Ints:
 
 
 def _exceeded(instance: Instance, usage: Ints) -> tuple[str, ...]:
-    """A sentence on the worst time step if any exceeds the limit; ``usage`` has shape (n,)."""
+    """Return a sentence on the worst time step if any exceeds the limit; ``usage`` has shape (n,)."""
     limit = instance.usage_limit
     if limit is None:
         return ()

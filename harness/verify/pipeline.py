@@ -25,8 +25,8 @@ Exact = NDArray[np.object_]  # of Python ints
 def verify(instance: Instance, solution: Any) -> Verdict:
     """Judge a list of n block numbers, or ``{"block": [...], "order": [...]}`` with an execution order.
 
-    The cost is computed in exact arithmetic and rounded to float64 once. It is None where a block number or the
-    order is invalid; a partition whose quotient graph has a cycle still has one.
+    The cost is computed in exact arithmetic and rounded to float64 once. It is None if a block number or the order is
+    invalid; a partition whose quotient graph has a cycle still has a cost.
     """
     if isinstance(solution, dict):
         if not {"block"} <= solution.keys() <= {"block", "order"}:
@@ -66,7 +66,7 @@ class Partition:
         return self.number[self.graph.tail] != self.number[self.graph.head]
 
     def cycle(self) -> tuple[str, ...]:
-        """A sentence on the blocks and edges of a cycle in the quotient graph, if there is one."""
+        """Return a sentence on the blocks and edges of a cycle in the quotient graph, if there is one."""
         tail, head = self.graph.tail[self.crossing], self.graph.head[self.crossing]
         blocks = find_cycle(self.graph.nodes, self.block[tail], self.block[head])
         if not blocks:

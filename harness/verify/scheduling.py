@@ -35,9 +35,9 @@ def verify(instance: Instance, solution: Any) -> Verdict:
     """Judge ``{"device": [...], "order": [[...], ...]}`` or ``{"device": [...], "priority": [...]}``.
 
     ``device`` has a device number for each vertex. ``order`` has a list for each device: its vertices in the order in
-    which it runs them, waiting where one is not executable yet. ``priority`` has a number for each vertex, from which
-    the order follows: a device that is idle starts the executable vertex with the greatest; of equal ones that which
-    has been executable longest, then the first. The cost is None if something can never run.
+    which it runs them; it waits if the next one is not executable yet. ``priority`` has a number for each vertex: an
+    idle device starts the executable vertex of the greatest priority; of equal ones the vertex that has been executable
+    longest, then the first. The cost is None if some vertex can never run.
     """
     if not isinstance(solution, dict) or solution.keys() not in FORMS:
         expected = "solution: expected the keys device and order, or device and priority"
@@ -145,7 +145,7 @@ def _unlinked(instance: Instance, device: list[int]) -> Iterator[str]:
 
 
 def _named(instance: Instance, device: int) -> str:
-    """A device's number, and its name if that says more."""
+    """Return a device's number, and its name if that says more."""
     return _with_name(device, instance.device_names[device])
 
 
@@ -206,7 +206,7 @@ class _Link:
     changes: int = 0
 
     def join(self, e: int, size: float, now: float) -> None:
-        """A tensor sets out."""
+        """Let a tensor depart."""
         now = max(now, self.since)
         self.served = self.served + (now - self.since) * self._pace() if self.through else 0.0
         self.since = now
@@ -214,7 +214,7 @@ class _Link:
         self.changes += 1
 
     def leave(self, now: float) -> list[int]:
-        """The next tensor arrives, and those that do so with it."""
+        """Let the next tensor arrive, and all that arrive with it; return them."""
         self.served, self.since = self.through[0][0], now
         self.changes += 1
         arrived = []
@@ -290,7 +290,7 @@ class Execution:
         self._start(ready, freed)
 
     def _send(self, e: int, now: float) -> bool:
-        """A tensor departs; whether it arrives at once."""
+        """Let a tensor depart; return whether it arrives at once."""
         ends = self.device[self.tail[e]], self.device[self.head[e]]
         if ends[0] == ends[1] or not self.size[e]:
             return True
@@ -314,7 +314,7 @@ class Execution:
         return arrived
 
     def _receive(self, arrived: list[int], now: float) -> list[int]:
-        """Vertices that become executable."""
+        """Return the vertices that become executable."""
         ready = []
         for e in arrived:
             v = self.head[e]
@@ -326,7 +326,7 @@ class Execution:
         return ready
 
     def _start(self, ready: list[int], freed: set[int]) -> None:
-        """Idle devices start what they have, where something has become executable or something has finished."""
+        """Let idle devices start a vertex if one has become executable there or one has finished."""
         for v in ready:
             self.queues.add(v, self.device[v], self.moment)
         for d in freed | {self.device[v] for v in ready}:
@@ -339,7 +339,7 @@ class Execution:
 
 
 def _deadlock(instance: Instance, order: list[list[int]]) -> str:
-    """A sentence on a circle of vertices that wait for each other."""
+    """Return a sentence on a circle of vertices that wait for each other."""
     then = [(u, v) for part in order for u, v in pairwise(part)]
     tail = np.append(instance.graph.tail, [u for u, _ in then])
     head = np.append(instance.graph.head, [v for _, v in then])

@@ -15,13 +15,13 @@ from harness.results import published
 from harness.results.claims import TOLERANCE, contradicts, proves, quotient, relative_gap
 from harness.results.ranking.frames import DIVISION, frame
 
-#: Whose a value of the catalog is that nobody published, and how the source of such a one begins.
+#: Author of a value of the catalog that was not published, and how the source of such a value begins.
 KNOWN, UNPUBLISHED = "known beforehand", ("enumeration", "ours")
 
 
 @dataclass(frozen=True)
 class _Claim:
-    """A cost or a lower bound that somebody states: its exact value, its text, and whose it is.
+    """A stated cost or lower bound: its exact value, its text, and its author.
 
     ``run`` and ``seed`` are None for what is published.
     """
@@ -34,7 +34,7 @@ class _Claim:
 
 
 class Case:
-    """All that is claimed about one instance, and what of it stands; every comparison is exact.
+    """All claims about one instance, and those that stand; every comparison is exact.
 
     ``best``      claim of the least known cost, None without one
     ``bound``     claim of the greatest trusted lower bound, None without one
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def ours(self) -> tuple[Fraction | None, Fraction | None]:
-        """The least cost of the runs, and the greatest of their bounds that none of their costs contradicts."""
+        """Least cost of the runs, and the greatest of their bounds that none of their costs contradicts."""
         cost = min((claim.value for claim in self.costs if claim.run), default=None)
         bounds = [claim.value for claim in self.bounds if claim.run]
         stand = [b for b in bounds if cost is None or not contradicts(b, cost, self.integral)]
@@ -90,14 +90,14 @@ class Case:
 
 
 def _ratio(part: Fraction, whole: Fraction) -> float:
-    """``part / whole`` within [0, 1]; 1 if the part reaches the whole, and only then; 0 for a part of 0 or less."""
+    """Return ``part / whole`` within [0, 1]; 1 only if the part reaches the whole, 0 for a part of 0 or less."""
     if part >= whole:
         return 1.0
     return min(float(part / whole), math.nextafter(1.0, 0.0)) if part > 0 else 0.0
 
 
 def cases_of(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, Case]:
-    """A case an instance, by checksum. A track's costs are integers if every verified one is written as one."""
+    """Return one case per instance, by checksum. A track's costs are integers if all verified ones are written so."""
     integer = pl.col("cost").str.contains(r"^-?\d+$")
     integral = dict(runs.group_by("track").agg(integer.any() & integer.all()).iter_rows())
     costs: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
@@ -117,7 +117,7 @@ def cases_of(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, Case]:
 
 
 def _published(stated: Mapping[str, Any], key: str) -> list[_Claim]:
-    """The claim that a published value makes, or another one that was known before any run, if there is one."""
+    """Return the claim of a value that was published, or known before any run, if there is one."""
     value = stated.get(key)
     if value is None:
         return []

@@ -9,7 +9,7 @@ import polars as pl
 
 from harness.results.ranking.frames import DIVISION, ENTRY, METHOD, frame
 
-#: How many times the instances of a track are drawn anew, with replacement, to see how firm a ranking is.
+#: Number of times that the instances are drawn anew, with replacement, to estimate how firm a ranking is.
 RESAMPLES = 2000
 
 
@@ -25,16 +25,16 @@ def declined_divisions(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_declined_scores(runs: pl.DataFrame, declined: pl.DataFrame) -> pl.DataFrame:
-    """Leave what was declined as a whole without a score."""
+    """Remove the scores of methods that declined a whole division."""
     kept = declined.select(*ENTRY, pl.lit(False).alias("scored"))
     score = pl.when(pl.col("scored").fill_null(True)).then(pl.col("score", "certified"))
     return runs.join(kept, on=ENTRY, how="left", maintain_order="left").with_columns(score).drop("scored")
 
 
 def expected_runs(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
-    """Number of runs that each method should have: its runs, plus one per instance of the division it never ran on.
+    """Count the runs that each method should have in the divisions of its runs.
 
-    Of the divisions that it was run in at all.
+    These are its runs, plus one per instance of the division that it never ran on.
     """
     size = instances.group_by(DIVISION).agg(instances=pl.len())
     seen = runs.group_by(ENTRY).agg(runs=pl.len(), attempted=pl.col("checksum").n_unique())
@@ -93,7 +93,7 @@ def bound_totals(results: pl.DataFrame, expected: pl.DataFrame, contradictions: 
 
 
 def with_facts(methods: pl.DataFrame, runs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """Add what the newest version of each method says of itself: kind, hash, source, description, params."""
+    """Add the facts of the newest version of each method: kind, hash, source, description, params."""
     newest = runs.group_by(METHOD).agg(hash=pl.col("solver_hash").last())
     plain = pl.col("description").str.replace_all("``", "", literal=True)
     facts = facts.rename({"name": "solver"}).with_columns(plain)

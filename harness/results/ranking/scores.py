@@ -43,7 +43,7 @@ def _score_run(case: Case, kind: str, cost: str | None, bound: str | None) -> tu
 
 
 def scored_instances(instances: pl.DataFrame, runs: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
-    """Add what is known of each instance: best cost and whose, trusted bound and whose, gap, proof."""
+    """Add the best cost and the trusted bound of each instance, with their authors, its gap and its proof."""
     of_best, of_bound = ("best_cost", "best_cost_float", "best_by"), ("lower_bound", "lower_bound_float", "bound_by")
     known = [_known(cases[checksum]) for checksum in instances["checksum"]]
     counted = runs.group_by("checksum").agg(runs=pl.len(), solved=pl.col("cost").is_not_null().sum())
@@ -64,7 +64,7 @@ def _known(case: Case) -> tuple[Any, ...]:
 
 
 def method_results(runs: pl.DataFrame) -> pl.DataFrame:
-    """A row a method and instance. Seeds are averaged: a score is the mean over seeds, 0 for one without a solution."""
+    """Return one row per method and instance: a score is the mean over seeds, 0 for a seed without a solution."""
     trusted = pl.col("bound_trusted").fill_null(False)
     return (
         runs.group_by(*CELL, "division", "instance")

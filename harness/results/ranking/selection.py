@@ -55,7 +55,7 @@ def with_unique_names(instances: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_notes(instances: pl.DataFrame) -> pl.DataFrame:
-    """Add what the catalog says of its instances; nothing where another content or other options have an id of it."""
+    """Add the notes of the catalog; none for other content or options under an id of the catalog."""
     notes = {(entry.track, entry.id): entry.note for entry in catalog.entries()}
     about = [notes.get((track, name), "") for track, name in instances.select("track", "instance").iter_rows()]
     return instances.with_columns(pl.Series("about", about, pl.String))
