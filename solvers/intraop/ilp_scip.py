@@ -17,8 +17,6 @@ from solvers.registry import Run, solver
 
 #: Bytes that SCIP needs per entry of the program (measured: 1200).
 BYTES = 1300
-#: Columns or rows written between two checks of the clock.
-CLOCK = 1000
 #: Relative improvement of a bound that is reported.
 STEP = 1e-4
 #: Time for freeing the program, as a fraction of the time for writing it.
@@ -59,10 +57,8 @@ class _Scip:
 
     def write(self) -> bool:
         """Write the whole program; False if that takes too long."""
-        for part in (self._add_columns(), self._add_rows()):
-            for number, _ in enumerate(part):
-                if number % CLOCK == 0 and self.task.late():
-                    return False
+        if not self.task.write(self._add_columns(), self._add_rows()):
+            return False
         if self.task.start is not None:
             first = self.model.createSol()
             column = self.program.columns(self.task.start)

@@ -55,8 +55,7 @@ def _engine(task: Task) -> bool:
         if found.status != Status.OPTIMAL:
             return True
         task.prove(task.problem.model.cost(found.value))
-        over = task.problem.overload(found.value)
-        fresh = [step for step in worst_steps(over, MORE_ROWS) if step not in steps]
+        fresh = worst_steps(task.problem.overload(found.value), MORE_ROWS, steps)
         if not fresh:
             return True
         steps += fresh

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Ints
+from instances.files.columns import Floats
 from instances.intraop import Instance
-from solvers.intraop.network.reduced_problem import Problem, worst_steps
+from solvers.intraop.network.reduced_problem import worst_steps
 from solvers.intraop.programs.baseline import Task, prove
 from solvers.intraop.programs.dual_bound import polished, proved
 from solvers.intraop.programs.floating_point import FloatProgram
@@ -42,7 +42,8 @@ def lp(instance: Instance, run: Run) -> None:
 
 
 def _engine(task: Task) -> bool:
-    steps = [] if task.start is None else _tight(task.problem, task.start)
+    near = int(NEAR * task.problem.timeline.limit)
+    steps = [] if task.start is None else worst_steps(task.problem.overload(task.start) + near, MORE_ROWS)
     while task.remaining():
         program = IntegerProgram.of(task.problem, steps)
         if not np.diff(program.tables.start).all():
@@ -53,7 +54,7 @@ def _engine(task: Task) -> bool:
         _prove(task, floats, answer)
         if answer is None:
             return True
-        fresh = [step for step in _overloaded(task, answer.column) if step not in steps]
+        fresh = _overloaded(task, answer.column, steps)
         if not fresh:
             return True
         steps += fresh
@@ -70,18 +71,13 @@ def _prove(task: Task, floats: FloatProgram, answer: SolveResult | None) -> None
         task.prove(polished(floats, dual, task.until))
 
 
-def _tight(problem: Problem, value: Ints) -> list[int]:
-    """Steps in which an assignment, shape (v,), comes near the limit."""
-    return worst_steps(problem.overload(value) + int(NEAR * problem.timeline.limit), MORE_ROWS)
-
-
-def _overloaded(task: Task, column: Any) -> list[int]:
-    """Steps that need a row because a solution, if there is one, overloads them."""
+def _overloaded(task: Task, column: Floats, steps: list[int]) -> list[int]:
+    """Further steps that need a row because a solution, if there is one, overloads them."""
     if not len(column):
         return []
     problem = task.problem
     excess = problem.expected(column[: len(problem.variable)]) - problem.room
-    return worst_steps(excess - OVERLOAD * problem.timeline.limit, MORE_ROWS)
+    return worst_steps(excess - OVERLOAD * problem.timeline.limit, MORE_ROWS, steps)
 
 
 def _parameters(task: Task, program: IntegerProgram) -> dict[str, Any]:

@@ -48,10 +48,6 @@ class MemoryRowSearch:
         write(columns(self._model, program), equations(self._model, program), memory(self._model, program.memory))
         self._cost, self._unit = program.cost, 1
 
-    def _add_rows(self, steps: list[int]) -> None:
-        self._steps += steps
-        write(memory(self._model, memory_of_steps(self.problem, steps)))
-
     def solve(self, top: int, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> ExactResult:
         """Search until a time, or until nothing can cost less than ``top``.
 
@@ -70,10 +66,11 @@ class MemoryRowSearch:
             over = self.problem.overload(value)
             if (over <= 0).all():
                 return ExactResult(bound, value, response.status == self._cp.OPTIMAL)
-            steps = [step for step in worst_steps(over, MORE_ROWS) if step not in self._steps]
+            steps = worst_steps(over, MORE_ROWS, self._steps)
             if not steps or time.monotonic() > until or bound >= top:
                 return ExactResult(bound, None, False)
-            self._add_rows(steps)
+            self._steps += steps
+            write(memory(self._model, memory_of_steps(self.problem, steps)))
 
     def _search(self, top: int, seconds: float, cores: int, seed: int, found: Callable[[Ints], None]) -> Any:
         """CP-SAT's response on the present rows."""

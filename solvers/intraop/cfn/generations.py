@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -109,16 +110,13 @@ class GenerationalSearch:
         """Mutate, recombine, repair, recombine the results that fit, adjust prices."""
         of_row = self.blocks.price(self._price)
         regrets = self._regrets(self._value, of_row)
-        variants = pool.map(
-            lambda random: self._mutate(of_row, regrets, random), [self._fresh() for _ in range(VARIANTS)]
-        )
+        variants = pool.map(partial(self._mutate, of_row, regrets), [self._fresh() for _ in range(VARIANTS)])
         fit = [] if self.best is None else [self.best]
         self._value = self._recombine([self._value, *variants, *fit], self._price, fits=False)
         load = self.blocks.load(self._value)
         starts = [(self._value, self._fresh()), *((value, self._fresh()) for value in FITTING * fit)]
-        fitting = [
-            value for value in pool.map(lambda start: self._repair_and_improve(*start), starts) if value is not None
-        ]
+        improved = pool.map(lambda start: self._repair_and_improve(*start), starts)
+        fitting = [value for value in improved if value is not None]
         for value in fitting:
             self._note(value)
         if self.best is not None and len(fitting) > 1:

@@ -129,7 +129,9 @@ class Dual:
         self.messages.sweep(PROOF)
         until -= time.monotonic() - began  # evaluating a stage takes as long
         self._cost = np.where(self.messages.cost < FORBIDDEN, self._cost, FORBIDDEN)  # keep what is ruled out
-        soft = self._soft = self._softened()
+        soft = self._soft = SoftTrws(self.messages, self._cost.astype(np.float64))
+        for row in self._prices.rows.values():
+            soft.cost[row.at] += row.multiplier * row.usage
         fraction = WARM if self._prices.rows else SOFT
         while fraction > hard and not self.closed and time.monotonic() < until:
             self._stage(soft, fraction, until)
@@ -141,12 +143,6 @@ class Dual:
             before = self.messages.bound
             self.messages.sweep(POLISH)
         note()
-
-    def _softened(self) -> SoftTrws:
-        soft = SoftTrws(self.messages, self._cost.astype(np.float64))
-        for row in self._prices.rows.values():
-            soft.cost[row.at] += row.multiplier * row.usage
-        return soft
 
     def _stage(self, soft: SoftTrws, fraction: float, until: float) -> None:
         """Pass messages at one softness until expected memory nearly fits, or the moves are used up."""

@@ -68,7 +68,7 @@ class Multipliers:
     def look(self, weight: Floats) -> list[StepMultiplier]:
         """Add steps whose expected memory under weights of values, shape (rows,), is above the limit."""
         over = self.problem.expected(weight) - self.problem.room - OVERLOAD * self.problem.timeline.limit
-        fresh = [step for step in worst_steps(over, MORE_STEPS) if step not in self.rows]
+        fresh = worst_steps(over, MORE_STEPS, self.rows)
         return [self.add(step) for step in fresh[: MOST_STEPS - len(self.rows)]]
 
     def move(self, weight: Floats, softness: float, cost: Floats) -> float:
@@ -90,14 +90,11 @@ class Multipliers:
             cost[row.at] += by * row.usage
             row.multiplier = max(0.0, row.multiplier + by)
             row.idle = 0 if row.multiplier else row.idle + 1
-        self._drop()
-        misses = np.where(multiplier > 0, np.abs(excess), np.maximum(excess, 0.0))
-        return float(misses.max()) / max(1, self.problem.timeline.limit >> self.grain)
-
-    def _drop(self) -> None:
-        if any(row.idle > IDLE for row in self.rows.values()):
+        if any(row.idle > IDLE for row in rows):
             self.rows = {step: row for step, row in self.rows.items() if row.idle <= IDLE}
             self._table = None
+        misses = np.where(multiplier > 0, np.abs(excess), np.maximum(excess, 0.0))
+        return float(misses.max()) / max(1, self.problem.timeline.limit >> self.grain)
 
 
 @dataclass(eq=False)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from instances.files.columns import Ints
-from solvers.intraop.cfn.exact import ExactResult, MemoryRowSearch
+from solvers.intraop.cfn.exact import MemoryRowSearch
 from solvers.intraop.cfn.generations import GenerationalSearch
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
@@ -182,7 +183,8 @@ class Portfolio:
         """Search from the rounded bound, or from where the last search ended, for a share of the remaining time."""
         if self.search is None:
             blocks = LargeNeighbourhood(self.problem)
-            self.search = GenerationalSearch(blocks, seed=self.run.seed, cores=self.run.cores, offer=self._found)
+            offer = partial(self._offer, self.problem)
+            self.search = GenerationalSearch(blocks, seed=self.run.seed, cores=self.run.cores, offer=offer)
             self.search.begin(dual.values(), blocks.span_prices(dual.multipliers))
         self.search.best = self.best
         self.search.run(self._after(share), lambda: not self.open)
@@ -207,11 +209,7 @@ class Portfolio:
             self.largest_program = _allowed(problem) // 2
         if answer.value is not None:
             self._offer(problem, answer.value)
-        self._conclude(answer, top)
-
-    def _conclude(self, answer: ExactResult, top: int) -> None:
-        """Report the bound of a search below ``top``: everything else costs at least ``top``."""
-        if self.timeline.exact:
+        if self.timeline.exact:  # everything else costs at least ``top``
             self._prove(top if answer.bound is None else min(top, answer.bound))
 
     def _prove(self, bound: int) -> None:
@@ -231,9 +229,6 @@ class Portfolio:
                 self.state.top = cost
                 self.best = value if problem is self.problem else self.problem.model.project(self.instance, strategy)
         return better
-
-    def _found(self, value: Ints) -> bool:
-        return self._offer(self.problem, value)
 
     def _descend_from(self, search: Search, problem: Problem, until: float) -> None:
         """Repair an assignment, improve it by single moves and offer it."""

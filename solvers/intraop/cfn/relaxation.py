@@ -47,7 +47,7 @@ def solve(
     now = time.monotonic()
     dual.climb(now + BOUND * (until - now), hard=HARD)
     steps, bound = [row.step for row, _ in dual.priced], dual.bound
-    steps += _violated(problem, dual.values(), steps)
+    steps += worst_steps(problem.overload(dual.values()), MORE_ROWS, steps)
     while not dual.closed:
         values, cells = dual.messages.prune()
         if not np.logical_or.reduceat(values, problem.model.start[:-1]).all():
@@ -61,18 +61,14 @@ def solve(
             return ExactResult(bound, None, False)
         value = left.program.values(answer.column)
         found(value)
-        if (problem.overload(value) <= 0).all():
+        over = problem.overload(value)
+        if (over <= 0).all():
             return ExactResult(bound, value, answer.optimal)
-        more = _violated(problem, value, steps)
+        more = worst_steps(over, MORE_ROWS, steps)
         if not more or time.monotonic() > until:
             return ExactResult(bound, None, False)
         steps += more
     return ExactResult(None, None, True)
-
-
-def _violated(problem: Problem, value: Ints, steps: list[int]) -> list[int]:
-    """Further steps that an assignment overloads."""
-    return [step for step in worst_steps(problem.overload(value), MORE_ROWS) if step not in steps]
 
 
 def _parameters(left: _ReducedCostProgram, seed: int) -> dict[str, Any]:
@@ -133,12 +129,9 @@ class _ReducedCostProgram(FloatProgram):
 def _with_unused(rows: MemoryRows, priced: list[StepMultiplier], most: Ints, first: int) -> MemoryRows:
     """Add an equation per priced row: memory used plus the column for unused memory fills the room."""
     count = np.array([len(row.at) + 1 for row in priced], dtype=np.int64)
-    entries = [np.repeat(np.arange(len(rows.room)), np.diff(rows.start)), len(rows.room) + _numbers(count)]
+    number = np.repeat(np.arange(len(priced)), count)
+    entries = [np.repeat(np.arange(len(rows.room)), np.diff(rows.start)), len(rows.room) + number]
     columns = [rows.column, *(np.append(row.at, first + k) for k, row in enumerate(priced))]
     uses = [rows.use, *(-np.append(row.usage, 1) for row in priced)]
     room = np.concatenate([rows.room, -np.array([row.room for row in priced], dtype=np.int64)])
     return MemoryRows.of(np.concatenate(entries), np.concatenate(columns), np.concatenate(uses), room, most, rows.unit)
-
-
-def _numbers(count: Ints) -> Ints:
-    return np.repeat(np.arange(len(count)), count)

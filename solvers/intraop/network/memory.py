@@ -117,7 +117,8 @@ class Footprint:
     def __init__(self, instance: Instance, timeline: Timeline, model: Model) -> None:
         self.instance, self.timeline, self.model = instance, timeline, model
         members = np.diff(model.member_start)[model.start[:-1]]
-        usage, column = timeline.usage[model.member], _columns(model.sizes, members)
+        usage = timeline.usage[model.member]
+        column = spread(np.repeat(offsets(members)[:-1], model.sizes), np.repeat(members, model.sizes))  # its node
         smallest = np.full(int(members.sum()), np.iinfo(np.int64).max)
         np.minimum.at(smallest, column, usage)
         varies = np.zeros(len(smallest), dtype=bool)
@@ -150,8 +151,3 @@ class Footprint:
         """Memory in use in every step, shape (steps,), for a value of every variable, shape (v,)."""
         strategy = self.model.lift(self.instance, value)
         return self.timeline.profile(self.timeline.usage[self.instance.strategy_start[:-1] + strategy])
-
-
-def _columns(sizes: Ints, members: Ints) -> Ints:
-    """Node, counted over all variables, of each entry of all values' members."""
-    return spread(np.repeat(offsets(members)[:-1], sizes), np.repeat(members, sizes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Container
 from functools import cached_property
 
 import numpy as np
@@ -123,11 +124,11 @@ class Problem:
         return reduce(dataclasses.replace(model, unary=unary, cell=np.where(cells, model.cell, model.forbidden)))
 
 
-def worst_steps(overload: Ints | Floats, count: int) -> list[int]:
-    """Up to ``count`` steps of greatest positive overload, each a fiftieth of all steps apart from the others."""
+def worst_steps(overload: Ints | Floats, count: int, known: Container[int] = ()) -> list[int]:
+    """Up to ``count`` steps of greatest positive overload, a fiftieth of all steps apart, less those known."""
     left, apart = overload.copy(), len(overload) // 50
     found: list[int] = []
     while len(found) < count and len(left) and left[step := int(np.argmax(left))] > 0:
         found.append(step)
         left[max(0, step - apart) : step + apart + 1] = 0
-    return found
+    return [step for step in found if step not in known]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from threading import Lock
 
 import numpy as np
@@ -35,6 +36,8 @@ RESERVE = {"share": 0.03, "least": 0.6, "most": 3.0}
 FIRST = 0.2
 #: Largest fraction of the remaining time for writing an engine's program.
 WRITING = 0.5
+#: Columns or rows written between two checks of the clock.
+CLOCK = 1000
 #: An engine ends early if more than this fraction of its time is left.
 EARLY = 0.1
 
@@ -110,6 +113,10 @@ class Task:
             return False
         print("the program takes too long to write: not solved", file=sys.stderr)
         return True
+
+    def write(self, *parts: Iterable[object]) -> bool:
+        """Exhaust iterators that write a column or row each; False if that takes too long."""
+        return not any(number % CLOCK == 0 and self.late() for number, _ in enumerate(chain(*parts)))
 
 
 Engine = Callable[[Task], bool]

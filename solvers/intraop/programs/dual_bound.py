@@ -66,14 +66,10 @@ def polished(floats: FloatProgram, dual: Floats, until: float) -> int:
     if network.bound < -LARGEST:
         return 0
     before = -FORBIDDEN
-    while time.monotonic() < until and network.bound < network.top and _gains(before, network.bound):
+    while time.monotonic() < until and network.bound < network.top and network.bound - before > GAIN * abs(before):
         before = network.bound
         network.sweep(SWEEPS)
     return min(floats.top, -(-network.bound >> bits))
-
-
-def _gains(before: int, now: int) -> bool:
-    return now - before > GAIN * abs(before)
 
 
 def _whole(floats: FloatProgram, dual: Floats) -> tuple[int, Ints, tuple[Ints, int]]:

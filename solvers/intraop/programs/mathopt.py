@@ -58,7 +58,8 @@ def minimise(
     ``hint``     shape (columns,): a starting solution
     ``options``  fields of MathOpt's parameters; without any for HiGHS, PDLP solves the program
     """
-    _import()
+    for name in ("core.python.solver", "callback_pb2", "model_parameters_pb2", "parameters_pb2", "result_pb2"):
+        import_module(f"ortools.math_opt.{name}")  # once for all children
     seconds = until - time.monotonic()
     by_itself = until - program.program.notice(seconds) - min(GRACE, LARGEST_GRACE * seconds)
 
@@ -67,12 +68,6 @@ def minimise(
 
     answer = in_child(job, seconds, until)
     return None if answer is None else _unpacked(answer)
-
-
-def _import() -> None:
-    """Import what children need, once for all of them."""
-    for name in ("core.python.solver", "callback_pb2", "model_parameters_pb2", "parameters_pb2", "result_pb2"):
-        import_module(f"ortools.math_opt.{name}")
 
 
 def _solve(program: FloatProgram, until: float, integer: bool, hint: Floats | None, options: dict[str, Any]) -> Any:
