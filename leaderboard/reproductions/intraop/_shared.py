@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -176,6 +176,16 @@ def _contradictions(case: Case) -> list[str]:
         text = case.entry.published["lower_bound"]
         found.append(f"{case.name}: the published bound, {text}, is above a cost verified here, {least}: it is wrong.")
     return found
+
+
+def ours(methods: Iterable[str], of: Callable[[str], int | Fraction | None], over: int | Fraction) -> list[Dot]:
+    """What our methods found on an instance, as distances from a value."""
+    found = [(method, of(method)) for method in methods]
+    return [
+        Dot(method, quotient(value, over) - 1, colour)
+        for colour, (method, value) in enumerate(found, 1)
+        if value is not None
+    ]
 
 
 def dots(case: Case, over: Fraction) -> list[Dot]:

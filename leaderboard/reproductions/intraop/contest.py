@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.results import published
-from harness.results.claims import quotient
-from leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
+from leaderboard.report import HERE, PAPER, Report, Section, Strips, Table
 from leaderboard.reproductions import Cell, Run
 from leaderboard.reproductions._frame import percent_above, ratio
 from leaderboard.reproductions.intraop import _shared as contest
@@ -37,15 +36,10 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     )
 
 
-def _published(case: Case) -> dict[str, int | None]:
-    """The costs of Table 4, by whose they are."""
-    results = published.contest_costs(case.entry.id)
-    return {x.author.name: None if x.value is None else int(x.value) for x in results}
-
-
 def _found(case: Case, settings: Settings) -> dict[str, int | None]:
-    """The costs of all who take part, ours first."""
-    return {**{name: case.cost(name) for name in settings.solvers}, **_published(case)}
+    """The costs of all who take part, ours first, then those of Table 4."""
+    theirs = {x.author.name: None if x.value is None else int(x.value) for x in published.contest_costs(case.entry.id)}
+    return {**{name: case.cost(name) for name in settings.solvers}, **theirs}
 
 
 def _costs(every: Sequence[Case], settings: Settings) -> Section:
@@ -58,8 +52,11 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
         }
         for case in every
     ]
-    colours = {name: colour for colour, name in enumerate(settings.solvers, 1)}
-    shown = [(case.name, _dots(case, colours)) for case in every if case.best_bound > 0]
+    shown = [
+        (case.name, [*contest.ours(settings.solvers, case.cost, case.best_bound), *contest.dots(case, case.best_bound)])
+        for case in every
+        if case.best_bound > 0
+    ]
     picture = Strips(
         "Costs above the best lower bound",
         "At the left edge a cost is proven optimal. The bound is the best one known, published or proved here.",
@@ -74,16 +71,6 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
         note="All digits; a dash where there is nothing feasible.",
     )
     return Section("Costs", [], [table], [picture] if shown else [])
-
-
-def _dots(case: Case, colours: dict[str, int]) -> list[Dot]:
-    """Ours on top, then the published ones."""
-    ours = [
-        Dot(name, quotient(cost, case.best_bound) - 1, colour)
-        for name, colour in colours.items()
-        if (cost := case.cost(name)) is not None
-    ]
-    return [*ours, *contest.dots(case, case.best_bound)]
 
 
 def _scores(every: Sequence[Case], settings: Settings) -> Section:

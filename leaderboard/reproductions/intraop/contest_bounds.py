@@ -83,12 +83,8 @@ def _number(bound: Fraction | None) -> int | float | None:
 
 def _dots(case: Case, settings: Settings) -> list[Dot]:
     """Ours on top, then the published bound."""
-    found = [
-        Dot(name, quotient(bound, case.best) - 1, colour)
-        for colour, name in enumerate(methods(settings), 1)
-        if (bound := case.bound(name)) is not None
-    ]
-    return [*found, Dot(published.BOUND, quotient(case.bound_published, case.best) - 1, role="bound")]
+    theirs = Dot(published.BOUND, quotient(case.bound_published, case.best) - 1, role="bound")
+    return [*contest.ours(methods(settings), case.bound, case.best), theirs]
 
 
 def _gaps(every: Sequence[Case], settings: Settings) -> Section:
@@ -117,14 +113,12 @@ def _gap(case: Case, settings: Settings) -> Row:
 def _times(every: Sequence[Case], settings: Settings) -> list[Section]:
     """Seconds until each bound last rose; empty if nothing ran."""
     rows: list[Row] = [
-        {"instance": case.name, **{name: _last(case, name) for name in methods(settings)}}
+        {
+            "instance": case.name,
+            **{name: run.bound_s if (run := case.runs.get(name)) else None for name in methods(settings)},
+        }
         for case in every
         if case.here
     ]
     table = Table("Seconds to the last rise of each bound", rows, digits=1)
     return [Section("Times", [], [table])] if rows else []
-
-
-def _last(case: Case, method: str) -> float | None:
-    run = case.runs.get(method)
-    return None if run is None else run.bound_s

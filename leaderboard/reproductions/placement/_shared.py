@@ -288,40 +288,26 @@ def proof(printed: float | None, cost: float | None, bound: float | None) -> Row
 
 def beside(cases_: Sequence[Case], settings: Settings, methods: Methods) -> list[Row]:
     """Two rows a workload, the paper's costs and ours, a column a method and mode."""
-    return [
-        row for case in cases_ for row in (_printed(case, settings, methods), _found(case, settings, methods)) if row
-    ]
-
-
-def heading(name: str, mode: str, methods: Methods) -> str:
-    """Return the column title of a method in a mode."""
-    return name if len(methods[name]) == 1 else f"{name}, {mode}"
-
-
-def _printed(case: Case, settings: Settings, methods: Methods) -> Row:
-    columns = [(heading(name, mode, methods), name) for name in settings.solvers for mode in methods[name]]
-    costs = {title: case.printed(name) for title, name in columns}
-    return {"instance": case.name, "figures": PAPER, **costs} if case.published else {}
-
-
-def _found(case: Case, settings: Settings, methods: Methods) -> Row:
     columns = [(name, mode) for name in settings.solvers for mode in methods[name]]
-    costs = {heading(name, mode, methods): case.cost(name, mode) for name, mode in columns}
-    return {"instance": case.name, "figures": HERE, **costs} if case.here else {}
+    titles = [name if len(methods[name]) == 1 else f"{name}, {mode}" for name, mode in columns]
+    rows: list[Row] = []
+    for case in cases_:
+        printed, found = [case.printed(name) for name, _ in columns], [case.cost(*column) for column in columns]
+        for whose, costs, shown in ((PAPER, printed, case.published), (HERE, found, case.runs)):
+            if shown:
+                rows.append({"instance": case.name, "figures": whose, **dict(zip(titles, costs, strict=True))})
+    return rows
 
 
 def picture(cases_: Sequence[Case], columns: Sequence[tuple[str, str]], yardstick: tuple[str, str]) -> list[Strips]:
     """Costs of some methods and modes as distances from that of one, ours and the paper's; none without any."""
-    rows = [(_short(case), _dots(case, columns, yardstick)) for case in cases_]
+    # the heading above tells the rest of the name of a network
+    names = [case.name.partition("-operators-")[0].partition("-layers-")[0] for case in cases_]
+    rows = [(name, _dots(case, columns, yardstick)) for name, case in zip(names, cases_, strict=True)]
     words = f"Costs beside that of {yardstick[0]}, ours beside ours and the paper's beside the paper's; left is better."
     shown = [(name, dots) for name, dots in rows if dots]
     title = f"How far from {yardstick[0]}"
     return [Strips(title, words, f"distance from the cost of {yardstick[0]}", yardstick[0], shown)] if shown else []
-
-
-def _short(case: Case) -> str:
-    """The name of the network, as the heading above tells the rest."""
-    return case.name.partition("-operators-")[0].partition("-layers-")[0]
 
 
 def _dots(case: Case, columns: Sequence[tuple[str, str]], yardstick: tuple[str, str]) -> list[Dot]:

@@ -73,11 +73,6 @@ class Pair:
         run = self.run(granularity)
         return None if run is None else run.cost
 
-    def bound(self, granularity: str) -> float | None:
-        """The bound that the run proved."""
-        run = self.run(granularity)
-        return None if run is None else run.bound
-
 
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Loads of both, and how much greater the one of layers is."""
@@ -99,7 +94,12 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 
 def _loads(pairs: Sequence[Pair]) -> Table:
-    rows = [row for pair in pairs for row in (_printed(pair), _found(pair)) if row]
+    rows = []
+    for pair in pairs:
+        if pair.case.name in figures()["layers"]:
+            rows.append(_row(pair, PAPER, None, {by: _printed_cost(pair.case, by) for by in GRANULARITIES}))
+        if pair.case.here:
+            rows.append(_row(pair, HERE, _layers(pair.case), {by: pair.cost(by) for by in GRANULARITIES}))
     return Table(
         "Largest load, beside Table 3",
         rows,
@@ -110,22 +110,10 @@ def _loads(pairs: Sequence[Pair]) -> Table:
     )
 
 
-def _printed(pair: Pair) -> Row:
-    if pair.case.name not in figures()["layers"]:
-        return {}
-    return _row(pair, PAPER, None, {by: _printed_cost(pair.case, by) for by in GRANULARITIES})
-
-
 def _printed_cost(case: Case, granularity: str) -> float | None:
     """The paper's load; that of its layers is one of untangled ones, none is printed for the others."""
     text = figures()["layers"].get(case.name) if granularity == UNTANGLED else None
     return case.printed("dp") if granularity == ON_OPERATORS else None if text is None else float(text)
-
-
-def _found(pair: Pair) -> Row:
-    if not pair.case.here:
-        return {}
-    return _row(pair, HERE, _layers(pair.case), {by: pair.cost(by) for by in GRANULARITIES})
 
 
 def _row(pair: Pair, whose: str, layers: int | None, by: dict[str, float | None]) -> dict[str, Any]:
@@ -150,21 +138,20 @@ def _layers(case: Case) -> int | None:
 
 def _proofs(pairs: Sequence[Pair]) -> list[Table]:
     """A row for each run; nothing if nothing ran."""
-    rows = [_proof(pair, by) for pair in pairs for by in GRANULARITIES if pair.run(by)]
+    rows = [_proof(pair, by, run) for pair in pairs for by in GRANULARITIES if (run := pair.run(by))]
     note = "Bound: that of the run. Gap: here / bound − 1. Here / paper: ours with as many digits as are printed."
     title = "Row by row, with what is proved"
     return [Table(title, rows, note=note, coarse=["time, s"], as_printed=["paper"])] if rows else []
 
 
-def _proof(pair: Pair, granularity: str) -> Row:
-    run = pair.run(granularity)
+def _proof(pair: Pair, granularity: str, run: Run) -> Row:
     return {
         "instance": pair.case.name,
         "nodes": granularity,
         "solver": pair.solver,
-        **placement.proof(_printed_cost(pair.case, granularity), pair.cost(granularity), pair.bound(granularity)),
-        "time, s": None if run is None else run.wall_s,
-        "ended": None if run is None else run.status,
+        **placement.proof(_printed_cost(pair.case, granularity), run.cost, run.bound),
+        "time, s": run.wall_s,
+        "ended": run.status,
     }
 
 
