@@ -28,13 +28,9 @@ if TYPE_CHECKING:
     from harness.results.ranking import Tables
 
 
-#: What an option takes: a whole number, one from 1, a list of such from 1, a list of names, seconds, any text.
-KINDS = ("count", "positive", "numbers", "names", "seconds", "text")
-
-
 @dataclass(frozen=True)
 class Option:
-    """An option of the command line: its default, and of what kind its values are, one of `KINDS` or of ``choices``."""
+    """An option of the command line: its default, and the kind of its values or their ``choices``."""
 
     default: Any
     kind: str

@@ -124,9 +124,10 @@ def by_case(runs: Iterable[Run]) -> Cases:
     return _frame.grouped((run.cell.about, run.cell.method, run) for run in runs)
 
 
-def groups(cases: Cases) -> list[str]:
-    """The groups that there are cases of."""
-    return [group for group in GROUPS if any(case.group == group for case in cases)]
+def groups(cases: Cases) -> list[tuple[str, Cases]]:
+    """The groups that there are cases of, with these."""
+    found = [(group, {case: runs for case, runs in cases.items() if case.group == group}) for group in GROUPS]
+    return [(group, of_group) for group, of_group in found if of_group]
 
 
 def report(settings: Settings, cases: Cases, sections: Sequence[Section], notes: Sequence[str], **words: Any) -> Report:
@@ -134,7 +135,7 @@ def report(settings: Settings, cases: Cases, sections: Sequence[Section], notes:
     return _frame.report(
         settings,
         sections,
-        sample="; ".join(_sizes(group, cases, settings) for group in groups(cases)),
+        sample="; ".join(_sizes(group, of_group, settings) for group, of_group in groups(cases)),
         limits=_frame.limits(settings, f"{settings.timeout:g} s for each search"),
         made="" if settings.bound_timeout is None else published()["setup"],
         notes=notes,
@@ -145,7 +146,7 @@ def report(settings: Settings, cases: Cases, sections: Sequence[Section], notes:
 
 def _sizes(group: str, cases: Cases, settings: Settings) -> str:
     """Describe the graphs of a group: number, sizes, families."""
-    nodes = {case.graph: case.nodes for case in cases if case.group == group}
+    nodes = {case.graph: case.nodes for case in cases}
     kinds = sorted({graph.rsplit("-", 1)[0] for graph in nodes})
     what = "REGAL-style graph" if group == "regal" else "model graph"
     count = f"{len(nodes)} {what}{'' if len(nodes) == 1 else 's'}"

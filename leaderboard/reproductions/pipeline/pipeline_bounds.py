@@ -36,7 +36,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     return archer.report(
         settings,
         cases,
-        [_section(group, settings, whole) for group in archer.groups(whole)],
+        [_section(group, settings, of_group) for group, of_group in archer.groups(whole)],
         archer.remarks(runs, [case for case in cases if case not in whole]),
         name="pipeline-bounds",
         title="How close do lower bounds come?",
@@ -60,8 +60,7 @@ def bound_of(found: dict[str, Run], *methods: str) -> float | None:
     return max(bounds, default=None)
 
 
-def _section(group: str, settings: Settings, whole: Cases) -> Section:
-    cases = {case: found for case, found in whole.items() if case.group == group}
+def _section(group: str, settings: Settings, cases: Cases) -> Section:
     ladder = archer.ladder(settings)
     mean = partial(_fraction, cases, ladder)
     gain = partial(_gain, cases)

@@ -29,7 +29,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     return archer.report(
         settings,
         cases,
-        [_section(group, settings, whole) for group in archer.groups(whole)],
+        [_section(group, settings, of_group) for group, of_group in archer.groups(whole)],
         archer.remarks(runs, [case for case in cases if case not in whole]),
         name="pipeline-orderings",
         title="Which orders are worth slicing?",
@@ -43,8 +43,7 @@ def _has_ratio(run: Run | None) -> bool:
     return run is not None and run.cost is not None and run.cell.problem.summary["simple_bound"] > 0
 
 
-def _section(group: str, settings: Settings, whole: Cases) -> Section:
-    cases = {case: found for case, found in whole.items() if case.group == group}
+def _section(group: str, settings: Settings, cases: Cases) -> Section:
     ours = partial(_ratio, cases)
     table = Table(
         f"Cost / simple bound, geometric means, beside {archer.where('orderings', group)}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
@@ -29,10 +28,12 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 def report(settings: Settings, runs: list[Run]) -> Report:
     """Wall times by number of nodes, a picture for each number of stages."""
     cases = archer.by_case(runs)
+    times = [run.wall_s for run in runs]
+    span = 0.8 * min(times, default=1.0), 1.25 * max(times, default=1.0)
     return archer.report(
         settings,
         cases,
-        [_section(group, settings, cases) for group in archer.groups(cases)],
+        [_section(group, settings, of_group, span) for group, of_group in archer.groups(cases)],
         archer.remarks(runs, []),
         name="pipeline-times",
         title="How long do slicing and bounds take?",
@@ -41,13 +42,11 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     )
 
 
-def _section(group: str, settings: Settings, every: Cases) -> Section:
-    cases = {case: found for case, found in every.items() if case.group == group}
+def _section(group: str, settings: Settings, cases: Cases, span: tuple[float, float]) -> Section:
     rows = [_row(method, cases, settings) for method in (NOTHING, *SEARCHES, *BOUNDS)]
     told = archer.published()["times"][group]
     words = [archer.STANDS_FOR[group], f"Of {told['table']}, which holds no numbers, the paper says: {told['words']}."]
     table = Table("Median of the wall time, and the longest, s", rows, digits=2)
-    span = _span(run.wall_s for found in every.values() for run in found.values())
     return Section(archer.GROUPS[group], words, [table], [_plot(k, cases, settings, span) for k in settings.stages])
 
 
@@ -64,11 +63,6 @@ def _row(method: str, cases: Cases, settings: Settings) -> Row:
         times = [seconds for _, seconds in _times(method, cases, k)]
         row[f"k={k}"], row[f"k={k}, longest"] = (median(times), max(times)) if times else (None, None)
     return row
-
-
-def _span(times: Iterable[float]) -> tuple[float, float]:
-    found = list(times)
-    return 0.8 * min(found), 1.25 * max(found)
 
 
 def _plot(stages: int, cases: Cases, settings: Settings, span: tuple[float, float]) -> Plot:

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from referee import refusal
+from referee import refusal, refused, shardmark
 
 from harness.verify import verify
 from instances import InputError, load
 from instances.importers import graph_def
 from instances.importers._device_specs import Devices, spec
 from instances.scheduling import Instance
-from shardmark.cli.arguments import main
 
 OPTIONS: dict[str, Any] = {name: option.default for name, option in graph_def.OPTIONS.items()}
 CPU, GPU = "/job:worker/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:{}/device:GPU:{}"
@@ -611,26 +610,15 @@ def test_random_graphs_come_back(tmp_path: Any) -> None:
         assert sorted(map(sorted, groups(instance))) == sorted(sorted(group) for group in drawn if len(group) > 1)
 
 
-def test_the_command_writes_what_can_be_solved(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_what_can_be_solved(tmp_path: Any) -> None:
     (tmp_path / "graph.pbtxt").write_text(LAYER)
     output = tmp_path / "graph.json.gz"
-    arguments = [
-        "import",
-        "graph-def",
-        str(tmp_path / "graph.pbtxt"),
-        "--batch",
-        "4",
-        "--devices",
-        "8",
-        "--output",
-        str(output),
-    ]
-    assert main([*arguments, "--json"]) == 0
-    captured = capsys.readouterr()
-    facts = json.loads(captured.out)
+    command = ["import", "graph-def", tmp_path / "graph.pbtxt", "--output", output]
+    result = shardmark(*command, "--batch", 4, "--devices", 8, "--json")
+    assert result.returncode == 0
+    facts = json.loads(result.stdout)
     assert (facts["track"], facts["nodes"], facts["colocated_nodes"], facts["devices"]) == ("scheduling", 9, 3, 8)
-    assert captured.err.startswith("note: weights are operations and bytes")
-    assert captured.err.count("\n") == 1
+    assert result.stderr.startswith("note: weights are operations and bytes")
+    assert result.stderr.count("\n") == 1
     assert load(output).node_names[3] == "product"
-    assert main(["import", "graph-def", str(tmp_path / "graph.pbtxt"), "--output", str(output)]) == 2
-    assert "expected `--batch N`" in capsys.readouterr().err
+    assert "expected `--batch N`" in refused(*command)

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from documents import edge, node
-from referee import refusal
+from referee import answer, refusal
 
 from harness.verify import verify
 from instances import InputError, catalog, load, save, scheduling
 from instances.generate import families
 from instances.importers import to_scheduling
 from instances.scheduling import Instance
-from shardmark.cli.arguments import main
 
 PIPELINE = {
     "format": "shardmark/pipeline/1",
@@ -167,10 +166,8 @@ def test_an_id_of_the_catalog_is_an_instance() -> None:
         to_scheduling.read(Path("lstm-51"), devices=None, machine=None, seed=0)
 
 
-def test_the_command_writes_an_instance(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_an_instance(tmp_path: Any) -> None:
     (tmp_path / "graph.json").write_text(json.dumps(PLACEMENT))
-    arguments = ["import", "to-scheduling", str(tmp_path / "graph.json"), "--output", str(tmp_path / "flow.json")]
-    assert main([*arguments, "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+    facts = answer("import", "to-scheduling", tmp_path / "graph.json", "--output", tmp_path / "flow.json")
     assert (facts["track"], facts["nodes"], facts["restricted_nodes"]) == ("scheduling", 4, 1)
     assert load(tmp_path / "flow.json").track == "scheduling"

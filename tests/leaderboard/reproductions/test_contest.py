@@ -270,12 +270,13 @@ def test_a_campaign_on_the_contests_own_file(mirror, tmp_path, monkeypatch):
         "--bounds",
         "simple",
     ]
-    status, out, err = shardmark(*what, "--percent", 5, "--bound-timeout", 5, *places)
+    what += ["--percent", "5", "--bound-timeout", "5"]
+    status, out, err = shardmark(*what, *places)
     assert status == 0, err
     made = json.loads(out)
     assert made["facts"]["Sample"] == "1 of 2 instances run here: G"
     bounds, _ = made["sections"][0]["tables"][0]["rows"]
     assert 0 < bounds["simple"] < bounds["published"] == 217039
     assert Path(made["page"]).is_file()
-    status, out, err = shardmark(*what, "--percent", 5, "--bound-timeout", 5, *places)
+    status, out, err = shardmark(*what, *places)
     assert "2 of 2 runs are there already" in err

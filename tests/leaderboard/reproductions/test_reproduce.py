@@ -16,7 +16,7 @@ from referee import shardmark
 
 from instances import InputError, load
 from leaderboard.report import HERE, PAPER, Table
-from leaderboard.reproductions import KINDS, Cell, Run, failures, options, reproductions
+from leaderboard.reproductions import Cell, Run, failures, options, reproductions
 from leaderboard.reproductions.pipeline import _shared
 from leaderboard.reproductions.pipeline._shared import Settings
 from shardmark.cli.terminal import report as on_screen
@@ -47,7 +47,7 @@ def test_each_says_what_it_is_and_the_command_line_knows_its_options():
     for name, module in EVERY.items():
         assert (module.__doc__ or "").split("\n")[0].endswith((".", ":")), name
         kinds = {option.kind for option in options(module.DEFAULTS).values()}
-        assert kinds <= set(KINDS) == set(READERS), name
+        assert kinds <= set(READERS), name
         assert isinstance(module.DEFAULTS.seed, int)
 
 
@@ -340,12 +340,7 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
         "practitioner",
         "--instance",
         chain.path,
-        "--stages",
-        2,
-        "--timeout",
-        60,
-        "--bound-timeout",
-        60,
+        *["--stages", "2", "--timeout", "60", "--bound-timeout", "60"],
     ]
     status, out, err = shardmark(*what, *places, "--json")
     assert status == 0, err
