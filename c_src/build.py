@@ -10,7 +10,7 @@ from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
 CORE = ("common", "intraop", "pipeline", "placement", "scheduling")
-DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)/\* cffi: end \*/", re.DOTALL)
+DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)(?:/\* cffi: end \*/|\Z)", re.DOTALL)
 INCLUDES = re.compile(r'^#include "(.*)"$', re.MULTILINE)
 
 # No contraction: the same segment must cost the same bits wherever it is computed. No -march: a wheel runs anywhere.
@@ -24,7 +24,7 @@ LENIENT = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in ("p
 
 
 def declarations(folders: tuple[str, ...] = CORE) -> dict[str, str]:
-    """Return what each header offers to Python, the text between its markers; each after the headers it includes."""
+    """Return what each header offers to Python, the text behind its marker; each after the headers it includes."""
     paths = [path for folder in folders for path in sorted((FOLDER / folder).rglob("*.h"))]
     includes = {path.relative_to(FOLDER).as_posix(): INCLUDES.findall(path.read_text()) for path in paths}
     order = TopologicalSorter(includes).static_order()

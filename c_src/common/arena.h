@@ -2,8 +2,6 @@
 #pragma once
 
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "common/status.h"
 

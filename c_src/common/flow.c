@@ -1,8 +1,6 @@
 /* Dinic's algorithm on the residual network, from vertices with an excess to vertices with a deficit. */
 #include "common/flow.h"
 
-#include <string.h>
-
 void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs) {
     *flow = (struct flow){.vertices = vertices};
     ARENA_ARRAYS(arena, vertices, flow->first, flow->level, flow->current, flow->queue);

@@ -1,9 +1,6 @@
 /* Kahn's algorithm over a binary heap of ready nodes. */
 #include "common/kahn.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "common/arena.h"
 
 void kahn_indegree(int32_t nodes, const int64_t *out_start, const int32_t *out_head, int32_t *indegree) {

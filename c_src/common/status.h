@@ -1,8 +1,11 @@
-/* The status that kernels return, the types that they are written in, and the warnings that they are compiled with. */
+/* What every kernel includes: the status that it returns, the C library, and the warnings that are errors. */
 #pragma once
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Not on the command line, which also compiles the wrapper that cffi generates. */
 #pragma GCC diagnostic error "-Wpedantic"
@@ -17,4 +20,3 @@ enum shard_status {
     SHARD_NAN = 4,       /* a priority or threshold is not a number */
     SHARD_ODD = 5        /* a text is not of the kind that a reader takes */
 };
-/* cffi: end */

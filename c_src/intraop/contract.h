@@ -17,10 +17,8 @@
  *   forbidden                in, costs from here on make any sum that they are part of `forbidden`; all other
  *                            costs together are less
  *   new_cell, row            in/out, sums to which costs are added: per new cell, per value of a new variable
- *
  * Returns SHARD_OK. */
 int shard_contract(int64_t pairs, const int64_t *tail, const int64_t *head, const int64_t *cell_start,
                    const int64_t *cell, const int64_t *size, const int64_t *root, const int64_t *value_start,
                    const int64_t *value, const int64_t *new_size, const int64_t *new_start,
                    const int64_t *target, int64_t forbidden, int64_t *new_cell, int64_t *row);
-/* cffi: end */

@@ -1,8 +1,6 @@
 /* Dead-end elimination (Goldstein, Biophysical Journal 1994); the memory of each span is a further cost. */
 #include "intraop/dead_end_elimination.h"
 
-#include <stdlib.h>
-
 /* The inputs of both eliminations. */
 struct problem {
     const struct shard_network *network;

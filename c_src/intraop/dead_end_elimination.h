@@ -14,7 +14,6 @@
  *   usage                in w spans of time, where w = (usage_start[v + 1] - usage_start[v]) / s
  *   skip         in,     variables elements: not 0 for variables to leave alone
  *   value        in/out, start[variables] elements: 0 if the value is ruled out, else 1
- *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_dead_end_elimination(const struct shard_network *network, const int64_t *cost,
                                const int64_t *usage_start, const int64_t *usage, const int8_t *skip,
@@ -26,9 +25,7 @@ int shard_dead_end_elimination(const struct shard_network *network, const int64_
  *   parent    out, variables elements: the other end, itself no such leaf; -1 for variables to keep
  *   response  out, message_start[pairs] elements: laid out as the pair's messages to the parent's values, the
  *                  leaf's value for each of them
- *
  * Returns SHARD_OK. */
 int shard_leaf_elimination(const struct shard_network *network, const int64_t *cost,
                            const int64_t *usage_start, const int64_t *usage, const int8_t *skip,
                            int64_t *parent, int64_t *response);
-/* cffi: end */

@@ -1,9 +1,6 @@
 /* Per block: grow it, plan the elimination, solve it, apply the changes that lower the cost. */
 #include "intraop/large_neighbourhood.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/arena.h"
 #include "common/random.h"
 #include "intraop/simd.h"

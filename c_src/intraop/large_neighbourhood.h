@@ -44,10 +44,8 @@ struct shard_memory_network {
  *   value, load   in/out, variables and steps elements: the assignment and the memory in use; a step above its
  *                         room is not made worse
  *   gain          out,    1 element: decrease of cost plus price
- *
  * Allocates 8 bytes per cell of `width`, 4 per used cell of `cells` and 1 bit per `size` squared. Returns
  * SHARD_OK or SHARD_NO_MEMORY. */
 int shard_large_neighbourhood(const struct shard_memory_network *network, const double *price, int64_t size,
                               double width, double cells, double work, uint64_t *random, int64_t *value,
                               int64_t *load, double *gain);
-/* cffi: end */

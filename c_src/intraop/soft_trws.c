@@ -1,9 +1,6 @@
 /* Messages are computed for eight values of a variable at a time. */
 #include "intraop/soft_trws.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 #include "intraop/simd.h"
 
 /* Values computed at once; rows of tables are padded to a multiple. */

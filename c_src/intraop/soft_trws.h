@@ -14,7 +14,7 @@
  * values n * P(m) + m * P(n) elements, where P rounds up to a multiple of 8. Returns SHARD_OK. */
 int shard_soft_trws_tables(const struct shard_network *network, const int64_t *place, float *table);
 
-/* Pass softened messages in `sweeps` sweeps over all variables, up and down.
+/* Pass softened messages by copied tables in `sweeps` sweeps over all variables, up and down.
  *
  *   softness  in,     above 0, in units of cost
  *   cost      in/out, start[variables] elements: reparametrised cost of each value; about 2^60 for forbidden
@@ -22,7 +22,6 @@ int shard_soft_trws_tables(const struct shard_network *network, const int64_t *p
  *   message   in/out, message_start[pairs] elements: cost moved from the tables to the values
  *   belief    out,    start[variables] elements: excess over the variable's cheapest value, divided by its
  *                     number of chains; exp(-belief / softness) is the value's weight
- *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_soft_trws(const struct shard_network *network, const int64_t *place, const float *table,
                     int64_t sweeps, double softness, double *cost, double *message, double *belief);
@@ -32,4 +31,3 @@ int shard_soft_trws(const struct shard_network *network, const int64_t *place, c
  * SHARD_OK or SHARD_NO_MEMORY. */
 int shard_soft_trws_round(const struct shard_network *network, const double *cost, const double *message,
                           int64_t *value);
-/* cffi: end */

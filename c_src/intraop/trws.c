@@ -2,8 +2,6 @@
  * and divides the rest among the pairs ahead. */
 #include "intraop/trws.h"
 
-#include <stdlib.h>
-
 /* State of the sweeps. */
 struct pass {
     const struct shard_network *network;

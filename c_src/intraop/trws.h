@@ -35,7 +35,6 @@ struct shard_network {
  *                    2^58; 2^60 for values that no assignment below `top` takes
  *   message  in/out, message_start[pairs] elements: cost moved from the tables to the values; 0 at first
  *   bound    in/out, 1 element: the constant; `top` if no assignment costs less
- *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_trws(const struct shard_network *network, int64_t top, int64_t sweeps, int64_t *cost,
                int64_t *message, int64_t *bound);

@@ -1,9 +1,6 @@
 /* Each step draws a node and a block that it may go to. */
 #include "pipeline/anneal_partition.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "common/anneal.h"
 #include "pipeline/partition.h"
 

@@ -23,9 +23,7 @@ struct shard_annealing {
  *   order  in/out, problem->nodes elements: a topological order; each block runs in this order
  *   cut    in/out, problem->stages + 1 elements: block b holds positions cut[b] .. cut[b + 1] - 1
  *   cost   out,    1 element: greatest cost of a block; the slicing is unchanged if none is better
- *
  * Needs 4 bytes per node and stage. All memory is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER (also for a
  * cut out of place) or SHARD_NO_MEMORY. */
 int shard_anneal_partition(const struct shard_pipeline *problem, const struct shard_annealing *annealing,
                            const int32_t *stop, int32_t *order, int32_t *cut, double *cost);
-/* cffi: end */

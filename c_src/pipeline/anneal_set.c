@@ -1,8 +1,6 @@
 /* Each step draws a node in the set or beside it and moves it to the other side. */
 #include "pipeline/anneal_set.h"
 
-#include <string.h>
-
 #include "common/anneal.h"
 #include "common/arena.h"
 
@@ -10,7 +8,6 @@
 #define EXCESS_FACTOR 1.5 /* energy per excess over the limit */
 
 struct annealer {
-    struct arena arena;
     const struct shard_set_costs *problem;
     const int64_t *weight;
     int64_t limit;
@@ -25,15 +22,6 @@ struct annealer {
     int8_t *best;
     int64_t best_cost, heaviest;
 };
-
-static int allocate(struct annealer *annealer) {
-    const int32_t n = annealer->problem->nodes;
-    annealer->words = (n + 63) / 64;
-    ARENA_ZEROS(&annealer->arena, annealer->words, annealer->set);
-    ARENA_ZEROS(&annealer->arena, n, annealer->inside, annealer->best, annealer->member);
-    ARENA_ARRAYS(&annealer->arena, n, annealer->node, annealer->place);
-    return arena_status(&annealer->arena);
-}
 
 /* The cost that the tensor of u adds if `by` more of its nodes are in the set. */
 static int64_t tensor_change(const struct annealer *annealer, int32_t u, int32_t by) {
@@ -155,8 +143,13 @@ static void begin(struct annealer *annealer, const int8_t *member) {
 int shard_anneal_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
                      int64_t limit, int64_t moves, double hot, uint64_t seed, int8_t *member, int64_t *cost) {
     struct annealer annealer = {.problem = problem, .weight = weight, .limit = limit};
+    struct arena arena = {0};
     struct random random = {seed};
-    const int status = allocate(&annealer);
+    annealer.words = (problem->nodes + 63) / 64;
+    ARENA_ZEROS(&arena, annealer.words, annealer.set);
+    ARENA_ZEROS(&arena, problem->nodes, annealer.inside, annealer.best, annealer.member);
+    ARENA_ARRAYS(&arena, problem->nodes, annealer.node, annealer.place);
+    const int status = arena_status(&arena);
     if (status == SHARD_OK) {
         begin(&annealer, member);
         if (problem->nodes > 0)
@@ -164,6 +157,6 @@ int shard_anneal_set(const struct shard_set_costs *problem, const int64_t *weigh
         *cost = annealer.heaviest >= need ? annealer.best_cost : limit;
         memcpy(member, annealer.best, (size_t)problem->nodes);
     }
-    arena_free(&annealer.arena);
+    arena_free(&arena);
     return status;
 }

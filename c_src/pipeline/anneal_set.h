@@ -12,8 +12,6 @@
  *   seed          in,     of the random numbers
  *   member        in/out, nodes elements, 0 or 1: a convex set to begin with; the heaviest set found
  *   cost          out,    1 element: what that costs, `limit` if it weighs too little
- *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_anneal_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
                      int64_t limit, int64_t moves, double hot, uint64_t seed, int8_t *member, int64_t *cost);
-/* cffi: end */

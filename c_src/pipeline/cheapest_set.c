@@ -1,9 +1,6 @@
 /* Depth-first branch and bound over minimum cuts. */
 #include "pipeline/cheapest_set.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "common/flow.h"
 #include "common/stop.h"
 

@@ -2,8 +2,7 @@
  *
  * A set is convex if it holds every path between two of its nodes, as every block of a partition without
  * cycles does. Without that condition, and with the weight as a price instead of a demand, the cheapest set
- * is a minimum cut; branching on single nodes does the rest. All numbers are integers, so the bound is
- * exact. */
+ * is a minimum cut; branching on single nodes does the rest. All numbers are integers: the bound is exact. */
 #pragma once
 
 #include "common/status.h"
@@ -49,9 +48,7 @@ struct shard_set_costs {
  *   cost     out,    1 element: cost of the set; `limit` if none was found
  *   proved   out,    1 element: no such set costs less than this, which is at most `cost`
  *   member   out,    nodes elements: the set, if one was found
- *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_cheapest_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
                        const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
                        int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member);
-/* cffi: end */

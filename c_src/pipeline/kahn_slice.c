@@ -1,25 +1,8 @@
 /* All rows of a batch are decoded in one workspace. */
 #include "pipeline/kahn_slice.h"
 
-#include <math.h>
-
 #include "common/kahn.h"
 #include "pipeline/slice.h"
-
-struct workspace {
-    struct arena arena;
-    struct slicer slicer;
-    struct kahn_ready *heap;
-    int32_t *indegree, *waiting, *order;
-};
-
-static int allocate(struct workspace *workspace, const struct shard_pipeline *problem) {
-    const int32_t n = problem->nodes;
-    ARENA_ARRAYS(&workspace->arena, n, workspace->heap, workspace->indegree, workspace->waiting,
-                 workspace->order);
-    slicer_allocate(&workspace->slicer, &workspace->arena, problem);
-    return arena_status(&workspace->arena);
-}
 
 /* Length of an order as a linear arrangement. position, scratch, nodes elements. */
 static double length(const struct shard_pipeline *problem, const int32_t *order, int32_t *position,
@@ -41,22 +24,27 @@ enum measure { SLICED, ARRANGED, ARRANGED_WEIGHTED };
 
 static int decode(const struct shard_pipeline *problem, enum measure measure, int32_t count,
                   const double *priority, double upper, double *cost) {
-    struct workspace workspace = {0};
-    int status = allocate(&workspace, problem);
+    struct arena arena = {0};
+    struct slicer slicer;
+    struct kahn_ready *heap;
+    int32_t *indegree, *waiting, *order;
+    ARENA_ARRAYS(&arena, problem->nodes, heap, indegree, waiting, order);
+    slicer_allocate(&slicer, &arena, problem);
+    int status = arena_status(&arena);
     if (status == SHARD_OK)
-        kahn_indegree(problem->nodes, problem->out_start, problem->out_head, workspace.indegree);
+        kahn_indegree(problem->nodes, problem->out_start, problem->out_head, indegree);
     for (int32_t i = 0; status == SHARD_OK && i < count; i++, priority += problem->nodes) {
         cost[i] = INFINITY;
         if (is_stopped(problem->stop))
             continue;
-        status = kahn_sort(problem->nodes, problem->out_start, problem->out_head, workspace.indegree,
-                           priority, workspace.waiting, workspace.heap, workspace.order);
+        status = kahn_sort(problem->nodes, problem->out_start, problem->out_head, indegree, priority, waiting,
+                           heap, order);
         if (status == SHARD_OK && measure == SLICED)
-            status = slicer_slice(&workspace.slicer, problem, workspace.order, upper, &cost[i], NULL);
+            status = slicer_slice(&slicer, problem, order, upper, &cost[i], NULL);
         else if (status == SHARD_OK) /* no node waits any more, so `waiting` is free */
-            cost[i] = length(problem, workspace.order, workspace.waiting, measure == ARRANGED_WEIGHTED);
+            cost[i] = length(problem, order, waiting, measure == ARRANGED_WEIGHTED);
     }
-    arena_free(&workspace.arena);
+    arena_free(&arena);
     return status;
 }
 

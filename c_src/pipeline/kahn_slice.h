@@ -17,4 +17,3 @@ int shard_kahn_slice(const struct shard_pipeline *problem, int32_t count, const 
  * distance between their ends, times the time that the tensor takes if `weighted` is not 0. Returns as above. */
 int shard_kahn_arrangement(const struct shard_pipeline *problem, int32_t count, const double *priority,
                            int32_t weighted, double *cost);
-/* cffi: end */

@@ -1,9 +1,6 @@
 /* Counts of consumers per block tell what a move changes. */
 #include "pipeline/partition.h"
 
-#include <math.h>
-#include <string.h>
-
 void partition_allocate(struct partition *partition, struct arena *arena,
                         const struct shard_pipeline *problem) {
     const int64_t n = problem->nodes, k = problem->stages;

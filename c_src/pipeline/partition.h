@@ -84,9 +84,8 @@ void partition_preview(const struct partition *partition, int32_t v, int32_t to,
 void partition_move(struct partition *partition, int32_t v, int32_t to);
 
 /* Fill `run` with v and all that must go along if v leaves its block forwards, its descendants there, or
- * backwards, its ancestors; with a limit in the order of the list. Returns how many nodes they are, 0 if they
- * are too many or have nowhere to go. to, out: the nearest block with a neighbour of theirs, or the next
- * block if there is none. */
+ * backwards, its ancestors; with a limit in the order of the list. Returns their number, 0 if they are too many
+ * or have nowhere to go. to, out: the nearest block with a neighbour of theirs, else the next block. */
 int32_t partition_run(struct partition *partition, int32_t v, bool forwards, int32_t *to);
 
 /* Move the first `count` nodes of `run` to another block, with a limit to the end of its list on the side

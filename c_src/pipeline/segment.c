@@ -1,8 +1,6 @@
 /* Laying out an order, and the peak memory of a segment while its left end moves. */
 #include "pipeline/segment.h"
 
-#include <math.h>
-
 void segments_allocate(struct segments *segments, struct arena *arena, const struct shard_pipeline *problem) {
     const int64_t n = problem->nodes;
     *segments = (struct segments){
@@ -95,9 +93,8 @@ int segments_lay_out(struct segments *segments, const struct shard_pipeline *pro
  * that uses no more than one after it never will, so the others, the candidates, fall strictly from left to
  * right and the first of them is the peak.
  *
- *   candidate[p + 1]  p + 1 if p is a candidate, else the slot of a position further left (a disjoint-set
- * forest) drop[p]           of a candidate: memory in use at p less that at the next candidate; unused for
- * the last one */
+ *   candidate[p + 1]  p + 1 if p is a candidate, else the slot of a position further left: a disjoint-set forest
+ *   drop[p]           of a candidate: memory in use at p less that at the next one; unused for the last */
 
 /* Slot of the last candidate at or before a position; at most `left` if there is none in the segment. */
 static int32_t candidate_slot(int32_t *candidate, int32_t slot) {

@@ -1,8 +1,6 @@
 /* Slicing by thresholds. */
 #include "pipeline/slice.h"
 
-#include <math.h>
-
 /* A number of blocks that is out of reach. */
 #define NEVER (INT32_MAX / 2)
 

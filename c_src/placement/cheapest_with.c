@@ -1,8 +1,6 @@
 /* One network for all nodes: capacities are put back before the next one is tied to the source. */
 #include "placement/cheapest_with.h"
 
-#include <string.h>
-
 #include "common/flow.h"
 #include "common/stop.h"
 

@@ -29,8 +29,6 @@ struct shard_hypergraph {
  *   least  out, nodes elements: the cost; 0 if it is at most `floor`, if no set may have the node, or if the
  *               search was stopped before it was known
  *   cuts   out, 1 element: minimum cuts computed
- *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_cheapest_with(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop,
                         int64_t *least, int64_t *cuts);
-/* cffi: end */

@@ -1,8 +1,6 @@
 /* NH over blocks, polynomials over blocks. */
 #include "reader/digest.h"
 
-#include <string.h>
-
 #define WORDS (SHARD_BLOCK / 8)
 #define PRIME ((UINT64_C(1) << 61) - 1)
 

@@ -13,4 +13,3 @@ enum shard_digest_sizes { SHARD_BLOCK = 2048, SHARD_KEY = 258 };
  * polynomials modulo 2^61 - 1 at two points. Two contents of equal length below 2^34 bytes have the same
  * digest for less than 2^-60 of the keys; compare lengths separately. */
 void shard_digest(const uint64_t *key, const uint8_t *bytes, int64_t length, uint64_t *state);
-/* cffi: end */

@@ -1,9 +1,6 @@
 /* A state machine over bytes, with a fast path for rows of integers that lie within one piece. */
 #include "reader/scan.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define LOOKAHEAD 32 /* bytes that the fast path may read per integer */
 
 enum state {

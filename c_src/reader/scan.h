@@ -52,4 +52,3 @@ int shard_scan_end(struct shard_scan *scan);
 
 /* Free what the scan holds and make it all zero. */
 void shard_scan_clear(struct shard_scan *scan);
-/* cffi: end */

@@ -1,9 +1,6 @@
 /* Each device keeps its busy times in order; the search for a gap begins when the last input arrives. */
 #include "scheduling/heft.h"
 
-#include <math.h>
-#include <string.h>
-
 struct interval {
     double start, end;
 };

@@ -15,4 +15,3 @@
  * SHARD_NO_MEMORY. */
 int shard_heft(const struct shard_system *system, const struct shard_units *units, const int32_t *order,
                int32_t *device, double *start);
-/* cffi: end */

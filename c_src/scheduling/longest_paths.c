@@ -1,10 +1,6 @@
 /* Paths change in the order of ranks: what a change reaches is marked and looked at in its turn. */
 #include "scheduling/longest_paths.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Changes per vertex, in the mean, that one call of paths_follow makes at most. */
 enum { MOST_CHANGES = 16 };
 

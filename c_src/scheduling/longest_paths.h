@@ -75,8 +75,7 @@ void paths_rerank(struct paths *paths);
 double paths_longest(const struct paths *paths);
 
 /* Put a vertex that is on no device into the sequence of device d, which has room, or take it out. Out of its
- * device a vertex takes next to no time and its tensors none, but it still waits for them. No path is changed
- * yet. */
+ * device a vertex takes next to no time and its tensors none, but it still waits for them. Paths stay. */
 void paths_insert(struct paths *paths, int32_t v, int32_t d, int32_t index);
 void paths_remove(struct paths *paths, int32_t v, int32_t index);
 

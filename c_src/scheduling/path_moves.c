@@ -2,9 +2,6 @@
  * (Mastrolilli and Gambardella, Journal of Scheduling 2000); only a move that is made follows its changes. */
 #include "scheduling/path_moves.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "common/anneal.h"
 #include "scheduling/longest_paths.h"
 
@@ -13,8 +10,7 @@ enum {
     MOST_DEVICES = 64 /* devices that a move compares */
 };
 
-/* The share of moves that begin at a vertex on a longest path; others begin on a path that is shorter by up
- * to SLACK mean times of a vertex. */
+/* The share of moves that begin on a longest path; other paths are up to SLACK mean times of a vertex shorter. */
 static const double CRITICAL_SHARE = 0.5;
 static const double SLACK = 10;
 

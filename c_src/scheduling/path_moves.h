@@ -17,10 +17,8 @@
  *   device, order  in/out, nodes elements: devices; the vertices of device 0 as they run, then of device 1, ...
  *   best_*         in/out, the same for the best schedule so far; best_makespan, 1 element, is infinite if there
  *                          is none yet
- *
  * All memory is the caller's. Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if vertices of the order wait
  * for each other; then nothing is written. */
 int shard_path_moves(const struct shard_system *system, const struct shard_units *units, int64_t moves,
                      double temperature, uint64_t *random, int32_t *device, int32_t *order,
                      int32_t *best_device, int32_t *best_order, double *best_makespan);
-/* cffi: end */

@@ -1,9 +1,6 @@
 /* A heap holds the events; each device has a heap of its executable vertices, in its part of one array. */
 #include "scheduling/simulate.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "scheduling/msr_queue.h"
 
 /* What happens at a time: vertex v finishes (v) or becomes executable (nodes + v), or the next tensor of link

@@ -57,7 +57,6 @@ struct shard_policy {
  *                  there is no link
  *   sequence  out, nodes elements: the vertices as they start
  *   ran       out, 1 element: how many of them ran; the makespan is the greatest `finish` if all did
- *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_simulate(const struct shard_system *system, const struct shard_policy *choice,
                    const int32_t *device, double *start, double *finish, double *arrival, int32_t *sequence,

@@ -1,10 +1,6 @@
 /* A move is made, simulated, and undone if it is refused. */
 #include "scheduling/simulated_moves.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/anneal.h"
 
 /* The share of moves that begin at an overfull device, if there is one. */
@@ -79,8 +75,7 @@ static size_t list_events(struct search *s) {
 
 /* The time for which devices hold too much, counted up to twice if that is far too much; the tensors that
  * came then go to next_overfull. A sum that has never been too great has an error of a small share of the
- * limit, as a tensor that fits no device counts as overfull: so the decision is right but for rounding of the
- * limit. */
+ * limit, as a tensor that fits no device counts as overfull: only rounding of the limit can mislead. */
 static double time_overfull(struct search *s) {
     const size_t count = list_events(s);
     double overfull = 0, held = 0;

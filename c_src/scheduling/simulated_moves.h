@@ -20,10 +20,8 @@
  *   overfull          out,    1 element: the overfull time of the last partition
  *   best_*            in/out, nodes elements: the best partition that is never overfull; best_makespan, 1
  *                             element, is infinite if there is none yet
- *
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_simulated_moves(const struct shard_system *system, const struct shard_units *units,
                           int32_t reserved, int64_t moves, double temperature, double penalty,
                           uint64_t *random, int32_t *device, double *priority, double *overfull,
                           int32_t *best_device, double *best_priority, double *best_makespan);
-/* cffi: end */

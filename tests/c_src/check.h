@@ -66,3 +66,12 @@ static int32_t draw(int32_t below) {
     state ^= state << 17;
     return (int32_t)(state % (uint64_t)below);
 }
+
+/* All checks of a program, or the one that fails if `wrong`. */
+static void check_all(bool wrong);
+
+int main(int arguments, char **argument) {
+    (void)argument;
+    check_all(arguments > 1);
+    return failures > 0;
+}

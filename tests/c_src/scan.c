@@ -3,11 +3,7 @@
  * A text comes as two numbers of 32 bits, its length and the length of the pieces that it is to be cut into,
  * and its bytes. Each piece lies in memory of its own, so that a sanitizer notices who reads beyond it. Link
  * with -Wl,--wrap=realloc: the program lets every allocation of a scan fail once. */
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "reader/digest.h"
 #include "reader/scan.h"

@@ -217,19 +217,16 @@ static void check_no_memory(void) {
     granted = -1;
 }
 
-int main(int arguments, char **argument) {
-    (void)argument;
+static void check_all(bool wrong) {
     struct graph graph;
-    if (arguments > 1) {
+    if (wrong) {
         make(&graph);
-        const int64_t wrong = graph.ideals + 1;
-        CHECK(wrong == graph.ideals);
-        return failures > 0;
+        CHECK(graph.ideals + wrong == graph.ideals);
+        return;
     }
     for (int32_t round = 0; round < ROUNDS; round++) {
         make(&graph);
         check_schedule(&graph);
     }
     check_no_memory();
-    return failures > 0;
 }

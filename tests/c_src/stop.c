@@ -1,7 +1,5 @@
 /* Kernels that one thread runs and another one stops: none may race for the flag. */
-#include <math.h>
 #include <pthread.h>
-#include <stddef.h>
 
 #include "pipeline/anneal_partition.h"
 #include "pipeline/kahn_slice.h"

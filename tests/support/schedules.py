@@ -82,11 +82,17 @@ def draw_document(draw: random.Random, most_nodes: int = 8, **options: str) -> d
 
 def draw_instance(draw: random.Random, most_nodes: int = 8, **options: str) -> Instance:
     """An instance that does not contradict itself."""
-    while True:
-        try:
-            return parse(draw_document(draw, most_nodes, **options), "drawn")
-        except InputError:
-            continue
+    while (instance := parsed(draw_document(draw, most_nodes, **options))) is None:
+        pass
+    return instance
+
+
+def parsed(document: dict[str, Any]) -> Instance | None:
+    """The instance of a document; None if it contradicts itself."""
+    try:
+        return parse(document, "drawn")
+    except InputError:
+        return None
 
 
 def draw_devices(draw: random.Random, instance: Instance) -> list[int]:

@@ -24,7 +24,6 @@ struct shard_dag {
  *   max_ideals, max_links  in,  counting ends beyond so many ideals or so many links
  *   stop                   in,  1 element: not 0 once another thread asks to end; NULL: never
  *   ideals, links          out, 1 element: ideals found by then, and the sum of their numbers of maximal nodes
- *
  * Returns SHARD_OK, SHARD_BAD_ORDER if an edge leads to a lower number, or SHARD_NO_MEMORY. */
 int shard_count_ideals(const struct shard_dag *dag, int64_t max_ideals, int64_t max_links,
                        const int32_t *stop, int64_t *ideals, int64_t *links);
@@ -37,4 +36,3 @@ int shard_count_ideals(const struct shard_dag *dag, int64_t max_ideals, int64_t 
  *   link_ideal  out, links elements: the ideal without that node */
 int shard_list_ideals(const struct shard_dag *dag, int64_t ideals, const int32_t *stop, int64_t *listed,
                       int64_t *link_start, int32_t *link_node, int32_t *link_ideal);
-/* cffi: end */

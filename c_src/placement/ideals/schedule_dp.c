@@ -2,10 +2,6 @@
  * outside the ideal. Last tasks of schedules are found by removing nodes from the ideal in descending order. */
 #include "placement/ideals/schedule_dp.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/arena.h"
 #include "common/stop.h"
 

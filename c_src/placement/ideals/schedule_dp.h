@@ -7,8 +7,7 @@
 
 /* What is scheduled: nodes one by one on CPUs, of which there are always enough, and sets of nodes on
  * accelerators. Either begins when all predecessors of its nodes have ended. A set receives the tensors that
- * it reads, computes, and sends the tensors that are read elsewhere; then all its nodes end. Arrays are the
- * caller's and are only read. */
+ * it reads, computes, and sends those read elsewhere; then all its nodes end. The caller's arrays, only read. */
 struct shard_tasks {
     int32_t tensors, units;
     int32_t accelerators; /* each takes one set of whole units; -1: any number of sets, of any nodes */
@@ -34,9 +33,7 @@ struct shard_tasks {
  *   stop            in,  1 element: not 0 once another thread asks to end; NULL: never
  *   end             out, 1 element: its end; infinite if none ends before the limit, NaN if stopped
  *   set             out, nodes elements: number of the set of each node, -1 on CPUs; written if `end` is finite
- *
  * Returns SHARD_OK or SHARD_NO_MEMORY, the latter also beyond `most` bytes. */
 int shard_schedule_dp(const struct shard_dag *dag, const struct shard_tasks *tasks, int64_t ideals,
                       const int64_t *link_start, const int32_t *link_node, const int32_t *link_ideal,
                       double limit, int64_t most, const int32_t *stop, double *end, int32_t *set);
-/* cffi: end */

@@ -31,9 +31,7 @@ struct shard_devices {
  *   cost            out, 1 element: the greatest load; infinite if none is below the limit, or if stopped
  *   device          out, nodes elements: accelerators first, then CPUs; not written if cost is infinite
  *   pairs           out, 1 element: pairs of ideals visited
- *
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_split_dp(const struct shard_devices *devices, int64_t ideals, const int64_t *link_start,
                    const int32_t *link_node, const int32_t *link_ideal, double limit, const double *offload,
                    const int32_t *stop, double *best, double *cost, int32_t *device, int64_t *pairs);
-/* cffi: end */

@@ -43,4 +43,3 @@ int shard_clusters_dp(const struct shard_devices *devices, const struct shard_st
                       const int32_t *link_node, const int32_t *link_ideal, double limit,
                       const double *offload, const int32_t *stop, double *best, double *outer, double *cost,
                       int32_t *device, int64_t *pairs);
-/* cffi: end */

@@ -11,9 +11,6 @@
  * the number of terms. */
 #pragma once
 
-#include <math.h>
-#include <string.h>
-
 #include "common/arena.h"
 #include "common/stop.h"
 #include "placement/ideals/split_dp.h"
@@ -298,8 +295,7 @@ static inline void add_to(struct total *total, double term) {
     total->sum = sum;
 }
 
-/* Whether a set has nodes of a net, and others are elsewhere, and this is the first time that the net is met
- * in this renewal of the set's sums. */
+/* Whether a set has some nodes of a net, but not all, and this renewal of its sums meets the net first now. */
 static inline bool is_paid_anew(struct split *split, int32_t number) {
     const bool met = split->met_in[number] == split->resums;
     split->met_in[number] = split->resums;

@@ -1,9 +1,6 @@
 /* Moves are given up as soon as a node must end too late for the energy that would be accepted. */
 #include "placement/latency/anneal_latency.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "common/anneal.h"
 #include "placement/latency/latency_moves.h"
 #include "placement/latency/simulate_latency.h"

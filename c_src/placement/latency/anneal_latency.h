@@ -5,8 +5,7 @@
 
 /* cffi: begin */
 
-/* How to anneal. The energy is the latency, the pool penalties, and the weighted mean end of the nodes. The
- * temperature falls geometrically. */
+/* The energy is latency, pool penalties and the weighted mean end; the temperature falls geometrically. */
 struct shard_latency_cooling {
     int64_t moves;      /* moves to try */
     double hot;         /* temperature at the first move, in the unit of times, > 0 */
@@ -20,10 +19,8 @@ struct shard_latency_cooling {
  *   now     in/out: an allowed placement
  *   best    in/out: the placement of least latency so far
  *   cost    in/out, 1 element: its latency and pool penalties, infinite if there is none yet
- *
  * Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if subgraphs of `now` wait for one another. */
 int shard_anneal_latency(const struct shard_latency_problem *problem,
                          const struct shard_latency_cooling *cooling, uint64_t *random,
                          struct shard_latency_placement *now, struct shard_latency_placement *best,
                          double *cost);
-/* cffi: end */

@@ -1,9 +1,6 @@
 /* A move carries a group of nodes to a subgraph or to the pool; what it changes is logged. */
 #include "placement/latency/latency_moves.h"
 
-#include <math.h>
-#include <string.h>
-
 enum {
     TRIES = 64,        /* draws to find a node of an accelerator */
     EVICTIONS = 3,     /* groups of nodes that leave an accelerator whose memory is exceeded */
@@ -105,8 +102,7 @@ static int32_t draw(struct latency_moves *moves, int32_t below) {
     return random_below(&moves->random, below);
 }
 
-/* Put a node and up to `most` - 1 others of its subgraph into the group: descendants (direction 1), ancestors
- * (-1) or both (0), breadth first. */
+/* Gather up to `most` nodes of a subgraph from v on: descendants (direction 1), ancestors (-1) or both (0). */
 static void gather(struct latency_moves *moves, int32_t v, int32_t direction, int32_t most) {
     const struct shard_latency_problem *problem = moves->now->problem;
     const int32_t *subgraph = moves->now->placement->subgraph, own = subgraph[v];
@@ -138,8 +134,7 @@ static void gather_subgraph(struct latency_moves *moves, int32_t subgraph) {
         moves->group[moves->grouped++] = v;
 }
 
-/* A random node adjacent to v in another subgraph, and whether it is a successor (1) or a predecessor (-1); -1
- * if none is found in four draws. */
+/* A random successor (direction 1) or predecessor (-1) in another subgraph; -1 if four draws find none. */
 static int32_t draw_neighbour(struct latency_moves *moves, int32_t v, int32_t *direction) {
     const struct shard_latency_problem *problem = moves->now->problem;
     const int32_t before = (int32_t)(problem->in_start[v + 1] - problem->in_start[v]);
@@ -255,8 +250,7 @@ static void gather_node(struct latency_moves *moves, int32_t v, int64_t mark, do
 }
 
 /* Put nodes of the subgraph of v into the group in topological order from v on, or reversed, so that no path
- * leaves the group and returns, up to a number and to `room`; then the nodes that only they read, or that read
- * only them. */
+ * leaves the group and returns, up to a number and to `room`; then nodes that only they read, or vice versa. */
 static void sweep(struct latency_moves *moves, int32_t v, bool forwards, int32_t most, double room) {
     const struct shard_latency_problem *problem = moves->now->problem;
     const int64_t *start = forwards ? problem->out_start : problem->in_start, mark = ++moves->mark;

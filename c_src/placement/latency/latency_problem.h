@@ -46,4 +46,3 @@ struct shard_latency_placement {
     int32_t *merged; /* accelerators elements: not 0: subgraph 2a has the nodes of both passes; 0 if
                           `unlimited` */
 };
-/* cffi: end */

@@ -1,9 +1,6 @@
 /* One pass in the order of time: nodes of the pool as they become ready, subgraphs from a heap. */
 #include "placement/latency/simulate_latency.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Let a subgraph whose inputs are there wait for its accelerator. */
 static void push(struct simulation *simulation, int32_t subgraph) {
     const double delay = simulation->now->placement->delay[subgraph];

@@ -23,9 +23,7 @@ struct shard_load_cooling {
  *   cost    in/out, 1 element: its cost, the greatest load, or the sum of those of both passes; infinite if
  *                   there is none yet
  *   load    out,    (accelerators + cpus) * passes elements: of every device, by `device`
- *
  * Allocates 8 bytes per node of each net. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_anneal_load(const struct shard_devices *devices, const struct shard_load_model *model,
                       const struct shard_load_cooling *cooling, uint64_t *random, int32_t *rank,
                       int32_t *device, int32_t *best, double *cost, double *load);
-/* cffi: end */

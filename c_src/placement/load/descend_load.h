@@ -11,8 +11,6 @@
  *   device  in/out, devices->nodes elements: an allowed placement; nodes on CPUs stay there
  *   cost    out,    1 element: its greatest load
  *   made    out,    1 element: moves made; fewer than `steps` only if no move lowers the load
- *
  * O(pins * accelerators) per move. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_descend_load(const struct shard_devices *devices, const struct shard_load_model *model,
                        int64_t steps, int32_t *device, double *cost, int64_t *made);
-/* cffi: end */

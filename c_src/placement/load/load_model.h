@@ -25,4 +25,3 @@ struct shard_load_model {
     const int64_t *in_start;  /* if ordered, nodes + 1 elements: edges to v come from in[in_start[v] ..] */
     const int32_t *in;        /* in_start[nodes] elements */
 };
-/* cffi: end */

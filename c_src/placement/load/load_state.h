@@ -4,9 +4,6 @@
  * The functions that searches call for every move are inline. */
 #pragma once
 
-#include <math.h>
-#include <string.h>
-
 #include "common/arena.h"
 #include "placement/load/load_model.h"
 

@@ -3,9 +3,6 @@
  * which this is possible is the bound of v. */
 #include "scheduling/bounds/head_bounds.h"
 
-#include <math.h>
-#include <string.h>
-
 /* State of a vertex without a row. */
 enum { NOT_SEEN = -1, WAITING = -2 };
 

@@ -2,8 +2,6 @@
  * and from pair lags. Tails are the heads of the reversed graph. */
 #include "scheduling/bounds/heads_tails.h"
 
-#include <math.h>
-
 #include "scheduling/bounds/head_bounds.h"
 #include "scheduling/bounds/pair_lags.h"
 

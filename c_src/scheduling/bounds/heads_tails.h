@@ -1,6 +1,5 @@
 /* Heads and tails: how early a vertex can start on a device, and how much follows it, in any schedule
- * (Papadimitriou and Yannakakis, SIAM J. Comput. 19, 1990; here with devices of several speeds and with
- * links). */
+ * (Papadimitriou and Yannakakis, SIAM J. Comput. 19, 1990; here with links, and devices of several speeds). */
 #pragma once
 
 #include "scheduling/simulate.h"
@@ -18,10 +17,8 @@
  *   start   in/out, nodes * devices elements, vertex by vertex: known heads, at least 0; then greater ones,
  *                   infinite if the vertex may not go there
  *   behind  in/out, nodes * devices elements: tails, likewise
- *
  * All memory is the caller's. Takes O((window * edges * devices^2 + nodes * devices * window^2) * (1 + devices
  * * reach)) at most, and 16 bytes per nodes * reach * devices^2. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
                       const int32_t *order, const int32_t *back, int32_t window, int32_t reach, double *start,
                       double *behind);
-/* cffi: end */

@@ -1,12 +1,8 @@
 /* The vertices close behind a vertex v are a subproblem: v has run on a known device, the others start at
  * time 0 or later, and their starts are bounded as in the whole graph. Two paths that part at v and meet
  * again then begin on the same device, whereas the bounds of the whole graph let each begin on the device
- * that suits it best. Lags of later vertices are used in the subproblems of earlier ones, so the last
- * vertices come first. */
+ * that suits it best. Earlier vertices use the lags of later ones, so the last vertices come first. */
 #include "scheduling/bounds/pair_lags.h"
-
-#include <math.h>
-#include <string.h>
 
 #include "scheduling/bounds/head_bounds.h"
 

@@ -18,7 +18,6 @@ struct pair_lags {
 };
 
 /* Compute all lags in an arena, which fails if there is no memory. order, in, nodes elements: topological,
- * vertices that start early first; window: as of head_bounds_new; reach > 0: vertices that are looked at
- * together, v included. */
+ * vertices that start early first; window: as of head_bounds_new; reach > 0: vertices, v too, looked at at once. */
 void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct shard_system *system,
                     const struct shard_units *units, const int32_t *order, int32_t window, int32_t reach);

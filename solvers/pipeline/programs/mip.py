@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations, pairwise
 from threading import Lock
 from typing import Any
@@ -422,7 +422,11 @@ def prove(
         freeing = 0.02 * began + 0.2 * (began - left)  # what was built must be freed in time
         model.setParam("limits/time", max(0.0, left - freeing))
         model.setParam("limits/memory", 0.5 * run.memory / at_once)
-        offer = partial(_offer, program, search)
+
+        def offer() -> None:
+            with OFFERING:  # the slicing that the best solution leads to
+                search.offer(program.priority(model.getBestSol()))
+
         if engine == "scip":
             _scip.listen(model, offer, lambda: bounds.offer(program.lower_bound(), step=1e-4))
             model.optimizeNogil()
@@ -431,9 +435,3 @@ def prove(
             if model.getNSols() > 0:
                 offer()
         bounds.offer(program.lower_bound())
-
-
-def _offer(program: Program, search: Search) -> None:
-    """Offer the slicing that the best solution of a program leads to."""
-    with OFFERING:
-        search.offer(program.priority(program.model.getBestSol()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations_with_replacement, pairwise
@@ -70,10 +71,10 @@ def partition_optimum(instance: Instance) -> float:
     return float(optimum(instance))
 
 
-def sliced(core: PipelineCore, order: Any) -> Slicing:
-    """The best slicing of an order."""
-    slicing = core.slice(order)
-    assert slicing is not None  # only a slicing below an upper limit can be missing
+def sliced(core: PipelineCore, order: Any, upper: float = math.inf) -> Slicing:
+    """The best slicing of an order, which costs less than an upper limit."""
+    slicing = core.slice(order, upper)
+    assert slicing is not None
     return slicing
 
 

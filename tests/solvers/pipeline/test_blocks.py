@@ -237,27 +237,6 @@ def test_many_bounds_of_single_blocks_are_the_optimum(oracle: SimpleNamespace, m
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("edges", "work", "output", "stages"),
-    [
-        ([], [], [], 2),
-        ([], [4], [1], 3),
-        ([(0, 1)], [0, 0], [0, 0], 2),
-        ([(0, 1)], [0, 0], [5, 5], 2),
-        ([(0, 1), (0, 2)], [1e-290, 1e-290, 1e-290], [1e-290, 0, 0], 2),
-        ([(0, 1), (1, 2)], [1e12, 1, 1e12], [1, 1e15, 1], 9),
-    ],
-)
-def test_degenerate_instances(
-    oracle: SimpleNamespace, method: Any, edges: Any, work: list[float], output: list[float], stages: int
-) -> None:
-    instance = oracle.make(edges, work, output, [0] * len(work), stages)
-    run = LocalRun()
-    method(instance, run)
-    assert instance.work_bound() <= run.bounds[-1] <= oracle.partition_optimum(instance)
-
-
-@pytest.mark.parametrize("method", METHODS)
 def test_what_does_not_fit_is_left_at_the_simple_bound(
     oracle: SimpleNamespace, method: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

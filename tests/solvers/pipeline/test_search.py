@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import time
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,16 +13,13 @@ import pytest
 
 from harness.verify import verify
 from instances.pipeline import Instance
-from solvers import registry
 from solvers.pipeline._kernels import PipelineCore
 from solvers.pipeline.search import genetic
 from solvers.pipeline.search.genetic import breed, evolve
 from solvers.pipeline.search.orders import Search
-from solvers.registry import LocalRun, Solver
+from solvers.registry import LocalRun, load
 
 pytestmark = pytest.mark.gate(cases=4)
-
-FOLDER = Path(registry.__file__).parent / "pipeline"
 
 #: Vectors to decode; a fifth of a generation is kept from the one before.
 EVALUATIONS = {
@@ -38,20 +33,9 @@ EVALUATIONS = {
 }
 
 
-def declared(file: str) -> dict[str, Solver]:
-    """Return the solvers that a file declares, from a copy of it that leaves the registry as it found it."""
-    before, registry._declared[:] = list(registry._declared), []
-    try:
-        spec = importlib.util.spec_from_file_location(f"pipeline_copy_{file}", FOLDER / f"{file}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-        return {solver.name: solver for solver in registry._declared}
-    finally:
-        registry._declared[:] = before
-
-
-SOLVERS = {**declared("random"), **declared("brkga"), **declared("mla")}
+SOLVERS = {
+    solver.name: solver for name in ("random", "brkga", "mla") for solver in load(f"package:solvers.pipeline.{name}")
+}
 
 
 def solve(name: str, instance: Instance, **limits: Any) -> LocalRun:
@@ -90,18 +74,16 @@ def test_decodes_as_many_vectors_as_its_name_says(
     name: str, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded = []
-    decode, arrange = Search.decode, Search.arrange
 
-    def count(search: Search, priorities: Any, upper: float) -> Any:
-        decoded.append(len(priorities))
-        return decode(search, priorities, upper)
+    def counted(function: Any) -> Any:
+        def call(search: Search, priorities: Any, *arguments: Any, **options: Any) -> Any:
+            decoded.append(len(priorities))
+            return function(search, priorities, *arguments, **options)
 
-    def count_arranged(search: Search, priorities: Any, *, weighted: bool) -> Any:
-        decoded.append(len(priorities))
-        return arrange(search, priorities, weighted=weighted)
+        return call
 
-    monkeypatch.setattr(Search, "decode", count)
-    monkeypatch.setattr(Search, "arrange", count_arranged)
+    for kernel in ("decode", "arrange"):
+        monkeypatch.setattr(Search, kernel, counted(getattr(Search, kernel)))
     solve(name, instance)
     assert sum(decoded) == EVALUATIONS[name]
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_scheduling import judge
-from schedules import draw_devices, draw_document, draw_instance, made, optimum
+from schedules import draw_devices, draw_document, draw_instance, made, optimum, parsed
 
 from instances import InputError
-from instances.scheduling import Instance, parse
+from instances.scheduling import Instance
 from solvers.registry import LocalRun
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.bounds import energetic as energetic_module
@@ -86,10 +86,7 @@ def sparse(seed: int) -> Instance | None:
     document["nodes"]["colocation"] = None
     document["edges"] = [edge for edge in document["edges"] if draw.random() < 0.6]
     rows = [[None if width is None else 3 * (width or 1) for width in row] for row in document["bandwidth"]]
-    try:
-        return parse({**document, "bandwidth": rows}, "drawn")
-    except InputError:
-        return None
+    return parsed({**document, "bandwidth": rows})
 
 
 def test_no_bound_is_above_the_optimum():

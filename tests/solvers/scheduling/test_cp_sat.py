@@ -10,12 +10,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from schedules import Claims, draw_devices, draw_document, draw_instance, draw_order, made, optimum
+from schedules import Claims, draw_devices, draw_document, draw_instance, draw_order, made, optimum, parsed
 
 from harness.verify import verify
-from instances import InputError
 from instances.generate import families
-from instances.scheduling import Instance, parse
+from instances.scheduling import Instance
 from solvers.registry import Declined, LocalRun
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.cp_sat import cp_sat
@@ -37,10 +36,7 @@ def draw_plain(seed: int, most_nodes: int) -> Instance | None:
         document["nodes"]["colocation"] = None
         rows = document["bandwidth"]
         document["bandwidth"] = [[None if width is None else 3 * width for width in row] for row in rows]
-    try:
-        return parse(document, "drawn")
-    except InputError:
-        return None
+    return parsed(document)
 
 
 def solved(instance: Instance) -> tuple[float, float]:
@@ -94,10 +90,7 @@ def draw_tight(seed: int, links: str, holding: str) -> Instance | None:
     document["devices"]["memory"] = [
         draw.choice([None, draw.randint(1, 7), draw.randint(2, 10)]) for _ in document["devices"]["speed"]
     ]
-    try:
-        return parse(document, "drawn")
-    except InputError:
-        return None
+    return parsed(document)
 
 
 @pytest.mark.gate

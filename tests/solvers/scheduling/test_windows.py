@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from schedules import Claims, draw_document, draw_instance, made, optimum
+from schedules import Claims, draw_document, draw_instance, made, optimum, parsed
 
 from harness.verify import verify
-from instances import InputError
 from instances.generate import families
-from instances.scheduling import Instance, parse
+from instances.scheduling import Instance
 from solvers.registry import Declined, LocalRun
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.exact.window import Cutter, Schedule, Timing, in_sequence
@@ -52,10 +51,8 @@ def sparse(draw: random.Random) -> Instance:
         document["devices"]["memory"], document["nodes"]["colocation"] = None, None
         document["edges"] = [edge for edge in document["edges"] if draw.random() < 0.5]
         rows = [[None if width is None else 3 * (width or 1) for width in row] for row in document["bandwidth"]]
-        try:
-            return parse({**document, "bandwidth": rows}, "drawn")
-        except InputError:
-            continue
+        if (instance := parsed({**document, "bandwidth": rows})) is not None:
+            return instance
 
 
 @pytest.mark.gate
