@@ -35,8 +35,7 @@ class Execution:
 class Simulator:
     """Runs the vertices of an instance on their devices; see ``simulate.h``.
 
-    Everywhere ``device`` has shape (n,), and ``rank``, shape (n,), decides between equals, the least first; by default
-    that is the number of the vertex.
+    Everywhere ``device`` has shape (n,); of equals the one of least ``rank``, shape (n,), or else number, comes first.
     """
 
     LINKS: ClassVar = {"independent": lib.SHARD_INDEPENDENT, "queue": lib.SHARD_QUEUE, "share": lib.SHARD_SHARE}

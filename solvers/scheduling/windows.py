@@ -42,8 +42,7 @@ LATELY = 0.98
 #: Share of windows of any width.
 ANY = 0.1
 
-#: Factors of the units that may move after a window without a better schedule: if that is proved, and if CP-SAT's
-#: effort did not suffice.
+#: Factors of the units that may move after a window that got no better: if that is proved, and if effort ran out.
 MORE = 1.002
 FEWER = 0.95
 

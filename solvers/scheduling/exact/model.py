@@ -206,8 +206,7 @@ class Model:
     def exclude(self, device: Ints, sequence: Ints) -> bool:
         """No further solution is this schedule; whether that is new.
 
-        In any other one some unit is on another device, or of two vertices that follow each other there the second
-        comes first.
+        Any other one has some unit on another device, or swaps two vertices that follow each other on one.
         """
         order = sequence[np.argsort(device[sequence], kind="stable")]
         if (key := device.tobytes() + order.tobytes()) in self._excluded:

@@ -58,8 +58,7 @@ def schedule(
     three looks at memory: where a partition leaves it to the schedule whether what waits fits, it may not.
     ``weights``: alpha to delta of Equation (13), by default those of Section 5.2. There ``|pred(v_j)| = 1`` is taken to
     say that all other predecessors have finished: a vertex that completes the inputs of another one sets it going,
-    which the number of predecessors in the graph does not tell. A device is idle if it is another one than that which
-    chooses and computes nothing at that moment.
+    which the number of predecessors in the graph does not tell. A device is idle if it neither computes nor chooses.
     """
     if scheduler not in SCHEDULERS:
         raise Declined(f"expected scheduler {', '.join(SCHEDULERS)}, found {scheduler}")

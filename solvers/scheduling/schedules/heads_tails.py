@@ -176,8 +176,7 @@ def proved(value: float, instance: Instance) -> float:
     Numbers are added up or compared, none is negative, so relative errors add up with the sums along a path. From one
     vertex of it to the next there are fewer than `WINDOW` + 8 of them, also within what passes between two vertices.
     Where the work of many vertices stands for a part of a path it has at most as many sums as vertices, and the greater
-    error of ends counts; speeds are summed up over devices. Where no schedule exists a bound may be infinite; then
-    there is nothing to hand in.
+    error of ends counts; speeds are summed up over devices. Without any schedule a bound may be infinite: 0.
     """
     sums = (WINDOW + 8) * instance.nodes + instance.devices
     return 0.0 if math.isinf(value) else value * (1 - 1e-12 - sums * float(np.finfo(np.float64).eps))
