@@ -69,15 +69,12 @@ def memory_by_span(footprint: Footprint, matters: Mask) -> tuple[Ints, Ints]:
     In the j-th of its w spans, value k of variable i uses ``usage[start[i] + k * w + j]``. Only steps of the mask
     ``matters``, shape (steps,), count.
     """
-    foot, steps = footprint, footprint.timeline.steps + 1
-    some = offsets(matters.astype(np.int64))
+    foot, some = footprint, offsets(matters.astype(np.int64))
     node = np.flatnonzero(some[foot.end] > some[foot.begin])
-    variable = foot.variable[node]
-    keys, place = np.unique(
-        np.concatenate([variable * steps + foot.begin[node], variable * steps + foot.end[node]]), return_inverse=True
-    )
-    width = np.bincount(keys // steps, minlength=foot.model.variables)
+    of_span, begin, end, place = spans(foot, node)
+    width = np.bincount(of_span, minlength=foot.model.variables)
     first, start = offsets(width)[:-1], offsets(width * foot.model.sizes)
+    variable = foot.variable[node]
     count = foot.model.sizes[variable]
     value = within(count)
     of_node = np.repeat(foot.usage_start[variable] + node - foot.start[variable], count)
@@ -86,18 +83,23 @@ def memory_by_span(footprint: Footprint, matters: Mask) -> tuple[Ints, Ints]:
     row = np.repeat(start[variable], count) + value * np.repeat(width[variable], count)
     for column, sign in ((place[: len(node)], 1), (place[len(node) :], -1)):
         np.add.at(change, row + np.repeat(column - first[variable], count), sign * used)
-    usage = np.cumsum(change)
-    return start, np.where(_matters(keys, steps, some, foot.model.sizes, width), usage, 0)
+    count = np.diff(start)
+    span = np.repeat(first, count) + within(count) % np.maximum(np.repeat(width, count), 1)
+    return start, np.where((some[end] > some[begin])[span], np.cumsum(change), 0)
 
 
-def _matters(keys: Ints, steps: int, some: Ints, sizes: Ints, width: Ints) -> Mask:
-    """Return whether each span of each value contains a relevant time step; the last span of a variable is empty."""
+def spans(footprint: Footprint, node: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return ``(variable, begin, end, place)`` of the spans between begins and ends of some nodes of the footprint.
+
+    The last span of every variable is empty. ``place``, shape (2 * nodes,), has the span that starts at the begin of
+    each node, then at the end of each.
+    """
+    steps, variable = footprint.timeline.steps + 1, footprint.variable[node]
+    cuts = np.concatenate([variable * steps + footprint.begin[node], variable * steps + footprint.end[node]])
+    keys, place = np.unique(cuts, return_inverse=True)
     variable, begin = np.divmod(keys, steps)
-    end = np.append(begin[1:], 0)
     last = np.append(np.diff(variable) > 0, True)[: len(keys)]
-    of_span = ~last & (some[np.where(last, begin, end)] > some[begin])
-    count = sizes * width
-    return of_span[np.repeat(offsets(width)[:-1], count) + within(count) % np.maximum(np.repeat(width, count), 1)]
+    return variable, begin, np.where(last, begin, np.append(begin[1:], 0)[: len(keys)]), place
 
 
 def _plan(model: Model, given: _DominanceInput) -> Contraction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from instances.files.columns import Ints
-from solvers.intraop.network.dominance import memory_by_span
+from solvers.intraop.network.dominance import memory_by_span, spans
 from solvers.intraop.network.memory import Footprint, peaks
 from solvers.intraop.network.model import Mask
 from solvers.intraop.network.ragged import interval_sums, offsets, within
@@ -17,7 +17,7 @@ def values_that_fit(footprint: Footprint, room: Ints) -> Mask | None:
     ``room``, shape (steps,), is the memory available to the nodes of the footprint. The least memory of a merged
     variable is that of the whole variable: its nodes need not reach their minima under one value.
     """
-    variable, begin, end = _spans(footprint)
+    variable, begin, end, _ = spans(footprint, np.flatnonzero(footprint.end > footprint.begin))
     usage = memory_by_span(footprint, np.ones(len(room), dtype=bool))[1]
     width = np.bincount(variable, minlength=footprint.model.variables)
     of_row = np.repeat(width, footprint.model.sizes)
@@ -31,13 +31,3 @@ def values_that_fit(footprint: Footprint, room: Ints) -> Mask | None:
     fits = np.ones(len(of_row), dtype=bool)
     fits[np.repeat(np.arange(len(of_row)), of_row)[(usage > most[span]) & (begin < end)[span]]] = False
     return fits
-
-
-def _spans(footprint: Footprint) -> tuple[Ints, Ints, Ints]:
-    """Return ``(variable, begin, end)`` of the spans of `memory_by_span`; the last of every variable is empty."""
-    node = np.flatnonzero(footprint.end > footprint.begin)
-    steps, variable = footprint.timeline.steps + 1, footprint.variable[node]
-    keys = np.unique(np.concatenate([variable * steps + footprint.begin[node], variable * steps + footprint.end[node]]))
-    variable, begin = np.divmod(keys, steps)
-    last = np.append(np.diff(variable) > 0, True)[: len(keys)]
-    return variable, begin, np.where(last, begin, np.append(begin[1:], 0)[: len(keys)])
