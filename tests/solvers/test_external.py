@@ -39,12 +39,8 @@ def read(folder: Path, text: str):
 
 def test_an_entry_is_a_program(folder):
     (program,) = read(folder, ENTRY + "deterministic = false\n")
-    assert (program.name, program.track, program.source, program.description) == (
-        "team-7",
-        "intraop",
-        "a paper",
-        "Search.",
-    )
+    told = (program.name, program.track, program.source, program.description)
+    assert told == ("team-7", "intraop", "a paper", "Search.")
     assert program.command == (str(folder / "team7"), "--fast")
     assert not program.deterministic
     assert program.error == ""

@@ -24,11 +24,13 @@ from instances.generate import families
 from instances.placement import Instance, parse
 from solvers.placement.dp import dp, dpl
 from solvers.placement.ideals.contraction import _Items, contractions
-from solvers.placement.ideals.dynamic_program import IdealProgram
+from solvers.placement.ideals.splits import ideal_programs
 from solvers.placement.kernels.ideals import IdealEnumerator, Ideals
 from solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
+
+GO = np.zeros(1, dtype=np.int32)  # never stops
 
 MIRROR = os.environ.get("SHARDMARK_MIRROR")
 THROUGHPUT = Path(MIRROR or "") / "msr-fiddle" / "dnn-partitioning" / "throughput-inputs"
@@ -111,8 +113,7 @@ def test_linear_extensions_give_placements_no_better_than_the_best() -> None:
 def test_without_the_split_of_a_linear_extension_the_best_is_the_same() -> None:
     for instance in random_instances(60, 5):
         best = math.inf
-        for contracted in contractions(instance):
-            program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
+        for program in ideal_programs(instance, GO):
             placement = program.best(program.ideals(100.0), math.inf)
             if placement is not None:
                 best = min(best, placement.cost)
@@ -228,8 +229,7 @@ def test_pieces_are_cut_where_a_table_of_all_has_no_room(
 
 def test_modules_of_branches_have_as_many_ideals_as_there_are_ways_to_stop_in_them() -> None:
     instance = families()["inception"].build(1)
-    (contracted,) = contractions(instance)
-    program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
+    (program,) = ideal_programs(instance, GO)
     squares, lines, forks = 3 * (4 * 7 * 10 * 5), 4 * (4 * 10 * 16 * 5), 2 * (4 * (4 + 16) * (7 + 16) * 5)
     assert len(program.ideals(100.0)) == 22 + squares + 4 * 10 * 2 + lines + 7 * 13 * 2 + forks
 
@@ -247,8 +247,7 @@ def test_the_time_leaves_the_split_of_a_linear_extension(nodes: int) -> None:
 
 
 def test_the_time_ends_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    (contracted,) = contractions(instance := bare(12))
-    program = IdealProgram(instance, contracted, stop := np.zeros(1, dtype=np.int32))
+    (program,) = ideal_programs(bare(12), stop := np.zeros(1, dtype=np.int32))
     listing = IdealEnumerator.list
 
     def stopped(core: IdealEnumerator, *given: int) -> Ideals:

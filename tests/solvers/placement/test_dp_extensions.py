@@ -21,9 +21,12 @@ from solvers.placement.dp import dp, dpl
 from solvers.placement.ideals.contraction import contractions
 from solvers.placement.ideals.dynamic_program import IdealProgram, Placement
 from solvers.placement.ideals.linear_extension import in_pieces
+from solvers.placement.ideals.splits import ideal_programs
 from solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
+
+GO = np.zeros(1, dtype=np.int32)  # never stops
 
 OVERLAPS = ("none", "half", "full")
 
@@ -70,8 +73,7 @@ def test_linear_extensions_give_splits_no_better_than_the_best(kind: str) -> Non
 def split(instance: Instance) -> Placement | None:
     """Return the best placement along ideals, without a limit on its cost."""
     best: Placement | None = None
-    for contracted in contractions(instance):
-        program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
+    for program in ideal_programs(instance, GO):
         best = program.best(program.ideals(100.0), best.cost if best else math.inf) or best
     return best
 
@@ -190,8 +192,7 @@ def test_long_rows_are_first_cut_between_pieces(options: dict[str, Any], monkeyp
     found = [cost_of(instance, solution) for solution in run.solutions]
     assert len(found) > 1
     assert sorted(found, reverse=True) == found
-    (contracted,) = contractions(instance)
-    program = IdealProgram(instance, contracted, np.zeros(1, dtype=np.int32))
+    (program,) = ideal_programs(instance, GO)
     whole = program.best(program.prefixes(1000.0), math.inf)
     assert whole is not None
     assert found[-1] == pytest.approx(whole.cost, rel=1e-9)

@@ -6,20 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from fuzz import attempt
 
 from solvers.intraop.bounds.lagrange import lagrange
-from solvers.registry import Declined, LocalRun
 
 IMPOSSIBLE = 10**18
 
 
 def run(instance, *, seconds=20.0):
     """The bounds, and why the instance was declined, if it was."""
-    trial, reason = LocalRun(seconds=seconds), None
-    try:
-        lagrange(instance, trial)
-    except Declined as declined:
-        reason = str(declined)
+    trial, reason = attempt(lagrange, instance, seconds=seconds)
     assert all(earlier < later for earlier, later in pairwise(trial.bounds))
     assert all(type(value) is int for value in trial.bounds)
     return trial.bounds, reason
