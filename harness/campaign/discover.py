@@ -244,7 +244,11 @@ def _read(answer: Mapping[str, Any], place: str, version: str) -> list[SolverInf
 
 def _declared(solver: Mapping[str, Any], place: str, version: str) -> SolverInfo:
     """Return one declared solver; ValueError with the reason if the declaration is invalid."""
-    words: dict[str, Any] = {key: _text(solver, key) for key in ("name", "track", "kind", "source", "description")}
+    words: dict[str, Any] = {}
+    for key in ("name", "track", "kind", "source", "description"):
+        if not isinstance(solver[key], str):
+            raise ValueError(f"declares a {key} that is no text")
+        words[key] = _printable(solver[key])
     if words["track"] not in tracks():
         raise ValueError(f"declares the track {words['track']!r}, expected one of {', '.join(tracks())}")
     if words["kind"] not in KINDS:
@@ -257,14 +261,6 @@ def _declared(solver: Mapping[str, Any], place: str, version: str) -> SolverInfo
     # JSON text may contain half a surrogate pair, or infinity, which no table can store.
     plain = json.dumps(params, ensure_ascii=False, allow_nan=False).encode(errors="replace")
     return SolverInfo(**words, file=place, hash=version, params=json.loads(plain), deterministic=deterministic)
-
-
-def _text(solver: Mapping[str, Any], key: str) -> str:
-    """Return a text of a declaration as one printable line; ValueError if it is not a text."""
-    value = solver[key]
-    if not isinstance(value, str):
-        raise ValueError(f"declares a {key} that is no text")
-    return _printable(value)
 
 
 def _printable(text: str) -> str:

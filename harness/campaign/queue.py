@@ -58,6 +58,7 @@ class CampaignProgress:
     left_s: float
 
 
+Ended = SimpleQueue[Future[Record] | int]  # jobs that end, and signals that end the campaign
 ProgressCallback = Callable[[CampaignProgress, Job, Record], None]  # called for each job that has ended and is stored
 
 
@@ -68,7 +69,7 @@ def campaign(
 
     Jobs of one instance should be adjacent: an instance is kept in memory only while its jobs are under way.
     """
-    ended: SimpleQueue[Future[Record] | int] = SimpleQueue()
+    ended: Ended = SimpleQueue()
     with _end_signals(ended.put):
         try:
             loop = CampaignLoop(store, number, jobs, executor, ended)
@@ -80,16 +81,9 @@ def campaign(
 
 
 class CampaignLoop:
-    """Runs a campaign; ``ended`` receives the jobs that end, and signals that end the campaign."""
+    """Runs a campaign."""
 
-    def __init__(
-        self,
-        store: Store,
-        number: int,
-        jobs: Sequence[Job],
-        executor: Executor,
-        ended: SimpleQueue[Future[Record] | int],
-    ) -> None:
+    def __init__(self, store: Store, number: int, jobs: Sequence[Job], executor: Executor, ended: Ended) -> None:
         self.store, self.number, self.executor, self.ended = store, number, executor, ended
         self.waiting = deque(jobs)
         self.running: dict[Future[Record], tuple[Job, float]] = {}  # with its start time

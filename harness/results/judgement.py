@@ -155,7 +155,7 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
     if sent.misclaim:
         return stop, "misclaim", sent.misclaim
     if stop != "exit":
-        return stop, stop, sentence(reason)
+        return stop, stop, sentence(reason) or "gave no reason"
     if sent.fault:
         return stop, "error", sentence(sent.fault)
     if cost is not None or (kind == "bound" and bound is not None):

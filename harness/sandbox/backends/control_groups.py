@@ -101,10 +101,6 @@ def remove_recorded(folder: Path) -> None:
 
 def _read(folder: str, name: str) -> bytes:
     """Return the content of a file of a group; b"" if there is none."""
-    try:
-        file = os.open(f"{folder}/{name}", os.O_RDONLY)
-    except OSError:
-        return b""
-    with contextlib.suppress(OSError), open(file, "rb", buffering=0) as lines:
-        return lines.read()
+    with contextlib.suppress(OSError), open(f"{folder}/{name}", "rb", buffering=0) as file:
+        return file.read()
     return b""

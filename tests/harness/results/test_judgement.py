@@ -82,6 +82,7 @@ BROKEN_LIMITS = ("timeout", "cpu", "memory", "processes", "output", "lost")
         ([NONSENSE, text("solution", CYCLIC), DONE], {}, "exit", "infeasible", "infeasible", "done", "cycle"),
         ([text("solution", GOOD), NONSENSE, DONE], {}, "exit", "ok", "feasible", "done", ""),
         ([text("declined", "too large")], {}, "declined", "declined", "nothing", "declined", "too large"),
+        ([text("declined", " ")], {}, "declined", "declined", "nothing", "declined", "gave no reason"),
         ([text("solution", GOOD), text("error", "oops")], {}, "error", "error", "feasible", "error", "oops"),
         ([text("error", "oops")], {"stop": "crash", "reason": "died"}, "error", "error", "nothing", "error", "oops"),
         ([DONE], {"stop": "crash", "reason": "died late"}, "crash", "crash", "nothing", "done", "died late"),
