@@ -17,7 +17,7 @@ RESERVE = 0.2
 
 @bound(track="placement", source="our own: minimum cuts, as loads of accelerators are submodular")
 def anchored(instance: Instance, run: Run) -> None:
-    """Spread the work as `load` does, but put a class on CPUs where any set with it is too much for an accelerator.
+    """Spread the work as `load` does, but put a class on CPUs if any set with it is too much for an accelerator.
 
     Classes come in the order of their least cost alone or in a set found so far; a class that costs less than the bound
     of `load` needs no minimum cut. If the time does not suffice for all, the bound is lower.
