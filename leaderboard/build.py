@@ -58,7 +58,7 @@ def check(folder: Path) -> None:
 
 
 def require_writable(folder: Path) -> None:
-    """InputError for a place that holds anything but a site, or where none can be written; nothing is left there."""
+    """Raise InputError if a place holds anything but a site or cannot hold one; nothing is left there."""
     try:
         check(folder)
         there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))

@@ -458,7 +458,7 @@ def figure(
 
 
 def legend(lines: Iterable[Curve]) -> Markup:
-    """Names beside strokes in their colours; the style sheet shows it where curves carry no names."""
+    """Names beside strokes in their colours; the style sheet shows it if curves carry no names."""
     items = []
     dots = False
     for line in lines:

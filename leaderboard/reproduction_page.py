@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from leaderboard.build import (
 )
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
 from leaderboard.pages import environment, solution
-from leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Schedule, Split, Strips, Table
+from leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Strips, Table
 from leaderboard.text import BEYOND, short
 
 WITHOUT_RUNS = '<meta name="runs" content="none"/>'  # of a page whose figures are all published ones
@@ -122,13 +122,8 @@ def figures(pictures: Sequence[Picture]) -> list[tuple[Picture, Markup]]:
 
 
 def _drawing(picture: Picture, wide: int) -> Markup:
-    if isinstance(picture, Split | Schedule):
-        return solution(picture, wide)
-    if isinstance(picture, Ladder):
-        return ladder(picture, wide)
-    if isinstance(picture, Bars):
-        return bars(picture, wide)
-    return strips(picture, wide) if isinstance(picture, Strips) else plot(picture, wide)
+    drawn: dict[type, Callable[[Any, int], Markup]] = {Plot: plot, Ladder: ladder, Bars: bars, Strips: strips}
+    return drawn.get(type(picture), solution)(picture, wide)
 
 
 def strips(picture: Strips, wide: int) -> Markup:

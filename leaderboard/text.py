@@ -121,7 +121,7 @@ def percent(value: float | None) -> str:
 
 
 def times(value: float | None) -> str:
-    """A ratio: at least three decimals, and as many as tell it from 1; none where it is large."""
+    """A ratio: at least three decimals, and as many as tell it from 1; none if it is large."""
     if value is None:
         return "–"
     if value == math.inf:

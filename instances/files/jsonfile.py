@@ -62,7 +62,7 @@ def too_many_bytes(most: int) -> str:
 
 
 def decode(content: bytes, source: str | os.PathLike[str]) -> str:
-    """The text of a file; raise InputError at the byte where it stops being UTF-8, or for more than `LARGEST_TEXT`."""
+    """Decode a file; raise InputError at the first byte that is not UTF-8, or for more than `LARGEST_TEXT`."""
     if len(content) > LARGEST_TEXT:
         raise TooLarge(source, "", f"expected only lists of lists of integers in a file of over {LARGEST_TEXT} bytes")
     try:

@@ -182,7 +182,7 @@ class Problem:
         return last
 
     def _known(self, operator: Operator, tensor: Input) -> Dims:
-        """Loops over the tensor's dimensions, None also where the loop runs over more than this tensor."""
+        """Loops over the tensor's dimensions, None also if the loop runs over more than this tensor."""
         producer = self.model.operators[tensor.producer]
         sizes = [producer.loops[dim] for dim in producer.output]
         pairs = zip(tensor.dims, sizes, strict=True)

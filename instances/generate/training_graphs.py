@@ -84,7 +84,7 @@ def _cell(net: _Network, read: int, state: State, kernel: int, bias: int) -> Sta
 
 
 def _kept_after_the_end(net: _Network, state: State, new: State, step: int) -> State:
-    """The old state where a sequence has ended, else the new one."""
+    """The old state if a sequence has ended, else the new one."""
     ended = net.add("GreaterEqual", net.add("time"), net.add("sequence_length"))
     content, shown = (net.binary("Select", old, fresh, reads=(ended,)) for old, fresh in zip(state, new, strict=True))
     return content, shown

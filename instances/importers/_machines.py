@@ -21,7 +21,7 @@ MACHINE = Option(
     Path, 'JSON file of the devices, {"devices": {"speed": [...]}, "bandwidth": [[...]]}, instead of drawn'
 )
 
-#: What a scheduling document says of devices: its keys ``devices`` and ``bandwidth``.
+#: The keys ``devices`` and ``bandwidth`` of a scheduling document.
 Machine = dict[str, Any]
 
 

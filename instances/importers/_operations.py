@@ -52,7 +52,7 @@ BYTES = {f"DT_{name}{end}": size for size, names in _NAMES.items() for name in n
 _LISTS = ("dtypes", "output_types", "component_types", "Toutput_types", "Tout", "out_types", "T")
 _CHOSEN = ("out_type", "output_type", "output_dtype")
 _TYPES = ("DstT", "type", *_CHOSEN, "dtype", "Tparams", "elem_type", "component_type", "Tout", "T", "Tidx")
-#: Operations with a type that no attribute says, always or where none of `_CHOSEN` does. What orders the accesses to a
+#: Operations with a type that no attribute says, always or if none of `_CHOSEN` does. What orders the accesses to a
 #: TensorArray is a float.
 _ALWAYS = {
     "DT_BOOL": re.compile(

@@ -168,7 +168,7 @@ class _Parser:
             self._refuse(field.start("close"), f"expected {expected}, found {field['close']!r}")
 
     def _refuse_syntax(self, position: int) -> NoReturn:
-        """Say what is where the next field should be: the rest of its line."""
+        """Quote the rest of the line on which a field was expected."""
         gap = re.compile(_GAP, re.VERBOSE).match(self._text, position)
         start = gap.end() if gap else position
         found = self._text[start : start + 40].split("\n")[0]

@@ -101,7 +101,7 @@ class _Reader:
         return made
 
     def _refuse_cycle(self, made: list[Operation]) -> None:
-        """InputError where a node of the file reads what comes of it, before there are helper nodes in between."""
+        """Raise InputError if nodes of the file read each other in a cycle, before helper nodes stand between them."""
         pairs = [
             (producer, consumer)
             for producer, operation in enumerate(made)

@@ -352,7 +352,7 @@ class _Graph:
         return column
 
     def refuse_contradictions(self, groups: list[int | None], column: list[list[int] | None]) -> None:
-        """InputError where a group has no device that all its members may use."""
+        """Raise InputError if the members of a group have no device in common."""
         common: dict[int, set[int]] = {}
         first: dict[int, int] = {}
         for number, (group, meant) in enumerate(zip(groups, column, strict=True)):

@@ -49,7 +49,7 @@ OPTIONS: Mapping[str, Option] = {
     "machine": MACHINE,
     "seed": SEED,
 }
-#: Bandwidth between CPUs, where that between a CPU and an accelerator is 1: a link has to take some time.
+#: Bandwidth between CPUs if that between a CPU and an accelerator is 1: a link has to take some time.
 FAST = 1e9
 
 
@@ -134,7 +134,7 @@ def _of_placement(found: Any) -> dict[str, Any]:
 
 
 def _cpu_speed(found: Any) -> float:
-    """Of a CPU, where an accelerator's is 1; 1 where the times of supported nodes say nothing."""
+    """Speed of a CPU relative to an accelerator; 1 if the times of supported nodes do not determine it."""
     both = found.accelerator_time, found.cpu_time
     on_accelerator, on_cpu = (fsum(column[found.supported].tolist()) for column in both)
     speed = on_accelerator / on_cpu if on_accelerator and on_cpu else 1.0

@@ -220,7 +220,7 @@ def _ends(schedule: Schedule, frame: Frame, foot: int, makespan: float) -> list[
 
 
 def _limit(x: float, foot: int, y: float, words: str, style: str, frame: Frame) -> Markup:
-    """A line down from words, which stand before it where there is room."""
+    """A line down from words, which stand before it if there is room."""
     before = x - frame.left > 6.5 * len(words)
     label = text(words, x - 5 if before else x + 5, y, class_="tick", text_anchor="end" if before else "start")
     return tag("g", tag("line", class_=style, x1=x, x2=x, y1=y - 10, y2=float(foot)), label)

@@ -137,7 +137,7 @@ def placed(nodes: int, edges: Edges) -> list[tuple[int, float]]:
 
 
 def beside(wanted: Sequence[float], most: float) -> list[float]:
-    """Places from 0 to ``most``, at least 1 apart, near those wanted, and with their mean where there is room."""
+    """Places from 0 to ``most``, at least 1 apart, near those wanted, and with their mean if there is room."""
     found = spread(wanted, 1.0, 0.0, most)
     shift = (sum(wanted) - sum(found)) / len(found)
     shift = min(max(shift, -min(found)), most - max(found))

@@ -159,6 +159,6 @@ def executor_of(options: argparse.Namespace, jobs: Sequence[Job], tell: Callable
 
 
 def warn_of(backend: Backend) -> None:
-    """Say where runs are not isolated that were to be."""
+    """Warn if a backend cannot isolate runs as requested."""
     if backend.warning:
         print(printable(f"warning: {backend.warning}"), file=sys.stderr)

@@ -19,7 +19,7 @@ from leaderboard.report import Report, Section
 from leaderboard.reproductions import Cell, Run, Settings, _frame, entries_of, failures
 
 FILE = Path(__file__).with_name("convergence2025.toml")
-#: Run in full where none of the instances that are asked for is at hand.
+#: Instances that run in full if no requested one is at hand.
 EMBEDDED = ("menus-150", "sharded-transformer-128", "sharded-resnet-152", "sharded-lstm-25")
 #: The method of the paper, the winner's.
 WINNER = "cfn-penalty"

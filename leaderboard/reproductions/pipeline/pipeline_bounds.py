@@ -99,7 +99,7 @@ def _fraction(cases: Cases, ladder: tuple[str, ...], method: str, stages: int) -
 
 
 def _gain(cases: Cases, method: str, stages: int) -> float | None:
-    """Geometric mean of (bound of a method / simple bound) over the cases where it has one."""
+    """Geometric mean of (bound of a method / simple bound) over the cases in which it has one."""
     there = [found for case, found in cases.items() if case.stages == stages]
     bounds = [(bound_of(found, method), bound_of(found, "simple")) for found in there]
     return archer.geometric_mean([bound / simple for bound, simple in bounds if bound and simple and bound > 0])

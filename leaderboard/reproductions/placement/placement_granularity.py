@@ -34,7 +34,7 @@ ON_OPERATORS, UNTANGLED, ON_LAYERS = GRANULARITIES = ("operators", "layers, unta
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
-    """Every solver on every file at hand, by operators, and by layers where the file has some."""
+    """Every solver on every file at hand, by operators, and by layers if the file has some."""
     every = [work for work in placement.workloads(settings.instances or (), "throughput") if work.path]
     return [
         Cell(problem, "solver", solver, settings.timeout, settings.seed, (work.name, granularity))

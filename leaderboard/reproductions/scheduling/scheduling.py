@@ -172,7 +172,7 @@ def _findings(every: Sequence[Network], settings: Settings) -> Section:
     solved = [network for network in every if network.solved(PAIRS)]
     ratios = Table(
         "The worst pair beside the best",
-        [row for network in solved for row in (_printed(network), _found(network))],
+        [row for network in solved for row in _beside(network)],
         digits=2,
         note="Ratios are those of means. The last column: whether critical path + PCT is the best pair, or how far "
         "from it.",
@@ -293,32 +293,21 @@ def _off(gain: float) -> str:
     return f"{abs(gain):.1f} % {'below' if gain >= 0 else 'above'}"
 
 
-def _printed(network: Network) -> Row:
-    best, worst = published()["best"], published()["worst"]
-    greatest = published()["ratio"]
-    return {
-        "network": network.name,
-        "figures": PAPER,
-        "best pair": best,
-        "worst pair": worst,
-        "worst / best": greatest,
-        f"{worst} / {best}": greatest,
-        f"{best} / best": 1.0,
-    }
-
-
-def _found(network: Network) -> Row:
+def _beside(network: Network) -> list[Row]:
+    """The ratio of the worst and the best pair: two rows, the paper's and ours."""
+    best, worst, greatest = published()["best"], published()["worst"], published()["ratio"]
     pairs = network.solved(PAIRS)
-    best, worst = published()["best"], published()["worst"]
-    return {
-        "network": network.name,
-        "figures": HERE,
-        "best pair": pairs[0],
-        "worst pair": pairs[-1],
-        "worst / best": ratio(network.mean(pairs[-1]), network.least),
-        f"{worst} / {best}": ratio(network.mean(worst), network.mean(best)),
-        f"{best} / best": ratio(network.mean(best), network.least),
+    span, far = (ratio(network.mean(pair), network.least) for pair in (pairs[-1], best))
+    apart = ratio(network.mean(worst), network.mean(best))
+    figures = {
+        PAPER: (best, worst, greatest, greatest, 1.0),
+        HERE: (pairs[0], pairs[-1], span, apart, far),
     }
+    columns = ("best pair", "worst pair", "worst / best", f"{worst} / {best}", f"{best} / best")
+    return [
+        {"network": network.name, "figures": whose, **dict(zip(columns, row, strict=True))}
+        for whose, row in figures.items()
+    ]
 
 
 def _beyond(network: Network, name: str) -> Row:
