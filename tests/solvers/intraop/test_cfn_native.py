@@ -49,9 +49,28 @@ def test_a_limit_of_0_that_a_later_step_exceeds(tiny):
     assert reason.startswith("time step 4: expected a limit of 3 or more")
 
 
+def test_the_first_edge_without_a_way_out_is_named(tiny):
+    same, other = [0, IMPOSSIBLE, IMPOSSIBLE, 0], [IMPOSSIBLE, 0, 0, IMPOSSIBLE]
+    edges = [((0, 1), same), ((2, 3), other), ((1, 2), same), ((3, 0), same), ((0, 2), other)]
+    trial, reason = run(tiny.make([(0, 1, [1, 2], [0, 0])] * 4, edges))
+    assert reason.startswith("edges.costs[3]")
+    assert trial.bounds[-1] == 10**17
+
+
 def test_a_node_of_impossible_costs_is_named(tiny):
     reason = run(tiny.make([(0, 1, [1], [0]), (0, 1, [IMPOSSIBLE, IMPOSSIBLE], [0, 0])], [((0,), [1])]))[1]
     assert reason.startswith("nodes.costs")
+
+
+def test_memory_that_allows_only_what_is_impossible(tiny):
+    nodes = [(0, 1, [0, 0], [2, 3])] * 3 + [(0, 1, [0, 0], [1, 2])]
+    unequal = [IMPOSSIBLE, 0, 0, IMPOSSIBLE]
+    edges = [((0, 1), unequal), ((2, 3), unequal)]
+    instance = tiny.make(nodes, edges, limit=8)
+    trial, reason = run(instance)
+    assert reason is not None
+    assert trial.bounds == [0, 10**17]
+    assert verify(instance, trial.solutions[-1]).cost == IMPOSSIBLE
 
 
 @pytest.mark.gate
@@ -63,6 +82,16 @@ def test_sums_beyond_64_bits(tiny):
     assert tiny.value(instance, trial.solutions[-1]) == best
     assert trial.bounds[-1] <= best[1]
     assert "10^17" in reason
+
+
+@pytest.mark.gate
+def test_memory_beyond_64_bits_proves_nothing_wrong(tiny):
+    half = 2**62
+    instance = tiny.make([(0, 1, [0, 9], [half - 1, half - 100])] * 2, limit=2 * half - 90)
+    trial, reason = run(instance, seconds=1.5)
+    assert reason is None
+    assert all(bound <= 9 for bound in trial.bounds)
+    assert tiny.value(instance, trial.solutions[-1])[0] == 0
 
 
 def test_too_much_memory_beyond_64_bits_is_named(tiny):
