@@ -63,7 +63,7 @@ def _environment(pid: int) -> list[str]:
         return []
 
 
-def until(true: Callable[[], Found], seconds: float = 30.0) -> Found:
+def until(true: Callable[[], Found], seconds: float = 120.0) -> Found:
     """Wait for something to become true; what it is then."""
     end = time.monotonic() + seconds
     while not (found := true()):
