@@ -54,7 +54,7 @@ test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with S
 	@$(BIN)/python -m pytest --numprocesses=$$(($(CORES) + 1)) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
 
 # Small instances with extreme numbers, every solver and bound on each, against exact oracles; a dot is 50 instances.
-fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, half an hour (DRAWS=10000 per track)
+fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, about an hour (DRAWS=10000 per track)
 	@SHARDMARK_DRAWS=$(DRAWS) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
 
 # How precisely limits hold, what 10,000 runs cost, and 100 kills of a campaign and of a site's build each: some minutes, on a machine that should do nothing else.
