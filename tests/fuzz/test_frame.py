@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import fuzz
 import oracle_intraop
 import oracle_pipeline
 import pytest
@@ -53,8 +54,8 @@ def honest(instance, run):
     ],
 )
 def test_a_false_claim_is_shown_with_seed_and_instance(function, words, monkeypatch):
-    solvers = [Solver("tried", "intraop", "solver", "", {}, True, function)]
-    monkeypatch.setattr(Attack, "solvers", lambda attack: solvers)
+    tried = Solver("tried", "intraop", "solver", "", {}, True, function)
+    monkeypatch.setattr(fuzz, "methods", lambda track: {"tried": tried})
     with pytest.raises(pytest.fail.Exception) as failure:
         INTRAOP.on(range(4))
     assert failure.value.msg.startswith("intraop, seed ")
@@ -63,7 +64,8 @@ def test_a_false_claim_is_shown_with_seed_and_instance(function, words, monkeypa
 
 
 def test_true_claims_pass(monkeypatch):
-    monkeypatch.setattr(Attack, "solvers", lambda attack: [Solver("tried", "intraop", "solver", "", {}, True, honest)])
+    tried = Solver("tried", "intraop", "solver", "", {}, True, honest)
+    monkeypatch.setattr(fuzz, "methods", lambda track: {"tried": tried})
     INTRAOP.on(range(1))
 
 
@@ -73,6 +75,6 @@ def test_a_verdict_that_is_not_the_oracle_s_is_shown(monkeypatch):
         return feasible, cost and cost * Fraction(11, 10)
 
     parts = oracle_pipeline.draw, oracle_pipeline.draw_solution, tenth_more, oracle_pipeline.optimum
-    monkeypatch.setattr(Attack, "solvers", lambda attack: [])
+    monkeypatch.setattr(fuzz, "methods", lambda track: {})
     with pytest.raises(pytest.fail.Exception, match="expected feasible"):
         Attack("pipeline", *parts).on(range(5))
