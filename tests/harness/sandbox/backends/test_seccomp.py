@@ -29,9 +29,9 @@ def test_there_is_no_clone3():
 
 def test_processes_and_threads_start_as_ever():
     code = """
-import multiprocessing, subprocess, threading
+import multiprocessing, subprocess, sys, threading
 import numpy as np
-threads = [threading.Thread(target=print, args=("thread",)) for _ in range(2)]
+threads = [threading.Thread(target=sys.stdout.write, args=("thread\\n",)) for _ in range(2)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(subprocess.run(["echo", "program"], capture_output=True, text=True).stdout.strip())
