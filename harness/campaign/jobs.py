@@ -19,11 +19,6 @@ from harness.results.records import Record
 from harness.sandbox.contract import Limits, Order, Outcome
 from harness.sandbox.supervisor import Supervisor
 
-# Fields of a record that are those of the limits, of the outcome and of the reports of its run.
-OF_LIMITS = ("timeout_s", "memory_mib", "cores", "cpu_limit_s", "processes", "output_mib")
-OF_OUTCOME = ("wall_s", "cpu_s", "log", "backend", "enforced", "host")
-OF_REPORTS = ("cost", "lower_bound", "solution", "verified")
-
 
 @dataclass(frozen=True)
 class Job:
@@ -87,18 +82,31 @@ def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: i
         kind=solver.kind,
         solver_hash=solver.hash,
         seed=job.seed,
+        timeout_s=limits.timeout_s,
+        memory_mib=limits.memory_mib,
+        cores=limits.cores,
         started=started,
         stop=stop,
         status=status,
         reason=reason,
+        cost=sent.cost,
+        lower_bound=sent.lower_bound,
+        wall_s=outcome.wall_s,
+        cpu_s=outcome.cpu_s,
         peak_mib=max(outcome.peak_mib, sent.peak_mib),
+        solution=sent.solution,
+        log=outcome.log,
+        cpu_limit_s=limits.cpu_limit_s,
+        processes=limits.processes,
+        output_mib=limits.output_mib,
+        backend=outcome.backend,
+        enforced=outcome.enforced,
         co_runners=co_runners,
+        host=outcome.host,
         claimed=sent.claimed(outcome, external),
+        verified=sent.verified,
         incumbents=tuple(sent.incumbents),
         bounds=tuple(sent.bounds),
-        **{name: getattr(limits, name) for name in OF_LIMITS},
-        **{name: getattr(outcome, name) for name in OF_OUTCOME},
-        **{name: getattr(sent, name) for name in OF_REPORTS},
     )
 
 
