@@ -1,4 +1,4 @@
-"""Common ground of tests: a small instance, the zoo of solvers, backends that work here, commands in this process."""
+"""Shared by tests: a small instance, the zoo of solvers, backends that work here, isolation, commands in process."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from harness.sandbox.backends.choice import Backend, choose
+from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from instances import InputError
 from shardmark.cli.arguments import main
 
@@ -27,6 +28,9 @@ CHAIN = {
     "nodes": {"work": [3, 2, 4, 1], "output_size": [1, 1, 1, 1], "param_size": [0, 0, 0, 0]},
     "edges": [[0, 1], [1, 2], [2, 3]],
 }
+OBSTACLE = isolation_error_in_subprocess()  # why this machine cannot isolate runs, "" if it can
+needs_isolation = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
+ISOLATION = [pytest.param("auto", marks=needs_isolation, id="isolated"), pytest.param("none", id="not isolated")]
 
 
 def backend_here(name: str, isolation: str = "auto") -> Backend:

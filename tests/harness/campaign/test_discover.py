@@ -12,20 +12,18 @@ from uuid import uuid4
 import psutil
 import pytest
 from marked import until
+from referee import needs_isolation
 
 from harness.campaign import discover as discovery
 from harness.campaign import survey_cache
 from harness.campaign.discover import SolverInfo, declared_in, discover
 from harness.campaign.jobs import Job, perform
-from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError, tracks
 from solvers.registry import solver_files, source_hash
 
 pytestmark = pytest.mark.gate(cases=1)
-
-OBSTACLE = isolation_error_in_subprocess()
 
 GOOD = '''
 from solvers.registry import solver
@@ -371,7 +369,7 @@ subprocess.Popen([sys.executable, "-c", later], start_new_session=True)
 """
 
 
-@pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
+@needs_isolation
 def test_an_import_reaches_nothing_and_leaves_nothing(tmp_path):
     mark = uuid4().hex
     (mine,) = written(tmp_path, REACHES.format(str(tmp_path / "left"), mark), ", source=network")

@@ -11,12 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 from marked import until
+from referee import needs_isolation
 
 from harness.campaign import import_check
-from harness.sandbox.backends import namespaces
 
-OBSTACLE = namespaces.isolation_error_in_subprocess()
-ISOLATED = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 #: The program, with limits that are soon reached; it cannot isolate if there is a third argument.
 PROGRAM = """
 import os, sys
@@ -40,6 +38,8 @@ from solvers.registry import solver
 @solver(track="pipeline", source=str({}))
 def f(instance, run): ...
 """
+#: Further arguments of `PROGRAM`.
+WITH_AND_WITHOUT = [pytest.param((), marks=needs_isolation, id="isolated"), pytest.param(("none",), id="not")]
 
 
 def listed(folder: Path, body: str, said: str, *more: str) -> tuple[int, list[dict]]:
@@ -52,7 +52,7 @@ def listed(folder: Path, body: str, said: str, *more: str) -> tuple[int, list[di
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("more", [pytest.param((), marks=ISOLATED, id="isolated"), pytest.param(("none",), id="not")])
+@pytest.mark.parametrize("more", WITH_AND_WITHOUT)
 def test_an_import_finds_its_limits(tmp_path, more):
     names = ("RLIMIT_DATA", "RLIMIT_CPU", "RLIMIT_CORE", "RLIMIT_FSIZE")
     said = f"[resource.getrlimit(getattr(resource, name))[1] for name in {names}]"
@@ -61,7 +61,7 @@ def test_an_import_finds_its_limits(tmp_path, more):
     assert answer["solvers"][0]["source"] == str([256 << 20, import_check.CPU_S, 0, import_check.FILE_BYTES])
 
 
-@ISOLATED
+@needs_isolation
 @pytest.mark.parametrize(
     "body",
     [
@@ -79,7 +79,7 @@ def test_where_it_cannot_be_isolated_it_is_imported_all_the_same(tmp_path):
     assert (status, answer["solvers"][0]["source"]) == (0, "True")
 
 
-@ISOLATED
+@needs_isolation
 def test_it_ends_by_itself_however_long_nobody_ends_it(tmp_path, monkeypatch):
     monkeypatch.setenv("IMPORT_S", "0.5")
     assert listed(tmp_path, "time.sleep(60)", "0") == (128 + signal.SIGKILL, [])
@@ -98,7 +98,7 @@ def begun(folder: Path, *more: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("more", [pytest.param((), marks=ISOLATED, id="isolated"), pytest.param(("none",), id="not")])
+@pytest.mark.parametrize("more", WITH_AND_WITHOUT)
 def test_it_ends_with_who_asks(tmp_path, more):
     shell = begun(tmp_path, *more)
     family = psutil.Process(shell.pid).children(recursive=True)
@@ -110,7 +110,7 @@ def test_it_ends_with_who_asks(tmp_path, more):
         assert not (tmp_path / "scratch").exists()
 
 
-@ISOLATED
+@needs_isolation
 def test_a_signal_ends_it_and_its_folder(tmp_path):
     shell = begun(tmp_path)
     (leader,) = psutil.Process(shell.pid).children()

@@ -16,11 +16,12 @@ from pathlib import Path
 import psutil
 import pytest
 from marked import until
+from orders import order_of
+from referee import ISOLATION
 
 from harness.sandbox import supervisor as module
 from harness.sandbox.contract import Cancelled, Limits
 from harness.sandbox.supervisor import Supervisor
-from tests.harness.sandbox.backends.test_fork_backend import ISOLATION, order_of
 
 pytestmark = pytest.mark.gate(cases=1)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from patience import given_time
-from referee import CHAIN
+from referee import CHAIN, OBSTACLE
 
 from harness.campaign.cpus import usable_cpus
 from harness.campaign.discover import SolverInfo
@@ -34,7 +34,6 @@ from harness.sandbox import supervisor as module
 from harness.sandbox.backends import control_groups
 from harness.sandbox.backends.choice import choose
 from harness.sandbox.backends.cpu_clock import TreeClock
-from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from harness.sandbox.contract import Limits
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError
@@ -505,7 +504,7 @@ def need_counter() -> None:
 def need_isolation(referee: Referee) -> None:
     """Skip where this machine does not permit it."""
     if "none" in (referee.first.enforced["network"], referee.first.enforced["files"]):
-        pytest.skip(isolation_error_in_subprocess() or "isolation could not be had")
+        pytest.skip(OBSTACLE or "isolation could not be had")
 
 
 def cases() -> Iterator[object]:

@@ -18,12 +18,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 from patience import given_time
-from referee import ZOO, Result, answer, shardmark
+from referee import ZOO, Result, answer, needs_isolation, shardmark
 
 from harness.campaign.discover import discover
 from harness.campaign.local_executor import LocalExecutor
 from harness.results.claims import PROVEN, gap
-from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from instances.files.jsonfile import read_json, write_json
 from shardmark import api, runs
 from shardmark.cli.arguments import parser
@@ -95,7 +94,7 @@ def test_check_tells_the_exact_cost(example, tmp_path):
         ({"a": 1}, "list"),
     ],
 )
-def test_check_says_in_a_sentence_isolation_error_in_subprocess(example, tmp_path, solution, sentence):
+def test_check_says_in_a_sentence_why_a_solution_is_infeasible(example, tmp_path, solution, sentence):
     found = answer("check", example, solution_file(tmp_path, solution), status=1)
     assert not found["feasible"]
     assert sentence in found["violations"][0]
@@ -742,9 +741,7 @@ def test_results_of_a_folder_that_cannot_be_written_can_be_read(graph, tmp_path)
     assert len(answer("results", "--results", copy)) == 1
 
 
-@pytest.mark.skipif(
-    bool(isolation_error_in_subprocess()), reason=isolation_error_in_subprocess() or "there is isolation"
-)
+@needs_isolation
 def test_a_run_does_not_see_the_results_of_others(graph, tmp_path):
     results, ours = tmp_path / "results", tmp_path / "ours.py"
     ours.write_text(f"""from pathlib import Path

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from orders import order_of
 from referee import backend_here
 
 import instances
@@ -20,7 +21,6 @@ from instances import InputError, catalog, load_hashed
 from instances.files import array_cache
 from shardmark.cli import conformance, matrix
 from shardmark.cli.arguments import main
-from tests.harness.sandbox.backends.test_fork_backend import order_of
 
 pytestmark = pytest.mark.gate(cases=1)
 

@@ -14,50 +14,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from orders import AMPLE, order_of
 from patience import given_time
+from referee import ISOLATION, needs_isolation
 
-from harness.sandbox.backends import namespaces
 from harness.sandbox.backends.fork_backend import NamespaceRun, ProgramStart
-from harness.sandbox.contract import Limits, Order, Outcome
+from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.supervisor import Supervisor
-from instances.files.jsonfile import sha256
 
 pytestmark = pytest.mark.gate(cases=1)
-
-OBSTACLE = namespaces.isolation_error_in_subprocess()
-ISOLATION = [
-    pytest.param("auto", marks=pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE), id="isolated"),
-    pytest.param("none", id="not isolated"),
-]
-AMPLE = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=16.0)
-CHAIN = (
-    '{"format": "shardmark/pipeline/1", "name": "two", "stages": 2, "bandwidth": 1.0, "memory": null, '
-    '"edges": [[0, 1]], "nodes": {"work": [3, 2], "output_size": [1, 1], "param_size": [0, 0]}}'
-)
-HEAD = """
-import ctypes, mmap, multiprocessing, os, resource, signal, subprocess, sys, threading, time
-from solvers.registry import solver
-
-def file_in_memory(name):
-    try:
-        return os.memfd_create(name)
-    except OSError:  # an isolated run may make none
-        file = os.open(f"/dev/shm/{name}", os.O_RDWR | os.O_CREAT)
-        os.unlink(f"/dev/shm/{name}")
-        return file
-
-@solver(track="pipeline", name="s")
-def s(instance, run):
-"""
-
-
-def order_of(folder: Path, body: str = "", command: tuple[str, ...] = (), limits: Limits = AMPLE, **more) -> Order:
-    """A run of a solver with this body, or of a command, on an instance of two nodes."""
-    instance, solver = folder / "two.json", folder / "body.py"
-    instance.write_text(CHAIN)
-    solver.write_text(HEAD + textwrap.indent(textwrap.dedent(body) or "pass", "    "))
-    file = "" if command else str(solver)
-    return Order("pipeline", str(instance), sha256(CHAIN.encode()), {}, "s", file, 5, limits, command=command, **more)
 
 
 @pytest.fixture(scope="module", params=ISOLATION)
@@ -479,7 +444,7 @@ def test_cpu_time_of_orphans_and_of_children_whose_end_is_ignored_counts(run, bo
     assert least <= run(body).cpu_s < most
 
 
-@pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
+@needs_isolation
 def test_a_look_is_taken_just_before_a_kill(tmp_path):
     pid = os.fork()
     if pid == 0:

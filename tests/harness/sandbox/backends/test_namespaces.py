@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 
 import pytest
-from referee import backend_here
+from orders import order_of
+from referee import backend_here, needs_isolation
 
 from harness.sandbox.backends import mounts, namespaces
 from harness.sandbox.contract import BackendError, Limits
 from harness.sandbox.supervisor import Supervisor
-from tests.harness.sandbox.backends.test_fork_backend import OBSTACLE, order_of
 
-pytestmark = [pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE), pytest.mark.gate(cases=1)]
+pytestmark = [needs_isolation, pytest.mark.gate(cases=1)]
 LIMITS = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=16.0)
 
 

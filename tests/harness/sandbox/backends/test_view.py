@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from orders import order_of
 from referee import backend_here
 
 import instances
 from harness.results.database import FILE_NAME
 from harness.sandbox.backends import view
-from tests.harness.sandbox.backends.test_fork_backend import order_of
 
 pytestmark = pytest.mark.gate(cases=1)
 
