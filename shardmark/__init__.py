@@ -8,8 +8,8 @@
 >>> sm.bound(instance, "exact", timeout=30).optimal
 True
 
-A file with a solver of your own takes its decorator from here as well: ``from shardmark import solver``. Every name is
-imported when it is used first, so that such a file loads no more than it needs.
+A solver file imports its decorator from here as well: ``from shardmark import solver``. Names are imported on first
+use, so that such a file loads only what it needs.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def bound(*arguments: Any, **options: Any) -> Any:
     """Prove a lower bound, ``bound(instance, method)``; or declare a method that does, ``@bound(track=...)``.
 
     ``bound(instance, method, *, params=None, solver_path=(), **options)`` runs a bound of the instance's track, or a
-    solver that proves bounds as well, and returns a `RunResult` whose ``lower_bound`` is what the method proved. Its
+    solver that proves bounds as well, and returns a `RunResult` whose ``lower_bound`` the method proved. Its
     arguments are those of `solve`.
 
     >>> bound("chain", "simple", timeout=30).status
@@ -102,5 +102,5 @@ def bound(*arguments: Any, **options: Any) -> Any:
     from solvers.registry import bound as declare
 
     if arguments and arguments[0] not in TRACKS:
-        raise TypeError("bound() expects an instance and a method, or as a decorator a track")
+        raise TypeError("bound() expects an instance and a method, or, as a decorator, a track")
     return declare(*arguments, **options)

@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> int:
-    """The command line; Ctrl-C while it is still being imported ends it as one later does."""
+    """Run the command line; Ctrl-C during its import ends it as Ctrl-C does later."""
     try:
         from shardmark.cli import arguments
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """The functions of the public API.
 
-Runs go through the referee of the command line: a process tree of its own under limits, every solution verified.
+The referee of the command line performs the runs: each is a process tree under limits, and every solution is verified.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-# Isolated runs cannot read all of the project: a solver file that names these functions must be importable there.
+# Isolated runs see only part of the project, and must be able to import a solver file that names these functions.
 if TYPE_CHECKING:
     from typing import Unpack
 
@@ -31,12 +31,12 @@ class RunOptions(TypedDict, total=False):
     ``timeout``    seconds of wall time; by default the catalog's limit for the instance, or 60
     ``memory``     MiB for all processes of the run; default: 4096
     ``cores``      CPUs it may compute on; default: 1
-    ``cpu``        seconds of CPU time; default: what the cores can give
+    ``cpu``        seconds of CPU time; default: as much as the cores can give
     ``processes``  processes alive at once; default: 512
     ``output``     MiB it may print, report and write; default: 256
-    ``seed``       of its random numbers; default: 0
-    ``limits``     what holds it to its limits: "auto" (the default), "benchexec" or "posix"
-    ``isolation``  "auto" (the default), or "none" for a run that sees and reaches all that you can
+    ``seed``       seed of its random numbers; default: 0
+    ``limits``     backend that enforces the limits: "auto" (the default), "benchexec" or "posix"
+    ``isolation``  "auto" (the default), or "none" for a run that can access whatever you can
     """
 
     timeout: float | None
@@ -123,7 +123,7 @@ def bound(
     with problem_of(instance) as problem:
         found = runs.method_of(method, problem.instance.track, "bound", solver_path)
         row = runs.run(problem, runs.with_params(found, params), **options)
-        return runs.result_of(problem, runs.held_against(row, None))
+        return runs.result_of(problem, runs.judged_against(row, None))
 
 
 def check(
@@ -137,10 +137,10 @@ def check(
     """Judge a solution: is it feasible, what does it cost, and how far from the optimum can it be?
 
     ``instance``  a file, an id of the catalog, or what `load` returned
-    ``solution``  plain JSON as the track's solution files have it, NumPy arrays welcome; or the path of such a file
+    ``solution``  plain JSON as in the track's solution files (NumPy arrays are accepted), or the path of such a file
     ``method``    a bound, or a solver that proves bounds, to run for the gap if the solution is feasible
 
-    The other arguments are those of `solve`. A lower bound of the method above the verified cost counts for nothing.
+    The other arguments are those of `solve`. A lower bound of the method above the verified cost is ignored.
 
     >>> check("diamond", [0, 0, 0, 0]).cost
     141
@@ -148,10 +148,10 @@ def check(
     refuse_inside_runs()
     from harness.verify import verify
     from shardmark.outcomes import CheckResult
-    from shardmark.problems import greatest_bound, problem_of, solution_of, unusual_options
+    from shardmark.problems import greatest_bound, nondefault_options, problem_of, solution_of
 
     if options and method is None:
-        raise TypeError("check() expects limits and a seed beside a method")
+        raise TypeError("check() takes limits and a seed only with a method")
     with problem_of(instance) as problem:
         found = run = None
         if method is not None:
@@ -160,13 +160,13 @@ def check(
             found = runs.method_of(method, problem.instance.track, "bound", solver_path)
         verdict = verify(problem.instance, solution_of(solution, problem.instance))
         if found is not None and verdict.feasible:
-            row = runs.held_against(runs.run(problem, found, **options), verdict.cost)
+            row = runs.judged_against(runs.run(problem, found, **options), verdict.cost)
             run = runs.result_of(problem, row)
         lower_bound, bound_from = greatest_bound(problem, run)
         return CheckResult(
             instance=problem.id,
             track=problem.instance.track,
-            options=unusual_options(problem),
+            options=nondefault_options(problem),
             feasible=verdict.feasible,
             cost=verdict.cost,
             violations=verdict.violations,
@@ -191,10 +191,10 @@ def results(folder: str | os.PathLike[str] = "results") -> Tables:
 
 
 def refuse_inside_runs() -> None:
-    """InputError in a process that the referee started, such as one that imports a script which starts runs."""
+    """Raise InputError in a process started by the referee, such as one that imports a script that starts runs."""
     from harness.sandbox.contract import SUPERVISOR_VARIABLE
     from instances import InputError
 
     if SUPERVISOR_VARIABLE in os.environ:
-        expected = 'expected no call inside a run or an import: make it under `if __name__ == "__main__":`'
+        expected = 'expected no call inside a run or an import: put it under `if __name__ == "__main__":`'
         raise InputError("shardmark", "", expected)

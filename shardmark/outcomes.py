@@ -16,20 +16,20 @@ Cost = int | float
 class RunResult:
     """One run of a solver or of a bound method, verified.
 
-    ``instance``, ``track``, ``options``  what it was about; of the options those that differ from their defaults
+    ``instance``, ``track``, ``options``  the problem; only options that differ from their defaults
     ``method``       name of the solver or bound
     ``status``       "ok", or how the run failed: "timeout", "memory", "crash", "infeasible", "declined", ...
     ``reason``       one sentence about a status other than "ok", else empty
-    ``feasible``     whether a feasible solution was reported; None if no solution was
-    ``cost``         least verified cost; None without a feasible solution. An int, exact, for `intraop`, else a float
+    ``feasible``     True if a feasible solution was reported; None if no solution was reported
+    ``cost``         least verified cost; None without a feasible solution. An exact int for `intraop`, else a float
     ``lower_bound``  after `solve` the greatest lower bound known, after `bound` the one that the method proved, if any
-    ``bound_from``   whose that bound is: "instance" (its own simple bound), "published", or the method's name
-    ``solution``     the solution of that cost, plain JSON as the track's solution files have it
+    ``bound_from``   source of that bound: "instance" (its own simple bound), "published", or the method's name
+    ``solution``     the solution of that cost, plain JSON as in the track's solution files
     ``incumbents``   every solution reported, in order: ``time_s`` (seconds), ``feasible`` and ``cost``, all verified
     ``bounds``       every lower bound reported, in order: ``time_s`` and ``value``
     ``wall_s``, ``cpu_s``, ``peak_mib``  time and greatest memory of all processes of the run, in seconds and MiB
-    ``limits``       how the run was held to its limits; empty if it did not begin
-    ``log``          what the method printed
+    ``limits``       enforcement of each limit; empty if the run did not begin
+    ``log``          text that the method printed
     """
 
     instance: str
@@ -75,10 +75,10 @@ class RunResult:
 class CheckResult:
     """The verdict on a solution, and the greatest lower bound known.
 
-    ``feasible``     whether it keeps every rule
+    ``feasible``     True if it keeps every rule
     ``cost``         its exact cost; None if it is so malformed that it has none
     ``violations``   a sentence for each broken rule, with place and amount
-    ``facts``        what else is true of it, by name
+    ``facts``        further facts about it, by name
     ``run``          the run of the method that `check` was given; None without one
 
     The other fields are those of `RunResult`.

@@ -21,14 +21,14 @@ from instances.files.jsonfile import read_json
 if TYPE_CHECKING:
     from shardmark.outcomes import Cost, RunResult
 
-#: Where an instance in memory was read from, and the SHA-256 of that content: runs read the same file.
+#: The problem of an instance in memory, and the SHA-256 of the file it was read from: runs read the same file.
 _origins: WeakKeyDictionary[Any, tuple[Problem, str]] = WeakKeyDictionary()
 
 
 def find_problem(
     reference: str | os.PathLike[str], track: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Problem:
-    """The problem that a file or an id of the catalog names, with options beside or instead of the catalog's."""
+    """The problem that a file or an id of the catalog names; ``options`` add to the catalog's, or override them."""
     path, entry = catalog.resolve(os.fspath(reference))
     if entry is None:
         return Problem(path.name, path, track, dict(options or {}))
@@ -38,7 +38,7 @@ def find_problem(
 
 
 def remember(problem: Problem) -> Any:
-    """The instance of a problem, whose origin `problem_of` finds again for as long as the instance is in use."""
+    """Return the instance of a problem, and remember its origin for `problem_of` while the instance is alive."""
     instance = problem.instance
     _origins[instance] = replace(problem, path=problem.path.absolute()), problem.content_hash
     return instance
@@ -46,7 +46,7 @@ def remember(problem: Problem) -> Any:
 
 @contextmanager
 def problem_of(instance: Any) -> Iterator[Problem]:
-    """The problem that a file, an id or an instance stands for; an instance made in memory lies in a file meanwhile."""
+    """Yield the problem of a file, an id or an instance; one made in memory is in a temporary file meanwhile."""
     if isinstance(instance, str | os.PathLike):
         yield find_problem(instance)
     elif getattr(instance, "track", None) not in tracks():
@@ -62,8 +62,8 @@ def problem_of(instance: Any) -> Iterator[Problem]:
             yield Problem(instance.name or path.name, path, instance.track)
 
 
-def unusual_options(problem: Problem) -> dict[str, Any]:
-    """Options with which the instance is read, of its file or given, that are not what they are by default."""
+def nondefault_options(problem: Problem) -> dict[str, Any]:
+    """Options of the instance, given or from its file, that differ from their defaults."""
     options = track_module(problem.instance.track).OPTIONS
     return {
         name: value
@@ -74,7 +74,7 @@ def unusual_options(problem: Problem) -> dict[str, Any]:
 
 
 def greatest_bound(problem: Problem, run: RunResult | None = None) -> tuple[Cost, str]:
-    """The greatest lower bound known, and whose it is: the instance's own, what is published, or a run's."""
+    """The greatest lower bound known and its source: the instance itself, a publication, or a run."""
     bounds = [(problem.summary["simple_bound"], "instance")]
     if run is not None and run.lower_bound is not None and run.status != "contradiction":
         bounds.append((run.lower_bound, run.method))
@@ -85,7 +85,7 @@ def greatest_bound(problem: Problem, run: RunResult | None = None) -> tuple[Cost
 
 
 def solution_of(solution: Any, instance: Any) -> Any:
-    """A solution as plain JSON, of a file or of values in memory."""
+    """A solution as plain JSON, from a file or from values in memory."""
     if isinstance(solution, str | os.PathLike):
         return read_json(solution, longest_solution(instance))
     try:

@@ -1,4 +1,4 @@
-"""One run under the referee: the method that a user names, its limits, and what comes of it."""
+"""One run under the referee: the method that a user names, its limits, and its result."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from harness.sandbox.backends.choice import choose, described
 from harness.sandbox.contract import ISOLATION, LIMITS, Limits
 from instances import InputError, catalog
 from shardmark.outcomes import Cost, RunResult
-from shardmark.problems import unusual_options
+from shardmark.problems import nondefault_options
 from solvers.registry import declared_by
 
 DEFAULT_MEMORY_MIB = 4096.0
 NO_BOUND = "reported no lower bound"
-MOST = 1e9  # of seconds, MiB, cores or processes; excludes NaN and infinity as well
+MAX_AMOUNT = 1e9  # seconds or MiB; excludes NaN and infinity as well
 
 
 def method_of(method: Any, track: str, kind: str, paths: Any = ()) -> SolverInfo:
-    """The solver or bound that a user names, or declares by a function in a file; ``kind`` is "solver" or "bound"."""
+    """The solver or bound that a user names or declares as a function in a file; ``kind`` is "solver" or "bound"."""
     if isinstance(method, str):
-        return find_method(discover(several(paths)), track, method, kind)
+        return find_method(discover(as_paths(paths)), track, method, kind)
     declared = [solver.name for solver in declared_by(method) if solver.track == track]
     file = inspect.getsourcefile(method) if declared else None
     if len(declared) != 1 or file is None or not os.path.isfile(file):
@@ -43,22 +43,22 @@ def method_of(method: Any, track: str, kind: str, paths: Any = ()) -> SolverInfo
     return find_method(declared_in(file), track, declared[0], kind)
 
 
-def several(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """One path or several as a list."""
+def as_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return a list of one or more paths."""
     return [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
 
 
 def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | None = None) -> SolverInfo:
     """The solver or bound of a track by its name; InputError for an unknown one or one that cannot be imported.
 
-    ``kind`` is what a caller of an unknown name is told of, None for both.
+    A bound is refused if ``kind`` is "solver". Errors list names of that ``kind``, or of both for None.
     """
     names = {info.name: info for info in infos if info.track == track}
     if name not in names:
         near = catalog.near_miss(name, names)
         offered = sorted(known for known, info in names.items() if kind in (None, info.kind))
         if kind == "bound" and len(offered) < len(names):
-            offered.append("or a solver that proves bounds (`shardmark list solvers` has all solvers)")
+            offered.append("or a solver that proves bounds (`shardmark list solvers` lists all solvers)")
         others = sorted({info.track for info in infos if info.name == name})
         elsewhere = f"; this instance is of {track}, {name} is for {' and '.join(others)}" if others else near
         broken = [f"; {info.file} cannot be imported ({info.error})" for info in names.values() if info.error]
@@ -66,7 +66,7 @@ def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
         raise InputError(kind or "solver", repr(name), expected)
     info = names[name]
     if kind == "solver" and info.kind == "bound":
-        expected = f"expected a solver, this is a bound, which `shardmark bound INSTANCE --method {name}` runs"
+        expected = f"expected a solver, this is a bound: run `shardmark bound INSTANCE --method {name}`"
         raise InputError("solver", repr(name), expected)
     if info.error:
         raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")
@@ -74,14 +74,14 @@ def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
 
 
 def with_params(method: SolverInfo, params: Mapping[str, Any] | None) -> SolverInfo:
-    """A method with values for its parameters, which the command line has as texts."""
+    """A method with values for its parameters, converted to texts as on the command line."""
     texts = {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (params or {}).items()
     }
     return with_settings(method, texts)
 
 
-#: The backend that holds runs here, tried once.
+#: The backend for runs on this machine, chosen once per choice of limits and isolation.
 backend = cache(partial(choose, keep=True))
 
 
@@ -117,14 +117,14 @@ def run(
 
 
 def positive(name: str, value: Any) -> float:
-    """A positive number as a float; InputError if it is none."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < MOST:
-        raise InputError(name, "", f"expected a positive number below {MOST:g}, found {value!r}")
+    """Return a positive number as a float; InputError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < MAX_AMOUNT:
+        raise InputError(name, "", f"expected a positive number below {MAX_AMOUNT:g}, found {value!r}")
     return float(value)
 
 
 def whole(name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
-    """A whole number in a range as an int; InputError if it is none."""
+    """Return a whole number in a range as an int; InputError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
         limit = f", at most {most}" if most < math.inf else ""
         raise InputError(name, "", f"expected a whole number, at least {least}{limit}, found {value!r}")
@@ -132,18 +132,18 @@ def whole(name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
 
 
 def one_of(name: str, value: str, choices: Sequence[str]) -> str:
-    """One of the choices; InputError if it is none."""
+    """Return one of the choices; InputError for anything else."""
     if value not in choices:
         raise InputError(name, "", f"expected one of {', '.join(choices)}, found {value!r}")
     return value
 
 
 def result_of(problem: Problem, row: Record) -> RunResult:
-    """A run as users see it, with the lower bound that it reported itself."""
+    """A run as users see it, with its own lower bound."""
     return RunResult(
         instance=problem.id,
         track=row.track,
-        options=unusual_options(problem),
+        options=nondefault_options(problem),
         method=row.solver,
         status=row.status,
         reason=row.reason,
@@ -162,8 +162,8 @@ def result_of(problem: Problem, row: Record) -> RunResult:
     )
 
 
-def held_against(row: Record, cost: Cost | None) -> Record:
-    """A run of a bound method beside the verified cost of a solution that is not its own, if there is one."""
+def judged_against(row: Record, cost: Cost | None) -> Record:
+    """Mark the run of a bound method as a contradiction if its bound exceeds the cost of a verified solution."""
     bound = row.lower_bound
     if bound is None:
         return replace(row, reason=row.reason or NO_BOUND)

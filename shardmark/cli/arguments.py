@@ -1,7 +1,7 @@
 """The command line: ``shardmark COMMAND``, also ``python -m harness``.
 
-Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad input or usage; 128 and the number of the
-signal that ended it: 130 for Ctrl-C, 143 for SIGTERM.
+Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad input or usage, 128 + N if signal N
+ended it: 130 for Ctrl-C, 143 for SIGTERM.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ COMMANDS = (*one_run.COMMANDS, *campaigns.COMMANDS, *reports.COMMANDS, *files.CO
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one sentence what is wrong with a value; shows usage if something is missing or not known.
+    """Says in one sentence what is wrong with a value; shows usage if something is missing or unknown.
 
-    Options must be written out: argparse would take ``--output`` for ``--output-limit`` where a command has no other.
+    Options must be written out: in a command without ``--output``, argparse would take it for ``--output-limit``.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the message; `argparse` calls this while it handles what the value of an argument raised."""
-        message = told(message)
+        message = shortened(message)
         if isinstance(sys.exc_info()[1], argparse.ArgumentError):
             self.exit(2, f"{self.prog}: {message}\n")
         super().error(message)
@@ -50,12 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 options = parser(given).parse_args(given)
             finally:
-                say("")  # help waits to be written
+                say("")  # flush help still in the buffer
             results = getattr(options, "results", results)
             status, answer = options.command(options)
             emit(answer, options.json)
     except InputError as error:
-        print(f"shardmark: {told(str(error))}", file=sys.stderr)
+        print(f"shardmark: {shortened(str(error))}", file=sys.stderr)
         return 2
     except database_error() as error:
         from harness.results.database import FILE_NAME
@@ -79,20 +79,22 @@ def database_error() -> type[Exception]:
     return sqlite3.Error
 
 
-def told(sentence: str) -> str:
-    """A sentence as it is printed: characters that can be, and of a long word its beginning and its end."""
+def shortened(sentence: str) -> str:
+    """A sentence with unprintable characters escaped and the middle of long words left out."""
     return re.sub(r"\S{300,}", lambda word: f"{word[0][:100]}...{word[0][-100:]}", printable(sentence))
 
 
 @contextmanager
 def _clean_end() -> Iterator[None]:
-    """End on SIGTERM and SIGHUP as on Ctrl-C: runs are killed, what is done is kept."""
+    """End on SIGTERM and SIGHUP as on Ctrl-C: kill the runs, keep the finished ones."""
 
     def interrupt(number: int, _: object) -> NoReturn:
         raise KeyboardInterrupt(number)
 
-    heeded = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]  # as under nohup
-    before = {number: signal.signal(number, interrupt) for number in heeded}
+    handled = [
+        n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN
+    ]  # as under nohup
+    before = {number: signal.signal(number, interrupt) for number in handled}
     try:
         yield
     finally:
@@ -101,10 +103,10 @@ def _clean_end() -> Iterator[None]:
 
 
 class Version(argparse.Action):
-    """Prints the version, which takes a moment to find."""
+    """Prints the version, found only now as that takes a moment."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        """End the program after it."""
+        """Print the version and exit."""
         from harness.campaign import host
 
         say(f"shardmark {host.version()}\n")
@@ -112,7 +114,7 @@ class Version(argparse.Action):
 
 
 def parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Return the command line; with the words that are given, only of their command the options."""
+    """Return the parser of the command line; if words are given, only their command has its options."""
     top = Parser(prog="shardmark", description="Split deep-learning graphs over devices, and know how well.")
     top.add_argument("--version", action=Version, nargs=0, help="show program's version number and exit")
     members = top.add_subparsers(metavar="COMMAND", required=True)
@@ -126,7 +128,7 @@ def parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
         )
         sub.add_argument("--json", action="store_true", help="print JSON for machines")
         sub.set_defaults(command=command.run)
-        if given is None or command.name in given:  # to find the options of all takes a second
+        if given is None or command.name in given:  # collecting the options of all commands takes a second
             command.arguments(sub)
     return top
 

@@ -1,4 +1,4 @@
-"""Number of threads of a run that want a core at once, seen from outside; CPU time hides it on a busy machine."""
+"""Sample the number of threads of a run that want a core at once; CPU time does not show it on a busy machine."""
 
 from __future__ import annotations
 
@@ -14,34 +14,31 @@ PERIOD_S = 0.05
 
 
 class BusyThreads:
-    """Counts, again and again while it is open, the running and runnable threads of the runs under this process.
+    """Samples the number of running and runnable threads of the runs under this process while it is open.
 
-    Its children are supervisors and do not count, their descendants do. ``counts`` holds what was seen; it stays empty
-    where the system does not tell, as outside Linux.
+    This process's children are supervisors and do not count; their descendants do. ``counts`` holds the samples.
     """
 
     def __init__(self) -> None:
         self.counts: list[int] = []
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._sample, daemon=True)
 
     def __enter__(self) -> BusyThreads:
-        if Path("/proc/self/task").is_dir():
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._end.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._thread.join()
 
     @property
     def mean(self) -> float | None:
-        """Threads that were busy on average, of the looks that found any; None if there were too few to say."""
+        """Mean number of busy threads over the samples that found any; None if fewer than five did."""
         seen = [count for count in self.counts if count]
         return sum(seen) / len(seen) if len(seen) >= 5 else None
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         while not self._end.wait(PERIOD_S):
             with contextlib.suppress(psutil.Error):
                 runs = [
@@ -51,7 +48,7 @@ class BusyThreads:
 
 
 def _running(pid: int) -> int:
-    """Threads of a process in the state R, 0 if it has ended; threads that end meanwhile do not count.
+    """The number of threads of a process in the state R, 0 if it has ended; threads that end meanwhile do not count.
 
     The state follows the name, which may hold anything, in parentheses.
     """

@@ -1,4 +1,4 @@
-"""Commands that carry out campaigns: here, or as a worker of one elsewhere."""
+"""Commands that carry out campaigns, or serve them as a worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
     which.add_argument("--suite", default="quick", metavar="NAME", help="instances of a suite (default: quick)")
     which.add_argument("--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
     shared.add_track_options(sub)
-    sub.add_argument("--solver", action="append", metavar="NAME", help="only these; may be repeated")
+    sub.add_argument("--solver", action="append", metavar="NAME", help="run only this method; may be repeated")
     shared.add_settings(sub)
     sub.add_argument(
         "--command",
@@ -27,16 +27,16 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
         default=[],
         dest="command_line",
         metavar="CMD",
-        help="a program, started as `CMD FILE SECONDS`, and of the others only those of --solver; may be repeated",
+        help="run only this program, as `CMD FILE SECONDS`, and methods of --solver; may be repeated",
     )
     sub.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
     sub.add_argument(
-        "--jobs", type=values.positive_int, metavar="N", help="runs at once (default: 1; dask: one a worker)"
+        "--jobs", type=values.positive_int, metavar="N", help="runs at once (default: 1; dask: one per worker)"
     )
     sub.add_argument("--executor", choices=("local", "dask"), default="local", help="this machine, or workers of Dask")
-    sub.add_argument("--scheduler", metavar="ADDRESS", help="of Dask, as tcp://HOST:8786")
-    sub.add_argument("--retry-failed", action="store_true", help="do again what did not end well")
-    sub.add_argument("--quiet", action="store_true", help="no progress")
+    sub.add_argument("--scheduler", metavar="ADDRESS", help="address of Dask's scheduler: tcp://HOST:8786")
+    sub.add_argument("--retry-failed", action="store_true", help="repeat runs whose status is not ok")
+    sub.add_argument("--quiet", action="store_true", help="print no progress")
     shared.add_results(sub)
     shared.add_limits(sub, seed=False)
     shared.add_solver_path(sub)
@@ -44,23 +44,23 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_run(options: argparse.Namespace) -> Answer:
     """Run the matrix of solvers, instances and seeds; resume where it stopped."""
-    from shardmark.cli.matrix import kept_alone, matrix, run_jobs
+    from shardmark.cli.matrix import locked_store, matrix, run_jobs
 
     check_executor(options)
     jobs = matrix(options)
-    with kept_alone(options.results) as store:
+    with locked_store(options.results) as store:
         return run_jobs(options, jobs, store)
 
 
 def check_executor(options: argparse.Namespace) -> None:
-    """InputError for options of an executor that do not go together, and an address that is none."""
+    """Raise InputError for options of an executor that do not go together, or an invalid address."""
     if (options.executor == "dask") != (options.scheduler is not None):
         raise InputError("run", "", "expected --executor dask and --scheduler ADDRESS together")
     if options.executor == "local":
         return
     if (options.limits, options.isolation) != ("auto", "auto"):
         raise InputError(
-            "run", "--limits and --isolation", "expected them with `shardmark worker`, which holds the runs"
+            "run", "--limits and --isolation", "expected them with `shardmark worker`, which enforces them"
         )
     with _with_dask():
         from harness.campaign.dask_worker import check_address
@@ -70,13 +70,15 @@ def check_executor(options: argparse.Namespace) -> None:
 
 def worker_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `worker`."""
-    sub.add_argument("--scheduler", required=True, metavar="ADDRESS", help="of Dask; start one with `dask scheduler`")
-    which = sub.add_mutually_exclusive_group()
-    which.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="CPUs of a run (default: 1)")
-    which.add_argument(
-        "--cpus", type=values.numbers, metavar="LIST", help="which they are, as 0,2,4-7 (default: the first)"
+    sub.add_argument(
+        "--scheduler", required=True, metavar="ADDRESS", help="address of Dask's scheduler; `dask scheduler` starts one"
     )
-    sub.add_argument("--name", metavar="NAME", help="of this machine in results (default: its host name)")
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="CPUs per run (default: 1)")
+    which.add_argument(
+        "--cpus", type=values.numbers, metavar="LIST", help="numbers of these CPUs, as 0,2,4-7 (default: the first)"
+    )
+    sub.add_argument("--name", metavar="NAME", help="name of this machine in results (default: its host name)")
     shared.add_backend(sub)
 
 
@@ -111,7 +113,7 @@ def _with_dask() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        expected = f"expected the packages of the extra `dask`, there is no {error.name}"
+        expected = f"expected the packages of the extra `dask`, found no {error.name}"
         raise InputError("dask", "", expected) from None
 
 

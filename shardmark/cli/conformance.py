@@ -25,17 +25,17 @@ from shardmark.cli.new_solver import UNCHANGED
 
 MEMORY_MIB = 1024.0
 DEADLINE_S = 2.0
-#: CPU time beyond cores * wall that is no sign of another thread: a share, and seconds.
+#: A run with more CPU time than CPU_SHARE * wall + CPU_S used a second core.
 CPU_SHARE, CPU_S = 1.1, 0.2
-BUSY = 1.25  # threads running or waiting for a core, on average: one may hand over to another now and then
-LONGEST_DESCRIPTION = 160
+MAX_BUSY = 1.25  # mean number of threads running or waiting for a core; two overlap when one hands over to another
+MAX_DESCRIPTION = 160
 
 YES, NO, UNTESTED = "yes", "no", "not tested"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; ``passed`` is "yes", "no" or "not tested", ``detail`` says what was seen."""
+    """One line of the report; ``passed`` is "yes", "no" or "not tested", ``detail`` says what was observed."""
 
     check: str
     solver: str
@@ -46,7 +46,7 @@ class Finding:
 def submit(path: str | Path, track: str | None = None, say: Callable[[str], None] = print) -> list[Finding]:
     """Check every solver that a Python or TOML file declares, or a program, which needs a ``track``.
 
-    ``say`` is told what is under way. InputError for a file that declares nothing to check.
+    ``say`` gets a line before each run. InputError for a file that declares nothing to check.
     """
     candidates = _candidates(Path(path), track)
     others = [info for info in discover() if Path(info.file) != Path(path).resolve()]
@@ -54,7 +54,7 @@ def submit(path: str | Path, track: str | None = None, say: Callable[[str], None
     if backend.warning:
         say(f"warning: {backend.warning}")
     findings = [finding for info in candidates for finding in examine(info, others, backend, say)]
-    return list(dict.fromkeys(findings))  # a file that cannot be imported fails alike for every track
+    return list(dict.fromkeys(findings))  # a file that cannot be imported has the same finding for every track
 
 
 def _candidates(path: Path, track: str | None) -> list[SolverInfo]:
@@ -74,7 +74,7 @@ def _candidates(path: Path, track: str | None) -> list[SolverInfo]:
 def examine(
     info: SolverInfo, others: Sequence[SolverInfo], backend: Backend, say: Callable[[str], None]
 ) -> Iterator[Finding]:
-    """All checks of one solver, one after another; a solver that cannot be imported has no others."""
+    """Perform all checks of one solver in turn; a solver that cannot be imported fails the first and skips the rest."""
     first = "can be started" if info.command else "can be imported"
     if info.error:
         yield Finding(first, info.name, NO, info.error)
@@ -95,13 +95,13 @@ def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding
     yield Finding("name is free", info.name, NO if taken else YES, said)
     for key, text in (("description", info.description.strip()), ("source", info.source.strip())):
         if not text and info.command and Path(info.file).suffix != ".toml":
-            yield Finding(key, info.name, UNTESTED, f"a TOML file that declares the program would give its {key}")
+            yield Finding(key, info.name, UNTESTED, f"a TOML file that declares the program can give a {key}")
         elif not text:
             yield Finding(key, info.name, NO, f"expected a {key}, found none")
         elif text in UNCHANGED[key]:
             yield Finding(key, info.name, NO, f"expected a {key} of your own, found that of the template: {text!r}")
-        elif "\n" in text or len(text) > LONGEST_DESCRIPTION:
-            yield Finding(key, info.name, NO, f"expected one line of at most {LONGEST_DESCRIPTION} characters")
+        elif "\n" in text or len(text) > MAX_DESCRIPTION:
+            yield Finding(key, info.name, NO, f"expected one line of at most {MAX_DESCRIPTION} characters")
         else:
             yield Finding(key, info.name, YES, text)
 
@@ -116,7 +116,7 @@ class Trial:
         self.first: list[tuple[Problem, Record]] = []
 
     def run(self, problem: Problem, limits: Limits, cpus: Sequence[int] = ()) -> Record:
-        """One run; on one core as far as the solver knows."""
+        """Perform one run; the solver is told that it has one core."""
         self.say(f"{self.info.name} on {problem.id}")
         return perform(Job(self.info, problem, 0, limits), self.supervisor, cpus)
 
@@ -125,7 +125,7 @@ class Trial:
         return self.run(problem, Limits(problem.timeout_s, MEMORY_MIB), usable_cpus()[:1])
 
     def solves(self) -> Iterator[Finding]:
-        """It solves the tiny instances of its track, or declines them."""
+        """Check that it solves the tiny instances of its track, or declines them."""
         for problem in problems("tiny", self.info.track):
             row = self.run_tiny(problem)
             self.first.append((problem, row))
@@ -135,7 +135,7 @@ class Trial:
             yield Finding("accepts an instance", self.info.name, NO, "it declined every tiny instance of its track")
 
     def repeats(self) -> Finding:
-        """The same seed gives the same result if time did not run out, unless it says that it does not."""
+        """Check that one seed gives one result, unless time ran out or the solver is declared not deterministic."""
         check = "is repeatable"
         if not self.info.deterministic:
             return Finding(check, self.info.name, UNTESTED, "it is declared with deterministic = false")
@@ -153,10 +153,10 @@ class Trial:
                 return Finding(check, self.info.name, NO, f"{detail}; fix this or declare deterministic = false")
         if same:
             return Finding(check, self.info.name, YES, f"two runs with seed 0 agree on {', '.join(same)}")
-        return Finding(check, self.info.name, UNTESTED, "every run that succeeded took all the time it had")
+        return Finding(check, self.info.name, UNTESTED, "every successful run used all its time")
 
     def obeys(self) -> Iterator[Finding]:
-        """It keeps its deadline, its cores and its memory on an instance that could take longer."""
+        """Check that it keeps its deadline, its core and its memory on an instance that could take longer."""
         (problem, *_) = problems("deadline", self.info.track)
         row, busy = self.watched(problem)
         name = self.info.name
@@ -169,8 +169,10 @@ class Trial:
         yield Finding("stays within memory", name, YES if kept else NO, detail)
 
     def watched(self, problem: Problem) -> tuple[Record, float | None]:
-        """A run that is not pinned, so that what it uses beyond one core shows, and its busy threads on average."""
-        limits = Limits(DEADLINE_S, MEMORY_MIB, cpu_s=len(usable_cpus()) * DEADLINE_S + 1)  # one finding a defect
+        """Run without pinning, so that a second core would show; also return the mean number of busy threads."""
+        limits = Limits(
+            DEADLINE_S, MEMORY_MIB, cpu_s=len(usable_cpus()) * DEADLINE_S + 1
+        )  # out of reach: `_on_one_core` judges CPU time
         with BusyThreads() as busy:
             row = self.run(problem, limits)
         return row, busy.mean
@@ -206,13 +208,13 @@ def _in_time(row: Record, problem: Problem) -> tuple[str, str]:
 
 
 def _on_one_core(row: Record, busy: float | None) -> tuple[str, str]:
-    """Check that a run used one core of those it could reach; ``busy``: its mean number of busy threads, if known."""
+    """Check that a run used one of the cores it could reach; ``busy``: its mean number of busy threads, if known."""
     seen = f"{row.cpu_s:.2f} s of CPU time in {row.wall_s:.2f} s"
     if row.status in FAULTS:
         return UNTESTED, f"the run above did not end by itself, after {seen}"
     if row.cpu_s > CPU_SHARE * row.wall_s + CPU_S:
         return NO, f"{seen}, which takes more than one core"
-    if busy is not None and busy > BUSY:
+    if busy is not None and busy > MAX_BUSY:
         return NO, f"{busy:.1f} threads on average ran or waited for a core, expected one thread at a time"
     return YES, f"{seen}, one thread at a time"
 
@@ -228,7 +230,7 @@ def _words(row: Record, shown: Callable[[object], str] = terminal.text) -> str:
 
 
 def _out_of_time(row: Record) -> bool:
-    """Return whether its own deadline may have cut a run short."""
+    """Return True if its own deadline may have cut a run short."""
     limits = Limits(row.timeout_s, row.memory_mib)
     return row.wall_s > 0.9 * (row.timeout_s - limits.margin_s())
 

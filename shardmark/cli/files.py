@@ -1,4 +1,4 @@
-"""Commands that bring or make files, and check them."""
+"""Commands that download, generate, import and check files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from shardmark.cli.terminal import printable, table, unmarked
 def fetch_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `fetch`."""
     sub.add_argument("suite", nargs="*", metavar="SUITE", help="a suite or an id (default: contest)")
-    sub.add_argument("--mirror", metavar="DIR", help="a local copy, OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)")
+    sub.add_argument(
+        "--mirror", metavar="DIR", help="a local copy laid out as OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)"
+    )
 
 
 def run_fetch(options: argparse.Namespace) -> Answer:
@@ -47,13 +49,17 @@ def generate_arguments(sub: argparse.ArgumentParser) -> None:
             epilog=f"example: shardmark generate {name} --seed 1 --output {name}.json",
         )
         member.add_argument("--seed", type=values.natural, default=0, metavar="N", help="default: 0")
-        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzip if it ends in .gz")
+        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzipped if it ends in .gz")
         member.add_argument("--json", action="store_true", help="print JSON for machines")
         for key, default in family.parameters.items():
             kind = type(default) if default is not None else float
             meaning = f"{MEANING[key].replace('%', '%%')} (default: {default})"
             member.add_argument(
-                f"--{key.replace('_', '-')}", dest=key, type=values.READ[kind], metavar=PLACEHOLDERS[kind], help=meaning
+                f"--{key.replace('_', '-')}",
+                dest=key,
+                type=values.PARSERS_BY_TYPE[kind],
+                metavar=PLACEHOLDERS[kind],
+                help=meaning,
             )
 
 
@@ -84,12 +90,12 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
             epilog=f"example: shardmark import {name} FILE {stages}--output graph.json",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        member.add_argument("file", type=values.path, metavar="FILE", help="plain or gzip")
-        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzip if it ends in .gz")
+        member.add_argument("file", type=values.path, metavar="FILE", help="plain or gzipped")
+        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzipped if it ends in .gz")
         member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
         for key, option in importer.OPTIONS.items():
             shared.add_option(
-                member, key, option, option.meaning, type=values.READ[option.kind], default=option.default
+                member, key, option, option.meaning, type=values.PARSERS_BY_TYPE[option.kind], default=option.default
             )
 
 
@@ -111,7 +117,9 @@ def new_solver_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `new-solver`."""
     sub.add_argument("name", type=values.solver_name, metavar="NAME")
     sub.add_argument("--track", required=True, choices=tracks())
-    sub.add_argument("--directory", type=values.path, metavar="DIR", help="default: solvers/TRACK, or here")
+    sub.add_argument(
+        "--directory", type=values.path, metavar="DIR", help="default: solvers/TRACK, else the current folder"
+    )
 
 
 def run_new_solver(options: argparse.Namespace) -> Answer:
@@ -143,7 +151,9 @@ def submit_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "file", type=values.path, metavar="FILE", help="a Python file, a TOML file of programs, or a program"
     )
-    sub.add_argument("--track", choices=tracks(), help="of a program; of a file, only its solvers of this track")
+    sub.add_argument(
+        "--track", choices=tracks(), help="track of a program; of a file, check only solvers of this track"
+    )
 
 
 def run_submit(options: argparse.Namespace) -> Answer:

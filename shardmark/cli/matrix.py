@@ -1,4 +1,4 @@
-"""The runs of a campaign or a reproduction: which they are, and carrying out those that are missing."""
+"""List the runs of a campaign or a reproduction, and carry out the missing ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def matrix(options: argparse.Namespace) -> list[Job]:
-    """All jobs of a campaign, those of one instance together; bounds need one seed only."""
+    """All jobs of a campaign, grouped by instance; bounds run with one seed only."""
     references = options.instance or [entry.id for entry in catalog.suite(options.suite)]
     problems = [find_problem(reference, None, given_options(options)) for reference in references]
     infos = contenders(options, dict.fromkeys(problem.track or problem.instance.track for problem in problems))
@@ -47,7 +47,7 @@ def matrix(options: argparse.Namespace) -> list[Job]:
                 jobs.setdefault(job.id, job)  # an instance named twice is run once
     if not jobs:
         raise InputError("run", "", "expected at least one solver for the instances named")
-    keep_apart(options.results, jobs.values())
+    require_visible(options.results, jobs.values())
     return list(jobs.values())
 
 
@@ -57,18 +57,18 @@ def limits_of_campaign(options: argparse.Namespace, problem: Problem) -> Limits:
     return Limits(timeout, options.memory, options.cores, options.cpu, options.processes, options.output_limit)
 
 
-def keep_apart(results: Path, jobs: Collection[Job]) -> None:
-    """InputError if what runs need lies in the folder of results, which they do not see."""
+def require_visible(results: Path, jobs: Collection[Job]) -> None:
+    """Raise InputError if files that runs need are in the results folder, which is hidden from runs."""
     needed = [Path(sys.prefix), Path(host.__file__), Path(tempfile.gettempdir())]
     needed += [job.problem.path.absolute() for job in jobs]
     needed += [Path(word) for job in jobs for word in (job.solver.file, *job.solver.command)]
     for path in filter(Path.is_absolute, dict.fromkeys(needed)):
         if path.resolve().is_relative_to(results.resolve()):
-            raise InputError(results, "--results", f"expected a folder that hides nothing from runs, {path} lies in it")
+            raise InputError(results, "--results", f"expected a folder without files that runs need, found {path}")
 
 
 def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[SolverInfo]:
-    """The solvers of a campaign: those that --solver, with its --set, and --command name, or all that there are."""
+    """The methods of a campaign: those named by --solver, with its --set, and --command, or else all."""
     check_settings(options)
     infos = discover(options.solver_path)
     known = {info.name for info in infos}
@@ -80,7 +80,7 @@ def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[Solve
     programs = [from_command(command, track) for command in options.command_line for track in tracks]
     for program in programs:
         if (program.track, program.name) in taken:
-            expected = f"expected a program whose name {program.track} does not have yet, a TOML file can name it anew"
+            expected = f"expected a name that {program.track} does not have yet; a TOML file can rename the program"
             raise InputError("command", program.name, expected)
         taken.add((program.track, program.name))
     if options.solver or programs:
@@ -90,14 +90,14 @@ def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[Solve
 
 
 @contextmanager
-def kept_alone(folder: Path) -> Iterator[Store]:
-    """The database of a campaign, which no other may write meanwhile."""
+def locked_store(folder: Path) -> Iterator[Store]:
+    """Open the database of a campaign, locked against other writers."""
     with exclusive(folder), closing(Store.open(folder, create=True, tell=Progress(0, 0).line)) as store:
         yield store
 
 
 def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answer:
-    """Do what is missing, and count how all of it ended."""
+    """Run the missing jobs, and count the statuses of all."""
     finished = store.finished()
     todo = [
         job for job in jobs if (status := finished.get(job.id)) is None or (options.retry_failed and status != "ok")
@@ -110,7 +110,7 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
     done = store.finished()
     statuses = [done[job.id] for job in jobs if job.id in done]
     if signal_number:
-        progress.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done, the same command goes on from here")
+        progress.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done; the same command resumes")
     for name, disturbance in store.disturbances(number):
         print(printable(f"warning: {name or 'this machine'}: {disturbance}"), file=sys.stderr)
     return (128 + signal_number if signal_number else 0), {
@@ -124,7 +124,7 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
 
 
 def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
-    """Do what is missing of the runs that a reproduction needs; their outcomes, unless it was interrupted."""
+    """Carry out the missing runs of a reproduction; return the outcomes of all, unless interrupted."""
     from harness.results import ranking
     from leaderboard.reproductions import finished
 
@@ -137,8 +137,8 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
         limits = Limits(cell.timeout_s, options.memory, options.cores)
         jobs.append(Job(solver, cell.problem, cell.seed, limits, options.results))
         asked[jobs[-1].id] = cell
-    keep_apart(options.results, jobs)
-    with kept_alone(options.results) as store:
+    require_visible(options.results, jobs)
+    with locked_store(options.results) as store:
         status, counts = run_jobs(options, jobs, store)
         if status:
             return status, counts

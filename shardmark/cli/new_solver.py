@@ -6,7 +6,7 @@ from pathlib import Path
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-#: What templates and examples say of a solver, which its author has to replace.
+#: Texts of templates and examples that the author of a solver has to replace.
 UNCHANGED = {
     "source": ("where the method is described",),
     "description": ("Say in one line what it does; tables show it.", "What it does, in one line"),

@@ -1,4 +1,4 @@
-"""Commands about one instance, and the lists of what there is to choose from."""
+"""Commands about one instance, and lists of instances, solvers, bounds and suites."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def list_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `list`."""
     sub.add_argument("what", choices=("instances", "solvers", "bounds", "suites"))
-    sub.add_argument("--track", choices=tracks(), help="only what is of this track")
+    sub.add_argument("--track", choices=tracks(), help="list only this track")
     shared.add_solver_path(sub)
 
 
@@ -61,7 +61,7 @@ def solve_arguments(sub: argparse.ArgumentParser) -> None:
     who.add_argument("--solver", metavar="NAME")
     who.add_argument("--command", dest="command_line", metavar="CMD", help="a program, started as `CMD FILE SECONDS`")
     shared.add_settings(sub)
-    sub.add_argument("--output", type=Path, metavar="FILE", help="write the best solution there")
+    sub.add_argument("--output", type=Path, metavar="FILE", help="file for the best solution")
     shared.add_limits(sub)
     shared.add_solver_path(sub)
 
@@ -128,7 +128,7 @@ def run_check(options: argparse.Namespace) -> Answer:
     cost / bound - 1, a fraction; 0 if the cost is proven optimal.
     """
     if options.timeout and not options.method:
-        raise InputError("check", "--timeout", "expected it beside --method, which it is the limit of")
+        raise InputError("check", "--timeout", "expected only with --method, whose run it limits")
     held: RunOptions = limits_of(options) if options.method else {}
     found = api.check(
         load_named(options), Path(options.solution), method=options.method, solver_path=options.solver_path, **held
@@ -213,26 +213,26 @@ def limits_of(options: argparse.Namespace) -> RunOptions:
 
 
 def tell_of(run: RunResult) -> None:
-    """Print a run's log on standard error, and how it failed if it did."""
+    """Print a run's log on standard error, followed by the reason if it failed."""
     from harness.results.judgement import FAULTS
 
     if run.log:
         print(printable(run.log, keep="\n\t"), end="" if run.log.endswith("\n") else "\n", file=sys.stderr)
     if run.status in FAULTS:
         words = {"crash": "crashed", "lost": "was lost"}.get(run.status, "failed")
-        counts = "; what it had reported before counts" if run.cost is not None or run.bounds else ""
+        counts = "; what it reported before counts" if run.cost is not None or run.bounds else ""
         print(printable(f"shardmark: {run.method} {words}: {run.reason}{counts}"), file=sys.stderr)
 
 
 def at_fault(run: RunResult) -> bool:
-    """Return whether a run ended by a fault of the solver, or claimed what is refuted, whatever it reported."""
+    """Return True if a run ended by a fault or made a claim that was refuted, whatever it reported."""
     from harness.results.judgement import FAULTS
 
     return run.status in (*FAULTS, "contradiction", "misclaim")
 
 
 def measured(run: RunResult) -> dict[str, Any]:
-    """Return the time and memory that a run used, rounded, and how its limits were enforced."""
+    """Return the time and memory that a run used, rounded, and the enforcement of its limits."""
     used = {"wall_s": round(run.wall_s, 3), "cpu_s": round(run.cpu_s, 3), "peak_mib": round(run.peak_mib, 1)}
     return {**used, "limits": run.limits or None}
 

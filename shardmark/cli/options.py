@@ -20,7 +20,7 @@ Answer = tuple[int, Any]  # exit status, and what is printed: an object or a lis
 
 DEFAULT_MEMORY_MIB = 4096.0
 
-#: What stands for the value of an option in help, by its kind.
+#: Placeholder for the value of an option in help, by its type.
 PLACEHOLDERS: Mapping[type, str] = {int: "N", float: "X", str: "NAME", Path: "FILE"}
 
 
@@ -28,7 +28,7 @@ PLACEHOLDERS: Mapping[type, str] = {int: "N", float: "X", str: "NAME", Path: "FI
 class Command:
     """One command: ``run`` takes its options, its docstring is the help; ``arguments`` adds them to a parser.
 
-    ``example`` is what may follow its name.
+    ``example`` has arguments for the help.
     """
 
     name: str
@@ -45,7 +45,7 @@ def add_instance(sub: argparse.ArgumentParser) -> None:
 
 
 def add_track_options(sub: argparse.ArgumentParser) -> None:
-    """Add the options with which instances of each track can be read."""
+    """Add the options of the instances of every track."""
     readers: Mapping[type, Callable[[str], Any]] = {int: values.positive_int, float: values.positive, str: str}
     for track in tracks():
         for name, option in track_module(track).OPTIONS.items():
@@ -61,26 +61,26 @@ def add_settings(sub: argparse.ArgumentParser) -> None:
         type=values.setting,
         default=[],
         metavar="NAME=VALUE",
-        help="a parameter of the solvers named, which makes them variants; @FILE: its text; may be repeated",
+        help="a parameter of the named solvers, which makes them variants; @FILE: text of a file; may be repeated",
     )
 
 
 def add_limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
-    """Add the limits of a run, and what holds it to them."""
+    """Add the limits of a run, and the backend that enforces them."""
     sub.add_argument(
-        "--timeout", type=values.seconds, metavar="S", help="seconds of wall time (default: the instance's)"
+        "--timeout", type=values.seconds, metavar="S", help="seconds of wall time (default: the instance's limit)"
     )
     add_memory(sub, "MiB for all processes of the run")
-    sub.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="default: 1")
+    sub.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="CPUs per run (default: 1)")
     sub.add_argument(
-        "--cpu", type=values.seconds, metavar="S", help="seconds of CPU time (default: what the cores can give)"
+        "--cpu", type=values.seconds, metavar="S", help="seconds of CPU time (default: as much as the cores can give)"
     )
     sub.add_argument(
         "--processes",
         type=values.positive_int,
         default=Limits.processes,
         metavar="N",
-        help="alive at once (default: %(default)s)",
+        help="processes alive at once (default: %(default)s)",
     )
     sub.add_argument(
         "--output-limit",
@@ -91,11 +91,13 @@ def add_limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
     )
     add_backend(sub)
     if seed:
-        sub.add_argument("--seed", type=values.natural, default=0, metavar="N", help="default: 0")
+        sub.add_argument(
+            "--seed", type=values.natural, default=0, metavar="N", help="seed of random numbers (default: 0)"
+        )
 
 
 def add_memory(sub: argparse.ArgumentParser, meaning: str) -> None:
-    """Add the limit of memory of a run."""
+    """Add the memory limit of a run."""
     words = f"{meaning} (default: %(default)g)"
     sub.add_argument("--memory", type=values.seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help=words)
 
@@ -112,14 +114,16 @@ def add_option(sub: argparse.ArgumentParser, name: str, option: Option, meaning:
 
 
 def add_backend(sub: argparse.ArgumentParser) -> None:
-    """Add the choice of what holds runs to their limits."""
-    sub.add_argument("--limits", choices=LIMITS, default="auto", help="what holds runs to their limits (default: auto)")
-    sub.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs see and reach all that you can")
+    """Add the choice of a backend."""
+    sub.add_argument("--limits", choices=LIMITS, default="auto", help="backend that enforces limits (default: auto)")
+    sub.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs can access whatever you can")
 
 
 def add_results(sub: argparse.ArgumentParser) -> None:
     """Add the folder of results."""
-    sub.add_argument("--results", type=values.path, default=Path("results"), metavar="DIR", help="default: results")
+    sub.add_argument(
+        "--results", type=values.path, default=Path("results"), metavar="DIR", help="results folder (default: results)"
+    )
 
 
 def add_solver_path(sub: argparse.ArgumentParser) -> None:
@@ -130,23 +134,23 @@ def add_solver_path(sub: argparse.ArgumentParser) -> None:
         type=values.path,
         default=[],
         metavar="PATH",
-        help="more solvers: a file or a folder",
+        help="a file or folder with more solvers; may be repeated",
     )
 
 
 def given_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of tracks that the command line gives an instance."""
+    """Return the options of the instance that the command line sets."""
     names = [name for track in tracks() for name in track_module(track).OPTIONS]
     return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
 def require_outputs(*files: Path | None) -> None:
-    """InputError for a file that could not be written later; None stands for none."""
+    """Raise InputError for a file that could not be written later; None is skipped."""
     for file in filter(None, files):
         require_writable(file)
 
 
 def check_settings(options: argparse.Namespace) -> None:
-    """InputError for parameters of no solver that is named."""
+    """Raise InputError for parameters without a named solver."""
     if options.set and not options.solver:
-        raise InputError("--set", repr(options.set[0][0]), "expected it beside --solver")
+        raise InputError("--set", repr(options.set[0][0]), "expected only with --solver")

@@ -1,4 +1,4 @@
-"""The standard output of a command: text for people, JSON for machines, and an end that nobody reads."""
+"""The standard output of a command: text for people, JSON for machines, and a clean end if its reader has gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shardmark.cli.terminal import pairs, table
 def open_streams() -> None:
     """Let output and errors take any text, whatever the terminal can show; InputError without an output."""
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 as long as the process
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 open as long as the process lives
     if sys.stdout is None:
         raise InputError("standard output", "", "expected one that is open")
     for stream in (sys.stdout, sys.stderr):
@@ -26,7 +26,7 @@ def open_streams() -> None:
 
 
 def drop_output() -> None:
-    """Let what waits to be written go nowhere, now and when the process ends."""
+    """Discard output in the buffer, now and when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -45,7 +45,7 @@ def say(text: str) -> None:
 def emit(answer: Any, as_json: bool) -> None:
     """Print an answer: one JSON value for machines, aligned columns for people.
 
-    JSON has no number beyond float64: there it is null, and columns say that it is beyond.
+    JSON has no numbers beyond float64: they become null there, and `BEYOND` in columns.
     """
     if as_json:
         say(f"{json.dumps(_finite(answer), allow_nan=False)}\n")

@@ -1,4 +1,4 @@
-"""Commands that show what runs are worth: tables, the site, and papers' figures beside ours."""
+"""Commands that report on runs: tables, the site, and published figures beside ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def results_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--parquet", type=Path, metavar="FILE")
     sub.add_argument("--csv", type=Path, metavar="FILE")
     tables = ("runs", "solvers", "incumbents", "bounds", "published", "campaigns", "hosts")
-    sub.add_argument("--table", choices=tables, default="runs", help="solvers: the rankings; default: runs, and scores")
+    sub.add_argument(
+        "--table", choices=tables, default="runs", help="default: runs, with scores; solvers: the rankings"
+    )
 
 
 def run_results(options: argparse.Namespace) -> Answer:
@@ -71,7 +73,7 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
         example = f"example: shardmark reproduce {name}"
         member = members.add_parser(name, help=about, description=about, epilog=example)
         for key, option in options(module.DEFAULTS).items():
-            read, placeholder = values.READERS[option.kind]
+            read, placeholder = values.PARSERS_BY_KIND[option.kind]
             shown = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else str(option.default)
             member.add_argument(
                 f"--{key.replace('_', '-')}",
@@ -81,24 +83,26 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
                 metavar=None if option.choices else placeholder,
                 help=f"{option.meaning} (default: {shown})",
             )
-        member.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="of a run (default: 1)")
+        member.add_argument(
+            "--cores", type=values.positive_int, default=1, metavar="N", help="CPUs per run (default: 1)"
+        )
         member.add_argument(
             "--jobs", type=values.positive_int, metavar="N", help="runs at once (default: as many as fit)"
         )
-        shared.add_memory(member, "MiB of a run")
+        shared.add_memory(member, "MiB per run")
         member.add_argument(
             "--results",
             type=values.path,
             default=Path("results/reproduce"),
             metavar="DIR",
-            help="its runs; graphs go to DIR-graphs",
+            help="folder for its runs; graphs go to DIR-graphs",
         )
         member.add_argument(
-            "--output", type=values.path, default=Path("site"), metavar="DIR", help="site (default: site)"
+            "--output", type=values.path, default=Path("site"), metavar="DIR", help="folder of the site (default: site)"
         )
-        member.add_argument("--quiet", action="store_true", help="no progress")
+        member.add_argument("--quiet", action="store_true", help="print no progress")
         member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
-        member.add_argument("--retry-failed", action="store_true", help="do again what did not end well")
+        member.add_argument("--retry-failed", action="store_true", help="repeat runs whose status is not ok")
         member.set_defaults(executor="local")
         shared.add_backend(member)
 
@@ -124,13 +128,13 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
     if status:
         return status, answer
     found = chosen.report(settings, answer)
-    held = f"{host.facts()['cpu']}; {options.cores} of its cores and {options.memory:g} MiB a run"
+    held = f"{host.facts()['cpu']}; {options.cores} of its cores and {options.memory:g} MiB per run"
     made = {"Machine": f"{held}, {options.jobs} at once", "Made with": f"shardmark {host.version()}"}
     found = replace(found, facts={**found.facts, **made})
     page = write(found, options.output)
     faults = sum(run.status in FAULTS for run in answer)
     if faults:
-        words = f"{faults} of {len(answer)} runs ended by a fault, with --retry-failed they are done again"
+        words = f"{faults} of {len(answer)} runs ended by a fault; --retry-failed repeats them"
         print(f"warning: {words}", file=sys.stderr)
     if options.json:
         return int(faults > 0), {**asdict(found), "page": str(page)}

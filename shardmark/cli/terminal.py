@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from leaderboard.report import Report
 
 
-#: What a ratio beyond float64 is shown as.
+#: Text for a ratio beyond float64.
 BEYOND = ">1e308"
-#: Elements of a list that have a line each.
-MOST_LINES = 20
+#: Maximum number of elements shown of a list, one per line.
+MAX_LINES = 20
 
 
 def text(value: Any, digits: int | None = None) -> str:
-    """A value in a table: nothing for None, words for truth, all digits for an int; of a float ``digits`` after the
-    point, or six in all."""
+    """A value in a table: "-" for None, yes or no for a bool, all digits of an int; of a float ``digits`` after the
+    point, or six significant ones."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -39,19 +39,19 @@ def text(value: Any, digits: int | None = None) -> str:
 
 
 def printable(words: str, keep: str = "") -> str:
-    """Text with what a terminal would obey or cannot show escaped, as ``\\x1b``, but for the characters to ``keep``."""
+    """Escape characters that a terminal would obey or cannot show, as ``\\x1b``, except those to ``keep``."""
     if words.isprintable():
         return words
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in words)
 
 
 def unmarked(docstring: str | None) -> str:
-    """A docstring for a terminal: single backticks for double ones, none around what has a column of its own."""
+    """A docstring for a terminal: single backticks for double ones, none around terms in a column of their own."""
     return re.sub(r"(?m)^``([^`]+)``(?=  )", r"\1    ", docstring or "").replace("``", "`")
 
 
 def pairs(answer: Mapping[str, Any]) -> str:
-    """One object, a line a key; an element a line of a list, the first ones of it."""
+    """One object, a line per key; a list takes a line per element, up to `MAX_LINES`."""
     width = max(map(len, answer), default=0)
     lines = []
     for key, value in answer.items():
@@ -63,14 +63,14 @@ def pairs(answer: Mapping[str, Any]) -> str:
 def _lines(value: Any) -> list[str]:
     if not isinstance(value, list):
         return [text(value)]
-    more = len(value) - MOST_LINES
-    return [*map(text, value[:MOST_LINES]), *([f"and {more:,} more, which --json has"] if more > 0 else [])]
+    more = len(value) - MAX_LINES
+    return [*map(text, value[:MAX_LINES]), *([f"and {more:,} more, shown by --json"] if more > 0 else [])]
 
 
 def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None = None) -> str:
     """A list of objects as aligned columns, numbers to the right; the last column is not padded.
 
-    ``decimals`` has the digits after the point of the floats in a column, by its name; see `text`.
+    ``decimals`` maps the name of a column to the digits after the point of its floats; see `text`.
     """
     if not rows:
         return "(none)"
@@ -106,21 +106,21 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    """A line on stderr for every run that ends, with how far the campaign is and an estimate of what is left."""
+    """Prints a line on stderr for every run that ends, with the campaign's progress and the estimated time left."""
 
     def __init__(self, total: int, already: int, quiet: bool = False) -> None:
         self.quiet = quiet
         if already:
-            self.line(f"{already} of {total} runs are there already")
+            self.line(f"{already} of {total} runs are done already")
 
     def line(self, words: str) -> None:
-        """Say something, unless quiet."""
+        """Print a line, unless quiet."""
         if not self.quiet:
-            sys.stderr.write(f"{printable(words)}\n")  # in one piece, whoever else speaks
+            sys.stderr.write(f"{printable(words)}\n")  # in one write, so that lines of several processes do not mix
             sys.stderr.flush()
 
     def __call__(self, progress: CampaignProgress, job: Job, row: Record) -> None:
-        """Tell of one finished run."""
+        """Print the line of one finished run."""
         worth = row.cost if row.kind == "solver" or row.lower_bound is None else row.lower_bound
         found = "" if worth is None else f"{'cost' if worth is row.cost else 'bound'} {text(worth)}"
         state = found if row.status == "ok" else f"{row.status}{', ' + found if found else ''}: {row.reason}"
@@ -128,12 +128,12 @@ class Progress:
         self.line(
             f"[{progress.done:>{width}}/{progress.total}] {row.track} {row.instance} {row.solver}"
             f"{f' seed {row.seed}' if row.seed else ''}{f' on {row.host}' if row.host else ''}: {state}"
-            f" ({row.wall_s:.1f} s; {self._far(progress)})"
+            f" ({row.wall_s:.1f} s; {self._how_far(progress)})"
         )
 
     @staticmethod
-    def _far(progress: CampaignProgress) -> str:
+    def _how_far(progress: CampaignProgress) -> str:
         if progress.done == progress.total:
             return f"done after {duration(progress.elapsed_s)}"
         left = f"about {duration(progress.left_s)} left"
-        return f"{progress.running} running, {duration(progress.elapsed_s)} gone, {left}"
+        return f"{progress.running} running, {duration(progress.elapsed_s)} elapsed, {left}"

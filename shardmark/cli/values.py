@@ -1,4 +1,4 @@
-"""Readers of option values: each takes the text of a value, and says in one sentence what it expects."""
+"""Parsers of option values: each takes a text, and its error says in one sentence what it expects."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-#: Greatest count, seed, number of seeds, and number of a CPU.
-MOST, MOST_SEED, MOST_SEEDS, MOST_CPU = 2**31 - 1, 2**63 - 1, 10**6, 2**16
+#: Maximum of a count, a seed, the number of seeds, and the number of a CPU.
+MAX_COUNT, MAX_SEED, MAX_SEEDS, MAX_CPU = 2**31 - 1, 2**63 - 1, 10**6, 2**16
 
 
-def whole(least: int = -MOST_SEED, most: int = MOST_SEED) -> Callable[[str], int]:
-    """Return a reader of whole numbers in decimal digits, within a range."""
+def whole(least: int = -MAX_SEED, most: int = MAX_SEED) -> Callable[[str], int]:
+    """Return a parser of whole numbers in decimal digits, within a range."""
 
     def read(text: str) -> int:
         number = int(text) if re.fullmatch("[+-]?[0-9]{1,20}", text) else None
@@ -28,11 +28,11 @@ def whole(least: int = -MOST_SEED, most: int = MOST_SEED) -> Callable[[str], int
     return read
 
 
-natural, positive_int, count, seeds = whole(0), whole(1, MOST), whole(0, MOST), whole(1, MOST_SEEDS)
+natural, positive_int, count, seeds = whole(0), whole(1, MAX_COUNT), whole(0, MAX_COUNT), whole(1, MAX_SEEDS)
 
 
 def number(text: str) -> float:
-    """A number, of whatever sign."""
+    """A number of either sign."""
     try:
         return float(text)
     except ValueError:
@@ -41,7 +41,7 @@ def number(text: str) -> float:
 
 def numbers(text: str) -> list[int]:
     """Numbers in increasing order, from a list of numbers and ranges."""
-    read, found = whole(0, MOST_CPU), set[int]()
+    read, found = whole(0, MAX_CPU), set[int]()
     for part in text.split(","):
         first, dash, last = part.partition("-")
         found |= set(range(read(first), read(last if dash else first) + 1))
@@ -77,7 +77,7 @@ def positive(text: str, limit: str = "1e300") -> float:
 
 
 def path(text: str) -> Path:
-    """A path that there may or may not be; one that the system cannot even look for is refused."""
+    """A path that need not exist; one that the system cannot look up is refused."""
     if not text:
         raise argparse.ArgumentTypeError("expected a path, found ''")
     try:
@@ -97,7 +97,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def solver_name(text: str) -> str:
-    """The name of a solver that can be that of a Python function."""
+    """The name of a solver from which the name of a Python function can be made."""
     from solvers.registry import NAME
 
     name = text.replace("-", "_")
@@ -107,10 +107,10 @@ def solver_name(text: str) -> str:
     return text
 
 
-#: How options of generators and importers are read, by the type of their values.
-READ: Mapping[type, Callable[[str], Any]] = {int: whole(), float: number, str: str, Path: path}
-#: How options of reproductions are read, by their kind, and what stands for their value in help.
-READERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+#: Parser of an option of generators and importers, by its type.
+PARSERS_BY_TYPE: Mapping[type, Callable[[str], Any]] = {int: whole(), float: number, str: str, Path: path}
+#: Parser and placeholder of an option of reproductions, by its kind.
+PARSERS_BY_KIND: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "count": (count, "N"),
     "positive": (positive_int, "N"),
     "numbers": (from_one, "LIST"),

@@ -12,7 +12,7 @@ from solvers.placement.ideals.blocks import blocks
 @solver(track="placement", source="where the method is described")
 def name(instance: Instance, run: Run) -> None:
     """Say in one line what it does; tables show it."""
-    for option in sorted(OPTIONS.keys() - {"contiguity"}):  # each contiguity allows what it makes
+    for option in sorted(OPTIONS.keys() - {"contiguity"}):  # its splits satisfy every contiguity
         if getattr(instance, option) != OPTIONS[option].default:
             raise Declined(f"does not know {option} {getattr(instance, option)}")
     block = blocks(instance)  # nodes that must share a device, or wait for each other: 0, 1, ... in topological order
@@ -21,13 +21,13 @@ def name(instance: Instance, run: Run) -> None:
 
 
 def next_fit(instance: Instance, block: np.ndarray) -> list[int]:
-    """The device of each block: accelerators in turn up to an even share of the work, CPUs for what they cannot do."""
+    """Fill accelerators in turn, each up to an even share of the work; CPUs take what accelerators cannot run."""
     supported = (np.bincount(block, ~instance.supported) == 0).tolist()
     size = np.bincount(block, instance.size).tolist()
     time = np.bincount(block, instance.accelerator_time).tolist()
     share = sum(time) / max(instance.accelerators, 1)
     used = cpus = 0
-    room = left = 0.0  # of the memory and the share of the accelerator at hand; none of a CPU's
+    room = left = 0.0  # memory and share of work left on the current accelerator
     device: list[int] = []
     for b in range(len(size)):
         on_accelerator = bool(device) and device[-1] < instance.accelerators

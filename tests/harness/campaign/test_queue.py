@@ -164,9 +164,9 @@ def test_progress_tells_how_far_a_campaign_is(store, zoo, chain, capsys):
     jobs = jobs_of(zoo, chain, "good", "raises")
     assert not campaign(store, 1, jobs, LocalExecutor(1, 1), Progress(3, 1))
     first, second, third = capsys.readouterr().err.splitlines()
-    assert first == "1 of 3 runs are there already"
+    assert first == "1 of 3 runs are done already"
     assert re.fullmatch(
-        r"\[1/2\] pipeline chain good: cost 6 \(\d\.\d s; 1 running, \d+ s gone, about \d+ s left\)", second
+        r"\[1/2\] pipeline chain good: cost 6 \(\d\.\d s; 1 running, \d+ s elapsed, about \d+ s left\)", second
     )
     assert re.fullmatch(r"\[2/2\] pipeline chain raises: error, cost 10: .* \(\d\.\d s; done after \d+ s\)", third)
 
@@ -181,7 +181,7 @@ def test_the_command_line_resumes(tmp_path, chain):
     assert "[3/3]" in first.stderr  # two seeds of the solver, one of the bound
     again = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
     assert '"started": 0' in again.stdout
-    assert "3 of 3 runs are there already" in again.stderr
+    assert "3 of 3 runs are done already" in again.stderr
 
 
 def test_what_the_referee_cannot_judge_or_store_is_a_row(store, zoo, chain):

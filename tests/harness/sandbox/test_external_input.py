@@ -320,7 +320,7 @@ def test_programs_stand_on_the_scored_table_of_a_campaign(contest_solver, capsys
         (["run", "--instance", "chain", "--command", "./nowhere"], "expected a program that can be started"),
         (
             ["run", "--instance", "chain", "--command", "echo", "--command", "echo"],
-            "a program whose name pipeline does not have yet",
+            "a name that pipeline does not have yet",
         ),
     ],
 )

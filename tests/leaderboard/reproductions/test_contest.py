@@ -279,4 +279,4 @@ def test_a_campaign_on_the_contests_own_file(mirror, tmp_path, monkeypatch):
     assert 0 < bounds["simple"] < bounds["published"] == 217039
     assert Path(made["page"]).is_file()
     status, out, err = shardmark(*what, *places)
-    assert "2 of 2 runs are there already" in err
+    assert "2 of 2 runs are done already" in err

@@ -193,5 +193,5 @@ def test_both_run_from_end_to_end_and_share_what_they_have_in_common(tmp_path):
     assert {name: row["runs"] for name, row in rows_of.items()} == {"cfn-penalty": 2, "cfn-penalty-global": 2}
     status, text, told = shardmark("reproduce", "postprocessing", *(x for x in asked if x != "--quiet"), *folders)
     assert status == 0
-    assert "1 of 2 runs are there already" in told
+    assert "1 of 2 runs are done already" in told
     assert Path(json.loads(text)["page"]).is_file()

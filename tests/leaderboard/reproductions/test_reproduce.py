@@ -20,7 +20,7 @@ from leaderboard.reproductions import Cell, Run, failures, options, reproduction
 from leaderboard.reproductions.pipeline import _shared
 from leaderboard.reproductions.pipeline._shared import Settings
 from shardmark.cli.terminal import report as on_screen
-from shardmark.cli.values import READERS
+from shardmark.cli.values import PARSERS_BY_KIND
 
 SMALL = Settings(
     seed=0, graphs=2, models=0, costs_from="all", stages=(2, 16), bounds=_shared.OURS, timeout=1.0, bound_timeout=2.0
@@ -47,7 +47,7 @@ def test_each_says_what_it_is_and_the_command_line_knows_its_options():
     for name, module in EVERY.items():
         assert (module.__doc__ or "").split("\n")[0].endswith((".", ":")), name
         kinds = {option.kind for option in options(module.DEFAULTS).values()}
-        assert kinds <= set(READERS), name
+        assert kinds <= set(PARSERS_BY_KIND), name
         assert isinstance(module.DEFAULTS.seed, int)
 
 
@@ -355,7 +355,7 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
     assert page.is_file()
 
     status, out, err = shardmark(*what, *places)
-    assert (status, "7 of 7 runs are there already" in err, "[1/7]" in err) == (0, True, False)
+    assert (status, "7 of 7 runs are done already" in err, "[1/7]" in err) == (0, True, False)
     for words in ("Is this split good enough?", "0.2775", "60 s for each bound", "Seed", "Machine", str(page)):
         assert words in out
 
@@ -363,10 +363,10 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
         database.execute("UPDATE runs SET status = 'error', reason = 'of the disk' WHERE solver = 'anchored'")
     status, out, err = shardmark(*what, *places)
     assert status == 1
-    assert "1 of 7 runs ended by a fault, with --retry-failed they are done again" in err
+    assert "1 of 7 runs ended by a fault; --retry-failed repeats them" in err
     assert "note: anchored: 1 of its runs ended as error, the first because: of the disk." in out
     status, out, err = shardmark(*what, *places, "--retry-failed")
-    assert (status, "6 of 7 runs are there already" in err, "note:" in out) == (0, True, False)
+    assert (status, "6 of 7 runs are done already" in err, "note:" in out) == (0, True, False)
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_what_is_proven_optimal_has_no_gap():
 
 def test_a_bound_is_no_solver_and_solvers_are_of_a_track(graph):
     result = shardmark("solve", graph, "--solver", "simple")
-    expected = "expected a solver, this is a bound, which `shardmark bound INSTANCE --method simple` runs"
+    expected = "expected a solver, this is a bound: run `shardmark bound INSTANCE --method simple`"
     assert (result.returncode, result.stderr) == (2, f"shardmark: solver: 'simple': {expected}\n")
     result = shardmark("solve", graph, "--solver", "cp-sat")
     assert result.stderr.endswith("; this instance is of pipeline, cp-sat is for scheduling\n")
@@ -340,14 +340,14 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["solve", "GRAPH", "--solver", "random-1", "--cores", "two"], "expected a whole number"),
         (["solve", "EXAMPLE", "--solver", "cfn-penalty", "--set", "slices=3"], "did you mean 'slice_s'?"),
         (["solve", "EXAMPLE", "--solver", "cfn-penalty", "--set", "slice_s"], "expected NAME=VALUE, found 'slice_s'"),
-        (["run", "--set", "slice_s=3"], "expected it beside --solver"),
-        (["solve", "GRAPH", "--command", "true", "--set", "a=3"], "expected it beside --solver"),
+        (["run", "--set", "slice_s=3"], "expected only with --solver"),
+        (["solve", "GRAPH", "--command", "true", "--set", "a=3"], "expected only with --solver"),
         (["solve", "EXAMPLE", "--solver", "random", "--stages", "2"], "intraop has no stages"),
         (["solve", "EXAMPLE", "--solver", "brkga-100"], "expected one of"),
         (["solve", "GRAPH", "--solver", "x", "--solver-path", "nowhere"], "expected a solver file or a folder"),
         (["check", "GRAPH", "nowhere.json"], "expected a file"),
         (["check", "EXAMPLE", "nowhere.json", "--method", "lagrang"], "did you mean 'lagrange'?"),
-        (["check", "EXAMPLE", "nowhere.json", "--timeout", "3"], "expected it beside --method"),
+        (["check", "EXAMPLE", "nowhere.json", "--timeout", "3"], "expected only with --method"),
         (["check", "GRAPH", "GRAPH.txt"], "GRAPH.txt"),
         (["check", "EXAMPLE", "EXAMPLE", "--track", "pipeline"], "expected"),
         (["bound", "GRAPH", "--method", "random-1000000"], "expected one of"),
@@ -362,7 +362,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["new-solver", LONG, "--track", "pipeline"], "File name too long"),
         (["new-solver", "mine", "--track", "pipeline", "--directory", LONG], "File name too long"),
         (["run", "--suite", "quik"], "quick"),
-        (["run", "--instance", "EXAMPLE", "--results", "."], "expected a folder that hides nothing from runs"),
+        (["run", "--instance", "EXAMPLE", "--results", "."], "expected a folder without files that runs need"),
         (["run", "--solver", "brkga-10"], "brkga-100"),
         (["run", "--jobs", "0"], "expected a whole number from 1 to 2147483647, found '0'"),
         (["worker", "--scheduler", "x", "--cpus", "0-999999999"], "a whole number from 0 to 65536"),
@@ -410,7 +410,7 @@ def test_a_command_that_is_missing_is_told_with_usage():
 def test_an_unknown_bound_is_told_which_bounds_there_are_and_where_solvers_are_listed(graph):
     bounds = sorted(info.name for info in discover() if (info.track, info.kind) == ("pipeline", "bound"))
     result = shardmark("bound", graph, "--method", "nope")
-    others = "or a solver that proves bounds (`shardmark list solvers` has all solvers)"
+    others = "or a solver that proves bounds (`shardmark list solvers` lists all solvers)"
     assert (result.returncode, result.stderr) == (
         2,
         f"shardmark: bound: 'nope': expected one of {', '.join(bounds)}, {others}\n",
@@ -527,14 +527,14 @@ def crashes(instance, run, *, how: str = "exit", before: bool = True):
 @pytest.mark.parametrize(
     ("how", "before", "status", "exit_status", "said"),
     [
-        ("exit", True, "crash", 1, "crashed: ended with exit status 3; what it had reported before counts"),
+        ("exit", True, "crash", 1, "crashed: ended with exit status 3; what it reported before counts"),
         ("exit", False, "crash", 1, "crashed: ended with exit status 3"),
         (
             "raise",
             True,
             "error",
             1,
-            "failed: RuntimeError: no idea (crashes.py:12); what it had reported before counts",
+            "failed: RuntimeError: no idea (crashes.py:12); what it reported before counts",
         ),
         ("claim", True, "contradiction", 1, ""),
         ("end", True, "ok", 0, ""),
