@@ -13,18 +13,18 @@ CORE = ("common", "intraop", "pipeline", "placement", "scheduling")
 DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)(?:/\* cffi: end \*/|\Z)", re.DOTALL)
 INCLUDES = re.compile(r'^#include "(.*)"$', re.MULTILINE)
 
-# No contraction: the same segment must cost the same bits wherever it is computed. No -march: a wheel runs anywhere.
-# Hidden functions can be inlined within their file, and are called directly from others.
+# No contraction: the cost of a segment must have the same bits wherever it is computed. No -march: wheels run anywhere.
+# Hidden functions can be inlined within their file and are called directly from other files.
 FLAGS = [
     *("-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden"),
     *("-Wall", "-Wextra", "-Wshadow", "-Wvla", "-Wstrict-prototypes", "-Werror"),
 ]
-# The wrapper that cffi generates follows our headers, and the warnings that status.h adds do not suit it.
+# Turn off the warnings that status.h adds, which the wrapper that cffi generates after our headers does not pass.
 LENIENT = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in ("pedantic", "conversion"))
 
 
 def declarations(folders: tuple[str, ...] = CORE) -> dict[str, str]:
-    """Return what each header offers to Python, the text behind its marker; each after the headers it includes."""
+    """Return the declarations that each header offers to Python, in the order of inclusion."""
     paths = [path for folder in folders for path in sorted((FOLDER / folder).rglob("*.h"))]
     includes = {path.relative_to(FOLDER).as_posix(): INCLUDES.findall(path.read_text()) for path in paths}
     order = TopologicalSorter(includes).static_order()

@@ -10,14 +10,14 @@ struct arena_block {
     max_align_t memory[];
 };
 
-/* Zero-initialise it. arena_free is due in every case; an arena that was freed may be used again. */
+/* Zero-initialise it. Always call arena_free, after which the arena may be used again. */
 struct arena {
     struct arena_block *last; /* owned */
     bool failed;              /* an allocation failed, so all later ones fail as well */
 };
 
-/* An array of the arena, as of malloc (or, if `zeros`, calloc), never NULL for a size of 0; NULL and `failed`
- * if there is no memory. Allocate all arrays of a kernel first and ask for arena_status once. */
+/* Allocate an array as malloc does or, if `zeros`, calloc; never NULL for a size of 0. Returns NULL and sets
+ * `failed` if there is no memory. Allocate all arrays of a kernel first, then check arena_status once. */
 static inline void *arena_take(struct arena *arena, size_t count, size_t size, bool zeros) {
     struct arena_block *block = NULL;
     if (!arena->failed && count <= (SIZE_MAX - sizeof *block) / size) {
@@ -33,7 +33,7 @@ static inline void *arena_take(struct arena *arena, size_t count, size_t size, b
     return block->memory;
 }
 
-/* Set one to eight typed pointers to new arrays of `count` elements each: of undefined values, or of zeros. */
+/* Set one to eight typed pointers to new arrays of `count` elements each, uninitialised or zeroed. */
 #define ARENA_ARRAYS(arena, count, ...) ARENA_EACH(arena, count, false, __VA_ARGS__)
 #define ARENA_ZEROS(arena, count, ...) ARENA_EACH(arena, count, true, __VA_ARGS__)
 #define ARENA_EACH(arena, count, zeros, ...)                                                                 \
@@ -49,8 +49,8 @@ static inline void *arena_take(struct arena *arena, size_t count, size_t size, b
 #define ARENA_7(a, n, z, p, ...) ARENA_1(a, n, z, p), ARENA_6(a, n, z, __VA_ARGS__)
 #define ARENA_8(a, n, z, p, ...) ARENA_1(a, n, z, p), ARENA_7(a, n, z, __VA_ARGS__)
 
-/* An array of `count` elements of `size` bytes that begins with the `used` elements of an older one, which
- * stays allocated; NULL and `failed` if there is no memory. Grow by factors, not by steps. */
+/* Allocate an array of `count` elements of `size` bytes and copy the `used` elements of an older one, which
+ * stays allocated; NULL and `failed` if there is no memory. Grow geometrically, not linearly. */
 static inline void *arena_grow(struct arena *arena, const void *old, size_t used, size_t count, size_t size) {
     void *grown = arena_take(arena, count, size, false);
     if (grown && used > 0)

@@ -25,8 +25,8 @@ void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, 
     add_arc(flow, head, tail, backwards);
 }
 
-/* Put all vertices with an excess (sign 1) or a deficit (-1) into the queue, at level 0; return how many. */
-static int32_t begin(struct flow *flow, int sign) {
+/* Queue all vertices with an excess (sign 1) or a deficit (-1), at level 0; return their number. */
+static int32_t queue_terminals(struct flow *flow, int sign) {
     int32_t queued = 0;
     for (int32_t v = 0; v < flow->vertices; v++) {
         flow->level[v] = -1;
@@ -38,10 +38,10 @@ static int32_t begin(struct flow *flow, int sign) {
     return queued;
 }
 
-/* Breadth-first levels from the excesses along residual arcs, no further than the nearest deficits; return
- * how many vertices with an excess lead the queue, 0 if no deficit is reached. */
-static int32_t spread(struct flow *flow) {
-    const int32_t sources = begin(flow, 1);
+/* Set breadth-first levels from the excesses along residual arcs, up to the nearest deficits; return the
+ * number of vertices with an excess, which lead the queue, or 0 if no deficit is reached. */
+static int32_t set_levels(struct flow *flow) {
+    const int32_t sources = queue_terminals(flow, 1);
     int32_t queued = sources, last = INT32_MAX;
     for (int32_t at = 0; at < queued; at++) {
         const int32_t v = flow->queue[at];
@@ -61,9 +61,9 @@ static int32_t spread(struct flow *flow) {
     return last < INT32_MAX ? sources : 0;
 }
 
-/* Move what fits along the path of arcs from `from` to a vertex with a deficit; return how many
- * arcs of the path, from its start, still have room. */
-static int32_t move(struct flow *flow, int32_t from, const int32_t *path, int32_t length, int32_t to) {
+/* Push as much as fits along a path from `from` to a vertex with a deficit; return how many arcs of the path,
+ * from its start, still have capacity. */
+static int32_t augment(struct flow *flow, int32_t from, const int32_t *path, int32_t length, int32_t to) {
     int64_t amount = flow->excess[from] < -flow->excess[to] ? flow->excess[from] : -flow->excess[to];
     int32_t open = length;
     for (int32_t i = 0; i < length; i++)
@@ -90,12 +90,12 @@ static bool advance(struct flow *flow, int32_t v) {
     return e >= 0;
 }
 
-/* Push the excess of a vertex up the levels until none is left or nothing more passes. */
+/* Push the excess of a vertex up the levels until none is left or nothing more fits. */
 static void push(struct flow *flow, int32_t from, int32_t *path) {
     int32_t length = 0, v = from;
     while (flow->excess[from] > 0) {
         if (flow->excess[v] < 0) {
-            length = move(flow, from, path, length, v);
+            length = augment(flow, from, path, length, v);
         } else if (advance(flow, v)) {
             path[length++] = flow->current[v];
         } else if (length == 0) {
@@ -109,7 +109,7 @@ static void push(struct flow *flow, int32_t from, int32_t *path) {
 }
 
 void flow_run(struct flow *flow) {
-    for (int32_t sources = spread(flow); sources > 0; sources = spread(flow))
+    for (int32_t sources = set_levels(flow); sources > 0; sources = set_levels(flow))
         for (int32_t at = 0; at < sources; at++)
             push(flow, flow->queue[at], flow->queue + sources);
 }
@@ -120,7 +120,7 @@ void flow_least_side(const struct flow *flow, bool *side) {
 }
 
 void flow_greatest_side(struct flow *flow, bool *side) {
-    int32_t queued = begin(flow, -1);
+    int32_t queued = queue_terminals(flow, -1);
     for (int32_t at = 0; at < queued; at++) {
         for (int32_t e = flow->first[flow->queue[at]]; e >= 0; e = flow->next[e]) {
             const int32_t w = flow->tip[e];

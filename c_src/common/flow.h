@@ -1,4 +1,4 @@
-/* Minimum cuts of a network whose terminals change between cuts, which keep the flow. */
+/* Minimum cuts of a network whose terminals change between cuts; each cut starts from the previous flow. */
 #pragma once
 
 #include "common/arena.h"
@@ -6,8 +6,8 @@
 /* Greater than any sum of finite capacities. */
 #define FLOW_INFINITE ((int64_t)1 << 60)
 
-/* Arc e leads from tip[e ^ 1] to tip[e]; e ^ 1 is its reverse. `excess` of a vertex is its capacity from the
- * source less that to the sink, less what flows: adding to it changes the network, nothing else is needed. */
+/* Arc e leads from tip[e ^ 1] to tip[e]; e ^ 1 is its reverse. The `excess` of a vertex is its capacity from
+ * the source less its capacity to the sink, less its net outflow; to change a terminal, add to it. */
 struct flow {
     int32_t vertices, arcs;
     int32_t *first;   /* vertices: first arc that leaves, -1 for none */
@@ -20,17 +20,17 @@ struct flow {
     int32_t *queue;   /* vertices */
 };
 
-/* Allocate from an arena for at most so many vertices and arcs (a reverse counts); the arena fails if there
- * is no memory, or if there are 2^31 - 1 arcs or more. */
+/* Allocate from an arena for at most so many vertices and arcs, reverse arcs included; the arena fails if
+ * there is no memory or if there are 2^31 - 1 arcs or more. */
 void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs);
 
 /* Add an arc and its reverse with their capacities. */
 void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, int64_t backwards);
 
-/* Make the flow a maximum one. */
+/* Augment the flow to a maximum flow. */
 void flow_run(struct flow *flow);
 
-/* After flow_run, in this order: mark the vertices of the source's side of a minimum cut, the fewest or
- * the most. side, out, vertices elements. */
+/* After flow_run, in this order: mark the smallest or the largest source side of a minimum cut. side, out,
+ * vertices elements. */
 void flow_least_side(const struct flow *flow, bool *side);
 void flow_greatest_side(struct flow *flow, bool *side);

@@ -8,8 +8,8 @@
  *   void name_push(struct name *heap, type value)  add an element
  *   type name_pop(struct name *heap)               remove the top of a heap that is not empty
  *
- * before(a, b) says whether a value runs before another. It must be a strict order; if it is total, the
- * sequence of pops does not depend on the sequence of pushes. Memory for `item` is the caller's. */
+ * before(a, b) is true if a leaves the heap before b. It must be a strict order; if it is total, the sequence
+ * of pops does not depend on the sequence of pushes. The caller owns `item`. */
 #define HEAP(name, type, before)                                                                             \
     struct name {                                                                                            \
         type *item; /* count elements, the top first */                                                      \
@@ -27,14 +27,14 @@
         return top;                                                                                          \
     }
 
-/* HEAP_WITH_PLACES(name, type, before) defines a heap whose elements are known by their field `number`, so
- * that any of them can change or leave:
+/* HEAP_WITH_PLACES(name, type, before) defines a heap whose elements are identified by their field `number`,
+ * so that any of them can be changed or removed:
  *
- *   void name_update(struct name *heap, type value)    add an element, or replace that of the same number
+ *   void name_update(struct name *heap, type value)    add an element, or replace the one of its number
  *   void name_remove(struct name *heap, int32_t number)  remove an element
  *
- * `place` has an element per number: the index of its element in the heap, -1 if there is none. It is the
- * caller's, as is `item`; heaps of different numbers may share it. */
+ * place[number] is the index of an element in the heap, -1 if there is none. The caller owns `place` and
+ * `item`; heaps of different numbers may share `place`. */
 #define HEAP_WITH_PLACES(name, type, before)                                                                 \
     struct name {                                                                                            \
         type *item; /* count elements, the top first */                                                      \
@@ -64,7 +64,7 @@
 #define HEAP_SET_WITH_PLACE(heap, at, value)                                                                 \
     ((heap)->item[at] = (value), (heap)->place[(heap)->item[at].number] = (int32_t)(at))
 
-/* Put a value into the heap, the element `at` being free: towards the top, or away from it. */
+/* Put a value into the heap, whose element `at` is free, by sifting it up or down. */
 #define HEAP_SIFT(name, type, before, set)                                                                   \
     static inline void name##_rise(struct name *heap, int64_t at, type value) {                              \
         for (; at > 0 && before(value, heap->item[(at - 1) / 2]); at = (at - 1) / 2)                         \

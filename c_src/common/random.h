@@ -1,4 +1,4 @@
-/* Random numbers from a state of the caller's: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
+/* Random numbers from the caller's state: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
 #pragma once
 
 #include <stdint.h>
@@ -14,12 +14,12 @@ static inline uint64_t random_bits(struct random *random) {
     return z ^ (z >> 31);
 }
 
-/* A number from 0 to below - 1, below > 0; how far it is from uniform is below / 2^32. */
+/* A number from 0 to below - 1, for below > 0; its distribution is within below / 2^32 of uniform. */
 static inline int32_t random_below(struct random *random, int32_t below) {
     return (int32_t)(((random_bits(random) >> 32) * (uint64_t)below) >> 32);
 }
 
-/* A number from 0 to 1, 1 excluded. */
+/* A number in [0, 1). */
 static inline double random_share(struct random *random) {
     return (double)(random_bits(random) >> 11) * 0x1p-53;
 }

@@ -1,10 +1,10 @@
-/* How a running kernel is asked to end. */
+/* Stop requests to running kernels, and the clock for their deadlines. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether another thread asks a kernel to end. stop, in, 1 element: not 0 asks for it; NULL: never. */
+/* True if another thread asks this kernel to end. stop, in, 1 element: not 0 asks for it; NULL: never. */
 static inline bool is_stopped(const int32_t *stop) {
     return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
 }
@@ -14,5 +14,5 @@ static inline void stop_all(int32_t *stop) {
     __atomic_store_n(stop, 1, __ATOMIC_RELAXED);
 }
 
-/* Seconds on a clock that never goes back, for deadlines. */
+/* Seconds on a monotonic clock. */
 double monotonic_seconds(void);

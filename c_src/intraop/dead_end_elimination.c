@@ -7,7 +7,7 @@ struct problem {
     const int64_t *cost, *usage_start, *usage;
 };
 
-/* Whether value k of v never uses more memory than value `other`. */
+/* True if value k of v never uses more memory than value `other`. */
 static bool uses_no_more(const struct problem *problem, int64_t v, int64_t k, int64_t other) {
     const int64_t first = problem->usage_start[v];
     const int64_t spans = (problem->usage_start[v + 1] - first) / size_of(problem->network, v);
@@ -66,7 +66,7 @@ static int64_t least_gain(const struct side *side, int64_t k, int64_t old, const
     return least;
 }
 
-/* Whether value k of v can replace value `old`. `place` has, per pair of v, the other end's value with which
+/* True if value k of v can replace value `old`. `place` has, per pair of v, the other end's value with which
  * `old` costs least: the saving there bounds the least saving from above and rejects most values. */
 static bool replaces(const struct problem *problem, int64_t v, int64_t k, int64_t old, const int64_t *place,
                      const int8_t *value) {
@@ -95,7 +95,7 @@ static bool replaces(const struct problem *problem, int64_t v, int64_t k, int64_
     return gain >= 0;
 }
 
-/* Whether a value left can replace `old`, or some pair forbids `old` altogether. place, scratch. */
+/* True if a remaining value can replace `old`, or some pair forbids `old` altogether. place, scratch. */
 static bool is_dominated(const struct problem *problem, int64_t v, int64_t old, int64_t *place,
                          const int8_t *value) {
     const struct shard_network *network = problem->network;

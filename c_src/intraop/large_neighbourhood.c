@@ -5,7 +5,7 @@
 #include "common/random.h"
 #include "intraop/simd.h"
 
-/* Most neighbours of a variable at its elimination: each at least doubles the table. */
+/* Most neighbours of a variable when it is eliminated: each at least doubles the table. */
 #define MAX_CLIQUE 64
 /* Fixed work of a block, in cells. */
 #define BLOCK_OVERHEAD 500
@@ -490,7 +490,7 @@ static struct span load_change(struct search *s, const struct change *change) {
     return span;
 }
 
-/* Whether every step whose load rises has room for it. */
+/* True if every step whose load rises has room for it. */
 static bool has_room(const struct search *s, struct span span) {
     int64_t more = 0;
     for (int64_t t = span.first; t < span.last; t++) {
@@ -511,7 +511,7 @@ static void apply_change(struct search *s, const struct change *change, struct s
         s->value[s->changed[i]] = s->choice[s->place[s->changed[i]]];
 }
 
-/* Apply a change if it fits in memory; whether it did. */
+/* Apply a change if it fits in memory; true if it did. */
 static bool apply_if_fits(struct search *s, const struct change *change) {
     const struct span span = load_change(s, change);
     const bool fits = has_room(s, span);

@@ -89,7 +89,7 @@ static void soft_least(const float *restrict cell, int64_t rows, int64_t columns
         least[j] -= softness * log_of(sum[j]);
 }
 
-/* Whether a value is allowed; forbidden values send no shares, so their cost stays near FORBIDDEN. */
+/* True if a value is allowed; forbidden values send no shares, so their cost stays near FORBIDDEN. */
 static inline bool allowed_cost(double cost) {
     return cost < (double)(FORBIDDEN / 2);
 }

@@ -2,7 +2,7 @@
  *
  * Instead of minima, messages hold -s log(sum of exp(-cost / s)) for a softness s: sum-product TRW-S on
  * monotonic chains (Savchynskyy et al., UAI 2012). The messages prove nothing themselves;
- * shard_trws_reparametrise computes in integers what they are worth. */
+ * shard_trws_reparametrise computes the bound that they give in integers. */
 #pragma once
 
 #include "intraop/trws.h"

@@ -7,7 +7,7 @@
 /* Every RUN_INTERVAL-th step moves a run of nodes. */
 #define RUN_INTERVAL 8
 
-/* Moves after which all costs are summed up anew, against rounding errors. */
+/* Moves after which all costs are recomputed, to clear rounding errors. */
 #define RECOUNT_INTERVAL (INT64_C(1) << 22)
 
 struct annealer {
@@ -24,7 +24,7 @@ struct annealer {
     int32_t *order, *cut;
 };
 
-/* Write the best partition down, unless that is done: of improvements in a row only the last is written. */
+/* Save the best partition unless it is saved: of several improvements in a row, only the last is saved. */
 static void keep(struct annealer *annealer) {
     if (!annealer->kept)
         partition_slicing(&annealer->partition, annealer->first_order, annealer->order, annealer->cut);
@@ -82,7 +82,7 @@ static inline double added_energy(const struct annealer *annealer, int32_t from,
            energy(annealer, block[from].cost) - energy(annealer, block[to].cost);
 }
 
-/* Draw a rank from a window, mostly an end of it: a neighbour is there, or there are no further ranks. */
+/* Draw a rank from a window, mostly one of its ends: a neighbour is there, or there are no further ranks. */
 static int32_t draw_rank(struct annealer *annealer, int32_t low, int32_t high) {
     const uint64_t bits = random_bits(&annealer->random);
     if (bits % 4 == 0)
@@ -113,8 +113,8 @@ static void step(struct annealer *annealer) {
     notice_improvement(annealer);
 }
 
-/* Say whether two blocks with changed lists add at most the allowance; then their costs are complete. If the
- * peak of one is already too much, the list of the other is not walked. */
+/* True if two blocks with changed lists add at most the allowance; then their costs are complete. If the peak
+ * of one is already too much, the list of the other is not walked. */
 static bool is_accepted(struct annealer *annealer, int32_t from, struct block *leaves, int32_t to,
                         struct block *joins, double allowance) {
     struct partition *partition = &annealer->partition;
@@ -127,7 +127,7 @@ static bool is_accepted(struct annealer *annealer, int32_t from, struct block *l
     return added_energy(annealer, from, leaves, to, joins) <= allowance;
 }
 
-/* Try to run a node at another place of its block. */
+/* Try to run a node at another place in its block. */
 static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     struct partition *partition = &annealer->partition;
     const int32_t prior = partition->prior[v];
@@ -147,7 +147,8 @@ static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     partition_link(partition, v, b, prior);
 }
 
-/* Try to move a node to another block: the move is made, as only then its peaks are known, or undone. */
+/* Try to move a node to another block: the move is made, as only then its peaks are known, and undone if
+ * rejected. */
 static void step_across(struct annealer *annealer, int32_t v, int32_t from, int32_t to) {
     struct partition *partition = &annealer->partition;
     const double allowance = draw_allowance(annealer);
@@ -183,7 +184,7 @@ static void step_limited(struct annealer *annealer) {
         step_across(annealer, v, from, to);
 }
 
-/* Write the best partition down before a run leaves it: the run moves back and forth again. */
+/* Save the best partition before a run leaves it: move the run back, then forth again. */
 static void leave_best(struct annealer *annealer, int32_t count, bool forwards, int32_t from, int32_t to) {
     struct block leaves, joins;
     partition_return_run(&annealer->partition, count, from);
@@ -191,8 +192,8 @@ static void leave_best(struct annealer *annealer, int32_t count, bool forwards, 
     partition_move_run(&annealer->partition, count, forwards, to, &leaves, &joins);
 }
 
-/* Try to move a node to the next block, along with all nodes of its block that must follow it: so a boundary
- * moves by many nodes at once, past places where many tensors would cross it. */
+/* Try to move a node to the next block, along with all nodes of its block that must follow it. A boundary
+ * thus moves by many nodes at once, past places where many tensors would cross it. */
 static void step_run(struct annealer *annealer) {
     struct partition *partition = &annealer->partition;
     const int32_t v = random_below(&annealer->random, partition->problem->nodes);
@@ -247,7 +248,7 @@ static void anneal(struct annealer *annealer, const int32_t *stop) {
     keep(annealer);
 }
 
-/* Say whether `order` is topological and the cuts divide it. */
+/* True if `order` is topological and the cuts divide it. */
 static bool well_formed(const struct shard_pipeline *problem, const int32_t *order, const int32_t *cut,
                         int32_t *position) {
     for (int32_t v = 0; v < problem->nodes; v++)

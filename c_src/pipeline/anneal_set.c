@@ -1,11 +1,11 @@
-/* Each step draws a node in the set or beside it and moves it to the other side. */
+/* Each step draws a node in the set or adjacent to it and moves it out or in. */
 #include "pipeline/anneal_set.h"
 
 #include "common/anneal.h"
 #include "common/arena.h"
 
 #define COLD_SHARE 0.01   /* temperature at the last move, as a share of the limit */
-#define EXCESS_FACTOR 1.5 /* energy per excess over the limit */
+#define EXCESS_FACTOR 1.5 /* energy per unit of cost above the limit */
 
 struct annealer {
     const struct shard_set_costs *problem;
@@ -14,7 +14,7 @@ struct annealer {
     int32_t words;
     int8_t *member;
     uint64_t *set;   /* words elements: the set as bits */
-    int32_t *inside; /* nodes elements: how many of a node and its consumers are in the set */
+    int32_t *inside; /* nodes elements: members among a node and its consumers */
     int32_t *node;   /* nodes elements: nodes of the set come first */
     int32_t *place;  /* nodes elements: place in `node` */
     int32_t size;    /* of the set */
@@ -32,7 +32,7 @@ static int64_t tensor_change(const struct annealer *annealer, int32_t u, int32_t
     return cut == (before > 0 && before < all) ? 0 : (cut ? p->size[u] : -p->size[u]);
 }
 
-/* The cost that moving v to its other side adds. */
+/* The cost that moving v in or out adds. */
 static int64_t cost_change(const struct annealer *annealer, int32_t v) {
     const struct shard_set_costs *p = annealer->problem;
     const int32_t by = annealer->member[v] ? -1 : 1;
@@ -68,7 +68,7 @@ static bool intersects(const struct annealer *annealer, const uint64_t *rows, in
     return false;
 }
 
-/* Say whether the convex set stays convex if v moves to its other side. */
+/* True if the convex set stays convex if v moves in or out. */
 static bool stays_convex(const struct annealer *annealer, int32_t v) {
     const struct shard_set_costs *p = annealer->problem;
     if (annealer->member[v])
@@ -82,7 +82,7 @@ static bool stays_convex(const struct annealer *annealer, int32_t v) {
     return true;
 }
 
-/* Draw a member, a node beside a member or, rarely, any node. */
+/* Draw a member, a neighbour of a member or, rarely, any node. */
 static int32_t draw(const struct annealer *annealer, struct random *random) {
     const struct shard_set_costs *p = annealer->problem;
     const int32_t kind = random_below(random, 16);

@@ -8,7 +8,7 @@
 #define PRICES_TRIED 4 /* prices per node of the tree */
 #define CANDIDATES 16  /* nodes of the graph whose children are probed before one is branched on */
 
-#define MOST_PRICED 0x1p52 /* value of all weights together, at most: doubles below lie at most 1 apart */
+#define MOST_PRICED 0x1p52 /* greatest value of all weights: doubles below lie at most 1 apart */
 
 #define RELIABLE 2 /* children of a node that are probed before their mean gain is trusted */
 
@@ -79,7 +79,7 @@ static void unite(uint64_t *into, const uint64_t *from, int32_t words) {
         into[i] |= from[i];
 }
 
-/* Say whether no further minimum cut may be computed. */
+/* True if no further minimum cut may be computed. */
 static bool is_exhausted(const struct tree *tree) {
     return tree->cuts >= tree->budget || is_stopped(tree->stop) || monotonic_seconds() >= tree->deadline;
 }
@@ -88,8 +88,8 @@ static const uint64_t *relatives(const struct tree *tree, const uint64_t *of, in
     return of + (size_t)v * (size_t)tree->words;
 }
 
-/* Add the tensor of u to the network: if it has several consumers it gets two vertices, which are on the
- * source's side if all of its nodes are, and if any is. */
+/* Add the tensor of u to the network: if it has several consumers, it gets two vertices, one on the source's
+ * side if all of its nodes are, the other if any is. */
 static void join_tensor(struct tree *tree, int32_t u, int32_t *vertex) {
     const struct shard_set_costs *p = tree->problem;
     const int64_t consumers = p->out_start[u + 1] - p->out_start[u];
@@ -176,7 +176,7 @@ static bool note(struct tree *tree, int32_t from) {
     return true;
 }
 
-/* Nodes that must stay out: those beyond a node that is out, as seen from a node of the set. */
+/* Bar what must stay out if v is out: the nodes beyond v, as seen from a node of the set. */
 static void bar(struct tree *tree, int32_t v) {
     const struct shard_set_costs *p = tree->problem;
     if (has(row(tree, BELOW), v))
@@ -243,9 +243,9 @@ static int32_t find_missing(const struct tree *tree, const struct set *set) {
     return -1;
 }
 
-/* Set the price of a unit of weight. Rewards are rounded up, so that no bound is too great: no product
- * exceeds MOST_PRICED, below which doubles lie at most 1 apart, so each is off by at most 1/2, and a reward
- * of 1 more than its whole part, plus 1, is no less than the true one; see `bound_of` for the other side. */
+/* Set the price of a unit of weight. Rewards are rounded up so that no bound is too great: no product exceeds
+ * MOST_PRICED, below which doubles lie at most 1 apart, so each is off by at most 1/2, and its integer part
+ * plus 2 is no less than the true reward; see `bound_of` for the other side. */
 static void set_price(struct tree *tree, double price) {
     tree->price = price = fmin(price, MOST_PRICED / (double)tree->total);
     for (int32_t v = 0; v < tree->problem->nodes; v++) {
@@ -271,7 +271,7 @@ static void swap_sides(struct set *a, struct set *b) {
     *b = other;
 }
 
-/* Take the trial set as a solution, which returns true, or as the new light or heavy set. */
+/* Return true if the trial set is a solution; else make it the new light or heavy set. */
 static bool consider(struct tree *tree) {
     const bool enough = tree->trial.weight >= tree->need;
     if (enough && tree->trial.cost < tree->limit) {
@@ -327,7 +327,7 @@ static enum verdict bound_node(struct tree *tree) {
     return OPEN;
 }
 
-/* Say whether branching on a node helps to make the heavy set convex. */
+/* True if branching on a node helps to make the heavy set convex. */
 static bool closes_gap(const struct tree *tree, int32_t v) {
     const uint64_t *below = relatives(tree, tree->problem->below, v);
     const uint64_t *above = relatives(tree, tree->problem->above, v);
@@ -336,7 +336,7 @@ static bool closes_gap(const struct tree *tree, int32_t v) {
 }
 
 /* List the open nodes most worth branching on, best first: those that the heavy set lacks to be convex, else
- * those in which light and heavy set differ, heaviest first. Returns how many. */
+ * those in which light and heavy set differ, heaviest first. Returns their number. */
 static int32_t candidates(const struct tree *tree, int32_t *found, int32_t most) {
     int64_t score[CANDIDATES];
     int32_t count = 0;
@@ -396,7 +396,7 @@ static int32_t choose_branch_node(struct tree *tree) {
     double most = -1.0;
     const double gap = (double)(tree->limit - tree->bound);
     const double least =
-        1e-6 * (double)tree->limit; /* a child without progress does not hide the gain of the other */
+        1e-6 * (double)tree->limit; /* so that a child without gain does not hide that of the other */
     for (int32_t i = 0; i < count && count > 1 && !is_exhausted(tree); i++) {
         const double in = fmin(gap, gain(tree, found[i], 1)), out = fmin(gap, gain(tree, found[i], -1));
         const double score = (in + least) * (out + least);

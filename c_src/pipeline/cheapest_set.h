@@ -16,7 +16,7 @@
  *   work, size           nodes elements, not negative, at most 2^50 together; size: of the node's tensor
  *   below, above         nodes * words elements, words = (nodes + 63) / 64: bit w of row v says that w descends
  *                        from v, or v from w
- *   pair                 nodes * nodes elements: what a block costs at least that holds both; or NULL
+ *   pair                 nodes * nodes elements: least cost of a block that holds both; or NULL
  *
  * Either `start` has nodes + 1 elements. All arrays are read only. */
 struct shard_set_costs {
@@ -30,21 +30,21 @@ struct shard_set_costs {
     const int64_t *pair;
 };
 
-/* Levels of the tree's trunk, on which all decisions leave a node out; threads share out its branches. */
+/* Levels of the tree's trunk, on which all decisions leave a node out; threads divide its branches. */
 #define SHARD_TRUNK 4096
 
 /* Find a convex set that weighs at least `need` >= 1 and costs less than `limit`.
  *
  *   weight   in,     nodes elements, not negative, at most 2^50 in all
  *   fixed    in,     nodes elements: 1 for nodes of the set, -1 for nodes outside, 0 for open ones
- *   first    in,     1: the first such set will do; 0: the cheapest is wanted
+ *   first    in,     1: stop at the first such set; 0: find the cheapest
  *   seconds  in,     time limit of the search; the minimum cut under way is finished
  *   shared   in/out, 2 * SHARD_TRUNK elements, zeros at first, or NULL. Threads that search with otherwise the
  *                    same arguments, and first = 1, share the work by it: no such set costs less than the
- *                    least of what they prove
+ *                    least bound that they prove
  *   stop     in/out, 1 element: the search ends soon after another thread, or a search that has found its first
- *                    set, makes it 1
- *   cuts     in/out, 1 element: how many minimum cuts may be computed; then how many were
+ *                    set, sets it to 1
+ *   cuts     in/out, 1 element: most minimum cuts to compute; then the number computed
  *   cost     out,    1 element: cost of the set; `limit` if none was found
  *   proved   out,    1 element: no such set costs less than this, which is at most `cost`
  *   member   out,    nodes elements: the set, if one was found

@@ -19,7 +19,7 @@ static double length(const struct shard_pipeline *problem, const int32_t *order,
     return sum;
 }
 
-/* What the order of each row costs. */
+/* The cost of the order of a row. */
 enum measure { SLICED, ARRANGED, ARRANGED_WEIGHTED };
 
 static int decode(const struct shard_pipeline *problem, enum measure measure, int32_t count,
@@ -41,7 +41,7 @@ static int decode(const struct shard_pipeline *problem, enum measure measure, in
                            heap, order);
         if (status == SHARD_OK && measure == SLICED)
             status = slicer_slice(&slicer, problem, order, upper, &cost[i], NULL);
-        else if (status == SHARD_OK) /* no node waits any more, so `waiting` is free */
+        else if (status == SHARD_OK) /* `waiting` is free again after the sort */
             cost[i] = length(problem, order, waiting, measure == ARRANGED_WEIGHTED);
     }
     arena_free(&arena);

@@ -1,4 +1,4 @@
-/* Counts of consumers per block tell what a move changes. */
+/* Counts of consumers per block determine what a move changes. */
 #include "pipeline/partition.h"
 
 void partition_allocate(struct partition *partition, struct arena *arena,
@@ -263,7 +263,7 @@ int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struc
     return after;
 }
 
-/* Put the nodes of the run, which are marked with themselves, in the order of the list. */
+/* Sort the nodes of the run, which are marked with themselves meanwhile, into the order of the list. */
 static void sort_run(struct partition *partition, int32_t count, int32_t b) {
     int32_t sorted = 0;
     for (int32_t i = 0; i < count; i++)
@@ -275,8 +275,8 @@ static void sort_run(struct partition *partition, int32_t count, int32_t b) {
         partition->mark[partition->run[i]] = NO_NODE;
 }
 
-/* Whether the run that begins with v fits. Breadth first; *nearest is how many ranks further the next
- * neighbour is, and untouched if there is none. */
+/* Gather the run that begins with v, breadth first; true if it fits. *nearest is the number of ranks to the
+ * next neighbour in another block, and untouched if there is none. */
 static bool gather_run(struct partition *partition, int32_t v, bool forwards, int32_t *count,
                        int32_t *nearest) {
     const struct shard_pipeline *problem = partition->problem;

@@ -1,10 +1,10 @@
-/* A partition into blocks while nodes move between them: what each block costs (Archer et al., ICML 2024,
- * Equations 1 to 3) and where a node may go.
+/* A partition into blocks while nodes move between them: the cost of each block (Archer et al., ICML 2024,
+ * Equations 1 to 3) and the blocks that a node may join.
  *
  * The blocks have ranks, and no edge leads to a block of lower rank, so the quotient graph has no cycle. A
- * move changes the cost of the block that a node leaves and of the one that it joins, and of no other;
- * without a memory limit both are known in O(inputs of the node). With a limit the nodes of a block run in
- * the order of a list, a node joins at a given place of it, and a walk along the list finds the peak. */
+ * move changes only the costs of the block that a node leaves and of the one that it joins; without a memory
+ * limit both are known in O(inputs of the node). With a limit, the nodes of a block run in the order of a
+ * list, a node joins at a given place in it, and a walk along the list finds the peak. */
 #pragma once
 
 #include "common/random.h"
@@ -16,12 +16,12 @@
 /* A run holds at most this many nodes. */
 #define LONGEST_RUN 64
 
-/* What one block holds and costs. */
+/* Contents and cost of a block. */
 struct block {
     double work;
     double param;    /* summed sizes of parameters; only with a memory limit, else 0 */
-    double incoming; /* summed sizes of the tensors that come in */
-    double crossing; /* the same and of those that go out */
+    double incoming; /* summed sizes of the incoming tensors */
+    double crossing; /* the same plus those of the outgoing tensors */
     double cost;
 };
 
@@ -35,7 +35,7 @@ struct partition {
     int32_t *first;        /* stages elements: first node of each list; like the next two only with a limit */
     int32_t *next, *prior; /* nodes elements each: neighbours in the list */
     int32_t *mark, *left;  /* nodes elements each: scratch of the lists */
-    int32_t *run, *place;  /* LONGEST_RUN elements each: nodes that move together, and after whom they were */
+    int32_t *run, *place;  /* LONGEST_RUN elements each: nodes that move together, and their old `prior` */
     int32_t *member;       /* nodes elements: scratch of the ranks, and the next two */
     int32_t *start;        /* stages + 2 elements */
     int32_t *waiting;      /* stages elements */
@@ -49,7 +49,7 @@ void partition_allocate(struct partition *partition, struct arena *arena,
  * the positions cut[b] .. cut[b + 1] - 1. */
 void partition_start(struct partition *partition, const int32_t *order, const int32_t *cut);
 
-/* Sum up anew what each block costs: the rounding errors of many moves go. */
+/* Recompute the cost of each block, which clears the rounding errors of many moves. */
 void partition_recount(struct partition *partition);
 
 /* Write the same partition as a slicing: blocks by rank, in each the order of its list or else that of `order`,
@@ -75,38 +75,38 @@ static inline void partition_window(const struct partition *partition, int32_t v
     }
 }
 
-/* Preview the blocks that v would leave and join, which differ. With a limit the overflow in their costs is
- * that of their parameters and of what comes in, which is in memory from the start: the peak is not less. */
+/* Preview the blocks that v would leave and join, which differ. With a limit, their overflow counts only
+ * their parameters and incoming tensors, which are in memory from the start: the peak is not less. */
 void partition_preview(const struct partition *partition, int32_t v, int32_t to, struct block *leaves,
                        struct block *joins);
 
-/* Move v to another block, but not in the lists and not in the costs. */
+/* Move v to another block, but leave lists and costs as they are. */
 void partition_move(struct partition *partition, int32_t v, int32_t to);
 
-/* Fill `run` with v and all that must go along if v leaves its block forwards, its descendants there, or
- * backwards, its ancestors; with a limit in the order of the list. Returns their number, 0 if they are too many
- * or have nowhere to go. to, out: the nearest block with a neighbour of theirs, else the next block. */
+/* Fill `run` with v and the nodes of its block that must go along: its descendants if v leaves forwards, its
+ * ancestors if backwards; with a limit, in the order of the list. Returns their number, 0 if they are too
+ * many or have nowhere to go. to, out: the nearest block with a neighbour of the run, else the next block. */
 int32_t partition_run(struct partition *partition, int32_t v, bool forwards, int32_t *to);
 
-/* Move the first `count` nodes of `run` to another block, with a limit to the end of its list on the side
- * that they came from. leaves, joins, out: what the blocks hold and cost, as in a preview. */
+/* Move the first `count` nodes of `run` to another block; with a limit, to the end of its list on the side
+ * that they came from. leaves, joins, out: contents and costs of the blocks, as in a preview. */
 void partition_move_run(struct partition *partition, int32_t count, bool forwards, int32_t to,
                         struct block *leaves, struct block *joins);
 
-/* Undo that. */
+/* Undo partition_move_run. */
 void partition_return_run(struct partition *partition, int32_t count, int32_t from);
 
-/* Cost of what a block holds, given the peak of its memory. */
+/* Cost of a block, given the peak of its memory. */
 double partition_cost(const struct partition *partition, const struct block *block, double peak);
 
-/* The greatest memory in use while a node of the list of block b runs, given what comes in. */
+/* The greatest memory in use while a node of the list of block b runs, given the size of what comes in. */
 double partition_peak(struct partition *partition, int32_t b, double incoming);
 
-/* Take v out of the list of its block b. */
+/* Remove v from the list of its block b. */
 void partition_unlink(struct partition *partition, int32_t v, int32_t b);
 
-/* Put v into the list of block b after a node of it or, at NO_NODE, in front. */
+/* Insert v into the list of block b after one of its nodes or, at NO_NODE, in front. */
 void partition_link(struct partition *partition, int32_t v, int32_t b, int32_t after);
 
-/* Draw a place for v in the list of block b from all between its producers and its consumers there. */
+/* Draw a place for v in the list of block b, between its producers and its consumers there. */
 int32_t partition_place(struct partition *partition, int32_t v, int32_t b, struct random *random);

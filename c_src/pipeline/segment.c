@@ -34,7 +34,7 @@ static int place(struct segments *segments, const struct shard_pipeline *problem
     return SHARD_OK;
 }
 
-/* From the first position to the last: who consumed each tensor before; `later` is its size for now. */
+/* From the first position to the last: the previous consumer of each tensor; `later` is its size for now. */
 static int find_prior(struct segments *segments, const struct shard_pipeline *problem, const int32_t *order) {
     const int32_t n = segments->nodes;
     int64_t inputs = 0;
@@ -57,8 +57,8 @@ static int find_prior(struct segments *segments, const struct shard_pipeline *pr
     return SHARD_OK;
 }
 
-/* From the last position to the first: sizes of the tensors that two consume, those first that are consumed
- * again last. They are only ever added, so no rounding error of a large one stays when it is gone. */
+/* From the last position to the first: sizes of the tensors that two nodes consume, latest second consumer
+ * first. Sizes are only ever added, so no rounding error of a large one remains. */
 static void add_up(struct segments *segments) {
     for (int32_t p = segments->nodes - 1; p >= 0; p--) {
         struct segment_node *node = &segments->at[p];
@@ -85,13 +85,13 @@ int segments_lay_out(struct segments *segments, const struct shard_pipeline *pro
     return status;
 }
 
-/* The peak. While the node at p executes, a tensor made before p is in memory if a node of [p, right) reads
- * it, wherever it was made, or if it was made in the segment and somebody from `right` on reads it; and p's
- * own. So when left moves down to a new node, p = left starts with what comes from outside and its own
- * tensor; and if that tensor is read from `right` on, it stays in memory at every position after its last
- * reader in the segment. Memory in use thus only grows, by additions to suffixes of the segment. A position
- * that uses no more than one after it never will, so the others, the candidates, fall strictly from left to
- * right and the first of them is the peak.
+/* The peak. While the node at p executes, memory holds p's own tensor and every tensor made before p that a
+ * node of [p, right) reads, wherever it was made, or that was made in the segment and is read from `right`
+ * on. So when left moves down to a new node, p = left starts with what comes from outside and its own tensor;
+ * and if that tensor is read from `right` on, it stays in memory at every position after its last reader in
+ * the segment. Memory in use thus only grows, by additions to suffixes of the segment. A position that uses
+ * no more than one after it never will, so the others, the candidates, fall strictly from left to right and
+ * the first of them is the peak.
  *
  *   candidate[p + 1]  p + 1 if p is a candidate, else the slot of a position further left: a disjoint-set forest
  *   drop[p]           of a candidate: memory in use at p less that at the next one; unused for the last */
@@ -122,7 +122,7 @@ static void add_after(struct segments *segments, struct sweep *sweep, int32_t af
     sweep->peak += rest;
 }
 
-/* Give the node that has just joined at sweep->left its memory in use. */
+/* Set the memory in use of the node that has just joined at sweep->left. */
 static void add_candidate(struct segments *segments, struct sweep *sweep) {
     const int32_t left = sweep->left;
     const double in_use = sweep->closed + sweep->inward + segments->size[left];

@@ -3,8 +3,8 @@
  *
  * A segment [left, right) holds the nodes at positions left .. right - 1 of an order. A sweep fixes `right`
  * and moves `left` down one position at a time in constant time, plus, with a memory limit, amortised
- * near-constant time for the peak. For that the right ends must come one after another: each takes O(inputs
- * of the node before it), so all sweeps together do that once an edge and not once an edge and sweep. */
+ * near-constant time for the peak. For that, right ends must come one after another: each takes O(inputs of
+ * the node before it), once per edge over all sweeps, not once per edge and sweep. */
 #pragma once
 
 #include "common/arena.h"
@@ -34,19 +34,19 @@ struct shard_pipeline {
  * cost, out, right elements: cost[left] is the cost of the nodes at positions left .. right - 1.
  *
  * Sizes are summed before they are divided by the bandwidth, so whole numbers of bytes below 2^53 stay exact;
- * others leave an error relative to the largest sum on the way, as tensors join and leave a sum. All memory
+ * others leave an error relative to the largest intermediate sum, as tensors join and leave a sum. All memory
  * is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER or SHARD_NO_MEMORY. */
 int shard_segment_costs(const struct shard_pipeline *problem, const int32_t *order, int32_t right,
                         double *cost);
 /* cffi: end */
 
-/* What a node adds to a segment that it joins. */
+/* The contribution of a node to a segment that it joins. */
 struct segment_node {
     double work;   /* of the node */
-    double sent;   /* size of its tensor, 0 if nobody consumes it */
+    double sent;   /* size of its tensor, 0 if it has no consumer */
     double closed; /* summed sizes of the tensors that it is the last to consume */
     double reread; /* summed sizes of the tensors that it consumes and a later node consumes too */
-    int64_t input; /* where its elements of segments.input begin; they end where the next position's begin */
+    int64_t input; /* where its elements of segments.input begin; those of the next position follow */
     int32_t first; /* position of its first consumer; n if there is none */
     int32_t last;  /* position of its last consumer; n if there is none */
 };
@@ -69,7 +69,7 @@ struct segments {
     double *size;                /* nodes elements: size of the tensor */
     double *param;               /* nodes elements */
     int32_t *position, *touched; /* nodes elements each, by node: scratch of segments_lay_out */
-    double *shared;              /* nodes elements: what of `reread` is consumed from the right end on; known
+    double *shared;              /* nodes elements: the part of `reread` consumed from the right end on; valid
                                     left of it, like the next one */
     int32_t *latest;             /* nodes elements: last consumer before the right end, else the first */
     int32_t *candidate;          /* nodes + 1 elements: scratch of the peak */
@@ -87,7 +87,7 @@ static inline void segments_advance(struct segments *segments, int32_t right) {
     const struct segment_node *node = &segments->at[right - 1];
     segments->shared[right - 1] = node->reread;
     segments->latest[right - 1] = node->first;
-    for (int64_t i = node[1].input; i-- > node->input;) { /* of two with one `prior` the first counts */
+    for (int64_t i = node[1].input; i-- > node->input;) { /* of two with the same `prior`, the first counts */
         const struct segment_input *input = &segments->input[i];
         segments->shared[input->prior] = input->later;
         segments->latest[input->producer] = right - 1;
@@ -98,8 +98,8 @@ static inline void segments_advance(struct segments *segments, int32_t right) {
 struct sweep {
     int32_t right, left;
     double work, param;
-    double open;   /* tensors that the segment makes or reads and that somebody from `right` on reads */
-    double closed; /* tensors from outside that nobody from `right` on reads */
+    double open;   /* tensors that the segment makes or reads and a node from `right` on reads */
+    double closed; /* tensors from outside that no node from `right` on reads */
     double inward; /* the part of `open` that comes from outside */
     double peak;   /* greatest memory in use while one of the nodes executes */
 };
@@ -139,7 +139,7 @@ static inline double sweep_cost(const struct segments *segments, const struct sw
     return sweep->work + moved / segments->bandwidth;
 }
 
-/* A lower bound on the cost of every longer segment with the same right end: all of it only grows. */
+/* A lower bound on the cost of every longer segment with the same right end: its terms only grow. */
 static inline double sweep_floor(const struct segments *segments, const struct sweep *sweep, bool limited) {
     return sweep->work + (sweep->open + sweep_overflow(segments, sweep, limited)) / segments->bandwidth;
 }

@@ -1,10 +1,10 @@
 /* Slicing by thresholds. */
 #include "pipeline/slice.h"
 
-/* A number of blocks that is out of reach. */
+/* An unattainable number of blocks. */
 #define NEVER (INT32_MAX / 2)
 
-/* Rounding may put bounds from sums of work off by this share of the total; they must not exclude what fits. */
+/* Rounding error of sums of work, as a share of the total, for which bounds must allow. */
 #define SLACK 1e-12
 
 void slicer_allocate(struct slicer *slicer, struct arena *arena, const struct shard_pipeline *problem) {
@@ -31,7 +31,7 @@ static void start(struct slicer *slicer) {
     }
 }
 
-/* Say whether work and parameters alone keep [left, right) from meeting the threshold. */
+/* True if work and parameters alone keep [left, right) from meeting the threshold. */
 static bool too_heavy(const struct slicer *slicer, int32_t left, int32_t right, double threshold) {
     const struct segments *segments = &slicer->segments;
     const int32_t n = segments->nodes;
@@ -110,7 +110,7 @@ static inline bool sweep_all(struct slicer *slicer, double threshold, bool limit
     return slicer->blocks[n] != NEVER;
 }
 
-/* Say whether the order can be cut within the threshold; the result narrows `lower` and `upper`. */
+/* True if the order can be cut within the threshold; the result narrows `lower` and `upper`. */
 static bool is_met(struct slicer *slicer, double threshold) {
     const int32_t n = slicer->segments.nodes;
     bound_by_work(slicer, threshold);
@@ -143,9 +143,9 @@ static double take_slicing(struct slicer *slicer, int32_t *cut) {
     return greatest;
 }
 
-/* The interval that the optimum is in. */
+/* The interval that holds the optimum. */
 struct bracket {
-    double below; /* no slicing costs less, nor as much unless no threshold tried equals it */
+    double below; /* no slicing costs less, nor as much if this threshold was tried */
     double above; /* a slicing that costs less than this is wanted */
     double step;  /* distance of the next threshold while all were met, or none was; it doubles */
     bool met;     /* some threshold was met */
@@ -205,7 +205,7 @@ static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
     return sum / slicer->stages;
 }
 
-/* Close the bracket, from a first threshold on; `cost` and `cut` follow the best slicing. */
+/* Close the bracket, starting at `threshold`; `cost` and `cut` follow the best slicing. */
 static void close_in(struct slicer *slicer, struct bracket bracket, double threshold, double *cost,
                      int32_t *cut) {
     while (bracket.below < bracket.above && !is_stopped(slicer->stop)) {

@@ -1,10 +1,10 @@
 /* Slicing: the best way to cut an order into at most k blocks (Archer et al., ICML 2024: the result of
- * Algorithm 1, found otherwise).
+ * Algorithm 1, by another method).
  *
- * A threshold is met if the order can be cut into at most k segments of no greater cost. That follows from
- * the least number of segments for every prefix, found by sweeps that stop as soon as no longer segment can
- * meet the threshold; no table is kept. Thresholds are bisected, and at last one just below the best cost is
- * shown not to be met, so the result is the optimum, not an approximation. */
+ * A threshold is met if the order can be cut into at most k segments of no greater cost. The least number of
+ * segments for every prefix decides that; sweeps find it and stop as soon as no longer segment can meet the
+ * threshold, so no table is kept. Thresholds are bisected, and at last one just below the best cost is shown
+ * not to be met, so the result is the optimum, not an approximation. */
 #pragma once
 
 #include "pipeline/segment.h"

@@ -1,37 +1,37 @@
-/* One network for all nodes: capacities are put back before the next one is tied to the source. */
+/* One network for all nodes: capacities are restored before the next node is tied to the source. */
 #include "placement/cheapest_with.h"
 
 #include "common/flow.h"
 #include "common/stop.h"
 
-struct anchoring {
+struct search {
     struct arena arena;
     const struct shard_hypergraph *graph;
     struct flow flow;
     int64_t *left;   /* arcs: capacities */
-    int64_t *excess; /* vertices: less what goes to the sink */
-    int64_t *upper;  /* nodes: what the cheapest set costs at most; 0 where that is known, or there is none */
+    int64_t *excess; /* vertices: minus the capacity to the sink */
+    int64_t *upper;  /* nodes: upper bound on the least cost; 0 if it is known, or there is no set */
     bool *side;      /* vertices */
 };
 
-/* Join the node to a net: to its other node, if it has two; else to two vertices that are on the source's
+/* Join a node to a net: to its other node if the net has two; else to two vertices that are on the source's
  * side if any, and if all, of its nodes are. `other` is the first node of nets that have been met. */
-static void join(struct anchoring *a, int32_t v, int32_t net, int32_t *vertex, int32_t *other) {
-    const int64_t cost = a->graph->cost[net];
+static void join(struct search *s, int32_t v, int32_t net, int32_t *vertex, int32_t *other) {
+    const int64_t cost = s->graph->cost[net];
     const bool met = other[net] >= 0;
-    if (a->graph->members[net] == 2) {
+    if (s->graph->members[net] == 2) {
         if (met)
-            flow_join(&a->flow, other[net], v, cost, cost);
+            flow_join(&s->flow, other[net], v, cost, cost);
         other[net] = v;
         return;
     }
     if (!met) {
         other[net] = *vertex;
-        flow_join(&a->flow, *vertex, *vertex + 1, cost, 0);
+        flow_join(&s->flow, *vertex, *vertex + 1, cost, 0);
         *vertex += 2;
     }
-    flow_join(&a->flow, v, other[net], FLOW_INFINITE, 0);
-    flow_join(&a->flow, other[net] + 1, v, FLOW_INFINITE, 0);
+    flow_join(&s->flow, v, other[net], FLOW_INFINITE, 0);
+    flow_join(&s->flow, other[net] + 1, v, FLOW_INFINITE, 0);
 }
 
 static int32_t vertices(const struct shard_hypergraph *graph) {
@@ -41,7 +41,7 @@ static int32_t vertices(const struct shard_hypergraph *graph) {
     return count;
 }
 
-/* What a set costs that is the node alone; 0 if there is no such set. */
+/* The cost of the node alone; 0 if no set may have it. */
 static int64_t alone(const struct shard_hypergraph *graph, int32_t v) {
     int64_t cost = graph->work[v];
     for (int64_t at = graph->start[v]; at < graph->start[v + 1]; at++)
@@ -49,72 +49,72 @@ static int64_t alone(const struct shard_hypergraph *graph, int32_t v) {
     return graph->work[v] < 0 ? 0 : cost;
 }
 
-static int build(struct anchoring *a) {
-    const struct shard_hypergraph *graph = a->graph;
+static int build(struct search *s) {
+    const struct shard_hypergraph *graph = s->graph;
     const int32_t count = vertices(graph);
     const int64_t arcs = 4 * graph->start[graph->nodes] + 2 * (int64_t)graph->nets;
     int32_t *other;
-    flow_allocate(&a->flow, &a->arena, count, arcs);
-    ARENA_ARRAYS(&a->arena, graph->nets, other);
-    ARENA_ARRAYS(&a->arena, graph->nodes, a->upper);
-    ARENA_ARRAYS(&a->arena, count, a->side, a->excess);
-    ARENA_ARRAYS(&a->arena, arcs, a->left);
-    if (a->arena.failed)
+    flow_allocate(&s->flow, &s->arena, count, arcs);
+    ARENA_ARRAYS(&s->arena, graph->nets, other);
+    ARENA_ARRAYS(&s->arena, graph->nodes, s->upper);
+    ARENA_ARRAYS(&s->arena, count, s->side, s->excess);
+    ARENA_ARRAYS(&s->arena, arcs, s->left);
+    if (s->arena.failed)
         return SHARD_NO_MEMORY;
     int32_t vertex = graph->nodes;
     memset(other, -1, (size_t)graph->nets * sizeof *other);
     for (int32_t v = 0; v < graph->nodes; v++) {
-        a->upper[v] = alone(graph, v);
-        a->flow.excess[v] = graph->work[v] < 0 ? -FLOW_INFINITE : -graph->work[v];
+        s->upper[v] = alone(graph, v);
+        s->flow.excess[v] = graph->work[v] < 0 ? -FLOW_INFINITE : -graph->work[v];
         for (int64_t at = graph->start[v]; at < graph->start[v + 1]; at++)
-            join(a, v, graph->of[at], &vertex, other);
+            join(s, v, graph->of[at], &vertex, other);
     }
-    memcpy(a->left, a->flow.left, (size_t)a->flow.arcs * sizeof *a->left);
-    memcpy(a->excess, a->flow.excess, (size_t)count * sizeof *a->excess);
+    memcpy(s->left, s->flow.left, (size_t)s->flow.arcs * sizeof *s->left);
+    memcpy(s->excess, s->flow.excess, (size_t)count * sizeof *s->excess);
     return SHARD_OK;
 }
 
-/* The cost of the cheapest set that holds the node; all nodes of that set know it from then on. */
-static int64_t cheapest(struct anchoring *a, int32_t v) {
-    struct flow *flow = &a->flow;
-    memcpy(flow->left, a->left, (size_t)flow->arcs * sizeof *a->left);
-    memcpy(flow->excess, a->excess, (size_t)flow->vertices * sizeof *a->excess);
+/* The cost of the cheapest set that holds the node, which bounds the least cost of all nodes of that set. */
+static int64_t cheapest(struct search *s, int32_t v) {
+    struct flow *flow = &s->flow;
+    memcpy(flow->left, s->left, (size_t)flow->arcs * sizeof *s->left);
+    memcpy(flow->excess, s->excess, (size_t)flow->vertices * sizeof *s->excess);
     flow->excess[v] += FLOW_INFINITE;
     flow_run(flow);
     const int64_t cost = FLOW_INFINITE - flow->excess[v];
-    flow_least_side(flow, a->side);
-    for (int32_t u = 0; u < a->graph->nodes; u++)
-        if (a->side[u] && a->upper[u] > cost)
-            a->upper[u] = cost;
+    flow_least_side(flow, s->side);
+    for (int32_t u = 0; u < s->graph->nodes; u++)
+        if (s->side[u] && s->upper[u] > cost)
+            s->upper[u] = cost;
     return cost;
 }
 
-/* The node not done whose cheapest set may cost most, and more than the floor; -1 for none. */
-static int32_t next(const struct anchoring *a, int64_t floor) {
+/* The remaining node with the greatest upper bound above the floor; -1 for none. */
+static int32_t next(const struct search *s, int64_t floor) {
     int32_t best = -1;
-    for (int32_t v = 0; v < a->graph->nodes; v++)
-        if (a->upper[v] > (best < 0 ? floor : a->upper[best]))
+    for (int32_t v = 0; v < s->graph->nodes; v++)
+        if (s->upper[v] > (best < 0 ? floor : s->upper[best]))
             best = v;
     return best;
 }
 
-static void search(struct anchoring *a, int64_t floor, const int32_t *stop, int64_t *least, int64_t *cuts) {
+static void search(struct search *s, int64_t floor, const int32_t *stop, int64_t *least, int64_t *cuts) {
     *cuts = 0;
-    memset(least, 0, (size_t)a->graph->nodes * sizeof *least);
-    for (int32_t v = next(a, floor); v >= 0 && !is_stopped(stop); v = next(a, floor)) {
-        const int64_t cost = cheapest(a, v);
+    memset(least, 0, (size_t)s->graph->nodes * sizeof *least);
+    for (int32_t v = next(s, floor); v >= 0 && !is_stopped(stop); v = next(s, floor)) {
+        const int64_t cost = cheapest(s, v);
         least[v] = cost > floor ? cost : 0;
-        a->upper[v] = 0;
+        s->upper[v] = 0;
         ++*cuts;
     }
 }
 
 int shard_cheapest_with(const struct shard_hypergraph *graph, int64_t floor, const int32_t *stop,
                         int64_t *least, int64_t *cuts) {
-    struct anchoring a = {.graph = graph};
-    const int status = build(&a);
+    struct search s = {.graph = graph};
+    const int status = build(&s);
     if (status == SHARD_OK)
-        search(&a, floor, stop, least, cuts);
-    arena_free(&a.arena);
+        search(&s, floor, stop, least, cuts);
+    arena_free(&s.arena);
     return status;
 }

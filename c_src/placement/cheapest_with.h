@@ -1,11 +1,11 @@
-/* For each node the cheapest set of nodes that holds it: minimum cuts. */
+/* For each node, the cheapest set of nodes that holds it, by minimum cuts. */
 #pragma once
 
 #include "common/status.h"
 
 /* cffi: begin */
 
-/* A set of nodes costs the work of its nodes, and the costs of the nets of which it has some nodes and not
+/* A set of nodes costs the work of its nodes plus the costs of the nets of which it has some nodes, but not
  * all.
  *
  *   start    nodes + 1 elements: node v is on the nets of[start[v] .. start[v + 1] - 1], each once
@@ -22,10 +22,10 @@ struct shard_hypergraph {
     const int64_t *cost, *work;
 };
 
-/* Find, for each node, what the cheapest set with it costs, if that is more than `floor`. Nodes come in the
- * order of what they cost alone or in a set found so far.
+/* Find, for each node, the cost of the cheapest set that holds it, if that is more than `floor`. Nodes whose
+ * least cost so far, alone or in a set found, is greatest come first.
  *
- *   stop   in,  1 element: the search ends soon after another thread makes it 1
+ *   stop   in,  1 element: the search ends soon after another thread sets it to 1
  *   least  out, nodes elements: the cost; 0 if it is at most `floor`, if no set may have the node, or if the
  *               search was stopped before it was known
  *   cuts   out, 1 element: minimum cuts computed

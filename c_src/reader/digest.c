@@ -1,4 +1,4 @@
-/* NH over blocks, polynomials over blocks. */
+/* NH within blocks, polynomials over blocks. */
 #include "reader/digest.h"
 
 #define WORDS (SHARD_BLOCK / 8)
@@ -7,7 +7,7 @@
 __extension__ typedef unsigned __int128 uint128;
 
 static uint128 block(const uint64_t *key, const uint8_t *bytes) {
-    uint128 sum[2] = {0, 0}; /* two, so that the additions of one do not wait for those of the other */
+    uint128 sum[2] = {0, 0}; /* two, so that neither waits for the other's additions */
     for (int i = 0; i < WORDS; i += 4) {
         uint64_t word[4];
         memcpy(word, bytes + 8 * i, sizeof word);

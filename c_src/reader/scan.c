@@ -35,7 +35,7 @@ static bool reserve(void **array, int64_t *room, int64_t used, int64_t more, siz
     return true;
 }
 
-/* Ensure capacity for the output of `length` bytes: an integer and a row take at least two, the list around
+/* Ensure capacity for the output of `length` bytes: an integer or a row takes at least two, the list around
  * rows two more, and the word in its place has five letters. */
 static bool make_room(struct shard_scan *scan, int64_t length) {
     void *start = scan->start, *value = scan->value, *text = scan->text;
@@ -100,7 +100,7 @@ static int32_t behind(struct shard_scan *scan, uint8_t c) {
     return is_space(c) ? BEHIND : -1;
 }
 
-/* The state after the first byte of an integer, or of what is valid instead; -1 if it is invalid. */
+/* The state after a byte where an integer may begin; -1 if it is invalid. */
 static int32_t first_of_integer(struct shard_scan *scan, uint8_t c) {
     if (is_space(c))
         return scan->state;
@@ -240,7 +240,7 @@ static const uint8_t *copy(struct shard_scan *scan, const uint8_t *at, const uin
     return at;
 }
 
-/* Decide what a bracket opens; false for one list of lists too many. */
+/* Decide what a bracket opens; false if there are too many lists of lists. */
 static bool open(struct shard_scan *scan, const uint8_t **at) {
     if (is_space(**at)) {
         ++*at;
@@ -265,14 +265,14 @@ int shard_scan_feed(struct shard_scan *scan, const uint8_t *bytes, int64_t lengt
             at = copy(scan, at, end);
         } else if (scan->state == OPEN) {
             if (!open(scan, &at))
-                return SHARD_ODD;
+                return SHARD_UNSUPPORTED;
         } else {
             if (scan->state == ROW || scan->state == ITEM)
                 at = pass_rows(scan, at, end);
             scan->state = step(scan, *at++);
         }
         if (scan->state < 0)
-            return SHARD_ODD;
+            return SHARD_UNSUPPORTED;
     }
     return SHARD_OK;
 }
@@ -288,7 +288,7 @@ static void trim(void **array, int64_t *room, int64_t used, size_t size) {
 int shard_scan_end(struct shard_scan *scan) {
     void *start = scan->start, *value = scan->value, *text = scan->text;
     if (scan->state != TEXT)
-        return SHARD_ODD;
+        return SHARD_UNSUPPORTED;
     trim(&start, &scan->start_room, scan->starts, sizeof *scan->start);
     trim(&value, &scan->value_room, scan->values, sizeof *scan->value);
     trim(&text, &scan->text_room, scan->letters, sizeof *scan->text);

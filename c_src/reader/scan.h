@@ -11,7 +11,7 @@ enum shard_scan_limits { SHARD_LEAVES = 64 };
  *   start     index of its row starts among all: rows + 1 of them, the first 0; row i has the integers
  *             start[i] .. start[i + 1] - 1 of this list
  *   value     index of its first integer among all
- *   negative  1 if one of them is less than 0 */
+ *   negative  1 if any of them is negative */
 struct shard_leaf {
     int64_t rows, start, values, value;
     int32_t negative;
@@ -38,16 +38,17 @@ struct shard_scan {
     int64_t start_room, value_room, text_room;
 };
 
-/* Scan the next `length` bytes (in) of a text, cut anywhere. Outside lists of lists it is only checked that
- * strings end; the rest is left to a JSON parser. Inside, integers follow JSON's grammar and fit into 64 bits.
+/* Scan the next `length` bytes (in) of a text, which may be cut anywhere. Outside lists of lists, the scan
+ * checks only that strings end and leaves the rest to a JSON parser. Inside, integers follow JSON's grammar
+ * and fit into 64 bits.
  *
- * Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_ODD for a list of lists that holds something else, for more of
- * them than SHARD_LEAVES, and for the letters N and I outside of strings (NaN and Infinity are not JSON).
- * After the last two only shard_scan_clear may follow. */
+ * Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_UNSUPPORTED if a list of lists holds anything else, if there
+ * are more than SHARD_LEAVES of them, and for the letters N and I outside of strings (NaN and Infinity are
+ * not JSON). After the last two only shard_scan_clear may follow. */
 int shard_scan_feed(struct shard_scan *scan, const uint8_t *bytes, int64_t length);
 
-/* Finish a complete text and release unused capacity. Returns SHARD_OK, or SHARD_ODD if the text
- * ends within a string or a list of lists. */
+/* Finish a complete text and release unused capacity. Returns SHARD_OK, or SHARD_UNSUPPORTED if the text ends
+ * within a string or a list of lists. */
 int shard_scan_end(struct shard_scan *scan);
 
 /* Free what the scan holds and make it all zero. */

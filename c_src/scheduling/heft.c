@@ -17,7 +17,7 @@ struct heft {
     int32_t *device;
     double *start;
     struct timeline *timelines;
-    double *held; /* of each device: sizes of all that is read there */
+    double *held; /* per device: summed sizes of all inputs read there */
 };
 
 /* The first busy time of a device that ends after `time`. */
@@ -62,7 +62,7 @@ static bool insert(struct arena *arena, struct timeline *timeline, double start,
     return true;
 }
 
-/* When all inputs of a vertex are on device d. */
+/* The time at which all inputs of a vertex are on device d. */
 static double arrival_on(const struct heft *heft, int32_t v, int32_t d) {
     const struct shard_system *system = heft->system;
     const struct shard_units *units = heft->units;
@@ -78,7 +78,8 @@ static double arrival_on(const struct heft *heft, int32_t v, int32_t d) {
     return last;
 }
 
-/* The device that finishes a vertex earliest, if its memory is NaN or has `room` for the unit; -1 for none. */
+/* The device that finishes a vertex first among those that can hold its unit, have at least `room` left, or
+ * whose memory is NaN; -1 if there is none. */
 static int32_t earliest_device(const struct heft *heft, int32_t v, struct device_set set, double room) {
     const struct shard_system *system = heft->system;
     const double need = heft->units->need[heft->units->unit[v]];

@@ -1,7 +1,7 @@
-/* Paths change in the order of ranks: what a change reaches is marked and looked at in its turn. */
+/* Paths are updated in the order of ranks: a change marks the vertices that it reaches for a visit. */
 #include "scheduling/longest_paths.h"
 
-/* Changes per vertex, in the mean, that one call of paths_follow makes at most. */
+/* Most changes per vertex, on average, in one call of paths_follow. */
 enum { MOST_CHANGES = 16 };
 
 /* The least time of a vertex, as a share of the first makespan: far above rounding errors, so paths grow. */
@@ -222,7 +222,7 @@ void paths_rerank(struct paths *paths) {
     }
 }
 
-/* Number each edge in the other direction; `next`, scratch, nodes elements: the next input of each vertex. */
+/* Number each edge in the other direction. next, scratch, nodes elements: the next input of each vertex. */
 static void pair_edges(struct paths *paths, int32_t *next) {
     const int64_t *in_start = paths->past.start;
     const struct shard_system *system = paths->system;

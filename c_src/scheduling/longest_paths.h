@@ -1,15 +1,15 @@
 /* The longest paths of a schedule, kept up to date while vertices leave and join devices.
  *
- * With independent links the makespan of a schedule is its longest path, over tensors and over what each
- * device runs one after another. For each vertex the longest path up to its end and the longest path from its
- * start on are kept: the past and the future, which are alike but for their direction. */
+ * With independent links, the makespan of a schedule is its longest path along tensors and along the
+ * sequences of vertices on devices. For each vertex, the longest path up to its end (its past) and the
+ * longest path from its start on (its future) are kept; they differ only in direction. */
 #pragma once
 
 #include "common/arena.h"
 #include "scheduling/simulate.h"
 #include "scheduling/units.h"
 
-/* One direction in time. Arrays are of the arena, but for the first three, which are the caller's. */
+/* One direction in time. The first three arrays are the caller's, the others the arena's. */
 struct direction {
     const int64_t *start; /* nodes + 1 elements: edges of v in this direction: start[v] .. start[v + 1] - 1 */
     const int32_t *end;   /* edges elements: the other vertex */
@@ -19,16 +19,16 @@ struct direction {
     double *lag;          /* edges elements: time of the transfer, 0 within a device */
     int64_t *twin;        /* edges elements: number of the edge in the other direction */
     double *rate;         /* devices * devices elements, device by device: transfer time per size */
-    /* Vertices to be looked at, in an order of all vertices that is nearly topological. */
+    /* Vertices to visit, in a nearly topological order of all vertices. */
     int32_t *rank;    /* nodes elements: place in that order */
     int32_t *at;      /* nodes elements: the vertex of each rank */
     uint64_t *marked; /* words elements: a bit per rank */
     int32_t words;
-    int32_t first; /* no word before this one has a bit */
+    int32_t first; /* all earlier words are 0 */
     int32_t count; /* bits */
-    /* What has changed in this round. */
+    /* Changes in this round. */
     int32_t *changed;    /* nodes elements */
-    double *old_path;    /* nodes elements: paths of `changed` before */
+    double *old_path;    /* nodes elements: old paths of `changed` */
     int32_t changes;     /* elements of the two in use */
     int64_t *changed_in; /* nodes elements: the last round in which each vertex changed */
 };
@@ -57,8 +57,8 @@ struct paths {
     struct vertex_end *ends; /* nodes elements: scratch of paths_rerank */
 };
 
-/* Allocate for schedules on a system, with as much room on each device as the vertices of `device`, in, nodes
- * elements, need there; the arena fails if there is no memory. */
+/* Allocate for schedules on a system, with room on each device for the vertices that `device`, in, nodes
+ * elements, puts there; the arena fails if there is no memory. */
 void paths_allocate(struct paths *paths, struct arena *arena, const struct shard_system *system,
                     const struct shard_units *units, const int32_t *device);
 
@@ -68,37 +68,37 @@ void paths_allocate(struct paths *paths, struct arena *arena, const struct shard
  *   order   in, nodes elements: the vertices of device 0 as they run, then of device 1, ... */
 bool paths_begin(struct paths *paths, const int32_t *device, const int32_t *order);
 
-/* Rank all vertices by their ends: due after some hundred moves, as ranks grow wrong. */
+/* Rank all vertices by their ends; due every few hundred moves, as ranks become outdated. */
 void paths_rerank(struct paths *paths);
 
 /* The longest path up to the end of the last vertex of any device. */
 double paths_longest(const struct paths *paths);
 
-/* Put a vertex that is on no device into the sequence of device d, which has room, or take it out. Out of its
- * device a vertex takes next to no time and its tensors none, but it still waits for them. Paths stay. */
+/* Insert a vertex that is on no device into the sequence of device d, which has room, or remove it. A removed
+ * vertex takes next to no time and its tensors none, but it still waits for them. Paths are not updated. */
 void paths_insert(struct paths *paths, int32_t v, int32_t d, int32_t index);
 void paths_remove(struct paths *paths, int32_t v, int32_t index);
 
-/* Make room for more vertices on device d; false, and the arena fails, if there is no memory. */
+/* Make room for `more` vertices on device d; false, and the arena fails, if there is no memory. */
 bool paths_make_room(struct paths *paths, int32_t d, int32_t more);
 
-/* Mark a vertex to be looked at; nothing for -1. */
+/* Mark a vertex to visit; -1 is ignored. */
 void paths_mark(struct direction *direction, int32_t v);
 
-/* Mark what a path in this direction reaches through v. */
+/* Mark the vertices whose path in this direction may lead through v. */
 void paths_mark_beyond(struct paths *paths, struct direction *direction, int32_t v);
 
-/* Mark v and what is beyond it, in both directions. */
+/* Mark v and these vertices, in both directions. */
 void paths_mark_around(struct paths *paths, int32_t v);
 
-/* Follow the changes from what is marked, except beyond paths of `limit`. Give up and return false as soon as
- * a path is found that is longer than `most`, at a vertex beyond `settled`, behind which nothing has changed
- * for the shorter; or after far more steps than are ever needed: vertices that are put in one after another
- * while not all paths are known may wait for each other. */
+/* Propagate the changes from the marked vertices, but not through paths beyond `limit`. Give up and return
+ * false as soon as a path longer than `most` is found at a vertex beyond `settled`, after which no path has
+ * become shorter; or after far more steps than are ever needed, as vertices that are inserted one after
+ * another while not all paths are known may wait for each other. */
 bool paths_follow(struct paths *paths, struct direction *direction, double limit, double settled,
                   double most);
 
-/* End a round: take the changes of paths in it back, or keep them. */
+/* End a round: undo its changes of paths, or keep them. */
 void paths_restore(struct paths *paths);
 void paths_keep(struct paths *paths);
 

@@ -1,17 +1,17 @@
 /* A score has a fixed part, which changes only when predecessors finish, and a part that changes as devices
- * become busy or idle. Each device has a heap of its executable vertices by the fixed part, and per other
- * device that some of them could unlock a heap by the most that a score can be. If no idle device can be
+ * become busy or idle. Each device has a heap of its executable vertices by the fixed part and, per other
+ * device that some of them could unlock, a heap by an upper bound on the score. If no idle device can be
  * unlocked, the top of the first heap is the best vertex; else only the heaps of idle devices are searched,
  * as far down as they can hold a better one. */
 #include "scheduling/msr_queue.h"
 
 HEAP_WITH_PLACES(slot_heap, struct ready, runs_before)
 
-/* Fields that are read together lie together: most of the time is spent waiting for memory. */
+/* Fields that are read together are stored together: the run time is mostly memory latency. */
 struct vertex {
-    int64_t pending_edges; /* edges from unfinished predecessors, combined by exclusive or */
-    int32_t pending;       /* how many they are: if one, pending_edges is its number */
-    int32_t slots;         /* devices that successors are on: slots[out_start[v]] and so on */
+    int64_t pending_edges; /* exclusive or of the edges from unfinished predecessors */
+    int32_t pending;       /* number of these edges; if 1, pending_edges is the edge */
+    int32_t slots;         /* devices of successors: slots[out_start[v]] and so on */
     int32_t elsewhere;     /* successors on other devices */
     int32_t unlocks;       /* successors that wait for it alone, once it is executable */
     int32_t unlocks_elsewhere;
@@ -19,16 +19,16 @@ struct vertex {
 
 /* The successors of one vertex on one device. */
 struct slot {
-    int32_t of_edge; /* the slot of the edge with this number */
+    int32_t of_edge; /* slot of the edge with this number */
     int32_t node;
-    int32_t link;    /* from the vertex's device to theirs; -1 if they are the same */
-    int32_t unlocks; /* how many of them wait for the vertex alone, once it is executable */
+    int32_t link;    /* from the vertex's device to theirs; -1 if it is the same */
+    int32_t unlocks; /* number of them that wait for the vertex alone, once it is executable */
 };
 
-/* What vertices of one device could unlock on another: a heap of slots. */
+/* A heap of the slots that vertices of one device could unlock on another. */
 struct link {
     int32_t target;
-    int32_t next; /* link from the same device with a heap that is not empty, or -1 */
+    int32_t next; /* next link from the same device whose heap is not empty, or -1 */
     int32_t prior;
     int64_t slots;
     struct slot_heap heap;
@@ -48,7 +48,7 @@ struct msr_queue {
     struct ready *slot_item;
     /* by device */
     struct slot_heap *heaps;
-    int32_t *first_link;  /* the first link from it with a heap that is not empty, or -1 */
+    int32_t *first_link;  /* the first link from it whose heap is not empty, or -1 */
     int32_t *newest_slot; /* the last slot to it */
     /* by pair of devices that some edge joins */
     int32_t *number; /* of each pair, plus 1 */
@@ -74,12 +74,12 @@ static double score(const struct msr_queue *queue, int32_t v, const bool *busy) 
     return fixed_score(queue, v) + queue->weight[3] * activated;
 }
 
-/* Say whether idle devices raise scores; if they lower them, no score is above its fixed part. */
+/* True if idle devices raise scores; if they lower them, no score is above its fixed part. */
 static bool rewards_idle(const struct msr_queue *queue) {
     return queue->weight[3] > 0;
 }
 
-/* Put a link into the list of its device, before its heap gets its first item. */
+/* Add a link to the list of its device, before its heap gets its first item. */
 static void attach(struct msr_queue *queue, int32_t number, int32_t device) {
     struct link *link = queue->links + number;
     link->prior = -1;
@@ -89,7 +89,7 @@ static void attach(struct msr_queue *queue, int32_t number, int32_t device) {
     queue->first_link[device] = number;
 }
 
-/* Take a link with an empty heap out of the list of its device. */
+/* Remove a link with an empty heap from the list of its device. */
 static void detach(struct msr_queue *queue, int32_t number, int32_t device) {
     const struct link *link = queue->links + number;
     if (link->next >= 0)
@@ -167,7 +167,7 @@ static void consider(const struct msr_queue *queue, struct ready item, const boo
         *best = item;
 }
 
-/* Search the heap at a place and below it; its priorities bound the scores from above. */
+/* Search the subtree of the heap at a place; its priorities bound the scores from above. */
 static void search_below(const struct msr_queue *queue, const struct slot_heap *heap, int64_t at,
                          const bool *busy, struct ready *best) {
     if (at >= heap->count || (best->number >= 0 && !runs_before(heap->item[at], *best)))
@@ -196,7 +196,7 @@ int32_t msr_queue_take(struct msr_queue *queue, int32_t d, const bool *busy) {
     return best.number;
 }
 
-/* The number of the link between two different devices; it gets one if it has none. */
+/* The number of the link between two different devices, which is created if necessary. */
 static int32_t link_between(struct msr_queue *queue, int32_t from, int32_t to) {
     int32_t *number = queue->number + (size_t)from * (size_t)queue->system->devices + (size_t)to;
     if (*number == 0) {

@@ -1,27 +1,27 @@
-/* With a vertex taken out, the longest path through it at any other place is known from its neighbours there
- * (Mastrolilli and Gambardella, Journal of Scheduling 2000); only a move that is made follows its changes. */
+/* Once a vertex is removed, the longest path through it at any other place follows from its neighbours there
+ * (Mastrolilli and Gambardella, Journal of Scheduling 2000); only a move that is made propagates changes. */
 #include "scheduling/path_moves.h"
 
 #include "common/anneal.h"
 #include "scheduling/longest_paths.h"
 
 enum {
-    MOST_MOVERS = 64, /* vertices beyond which a move takes no further unit along */
-    MOST_DEVICES = 64 /* devices that a move compares */
+    MOST_MOVERS = 64, /* a move of this many vertices takes no further unit along */
+    MOST_DEVICES = 64 /* most devices that a move compares */
 };
 
-/* The share of moves that begin on a longest path; other paths are up to SLACK mean times of a vertex shorter. */
+/* The share of moves that begin on a longest path; others begin up to SLACK mean vertex times below it. */
 static const double CRITICAL_SHARE = 0.5;
 static const double SLACK = 10;
 
 /* The probability that a move takes along the next unit of the path as well. */
 static const double ALONG_SHARE = 0.7;
 
-/* How far beyond a vertex that is taken out changes are followed at once, in mean times of a vertex. Paths
+/* The distance from a removed vertex up to which changes are propagated at once, in mean vertex times. Paths
  * beyond keep their old lengths, which are too long, not too short. */
 static const double WINDOW = 0.5;
 
-/* The makespan grows to this many times the first at most: the least time stays above rounding errors. */
+/* The most that the makespan may grow, as a factor: the least time stays above rounding errors. */
 static const double MOST_GROWTH = 100;
 
 /* A vertex that a move takes along. */
@@ -29,7 +29,7 @@ struct mover {
     int32_t vertex;
     int32_t device; /* where it was, and its place in the sequence and its neighbours there */
     int32_t index, before, after;
-    double head;   /* on the device that is looked at: the longest path up to its start */
+    double head;   /* on the device considered: the longest path up to its start */
     double tail;   /* and from its end on */
     double ahead;  /* of a path from its end on: complexity of other movers */
     double beyond; /* and the time after these */
@@ -41,14 +41,14 @@ struct search {
     const struct shard_units *units;
     struct random random;
     struct paths paths;
-    double longest;        /* that a makespan may be */
+    double longest;        /* longest makespan allowed */
     double mean_time;      /* of a vertex in the first schedule */
     int64_t *member_start; /* nodes + 2 elements, and members: see list_members */
     int32_t *member;
     struct mover *movers;
     int32_t mover_count;
     int32_t *mover_of; /* nodes elements: the mover, or -1 */
-    int32_t *devices;  /* that a move compares */
+    int32_t *devices;  /* those that a move compares */
     int32_t device_count;
     int64_t *listed_in; /* devices elements: the last round in which a move compared each */
     int32_t *best_device, *best_order;
@@ -57,7 +57,8 @@ struct search {
 
 /* ---------------------------------------------------------------- places in a sequence */
 
-/* How many leading vertices of a sequence have monotone paths above `time` if `longer`, else up to `time`. */
+/* The number of leading vertices of a sequence whose paths, which are monotone, exceed `time` if `longer`,
+ * else do not exceed it. */
 static inline int32_t count_leading(const struct sequence *sequence, const double *path, double time,
                                     bool longer) {
     int32_t low = 0, high = sequence->count;
@@ -77,10 +78,10 @@ static int32_t first_after(const struct paths *paths, const struct sequence *seq
 }
 
 /* The length of the longest path through a mover at its best place on a device, and that place; `limit` or
- * more if no place is below `limit`. A vertex that ends after the mover's head is not before it in the graph,
- * and one whose future is longer than the mover's tail is not behind it: between the first of the former and
- * the last of the latter every place is possible and one is best. If there is nothing of both kinds, any
- * place between that the graph allows is as good: the one at time `end` is taken. */
+ * more if no place is below `limit`. A vertex that ends after the mover's head does not precede it in the
+ * graph, and one whose future is longer than the mover's tail does not succeed it: from the first of the
+ * former to the last of the latter, every place is possible and one is best. If the two do not overlap, all
+ * places between them that the graph allows are equally good: the one at time `end` is taken. */
 static double best_place(const struct search *s, int32_t d, const struct mover *mover, double limit,
                          double end, int32_t *index) {
     const struct paths *paths = &s->paths;
@@ -109,7 +110,7 @@ static double best_place(const struct search *s, int32_t d, const struct mover *
     return best;
 }
 
-/* ---------------------------------------------------------------- what moves */
+/* ---------------------------------------------------------------- the vertices that move */
 
 static void add_unit(struct search *s, int32_t v) {
     const int32_t unit = s->units->unit[v];
@@ -134,12 +135,12 @@ static int32_t next_on_path(const struct search *s, int32_t v) {
     return next;
 }
 
-/* A vertex on a path that is nearly longest, if 200 draws find one. */
+/* Draw a vertex on a path that is nearly longest; any vertex if 200 draws find none. */
 static int32_t draw_critical(struct search *s) {
     const struct paths *paths = &s->paths;
     const double slack =
         random_share(&s->random) < CRITICAL_SHARE ? 0 : SLACK * s->mean_time * random_share(&s->random);
-    const double path = paths->makespan * (1 - 1e-9) - slack; /* 1e-9: of rounding */
+    const double path = paths->makespan * (1 - 1e-9) - slack; /* 1e-9: for rounding */
     int32_t v = 0;
     for (int tries = 0; tries < 200; tries++) {
         v = random_below(&s->random, s->system->nodes);
@@ -189,7 +190,7 @@ static void add_neighbour_devices(struct search *s, const struct direction *dire
 }
 
 /* List the devices to compare: all that the units may use, or MOST_DEVICES of them. The most likely ones come
- * first, as later ones are looked at only until they prove worse. */
+ * first, as a later one is evaluated only until it proves worse. */
 static void list_devices(struct search *s) {
     const int32_t v = s->movers[0].vertex;
     const struct device_set set = devices_of(s->system, s->units, s->units->unit[v]);
@@ -203,7 +204,7 @@ static void list_devices(struct search *s) {
         add_device(s, device_at(set, set.count <= MOST_DEVICES ? i : random_below(&s->random, set.count)));
 }
 
-/* Find a path from each mover on that holds on every device: the longest if movers stay on device d. */
+/* Find a path from each mover on that exists on every device: the longest if movers stay on device d. */
 static void look_ahead(struct search *s, int32_t d) {
     const struct direction *future = &s->paths.future;
     const double speed = s->system->speed[d];
@@ -223,7 +224,7 @@ static void look_ahead(struct search *s, int32_t d) {
     }
 }
 
-/* The longest path to a mover on d, in one direction; movers on it have been looked at. */
+/* The longest path to a mover on d, in one direction; movers on the path have been evaluated. */
 static double path_to(const struct search *s, const struct direction *direction, int32_t v, int32_t d) {
     const double *rate = direction->rate + (size_t)d * (size_t)s->system->devices;
     double longest = 0;
@@ -242,7 +243,7 @@ static double path_to(const struct search *s, const struct direction *direction,
     return longest;
 }
 
-/* The longest path through the movers on a device, exact for one; `limit` or more if it is not below that. */
+/* The longest path through the movers on a device, exact for one; `limit` or more if not below `limit`. */
 static double path_on(struct search *s, int32_t d, double limit) {
     double longest = 0;
     int32_t index = 0;
@@ -285,7 +286,7 @@ static void follow_nearby(struct search *s, const double limit[2]) {
     paths_follow(&s->paths, &s->paths.future, limit[1], INFINITY, INFINITY);
 }
 
-/* Take the movers out and follow what that changes nearby: up to `limit`, out, in the past and the future. */
+/* Remove the movers and propagate the changes nearby: up to `limit`, out, in the past and the future. */
 static void take_out(struct search *s, double limit[2]) {
     struct paths *paths = &s->paths;
     limit[0] = limit[1] = 0;
@@ -315,7 +316,7 @@ static double longest_to(const struct paths *paths, const struct direction *dire
     return longest;
 }
 
-/* Put the movers on a device, one after another, each at its best place; false if nothing has changed. */
+/* Insert the movers on a device, one after another, each at its best place; false if nothing has changed. */
 static bool put_in(struct search *s, int32_t d, const double limit[2]) {
     struct paths *paths = &s->paths;
     bool moved = false;
@@ -340,7 +341,7 @@ static bool put_in(struct search *s, int32_t d, const double limit[2]) {
     return moved;
 }
 
-/* From the paths before the move, follow all that it has changed; false if the makespan is above `most`. */
+/* Propagate all changes of the move from the paths before it; false if the makespan is above `most`. */
 static bool settle(struct search *s, double most) {
     struct paths *paths = &s->paths;
     double settled = 0;
@@ -385,7 +386,7 @@ static bool try_move(struct search *s, double temperature) {
     list_devices(s);
     take_out(s, limit);
     const int32_t d = draw_device(s, temperature, &path);
-    double most = s->paths.makespan * (1 + 1e-12); /* paths that are added up in another order */
+    double most = s->paths.makespan * (1 + 1e-12); /* paths may be summed in another order */
     if (temperature > 0)
         most = fmin(most + anneal_allowance(&s->random, temperature), s->longest);
     const bool joins = d >= 0 && path <= most && paths_make_room(&s->paths, d, s->mover_count);
@@ -421,7 +422,7 @@ static void keep_best(struct search *s) {
 }
 
 static void run(struct search *s, int64_t moves, double temperature) {
-    const int32_t often = 200 + s->system->nodes / 16; /* moves after which ranks are far from right */
+    const int32_t often = 200 + s->system->nodes / 16; /* moves after which ranks are outdated */
     int64_t made = 0;
     keep_best(s);
     for (int64_t i = 0; i < moves && s->paths.makespan > 0 && !s->arena.failed; i++) {

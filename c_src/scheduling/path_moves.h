@@ -1,4 +1,4 @@
-/* Local search on a schedule with independent links: vertices of long paths move where they do least harm. */
+/* Local search on a schedule with independent links: vertices on long paths move to shorten them. */
 #pragma once
 
 #include "scheduling/simulate.h"
@@ -6,19 +6,19 @@
 
 /* cffi: begin */
 
-/* Try moves one after another on a schedule, as if links were independent and memory had no limit, whatever
- * the system says. A unit of a vertex on a longest path, sometimes with units that follow it on the path,
+/* Try moves one after another on a schedule, as if links were independent and memory unlimited, whatever the
+ * system says. The unit of a vertex on a longest path, sometimes with units that follow it on the path,
  * leaves its device and joins a device at the places that make the longest path through it shortest. The more
- * a device lengthens that path, the less likely it is drawn; a longer makespan is accepted with the
- * probability exp(-difference / temperature). A vertex takes at least 1e-13 of the first makespan.
+ * a device lengthens that path, the less likely it is drawn; a longer makespan is accepted with probability
+ * exp(-difference / temperature). A vertex takes at least 1e-13 of the first makespan.
  *
- *   moves          in,     to try; temperature is at least 0
- *   random         in/out, 1 element: state of the random numbers, any value to begin with
+ *   moves          in,     moves to try; temperature >= 0
+ *   random         in/out, 1 element: state of the random numbers, initially any value
  *   device, order  in/out, nodes elements: devices; the vertices of device 0 as they run, then of device 1, ...
  *   best_*         in/out, the same for the best schedule so far; best_makespan, 1 element, is infinite if there
  *                          is none yet
- * All memory is the caller's. Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE if vertices of the order wait
- * for each other; then nothing is written. */
+ * All memory is the caller's. Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE, with nothing written, if
+ * vertices of the order wait for each other. */
 int shard_path_moves(const struct shard_system *system, const struct shard_units *units, int64_t moves,
                      double temperature, uint64_t *random, int32_t *device, int32_t *order,
                      int32_t *best_device, int32_t *best_order, double *best_makespan);

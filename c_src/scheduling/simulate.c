@@ -3,8 +3,8 @@
 
 #include "scheduling/msr_queue.h"
 
-/* What happens at a time: vertex v finishes (v) or becomes executable (nodes + v), or the next tensor of link
- * l is through (-1 - l), unless the link has changed since. */
+/* An event: vertex v finishes (v) or becomes executable (nodes + v), or the next tensor of link l is through
+ * (-1 - l), unless the link has changed since. */
 struct event {
     double time;
     int64_t what, change;
@@ -15,7 +15,7 @@ static inline bool sooner(struct event a, struct event b) {
 }
 HEAP(event_heap, struct event, sooner)
 
-/* A tensor on a shared link: it is through when each tensor there has been served `through`. */
+/* A tensor on a shared link: it arrives once each tensor there has been served `through`. */
 struct passing {
     double through;
     int64_t edge;
@@ -32,7 +32,7 @@ struct link {
     double served;               /* size served to each tensor since the link was last empty, up to `since` */
     double since;                /* if tensors queue: when it is free */
     int64_t change;              /* changes of the number of its tensors */
-    int32_t carried;             /* tensors that will ever be on it */
+    int32_t carried;             /* tensors that it carries in the run */
     struct passing_heap passing; /* the tensors on it */
 };
 
@@ -75,7 +75,7 @@ struct run {
     double until; /* events up to then belong to the moment */
 };
 
-/* Look at device d at the end of the moment. */
+/* Mark device d to be checked at the end of the moment. */
 static void mark_device(struct run *run, int32_t d) {
     struct simulation *s = run->s;
     if (s->listed[d])
@@ -93,7 +93,7 @@ static void make_executable(struct run *run, int32_t v) {
         ready_heap_push(s->waiting + d, (struct ready){choice->priority[v], run->now, choice->rank[v], v});
     else if (choice->rule == SHARD_BY_SUCCESSORS)
         msr_queue_add(run->msr, v, run->now, choice->rank[v]);
-    /* if in order, `pending` tells */
+    /* SHARD_IN_ORDER needs `pending` only */
 }
 
 static double next_end(const struct link *link) {
@@ -138,7 +138,7 @@ static inline void arrives(struct run *run, int64_t e, double time) {
         make_executable(run, v);
 }
 
-/* Let the next tensor of a link arrive, and those that are through with it. */
+/* Let the next tensor of a link arrive, and those that end at the same time. */
 static void leave_link(struct run *run, int32_t number, double time) {
     struct simulation *s = run->s;
     struct link *link = s->links + number;
@@ -152,7 +152,7 @@ static void leave_link(struct run *run, int32_t number, double time) {
         schedule_end(run, number);
 }
 
-/* Let the tensor of edge e depart from device `from`. Unless it shares a link, its arrival is certain. */
+/* Let the tensor of edge e depart from device `from`. Unless it shares a link, its arrival is known now. */
 static void send(struct run *run, int64_t e, int32_t from, double time) {
     struct simulation *s = run->s;
     const int32_t to = run->device[s->system.out_head[e]];
@@ -225,7 +225,7 @@ static void end_vertex(struct run *run, int32_t v) {
         send(run, e, d, run->finish[v]);
 }
 
-/* Process all events of a moment in the order of time; then idle devices start vertices. */
+/* Process all events of a moment in order of time; then idle devices start vertices. */
 static void next_round(struct run *run) {
     struct simulation *s = run->s;
     const int64_t n = s->system.nodes;

@@ -1,14 +1,14 @@
-/* Running a data flow graph on heterogeneous devices, event by event (Mayer et al., DIDL 2017, Section 4). */
+/* Event-driven simulation of a dataflow graph on devices (Mayer et al., DIDL 2017, Section 4). */
 #pragma once
 
 #include "common/arena.h"
 
 /* cffi: begin */
 
-/* How tensors share a link. */
+/* Sharing of a link by tensors. */
 enum shard_links { SHARD_INDEPENDENT = 0, SHARD_QUEUE = 1, SHARD_SHARE = 2 };
 
-/* Which executable vertex an idle device starts. */
+/* The executable vertex that an idle device starts. */
 enum shard_rule {
     SHARD_IN_ORDER = 0,     /* the next one of a given order, once it is executable */
     SHARD_BY_PRIORITY = 1,  /* the greatest priority, then the longest executable, then the least rank */
@@ -27,14 +27,14 @@ struct shard_system {
     const double *speed;      /* devices elements, > 0 */
     const double *bandwidth;  /* devices * devices elements, row by row: from, to */
     int32_t links;            /* enum shard_links */
-    double tolerance;         /* times that differ by no more than this, relatively, count as equal */
+    double tolerance;         /* relative difference up to which times count as equal */
 };
 
-/* How devices choose; `rule` is an enum shard_rule. All arrays are the caller's, nodes elements each.
+/* The rule by which devices choose, of enum shard_rule. All arrays are the caller's, nodes elements each.
  *
  *   order     for SHARD_IN_ORDER: the vertices of device 0 in their order, of device 1, ...
  *   priority  for SHARD_BY_PRIORITY
- *   rank      for the other two rules: decides between equals, the least first
+ *   rank      for the other two rules: breaks ties, least first
  *   weight    alpha, beta, gamma, delta, for SHARD_BY_SUCCESSORS */
 struct shard_policy {
     int32_t rule;
@@ -47,16 +47,17 @@ struct shard_policy {
 /* Simulate one iteration, in O(edges + nodes log nodes); for SHARD_BY_SUCCESSORS see `msr_queue.h`.
  *
  * A device chooses among all vertices that are executable at a moment, which begins with an event and lasts
- * for the tolerance of the system: rounding does not decide what arrives in time. A vertex starts when its
- * device is free and its inputs have arrived, so the times are those of the order that results.
+ * for the tolerance of the system, so that rounding does not decide which inputs arrive in time. A vertex
+ * starts once its device is free and its inputs have arrived, so the times follow from the order that
+ * results.
  *
  *   device    in,  nodes elements, each from 0 to devices - 1
  *   start     out, nodes elements; infinite for a vertex that never runs
  *   finish    out, nodes elements; likewise
- *   arrival   out, out_start[nodes] elements, or NULL: when each tensor is where it is read; infinite if
- *                  there is no link
- *   sequence  out, nodes elements: the vertices as they start
- *   ran       out, 1 element: how many of them ran; the makespan is the greatest `finish` if all did
+ *   arrival   out, out_start[nodes] elements, or NULL: time when each tensor reaches its reader; infinite
+ *                  if there is no link
+ *   sequence  out, nodes elements: the vertices in the order in which they start
+ *   ran       out, 1 element: number of vertices that ran; the makespan is the greatest `finish` if all did
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_simulate(const struct shard_system *system, const struct shard_policy *choice,
                    const int32_t *device, double *start, double *finish, double *arrival, int32_t *sequence,

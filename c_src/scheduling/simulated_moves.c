@@ -1,4 +1,4 @@
-/* A move is made, simulated, and undone if it is refused. */
+/* A move is made, simulated, and undone if it is rejected. */
 #include "scheduling/simulated_moves.h"
 
 #include "common/anneal.h"
@@ -6,7 +6,7 @@
 /* The share of moves that begin at an overfull device, if there is one. */
 static const double RELIEF_SHARE = 0.5;
 
-/* A device holds more or less from a time on. */
+/* A change of the memory that a device holds. */
 struct event {
     double time, change;
     int32_t device;
@@ -39,7 +39,7 @@ struct search {
     int32_t overfull_count, next_overfull_count;
 };
 
-/* What undoes a move. */
+/* A record to undo a move. */
 struct change {
     int32_t unit; /* -1: the priorities of a and b are swapped */
     int32_t from, a, b;
@@ -52,8 +52,8 @@ static int by_device_and_time(const void *a, const void *b) {
     return (first->time > second->time) - (first->time < second->time);
 }
 
-/* List when devices with a limit begin and end to hold tensors; return how many events. A tensor is released
- * a little early, so that one that arrives then is not held together with it, whatever the rounding. */
+/* List the times at which devices with a limit begin and end to hold tensors; return the number of events. A
+ * tensor is released slightly early, so that rounding does not count it beside one that arrives then. */
 static size_t list_events(struct search *s) {
     const struct shard_units *units = s->units;
     size_t count = 0;
@@ -73,9 +73,9 @@ static size_t list_events(struct search *s) {
     return count;
 }
 
-/* The time for which devices hold too much, counted up to twice if that is far too much; the tensors that
- * came then go to next_overfull. A sum that has never been too great has an error of a small share of the
- * limit, as a tensor that fits no device counts as overfull: only rounding of the limit can mislead. */
+/* The time for which devices hold too much, counted up to twice if they hold far too much; the tensors that
+ * arrived then go to next_overfull. Until a sum exceeds the limit, its error is a small share of the limit,
+ * as a tensor that fits no device counts as overfull: only rounding at the limit can mislead. */
 static double time_overfull(struct search *s) {
     const size_t count = list_events(s);
     double overfull = 0, held = 0;
@@ -87,7 +87,7 @@ static double time_overfull(struct search *s) {
         tensors += event->change > 0 ? 1 : -1;
         held = tensors ? held + event->change : 0;
         if (i + 1 == count || event[1].device != event->device || event[1].time <= event->time)
-            continue; /* in the end a device holds nothing */
+            continue; /* after its last event a device holds nothing */
         const double memory = s->units->memory[event->device];
         while (s->events[begun].device != event->device || s->events[begun].time < event->time)
             begun++;

@@ -1,4 +1,4 @@
-/* Local search on a partition and its priorities, where each move is simulated. */
+/* Local search on a partition and its priorities that simulates every move. */
 #pragma once
 
 #include "scheduling/simulate.h"
@@ -6,16 +6,16 @@
 
 /* cffi: begin */
 
-/* Try moves one after another. A unit of a critical vertex goes to another device that it may use, or a
- * critical vertex swaps priorities with the vertex that ran before it; if memory is overfull, so do makers
- * and readers of the tensors that are too much. A schedule costs its makespan and `penalty` per time for
- * which devices are overfull (up to twice that if far too much is held); a higher cost is accepted with the
- * probability exp(-difference / temperature).
+/* Try moves one after another. The unit of a critical vertex goes to another device that it may use, or a
+ * critical vertex swaps priorities with the vertex that ran before it; if memory is overfull, the makers and
+ * readers of the tensors in excess move likewise. A schedule costs its makespan plus `penalty` per unit of
+ * time in which a device is overfull (up to twice that if far too much is held); a higher cost is accepted
+ * with probability exp(-difference / temperature).
  *
  *   reserved          in,     0: a tensor is held from its arrival until its reader starts; else from its
  *                             departure until its reader has finished
- *   moves             in,     to try, each a simulation; temperature and penalty are at least 0
- *   random            in/out, 1 element: state of the random numbers, any value to begin with
+ *   moves             in,     moves to try, each a simulation; temperature, penalty >= 0
+ *   random            in/out, 1 element: state of the random numbers, initially any value
  *   device, priority  in/out, nodes elements: the partition
  *   overfull          out,    1 element: the overfull time of the last partition
  *   best_*            in/out, nodes elements: the best partition that is never overfull; best_makespan, 1

@@ -1,4 +1,4 @@
-/* What vertices read, and units: the sets of vertices that must share a device. */
+/* Inputs of vertices, and units: the sets of vertices that must share a device. */
 #pragma once
 
 #include "scheduling/simulate.h"
@@ -14,8 +14,8 @@ struct shard_units {
     const int32_t *choice;   /* units elements: number of the set of devices that a unit may use; -1: any */
     const int64_t *choice_start;  /* sets + 1 elements: set i is choice_start[i] .. choice_start[i + 1] - 1 */
     const int32_t *choice_device; /* choice_start[sets] elements */
-    const double *need;           /* units elements: summed sizes of all that a unit reads */
-    const double *memory;         /* devices elements: what a device holds stays below this */
+    const double *need;           /* units elements: summed sizes of all inputs of a unit */
+    const double *memory;         /* devices elements: a device must hold less than this */
 };
 /* cffi: end */
 

@@ -10,14 +10,14 @@ struct search {
     const struct shard_dag *dag;
     int32_t *waiting;  /* nodes elements: nodes before each that the ideal lacks */
     int32_t *covering; /* nodes elements: nodes after each that the ideal has; 0 for its maximal nodes */
-    uint64_t *ready;   /* one bit a node: all before it are in the ideal and it is not */
+    uint64_t *ready;   /* one bit per node: it is not in the ideal, but all before it are */
     int32_t *path;     /* nodes elements: the nodes of the ideal, ascending */
     int32_t *below;    /* nodes + 1 elements: at each depth, the nodes from here on have been tried */
     int32_t depth;     /* nodes in the ideal */
-    int32_t maximal;   /* how many of them are maximal */
+    int32_t maximal;   /* number of them that are maximal */
 };
 
-/* Begin with the empty ideal: SHARD_OK, SHARD_BAD_ORDER or SHARD_NO_MEMORY; arena_free is due in any case. */
+/* Begin with the empty ideal: SHARD_OK, SHARD_BAD_ORDER or SHARD_NO_MEMORY. Always call arena_free. */
 static int search_begin(struct search *search, const struct shard_dag *dag) {
     const int64_t n = dag->nodes;
     *search = (struct search){.dag = dag};

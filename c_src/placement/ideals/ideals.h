@@ -21,7 +21,7 @@ struct shard_dag {
 
 /* Count the ideals and their maximal nodes, in O(nodes / 64 + degree) per ideal.
  *
- *   max_ideals, max_links  in,  counting ends beyond so many ideals or so many links
+ *   max_ideals, max_links  in,  counting ends once there are more ideals or links
  *   stop                   in,  1 element: not 0 once another thread asks to end; NULL: never
  *   ideals, links          out, 1 element: ideals found by then, and the sum of their numbers of maximal nodes
  * Returns SHARD_OK, SHARD_BAD_ORDER if an edge leads to a lower number, or SHARD_NO_MEMORY. */

@@ -26,8 +26,8 @@ struct step {
     int64_t link; /* of `ideal`, the last one followed */
     int32_t ideal;
     int32_t node;    /* taken last; only smaller ones follow */
-    int32_t partial; /* units that it has some nodes of, and not all */
-    bool sink;       /* some node of it has none after it */
+    int32_t partial; /* units of which the set has some nodes, but not all */
+    bool sink;       /* some node of the set has no successor */
     double time, size;
     double out; /* for tensors */
 };
@@ -56,9 +56,9 @@ struct chain {
     int32_t *reads;     /* tensors elements: nodes of it that read each */
     int32_t *held;      /* units elements: nodes of it */
     struct step *steps; /* nodes + 1 elements */
-    int32_t *place;     /* nodes elements: where in the times of the ideal below a node is */
-    int32_t *from;      /* nodes elements: where the times of a new label come from, -1: the new task */
-    int32_t *wait;      /* nodes elements: places that the new task waits for */
+    int32_t *place;     /* nodes elements: index of a node in the times of the ideal below */
+    int32_t *from;      /* nodes elements: index that each time of a new label comes from, -1: new task */
+    int32_t *wait;      /* nodes elements: indices of the times that the new task waits for */
     double *fresh;      /* nodes + 1 elements: times of a new label */
 };
 
@@ -267,7 +267,7 @@ static double time_in(const struct chain *chain, int32_t below) {
     return in;
 }
 
-/* Whether a set can contain a node of the current ideal. */
+/* True if a set can contain a node of the current ideal. */
 static bool may_take(const struct chain *chain, int32_t v) {
     return chain->tasks->accelerators < 0 || !chain->missing[chain->tasks->unit[v]];
 }
@@ -338,7 +338,7 @@ static void trace(const struct chain *chain, int64_t label, int32_t *set) {
         const struct label *last = &chain->store.label[label];
         const int32_t number = last->on_cpu ? -1 : sets++;
         for (int32_t i = last->ideal; i;
-             i = chain->link_ideal[chain->link_start[i + 1] - 1]) /* others follow */
+             i = chain->link_ideal[chain->link_start[i + 1] - 1]) /* nodes of earlier tasks are overwritten */
             set[chain->link_node[chain->link_start[i + 1] - 1]] = number;
         label = last->before;
     }

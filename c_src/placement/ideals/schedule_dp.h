@@ -5,13 +5,14 @@
 
 /* cffi: begin */
 
-/* What is scheduled: nodes one by one on CPUs, of which there are always enough, and sets of nodes on
- * accelerators. Either begins when all predecessors of its nodes have ended. A set receives the tensors that
- * it reads, computes, and sends those read elsewhere; then all its nodes end. The caller's arrays, only read. */
+/* The tasks: single nodes on CPUs, of which there are always enough, and sets of nodes on accelerators. A
+ * task begins when all predecessors of its nodes have ended. A set receives the tensors that it reads,
+ * computes, and sends those read elsewhere; then all its nodes end. All arrays are the caller's, only
+ * read. */
 struct shard_tasks {
     int32_t tensors, units;
     int32_t accelerators; /* each takes one set of whole units; -1: any number of sets, of any nodes */
-    double memory;        /* for the units of the nodes of a set */
+    double memory;        /* for the units that a set has nodes of */
     const double *accelerator_time; /* nodes elements, not negative; infinite if not supported */
     const double *cpu_time;         /* nodes elements; infinite without CPUs */
     const double *tail;          /* nodes elements: least time from the start of a node to the end of all */
@@ -29,7 +30,7 @@ struct shard_tasks {
 /* Find the schedule that ends first, if one ends before a limit.
  *
  *   ideals, link_*  in,  as shard_list_ideals gives them
- *   most            in,  bytes for the table of partial schedules
+ *   most            in,  most bytes for the table of partial schedules
  *   stop            in,  1 element: not 0 once another thread asks to end; NULL: never
  *   end             out, 1 element: its end; infinite if none ends before the limit, NaN if stopped
  *   set             out, nodes elements: number of the set of each node, -1 on CPUs; written if `end` is finite

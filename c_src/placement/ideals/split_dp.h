@@ -20,8 +20,8 @@ struct shard_devices {
     const int32_t *members;         /* nets elements: number of nodes */
 };
 
-/* Find the chain of ideals, the difference of any two neighbours on a device of its own, with the least
- * greatest load, if that is below `limit`, which may be infinite.
+/* Find the chain of ideals with the least greatest load, if that is below `limit`, which may be infinite;
+ * each difference of neighbours in the chain gets a device of its own.
  *
  *   ideals, link_*  in,  as shard_list_ideals gives them
  *   offload         in,  cpus + 1 elements: the most accelerator time that 0, 1, ... CPUs can take over with

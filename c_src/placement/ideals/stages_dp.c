@@ -1,5 +1,5 @@
-/* The walks of walk.h with nets in and nets out apart, each at its own rate. For clusters, the part of the graph
- * between any two ideals is split on its own, and a second table holds chains of such parts. */
+/* The walks of walk.h, with separate sums and rates for nets in and nets out. For clusters, the part of the
+ * graph between any two ideals is split on its own, and a second table holds chains of such parts. */
 #include "placement/ideals/stages_dp.h"
 
 #include "placement/ideals/walk.h"
@@ -7,11 +7,11 @@
 /* Cost of the nets of an accelerator. */
 struct apart {
     double in, out;
-    double committed_in, committed_out; /* at least that from now on */
+    double committed_in, committed_out; /* lower bounds on both from now on */
     double drift;                       /* as in struct step, for both */
 };
 
-/* The entries from which a stage of several devices can go on. */
+/* The entries that a stage of several devices can extend. */
 struct choice {
     const struct entries *entries;
     const int32_t *left; /* devices left at each of them */
@@ -24,8 +24,8 @@ struct stages {
     struct split split;
     const struct shard_stage_model *sharing;
     struct apart *apart;                    /* nodes + 1 elements, of the steps */
-    double *arriving;                       /* nets elements: what one costs that does not have the maker */
-    double *leaving;                        /* the same with the maker */
+    double *arriving;                       /* nets elements: cost to a device without the maker */
+    double *leaving;                        /* the same to the device with the maker */
     uint8_t *allowed;                       /* nodes elements: those that walks may add */
     int32_t *share;                         /* like best: devices of the last stage; NULL if all have one */
     int32_t *accelerators_left, *cpus_left; /* at each entry */
@@ -62,7 +62,7 @@ static double shared(const struct stages *stages, double load, double size, int3
     return stages->sharing->overlap == SHARD_OVERLAP_NONE ? part + sync : larger_of(part, sync);
 }
 
-/* Whether some number of replicas up to `most` brings a load below the limit. */
+/* True if some number of replicas up to `most` brings a load below the limit. */
 static bool is_bearable(const struct stages *stages, double load, double size, int32_t most) {
     for (int32_t count = 1; count <= most; count++)
         if (shared(stages, load, size, count) < stages->split.limit)
@@ -266,7 +266,8 @@ struct numbers {
     int32_t accelerator, cpu;
 };
 
-/* Trace an entry of the row of an ideal to the one base: the first device of each node's stage, and their number. */
+/* Trace an entry of the row of an ideal back to `first`: the first device of each node's stage, and their
+ * number. */
 static void trace(const struct stages *stages, int32_t first, int32_t ideal, size_t entry,
                   struct numbers from, int32_t *device, int32_t *replicas) {
     const struct split *split = &stages->split;
@@ -327,10 +328,10 @@ struct hierarchy {
     struct stages stages;
     const struct shard_clusters *clusters;
     size_t length; /* of a row of the second table: at (f * 2 + p) * (cpus + 1) + a its least greatest load on
-                   f equal clusters, the rest if p, and a CPUs; infinite where that is not below the limit */
+                   f equal clusters, the rest if p, and a CPUs; infinite if that is not below the limit */
     double *outer;
     struct part *part; /* like outer */
-    int32_t *ends;     /* ideals elements: where parts may end */
+    int32_t *ends;     /* ideals elements: those at which parts may end */
     int32_t *members;  /* nets elements: nodes in the part */
 };
 
@@ -348,7 +349,7 @@ static void hierarchy_allocate(struct hierarchy *hierarchy) {
     hierarchy->outer[0] = 0.0;
 }
 
-/* List where a part from `ideal` on can end for a cluster to do its work; return how many, -1 if stopped. */
+/* List where a part from `ideal` on can end if a cluster does its work; return the number, -1 if stopped. */
 static int32_t find_ends(struct hierarchy *hierarchy, int32_t ideal) {
     struct split *split = &hierarchy->stages.split;
     const struct shard_devices *devices = split->devices;
@@ -411,7 +412,7 @@ static void clear_part(struct hierarchy *hierarchy, int32_t first, int32_t last)
         split->best[i] = INFINITY;
 }
 
-/* The entry of the second table after a part on so many CPUs and a cluster; -1 if there are too few. */
+/* The entry of the second table after a part on so many CPUs and a cluster; -1 if too few are left. */
 static int64_t next_entry(const struct hierarchy *hierarchy, size_t entry, int32_t cpus, enum kind kind) {
     const size_t width = (size_t)hierarchy->stages.split.devices->cpus + 1;
     const size_t a = entry % width + (size_t)cpus, p = entry / width % 2 + (kind == REST_CLUSTER);
@@ -439,7 +440,7 @@ static void relax_part(struct hierarchy *hierarchy, int32_t first, int32_t last,
     }
 }
 
-/* Whether some chain to an ideal leaves enough devices for the remaining work. */
+/* True if some chain to an ideal leaves enough devices for the remaining work. */
 static bool is_promising(const struct hierarchy *hierarchy, int32_t ideal) {
     const struct split *split = &hierarchy->stages.split;
     const int32_t size = split->devices->accelerators, cpus = split->devices->cpus;

@@ -11,7 +11,7 @@ enum shard_overlap {
     SHARD_OVERLAP_FULL = 2  /* the largest of the three */
 };
 
-/* How times become the load of a stage. */
+/* The rules by which times make up the load of a stage. */
 struct shard_stage_model {
     const int32_t *maker; /* nets elements: the node that makes the tensor; an accelerator without it takes
                              the net in, one with it sends it out */
@@ -19,15 +19,16 @@ struct shard_stage_model {
     double bandwidth;     /* size per time at which replicas synchronise; 0: one device per stage */
 };
 
-/* Equal clusters of the accelerators of `shard_devices` each, and a smaller one. */
+/* Equal clusters, each with the accelerators of `shard_devices`, and a smaller one. */
 struct shard_clusters {
     int32_t equal;
     int32_t rest;    /* accelerators of the smaller one; 0: there is none */
     double slowdown; /* factor for the cost of nets between clusters, at least 1 */
 };
 
-/* Like shard_split_dp, but `device`, out, has the first device of each node's stage and `replicas`, out, nodes
- * elements, the devices of that stage. `share` is scratch as long as `best`, not used without bandwidth. */
+/* Like shard_split_dp, but `device`, out, has the first device of each node's stage and `replicas`, out,
+ * nodes elements, the number of its devices. `share` is scratch as long as `best`, not used without
+ * bandwidth. */
 int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
                     int64_t ideals, const int64_t *link_start, const int32_t *link_node,
                     const int32_t *link_ideal, double limit, const double *offload, const int32_t *stop,

@@ -1,4 +1,4 @@
-/* Common ground of the dynamic programs over ideals: a table of rows, and depth-first walks from a base ideal
+/* Shared by the dynamic programs over ideals: a table of rows, and depth-first walks from a base ideal
  * through the larger ones.
  *
  * A walk adds one node at a time and updates the load of the device that takes the added nodes. The work and
@@ -7,18 +7,18 @@
  *
  * Terms are added to the cost of nets and subtracted again, which leaves the rounding errors of the largest
  * terms: (1e16 + 3.3) - 1e16 is 4. Every step therefore bounds these errors, and the sum is computed anew as
- * soon as they matter beside the load. All other sums only grow: their relative error is at most 2^-53 times
- * the number of terms. */
+ * soon as they matter relative to the load. All other sums only grow: their relative error is at most 2^-53
+ * times the number of terms. */
 #pragma once
 
 #include "common/arena.h"
 #include "common/stop.h"
 #include "placement/ideals/split_dp.h"
 
-/* Bounds on work give way by this share of all work, so that rounding excludes nothing below the limit. */
+/* Bounds on work are relaxed by this share of all work, so that rounding excludes nothing below the limit. */
 #define SLACK 1e-9
 
-/* Pairs or table entries between two looks at the stop flag, a power of two. */
+/* Pairs or table entries between two checks of the stop flag, a power of two. */
 #define STOP_INTERVAL (INT64_C(1) << 16)
 
 /* Subtracted terms leave a load with a relative error of at most this times 2^-53. */
@@ -38,10 +38,10 @@ struct step {
     double size;      /* on it */
     double paid;      /* for nets */
     double committed; /* the part of it for nets with nodes in the base ideal */
-    double drift;     /* 2^53 times what `paid` may be off by because of rounding, at most */
+    double drift;     /* 2^53 times a bound on the rounding error of `paid` */
 };
 
-/* Where a node is. */
+/* The place of a node. */
 enum place { BEYOND, IN_BASE, ADDED };
 
 struct net {
@@ -51,7 +51,7 @@ struct net {
     int32_t taken;  /* members in the set */
 };
 
-/* An entry of a row from which another device can go on. */
+/* An entry of a row that another device can extend. */
 struct entry {
     double load; /* greatest load so far */
     size_t next; /* entry with one device more */
@@ -81,7 +81,7 @@ struct split {
                         CPU */
     double *work;    /* ideals elements: time on accelerators of the nodes that they support */
     double target_work; /* the work of the ideal that chains lead to */
-    /* The links from below: what ideals with one node more there are, the nodes ascending. */
+    /* The links upwards: the ideals with one node more, nodes ascending. */
     int64_t *up_start;
     int32_t *up_node, *up_ideal;
     /* The ideals on the way from the empty one to the base ideal, by depth. */
@@ -92,8 +92,8 @@ struct split {
     struct entries accelerator, cpu; /* of the base ideal */
     struct step *steps;              /* nodes + 1 elements */
     int64_t pairs;
-    int64_t resums;  /* of sums */
-    int64_t *met_in; /* nets elements: the last renewal that met each */
+    int64_t resums;  /* number of times that sums were computed anew */
+    int64_t *met_in; /* nets elements: the last of these times that met each */
 };
 
 static inline struct split split_of(const struct shard_devices *devices, int64_t ideals,
@@ -132,7 +132,7 @@ static inline void split_allocate(struct split *split) {
     ARENA_ZEROS(arena, devices->nets, split->met_in);
 }
 
-/* Whether to end; looks at the flag once per STOP_INTERVAL counts. */
+/* True if the search must end; checks the flag once per STOP_INTERVAL counts. */
 static inline bool should_stop(const struct split *split, int64_t count) {
     return !(count & (STOP_INTERVAL - 1)) && is_stopped(split->stop);
 }
@@ -280,13 +280,13 @@ static inline void step_to(struct split *split, const struct step *step, struct 
     next->link = split->up_start[next->ideal + 1];
 }
 
-/* A sum and what its last addition lost to rounding, which the next one makes up for (Kahan): however many
- * terms >= 0 it has, it is off by little more than 2^-52 of itself. */
+/* A sum and the rounding error of its last addition, for which the next one compensates (Kahan): with any
+ * number of terms >= 0, the relative error is little more than 2^-52. */
 struct total {
     double sum, lost;
 };
 
-/* 2^53 times what a total may be off by, as a multiple of it, with some to spare. */
+/* 2^53 times the relative error of a total, with some margin. */
 #define TOTAL_DRIFT 4.0
 
 static inline void add_to(struct total *total, double term) {
@@ -295,7 +295,7 @@ static inline void add_to(struct total *total, double term) {
     total->sum = sum;
 }
 
-/* Whether a set has some nodes of a net, but not all, and this renewal of its sums meets the net first now. */
+/* True if the set has some nodes of a net, but not all, and the current sums have not met the net yet. */
 static inline bool is_paid_anew(struct split *split, int32_t number) {
     const bool met = split->met_in[number] == split->resums;
     split->met_in[number] = split->resums;

@@ -15,7 +15,7 @@ struct shard_latency_cooling {
 
 /* Anneal a placement by moves of nodes, groups of nodes and subgraphs.
  *
- *   random  in/out, 1 element: state of the random numbers, any value to begin with
+ *   random  in/out, 1 element: state of the random numbers, initially any value
  *   now     in/out: an allowed placement
  *   best    in/out: the placement of least latency so far
  *   cost    in/out, 1 element: its latency and pool penalties, infinite if there is none yet

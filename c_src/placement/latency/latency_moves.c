@@ -57,7 +57,7 @@ static int32_t subgraph_for(struct latency_moves *moves, int32_t v, int32_t acce
     return open_subgraph(moves, accelerator);
 }
 
-/* Move a node to a subgraph or the pool, its unit to that device. False if the device does not support it. */
+/* Move a node to a subgraph or the pool, and its unit to that device. False if the device cannot run it. */
 static bool carry(struct latency_moves *moves, int32_t v, int32_t to) {
     const struct shard_latency_problem *problem = moves->now->problem;
     const int32_t unit = problem->unit[v], device = owner_of(moves->now, to);
@@ -231,8 +231,8 @@ static inline bool can_join(const struct latency_moves *moves, int32_t v, int32_
            !isinf(problem->accelerator_time[v]);
 }
 
-/* Whether all successors of v, or if not `outwards` predecessors, that the sweep has met are in the group; or if
- * `all`, all that there are. The marks of earlier sweeps differ, so they need not be cleared. */
+/* True if all successors of v (predecessors if not `outwards`) that the sweep has met, or all of them if
+ * `all`, are in the group. The marks of earlier sweeps differ, so they need not be cleared. */
 static bool follows(const struct latency_moves *moves, int32_t v, bool outwards, bool all, int64_t mark) {
     const struct shard_latency_problem *problem = moves->now->problem;
     const int64_t *start = outwards ? problem->out_start : problem->in_start;
@@ -249,8 +249,9 @@ static void gather_node(struct latency_moves *moves, int32_t v, int64_t mark, do
     *room -= moves->now->problem->size[moves->now->problem->unit[v]];
 }
 
-/* Put nodes of the subgraph of v into the group in topological order from v on, or reversed, so that no path
- * leaves the group and returns, up to a number and to `room`; then nodes that only they read, or vice versa. */
+/* Gather up to `most` nodes of the subgraph of v that fit in `room`, in topological order from v on, or
+ * reversed, so that no path leaves the group and returns; then nodes that only the group reads or, if
+ * reversed, that read only the group. */
 static void sweep(struct latency_moves *moves, int32_t v, bool forwards, int32_t most, double room) {
     const struct shard_latency_problem *problem = moves->now->problem;
     const int64_t *start = forwards ? problem->out_start : problem->in_start, mark = ++moves->mark;

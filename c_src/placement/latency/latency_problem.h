@@ -5,10 +5,10 @@
 
 /* cffi: begin */
 
-/* The problem. An accelerator runs a subgraph at once: it receives the nets that the nodes read from elsewhere,
- * computes, and sends the nets that are read elsewhere; then all its nodes end. Other nodes are in the pool of
- * CPUs, where each begins when all its predecessors have ended. The nodes of a unit share a device. All
- * arrays are the caller's and are only read. */
+/* The problem. An accelerator runs a subgraph as a whole: it receives the nets that the nodes read from
+ * elsewhere, computes, and sends the nets that are read elsewhere; then all its nodes end. Other nodes are in
+ * the pool of CPUs, where each begins when all its predecessors have ended. The nodes of a unit share a
+ * device. All arrays are the caller's and are only read. */
 struct shard_latency_problem {
     int32_t nodes, units, nets, accelerators;
     int32_t subgraphs;       /* at most, at a time: 2 * accelerators, or if `unlimited` nodes + 1 */

@@ -1,7 +1,7 @@
-/* One pass in the order of time: nodes of the pool as they become ready, subgraphs from a heap. */
+/* One pass in order of time: nodes of the pool as they become ready, subgraphs from a heap. */
 #include "placement/latency/simulate_latency.h"
 
-/* Let a subgraph whose inputs are there wait for its accelerator. */
+/* Queue a subgraph whose inputs have arrived for its accelerator. */
 static void push(struct simulation *simulation, int32_t subgraph) {
     const double delay = simulation->now->placement->delay[subgraph];
     const struct ready_subgraph ready = {simulation->subgraph_ready[subgraph] + delay, subgraph};

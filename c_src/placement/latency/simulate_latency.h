@@ -1,4 +1,4 @@
-/* Schedules of placements: subgraphs and nodes of the pool in the order of time. */
+/* Schedules of placements: subgraphs and nodes of the pool in order of time. */
 #pragma once
 
 #include "common/heap.h"
@@ -33,7 +33,7 @@ struct simulation {
     int32_t *indegree;              /* nodes elements */
     int32_t *source, sources;       /* nodes elements: those without predecessors; their number */
     int32_t *left, *subgraph_left;  /* nodes, subgraphs elements: predecessors that have not ended */
-    double *ready, *subgraph_ready; /* nodes, subgraphs elements: when all ended so far had */
+    double *ready, *subgraph_ready; /* nodes, subgraphs elements: latest end of these so far */
     double *free_at;                /* accelerators elements */
     int32_t *queue, queued;         /* nodes elements: nodes of the pool that are ready; their number */
     struct ready_heap heap;

@@ -23,14 +23,14 @@ struct subgraphs {
     int64_t *net_mark, mark; /* nets elements: the last duration that counted each net; number of durations */
 };
 
-/* Take a placement in; the arena fails if there is no memory. */
+/* Set up from a placement; the arena fails if there is no memory. */
 void subgraphs_begin(struct subgraphs *now, const struct shard_latency_problem *problem,
                      struct shard_latency_placement *placement, struct arena *arena);
 
-/* Move a node to a subgraph or POOL. Durations and memory remain. */
+/* Move a node to a subgraph or POOL, without updating durations and memory. */
 void move_to_subgraph(struct subgraphs *now, int32_t v, int32_t to);
 
-/* Move a unit to an accelerator or POOL. Its nodes remain. */
+/* Move a unit to an accelerator or POOL, without moving its nodes. */
 void move_unit(struct subgraphs *now, int32_t unit, int32_t device);
 
 double duration_of(struct subgraphs *now, int32_t subgraph);

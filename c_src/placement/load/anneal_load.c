@@ -1,4 +1,4 @@
-/* Moves of single nodes, of groups and of pairs, judged by how the energy of the changed devices changes. */
+/* Moves of single nodes, of groups and of pairs, accepted by the change in energy of the devices affected. */
 #include "placement/load/anneal_load.h"
 
 #include "common/anneal.h"
@@ -7,7 +7,7 @@
 enum {
     KINDS = 8,          /* one move in so many takes a group of nodes that share nets, one swaps two nodes */
     ORDERED_KINDS = 4,  /* with ordered devices: one takes along the nodes in its way, one swaps two nodes */
-    DEVICE_SHARE = 2,   /* one move in so many times the nodes changes whole devices */
+    DEVICE_SHARE = 2,   /* one move in so many times the number of nodes changes whole devices */
     MAX_GROUP_LOG = 6,  /* base-2 logarithm of the nodes in the largest group */
     MAX_GROUP_NET = 32, /* members of the largest net that joins nodes to a group */
 };
@@ -19,7 +19,7 @@ struct annealing {
     double temperature;
     double worst[2];  /* greatest load of each pass */
     double least;     /* least cost so far */
-    double target[2]; /* energy is what the loads of a pass exceed this by */
+    double target[2]; /* energy is the excess of the loads of a pass over this */
     double limit;     /* only costs below are better than the best */
     bool saved;       /* `best` holds the best placement */
     int32_t *best;    /* nodes elements, the caller's */
@@ -31,7 +31,7 @@ static inline double cost_of(const struct annealing *annealing) {
     return annealing->state.passes > 1 ? annealing->worst[0] + annealing->worst[1] : annealing->worst[0];
 }
 
-/* Set the least cost; it is divided between the targets of the passes in proportion to their loads now. */
+/* Set the least cost, divided between the targets of the passes in proportion to their current loads. */
 static void set_target(struct annealing *annealing, double least) {
     const double cost = cost_of(annealing), share = cost > 0.0 ? least / cost : 0.0;
     annealing->least = least;
@@ -154,7 +154,7 @@ static void restore(struct load_state *state) {
     }
 }
 
-/* Nodes of the group change between two devices, each to the other one, all or none; whether they have. */
+/* Try to move each node of the group to the other of two devices, all or none; true if they moved. */
 static bool try_group(struct annealing *annealing, int32_t count, int32_t from, int32_t to) {
     struct load_state *state = &annealing->state;
     const double room[2] = {state->room[from], state->room[to]};
@@ -240,7 +240,7 @@ static void try_unordered(struct annealing *annealing) {
 
 /* ---------------------------------------------------------------- moves between ordered devices */
 
-/* A random successor of v, or if not `ahead` a predecessor; -1 if there is none. */
+/* A random successor of v (predecessor if not `ahead`); -1 if there is none. */
 static int32_t draw_adjacent(struct annealing *annealing, int32_t v, bool ahead) {
     const struct shard_load_model *model = annealing->state.model;
     const int64_t *start = ahead ? model->out_start : model->in_start;
@@ -250,8 +250,8 @@ static int32_t draw_adjacent(struct annealing *annealing, int32_t v, bool ahead)
     return others[start[v] + random_below(&annealing->random, (int32_t)(start[v + 1] - start[v]))];
 }
 
-/* Put v and all its descendants on its device, or if not `ahead` its ancestors, into the group. Returns their
- * number; 0 if they are more than `most`. */
+/* Gather v and all its descendants (ancestors if not `ahead`) on its device. Returns their number, 0 if they
+ * are more than `most`. */
 static int32_t gather_closure(struct annealing *annealing, int32_t v, int32_t most, bool ahead) {
     const struct load_state *state = &annealing->state;
     const int64_t *start = ahead ? state->model->out_start : state->model->in_start;
@@ -274,7 +274,7 @@ static int32_t gather_closure(struct annealing *annealing, int32_t v, int32_t mo
     return count;
 }
 
-/* The device after one in the order, or if not `ahead` before it; the device itself if there is none. */
+/* The device after one in the order (before it if not `ahead`); the device itself if there is none. */
 static int32_t adjacent_device(const struct load_state *state, int32_t device, bool ahead) {
     const int32_t rank = state->rank[device] + (ahead ? 1 : -1);
     return 0 <= rank && rank < state->count ? state->at_rank[rank] : device;
@@ -315,7 +315,7 @@ static void try_ordered(struct annealing *annealing) {
     }
 }
 
-/* Whether v has no successor, or if not `ahead` no predecessor, on a device of rank `low` to `high`. */
+/* True if v has no successor (predecessor if not `ahead`) on a device of rank `low` to `high`. */
 static bool is_clear(const struct load_state *state, int32_t v, bool ahead, int32_t low, int32_t high) {
     const int64_t *start = ahead ? state->model->out_start : state->model->in_start;
     const int32_t *others = ahead ? state->model->out : state->model->in;
@@ -332,7 +332,7 @@ static void set_rank(struct load_state *state, int32_t device, int32_t rank) {
     state->at_rank[rank] = device;
 }
 
-/* Give a device another rank if all edges agree with that; no load changes. */
+/* Give a device another rank if no edge forbids it; no load changes. */
 static void try_rank(struct annealing *annealing) {
     struct load_state *state = &annealing->state;
     const int32_t device = random_below(&annealing->random, state->count);

@@ -5,7 +5,7 @@
 
 /* cffi: begin */
 
-/* The energy is the sum of what the loads exceed a target by; the temperature falls geometrically. */
+/* The energy is the sum of the excesses of loads over a target; the temperature falls geometrically. */
 struct shard_load_cooling {
     int64_t moves;   /* moves to try */
     double hot;      /* temperature at the first move, in the unit of loads, > 0 */
@@ -14,9 +14,9 @@ struct shard_load_cooling {
     int32_t squared; /* not 0: every excess is squared and divided by the target */
 };
 
-/* Anneal a placement; a call goes on from where the previous one ended. With no moves it only evaluates it.
+/* Anneal a placement, continuing from where the previous call ended. With no moves, only evaluate it.
  *
- *   random  in/out, 1 element: state of the random numbers, any value to begin with
+ *   random  in/out, 1 element: state of the random numbers, initially any value
  *   rank    in/out, accelerators + cpus elements: a permutation that the placement respects, if ordered
  *   device  in/out, devices->nodes elements: an allowed placement, accelerators first, then CPUs
  *   best    in/out, devices->nodes elements: the best placement so far

@@ -5,8 +5,8 @@
 
 /* cffi: begin */
 
-/* Repeat the move of one node to another accelerator that gives the least greatest load, while it lowers it, at
- * most `steps` times; the model has one pass, neither clusters nor an order.
+/* Repeatedly make the move of one node to another accelerator that minimises the greatest load, while that
+ * lowers it and at most `steps` times; the model has one pass, no clusters and no order.
  *
  *   device  in/out, devices->nodes elements: an allowed placement; nodes on CPUs stay there
  *   cost    out,    1 element: its greatest load

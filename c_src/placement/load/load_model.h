@@ -1,15 +1,15 @@
-/* What the loads of devices are made of. */
+/* The model of the loads of devices. */
 #pragma once
 
 #include "placement/ideals/split_dp.h"
 
 /* cffi: begin */
 
-/* How times become loads, and whether devices have an order.
+/* The rules by which times make up loads, and the order of devices if they have one.
  *
- * The accelerators with readers of a tensor, but not its maker, each receive it once; the maker's accelerator
- * sends it once. Either takes the accelerator the transfer time, between two clusters `slowdown` times as
- * long. All arrays are the caller's and are only read. */
+ * Each accelerator with readers of a tensor, but not its maker, receives it once; the maker's accelerator
+ * sends it once. Either takes the accelerator the transfer time, `slowdown` times as long between two
+ * clusters. All arrays are the caller's and are only read. */
 struct shard_load_model {
     int32_t overlap;      /* 0: all times add up; 1: max(computing, transfers); 2: max(computing, in, out) */
     int32_t passes;       /* 1, or 2: forward and backward loads, whose maxima over the devices add up */

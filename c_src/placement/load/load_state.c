@@ -61,7 +61,7 @@ static inline bool in_other_cluster(const struct load_state *state, int32_t a, i
     return cluster > 0 && is_accelerator(state, a) && is_accelerator(state, b) && a / cluster != b / cluster;
 }
 
-/* Add what every device pays for a net, times `sign`, and save these devices before. */
+/* Add the cost of a net to every device, times `sign`; save these devices first. */
 static void add_net(struct load_state *state, int32_t net, double sign) {
     const int64_t start = state->slot_start[net], end = state->slot_start[net + 1];
     const int32_t all = state->devices->members[net], home = maker_device(state, net);

@@ -1,5 +1,5 @@
-/* Placements with the load of every device, kept up to date while nodes move: for each net the number of its
- * nodes on each device says what a move changes.
+/* Placements with the load of every device, kept up to date while nodes move: the number of nodes of each net
+ * on each device determines what a move changes.
  *
  * The functions that searches call for every move are inline. */
 #pragma once
@@ -29,10 +29,10 @@ struct load_state {
     struct times *times; /* count * passes elements */
     double *room;        /* count elements: memory left */
     int64_t *slot_start; /* nets + 1 elements: slots per net, the lesser of members and devices */
-    struct slot *slot;   /* of a net with a slot per device slot d is that of device d */
+    struct slot *slot;   /* if a net has a slot per device, slot d is that of device d */
     int64_t *pin_start;  /* nets + 1 elements */
     int32_t *pin;        /* the nodes of each net */
-    /* What the current move has changed. */
+    /* Changes by the current move. */
     int64_t move;               /* its number */
     int32_t changed;            /* devices whose times it has changed */
     int32_t *change;            /* count elements: these devices */
@@ -47,17 +47,17 @@ struct load_state {
     int32_t *border_index; /* nodes elements: the index of each in border_node */
 };
 
-/* Set up the times of a placement; `devices`, `model`, `rank`, `device` and `load` have been set. Returns
- * SHARD_OK or SHARD_NO_MEMORY; arena_free is due in every case. */
+/* Set up the times of a placement; `devices`, `model`, `rank`, `device` and `load` must be set. Returns
+ * SHARD_OK or SHARD_NO_MEMORY; always call arena_free. */
 int load_state_begin(struct load_state *state);
 
 /* The greatest load of a pass. */
 double greatest_load(const struct load_state *state, int32_t pass);
 
-/* Count v on another device; times remain. */
+/* Count v on another device, without updating times. */
 void relocate(struct load_state *state, int32_t v, int32_t to);
 
-/* Move v and recompute what every device pays for its nets: with clusters, more than two devices change. */
+/* Move v and recompute the cost of its nets to every device: with clusters, more than two devices change. */
 void move_between_clusters(struct load_state *state, int32_t v, int32_t to);
 
 static inline bool is_accelerator(const struct load_state *state, int32_t device) {
@@ -85,7 +85,7 @@ static inline bool supports(const struct load_state *state, int32_t v, int32_t d
     return isfinite(time_on(state, v, device));
 }
 
-/* Whether all edges of v agree with the order of devices if v is on this one. */
+/* True if all edges of v agree with the order of devices if v is on this one. */
 static inline bool in_order(const struct load_state *state, int32_t v, int32_t device) {
     const struct shard_load_model *model = state->model;
     if (!model->ordered)
@@ -158,7 +158,7 @@ static inline int32_t maker_device(const struct load_state *state, int32_t net) 
     return maker < 0 ? -1 : state->device[maker];
 }
 
-/* Compute the times, out, `passes` elements, after v moves: of the device it leaves and joins. No clusters. */
+/* Compute the times, out, `passes` elements, of the devices that v would leave and join. No clusters. */
 static inline void preview(const struct load_state *state, int32_t v, int32_t to, struct times *leaves,
                            struct times *joins) {
     const struct shard_devices *devices = state->devices;
@@ -192,7 +192,7 @@ static inline void set_times(struct load_state *state, int32_t device, const str
     }
 }
 
-/* Move v, whose previewed times these are. */
+/* Move v, given its previewed times. */
 static inline void apply_move(struct load_state *state, int32_t v, int32_t to, const struct times *leaves,
                               const struct times *joins) {
     const int32_t from = state->device[v];

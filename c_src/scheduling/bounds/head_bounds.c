@@ -1,6 +1,6 @@
-/* Let a vertex v start on device d at time t. An earlier vertex whose tensor would reach d too late for that
- * must have run on d itself, and vertices that must have run on d ran one after another. The least t for
- * which this is possible is the bound of v. */
+/* Let a vertex v start on device d at time t. An earlier vertex whose tensor would reach d too late from
+ * elsewhere must have run on d itself, and vertices that must have run on d ran one after another. The least
+ * t for which this is possible is the bound of v. */
 #include "scheduling/bounds/head_bounds.h"
 
 /* State of a vertex without a row. */
@@ -13,7 +13,7 @@ struct arc {
     int32_t next; /* edge of the same vertex, or -1 */
 };
 
-/* What is known of a vertex u before v: devices elements each, by the device d of v. */
+/* Bounds for a vertex u before v, devices elements each: by the device d of v. */
 struct row {
     double *start_apart;   /* v starts no earlier if u is on another device */
     double *span_apart;    /* time from the start of u to that of v if u is on another device */
@@ -29,25 +29,25 @@ struct head_bounds {
     double *start;
     size_t k;
     double *inverse_bandwidth; /* devices * devices elements: transfer time per size, to and from */
-    double *fastest_out;       /* devices elements: the least of a device to any other */
+    double *fastest_out;       /* devices elements: least transfer time per size to any other device */
     double *inverse_speed;     /* devices elements: time per operation */
     int32_t *position;         /* nodes elements: place in the order */
     int32_t *row_of;           /* nodes elements: row, NOT_SEEN or WAITING */
     int32_t *first;            /* nodes elements: the first arc of each waiting vertex */
     struct arc *arcs;
     int32_t arc_count;
-    int32_t *waiting; /* vertices to be looked at */
+    int32_t *waiting; /* vertices to visit */
     int32_t waiting_count;
-    int32_t *seen; /* vertices with rows, as the rows */
+    int32_t *seen; /* vertices with rows, in the order of `rows` */
     int32_t seen_count;
     struct row *rows;
     double *input_bound;     /* devices elements: bound of v by each input alone */
-    double *lag;             /* devices elements: bound of v by each input alone */
+    double *lag;             /* devices elements: scratch, transfer time from each device */
     int32_t *by_start_apart; /* rows that count on a device, latest start_apart first */
     int32_t *by_start;
 };
 
-/* Say whether a vertex that is not on the same single device as `to` may be on `from`. */
+/* True if a vertex that is not on the same single device as `to` may be on `from`. */
 static bool may_differ(const struct head_bounds *work, size_t from, size_t to) {
     return from != to || !isinf(work->system->bandwidth[from * work->k + to]);
 }
@@ -196,7 +196,7 @@ static void collect_rows(struct head_bounds *work, int32_t v) {
         work->row_of[work->waiting[--work->waiting_count]] = NOT_SEEN;
 }
 
-/* Sort the rows that count for v on d by start_apart, the latest first; return how many. */
+/* Sort the rows that count for v on d by start_apart, the latest first; return their number. */
 static int32_t sort_by_start_apart(const struct head_bounds *work, size_t d) {
     int32_t count = 0;
     for (int32_t i = 0; i < work->seen_count; i++) {
@@ -211,7 +211,7 @@ static int32_t sort_by_start_apart(const struct head_bounds *work, size_t d) {
     return count;
 }
 
-/* Add a row to the `count` rows by_start, which run on d in turn; return the earliest start of v after them. */
+/* Add a row to the `count` rows of by_start, which run on d in turn; return the earliest start of v then. */
 static double start_in_sequence(const struct head_bounds *work, int32_t row, int32_t count, size_t d) {
     const double *start = work->start + d;
     const double begin = start[(size_t)work->seen[row] * work->k];

@@ -1,13 +1,13 @@
-/* Lower bounds on the start of one vertex after another, from those of the vertices before it. */
+/* Lower bounds on the starts of vertices in turn, from the bounds of the vertices before them. */
 #pragma once
 
 #include "scheduling/simulate.h"
 #include "scheduling/units.h"
 
-/* Vertices with more inputs are not looked behind. */
+/* Vertices with more inputs end the search for vertices before them. */
 enum { MOST_INPUTS = 64 };
 
-/* Minimum and maximum of numbers that are not NaN: fmin and fmax, which ask for NaN, are calls. */
+/* Minimum and maximum of numbers that are not NaN: fmin and fmax, which handle NaN, are not inlined. */
 static inline double lesser(double a, double b) {
     return a < b ? a : b;
 }
@@ -20,16 +20,16 @@ struct head_bounds;
 
 /* Allocate from an arena; NULL, and the arena fails, if there is no memory.
  *
- *   window       vertices before one that are looked at together, >= 0
- *   most_inputs  of any vertex
+ *   window       vertices before one that are considered together, >= 0
+ *   most_inputs  greatest number of inputs of a vertex
  *   start        in and out, nodes * devices elements of the caller, which stay alive: known bounds, at least
  *                0; head_bounds_raise raises those of one vertex */
 struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_system *system,
                                     const struct shard_units *units, int32_t window, int64_t most_inputs,
                                     double *start);
 
-/* Set the order of head_bounds_raise: in, count elements, topological, vertices that start early first. */
+/* Set the order of head_bounds_raise, in, count elements: topological, vertices that start early first. */
 void head_bounds_set_order(struct head_bounds *heads, const int32_t *order, int32_t count);
 
-/* Raise the bounds of a vertex on all devices; those of all vertices before it in the graph are final. */
+/* Raise the bounds of a vertex on all devices; those of all vertices before it in the graph must be final. */
 void head_bounds_raise(struct head_bounds *heads, int32_t v);

@@ -1,5 +1,5 @@
-/* The head of a vertex follows from the vertices before it: from each alone, on the best device of that one,
- * and from pair lags. Tails are the heads of the reversed graph. */
+/* The head of a vertex follows from the vertices before it: from each alone, on its best device, and from
+ * pair lags. Tails are the heads of the reversed graph. */
 #include "scheduling/bounds/heads_tails.h"
 
 #include "scheduling/bounds/head_bounds.h"

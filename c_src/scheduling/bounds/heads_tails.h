@@ -7,13 +7,13 @@
 
 /* cffi: begin */
 /* For each vertex and device, bound the start of the vertex there from below (its head) and the time from its
- * end there to the end of the schedule (its tail). A device may stand for several: then the diagonal of the
- * bandwidths says how tensors pass between these; it is infinite for a single device.
+ * end there to the end of the schedule (its tail). A device may stand for several; the diagonal of the
+ * bandwidths is then the bandwidth between these, and it is infinite for a single device.
  *
  *   order   in,     nodes elements: a topological order, vertices that start early first
  *   back    in,     nodes elements: the same of the reversed graph, vertices that may be last first
- *   window  in,     how many of the vertices before one are looked at together, >= 0
- *   reach   in,     how many vertices from one on are looked at together for each of its devices; 0: none
+ *   window  in,     number of vertices before one that are considered together, >= 0
+ *   reach   in,     number of vertices from one on that are considered together, per device of it; 0: none
  *   start   in/out, nodes * devices elements, vertex by vertex: known heads, at least 0; then greater ones,
  *                   infinite if the vertex may not go there
  *   behind  in/out, nodes * devices elements: tails, likewise

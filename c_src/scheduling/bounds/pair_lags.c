@@ -30,7 +30,7 @@ struct subproblem {
     struct head_bounds *heads;
 };
 
-/* Add a vertex at its place in the order; if there are too many, the last one goes. */
+/* Add a vertex at its place in the order; if there are too many, drop the last one. */
 static void add_member(struct subproblem *sub, int32_t v) {
     const struct shard_units *units = sub->units;
     if (sub->local[v] >= 0 || units->in_start[v + 1] - units->in_start[v] > MOST_INPUTS)
@@ -80,7 +80,7 @@ static void connect(struct subproblem *sub) {
     drop(sub, last + 1);
 }
 
-/* Choose the soonest followers of v in the order; none beyond a vertex of more than MOST_INPUTS readers. */
+/* Choose the first followers of v in the order; none beyond a vertex of more than MOST_INPUTS readers. */
 static void choose_followers(struct subproblem *sub, int32_t v) {
     const struct shard_system *system = sub->system;
     drop(sub, 0);

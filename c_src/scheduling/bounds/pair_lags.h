@@ -1,16 +1,17 @@
-/* Pair lags: times that pass between two vertices, for each pair of their devices. */
+/* Pair lags: least times between two vertices, for each pair of their devices. */
 #pragma once
 
 #include "scheduling/simulate.h"
 #include "scheduling/units.h"
 
-/* Lower bounds on the time from the end of a vertex v to the start of a later vertex. Arrays are of an arena.
+/* Lower bounds on the time from the end of a vertex v to the start of a later vertex. The arena owns the
+ * arrays.
  *
- *   first     nodes + 1 elements: those after v are follower[first[v]] .. follower[first[v + 1] - 1]
+ *   first     nodes + 1 elements: the vertices after v are follower[first[v]] .. follower[first[v + 1] - 1]
  *   follower  first[nodes] elements
  *   lag       first[nodes] * devices * devices elements: by the device of v, then by that of the follower
  *
- * A lag is infinite if the two devices exclude each other. NULL: there are none. */
+ * A lag is infinite if the two devices exclude each other. All arrays are NULL if there are no lags. */
 struct pair_lags {
     int64_t *first;
     int32_t *follower;
@@ -18,6 +19,6 @@ struct pair_lags {
 };
 
 /* Compute all lags in an arena, which fails if there is no memory. order, in, nodes elements: topological,
- * vertices that start early first; window: as of head_bounds_new; reach > 0: vertices, v too, looked at at once. */
+ * vertices that start early first; window: as in head_bounds_new; reach > 0: vertices considered at once. */
 void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct shard_system *system,
                     const struct shard_units *units, const int32_t *order, int32_t window, int32_t reach);
