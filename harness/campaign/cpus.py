@@ -1,4 +1,4 @@
-"""CPUs of this machine: those that may be used, those of each slot, and claims on them."""
+"""The CPUs of this machine that may be used, the CPUs of each slot, and claims on CPUs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def core_sets(parallel: int, cores: int) -> list[list[int]]:
     """Return ``parallel`` disjoint sets of ``cores`` CPU numbers; InputError if there are too few CPUs."""
     usable = usable_cpus()
     if parallel * cores > len(usable):
-        expected = f"expected at most {len(usable)} cores in use at once, {parallel} runs of {cores} are more"
+        expected = f"expected at most {len(usable)} cores in use at once, {parallel} runs with {cores} each need more"
         raise InputError("run", "--jobs and --cores", expected)
     return [usable[i * cores : (i + 1) * cores] for i in range(parallel)]
 
 
 class Claims(ExitStack):
-    """CPUs that this process claims, as long as it lives, against all others with the same purpose.
+    """CPUs claimed by this process: while it lives, no other process can claim them for the same purpose.
 
     A claim is a name in Linux's abstract namespace of sockets: it vanishes with its process, however that ends.
     """

@@ -38,7 +38,7 @@ from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
 from solvers.registry import FOLDER, source_hash
 
-CHECK_S = 1.0  # seconds between two checks which workers there are
+CHECK_S = 1.0  # seconds between two updates of the list of workers
 PIECE = 16 << 20  # bytes of a file that are sent at once
 JUDGES = 2  # threads that verify outcomes
 
@@ -61,7 +61,7 @@ class DaskExecutor:
         self.co_runners = CoRunners()
         self.workers: dict[str, dict[str, Any]] = {}  # by address, as `register_campaign` returns them
         self.checking = threading.Lock()
-        self.foreign: set[str] = set()  # addresses of workers of other kinds
+        self.foreign: set[str] = set()  # addresses of Dask workers that are not ours
         self.facts: dict[str, Mapping[str, Any]] = {}
         self.refused: dict[tuple[str, str], str] = {}  # reasons by solver hash and worker address
         self.tasks: set[Task] = set()
@@ -136,7 +136,7 @@ class DaskExecutor:
                 self.say("no worker is left, waiting for one to come" if stranded else "there is a worker again")
 
     def _check_workers(self) -> None:
-        """Update the workers that have come and gone; do nothing if the scheduler has gone."""
+        """Update the list of workers; do nothing if the scheduler has gone."""
         with self.checking:
             try:
                 there = set(self.client.nthreads())
@@ -148,7 +148,7 @@ class DaskExecutor:
             self._add_workers(sorted(there - self.workers.keys() - self.foreign))
 
     def _add_workers(self, addresses: Sequence[str]) -> None:
-        """Add those workers that are of our kind."""
+        """Add the workers that are ours."""
         for address, answer in self._call(register_campaign, self.topic, workers=addresses).items():
             if isinstance(answer, dict):
                 self.facts[answer["host"]] = answer.pop("facts")
@@ -158,7 +158,7 @@ class DaskExecutor:
                 self.foreign.add(address)
 
     def _call(self, function: Callable[..., Any], *values: Any, workers: Sequence[str]) -> dict[str, Any]:
-        """Call a function on workers; return the result or error by address, nothing of workers that do not answer."""
+        """Call a function on workers; return the result or error of each that answers, by address."""
         if not workers:
             return {}
         with suppress(OSError, TimeoutError, CancelledError):
@@ -215,7 +215,7 @@ class DaskExecutor:
         except CancelledError:
             if self.ending.is_set():
                 raise Cancelled from None
-            expected = "expected a scheduler that stays, it has gone; the same command goes on from here"
+            expected = "expected the scheduler to keep running, it has gone; the same command continues from here"
             raise InputError("scheduler", self.scheduler, expected) from None
         except Exception as error:
             reason = f"its worker failed: {type(error).__name__}: {error}"

@@ -32,7 +32,7 @@ from solvers.registry import FOLDER, PACKAGE, hash_of, source_hash
 NAME = "shardmark"  # name of the plugin that makes a Dask worker one of ours
 CORES = "shardmark-cores"  # resource that keeps runs away from other Dask workers, and from workers with too few cores
 CONNECT_S = 10.0  # seconds within which a scheduler must answer
-#: Settings by which a Dask worker does as little as possible beside its task, as that would cost the run time.
+#: Settings that keep a Dask worker from other work during its task, which would take time from the run.
 QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
 
 
@@ -41,8 +41,8 @@ class RemoteOrder:
     """An order as it is sent to a worker.
 
     ``code`` is `code_version` of the sender, ``solver_hash`` the hash that the solver's source must have, ``programs``
-    the SHA-256 of each file that an external command names, ``topic`` the one on which the worker reports that the run
-    begins.
+    the SHA-256 of each file that an external command names, ``topic`` the Dask topic to which the worker reports the
+    start of the run.
     """
 
     order: Order
@@ -202,7 +202,7 @@ class ShardmarkPlugin(WorkerPlugin):
 
 
 class TaskCancelled(threading.Event):
-    """Event that is set once a task was cancelled, its client has gone, or the worker ends."""
+    """Event that is set once a task is cancelled, its client has gone, or the worker ends."""
 
     def __init__(self, plugin: ShardmarkPlugin, key: str) -> None:
         super().__init__()
@@ -229,7 +229,7 @@ def carry_out(remote_order: RemoteOrder) -> RemoteReply:
 
 
 def register_campaign(topic: str, dask_worker: Worker) -> dict[str, Any]:
-    """Return what a campaign needs to know of a worker; record disturbances of its machine from now on."""
+    """Return the facts about a worker that a campaign needs; record disturbances of its machine from now on."""
     plugin = plugin_of(dask_worker)
     plugin.disturbances[topic] = host.Disturbances()
     known = {"host": plugin.host, "cores": len(plugin.cpus), "description": plugin.description, "facts": host.facts()}
@@ -255,7 +255,7 @@ async def wait_until_idle(dask_worker: Worker) -> None:
 
 
 def serve(scheduler: str, plugin: ShardmarkPlugin, say: Callable[[str], None]) -> None:
-    """Be a worker until Ctrl-C, SIGTERM or SIGHUP, or until the scheduler goes; InputError if it cannot be reached."""
+    """Serve until Ctrl-C, SIGTERM or SIGHUP, or until the scheduler ends; InputError if it cannot be reached."""
     silence_dask()
     os.sched_setaffinity(0, plugin.cpus)
     with dask.config.set(QUIET):
@@ -263,7 +263,7 @@ def serve(scheduler: str, plugin: ShardmarkPlugin, say: Callable[[str], None]) -
 
 
 def silence_dask() -> None:
-    """Silence Dask's own log, of which our messages report what matters."""
+    """Silence Dask's own log: our messages report the parts that matter."""
     for name in ("distributed", "distributed.client"):  # the loggers whose level Dask sets
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
@@ -275,7 +275,7 @@ async def _serve(scheduler: str, plugin: ShardmarkPlugin, say: Callable[[str], N
             asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
     ending, joining = asyncio.create_task(interrupted.wait()), asyncio.create_task(connect(scheduler, plugin))
     await asyncio.wait((ending, joining), return_when=asyncio.FIRST_COMPLETED)
-    if not joining.done():  # interrupted before the scheduler has answered
+    if not joining.done():  # interrupted before the scheduler answered
         joining.cancel()
         return
     worker = await joining
@@ -291,7 +291,7 @@ async def _serve(scheduler: str, plugin: ShardmarkPlugin, say: Callable[[str], N
 
 
 def check_address(scheduler: str) -> None:
-    """Raise InputError unless it is an address of a scheduler as Dask reads it; without a scheme it is one of TCP."""
+    """Raise InputError unless Dask can read it as the address of a scheduler, by TCP if it has no scheme."""
     try:
         scheme, place = parse_address(scheduler)
         get_backend(scheme)
@@ -299,7 +299,7 @@ def check_address(scheduler: str) -> None:
         if not machine or not 0 < port < 1 << 16:
             raise ValueError("no host, or no port from 1 to 65535")
     except (ValueError, ImportError) as error:
-        raise InputError("scheduler", repr(scheduler), f"expected an address as tcp://HOST:8786 ({error})") from None
+        raise InputError("scheduler", repr(scheduler), f"expected an address like tcp://HOST:8786 ({error})") from None
 
 
 async def connect(scheduler: str, plugin: ShardmarkPlugin) -> Worker:
@@ -324,7 +324,7 @@ async def connect(scheduler: str, plugin: ShardmarkPlugin) -> Worker:
 
 
 async def leave(worker: Worker) -> None:
-    """End a worker; its run is killed and begun again by another one."""
+    """End a worker; its run is killed and started again on another worker."""
     with suppress(OSError, TimeoutError):  # the scheduler has gone, or is busy and will notice
         retired = worker.scheduler.retire_workers(
             workers=[worker.address], close_workers=False, remove=True, stimulus_id=f"leave-{worker.name}"

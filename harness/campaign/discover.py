@@ -84,7 +84,7 @@ def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:
     own = solver_files() if given else []
     foreign = [file for file in solver_files(given) if file not in own] if given else []
     found, installed = _survey()
-    for infos in _each_alone(_versions(foreign) | installed):
+    for infos in _import_separately(_versions(foreign) | installed):
         found += _without_clash(infos, found)
     return _unique([*found, *(info for file in external.toml_files(given) for info in _programs(file))])
 
@@ -110,7 +110,7 @@ def declared_in(path: str | Path) -> list[SolverInfo]:
     (file,) = _checked([path])
     if file.suffix == ".toml":
         return _programs(file)
-    (infos,) = _each_alone(_versions([file]))
+    (infos,) = _import_separately(_versions([file]))
     return infos
 
 
@@ -137,7 +137,7 @@ def _versions(files: Iterable[Path]) -> dict[str, str]:
     return {str(file): source_hash(file) for file in files}
 
 
-def _each_alone(versions: Mapping[str, str]) -> list[list[SolverInfo]]:
+def _import_separately(versions: Mapping[str, str]) -> list[list[SolverInfo]]:
     """Import each third-party file or package in its own process; return what each declares."""
     cancel = threading.Event()
     with ThreadPoolExecutor(PARALLEL) as pool:
@@ -168,7 +168,7 @@ def _imported(
                 raise ValueError("an answer for an unexpected place")
             declared = [_read(answer, place, left[place]) for answer, place in zip(answers, left, strict=False)]
         except (ValueError, TypeError, KeyError, RecursionError):
-            declared, error = [], "was imported, but what came back is no list of what it declares"
+            declared, error = [], "was imported, but its answer is not a list of declarations"
         found += [info for infos in declared for info in infos]
         left = dict(list(left.items())[len(declared) :])
         if left:  # the place that was being imported ended the process
@@ -247,7 +247,7 @@ def _declared(solver: Mapping[str, Any], place: str, version: str) -> SolverInfo
     words: dict[str, Any] = {}
     for key in ("name", "track", "kind", "source", "description"):
         if not isinstance(solver[key], str):
-            raise ValueError(f"declares a {key} that is no text")
+            raise ValueError(f"declares a {key} that is not text")
         words[key] = _printable(solver[key])
     if words["track"] not in tracks():
         raise ValueError(f"declares the track {words['track']!r}, expected one of {', '.join(tracks())}")
@@ -257,7 +257,7 @@ def _declared(solver: Mapping[str, Any], place: str, version: str) -> SolverInfo
         raise ValueError(f"declares the name {words['name']!r}: expected lower-case letters, digits, dots and dashes")
     params, deterministic = solver["params"], solver["deterministic"]
     if not isinstance(params, dict) or not isinstance(deterministic, bool):
-        raise ValueError("declares something else than an object as params, or than true or false as deterministic")
+        raise ValueError("declares params that are not an object, or deterministic that is neither true nor false")
     # JSON text may contain half a surrogate pair, or infinity, which no table can store.
     plain = json.dumps(params, ensure_ascii=False, allow_nan=False).encode(errors="replace")
     return SolverInfo(**words, file=place, hash=version, params=json.loads(plain), deterministic=deterministic)
@@ -286,10 +286,10 @@ def _without_clash(infos: list[SolverInfo], found: Sequence[SolverInfo]) -> list
         if not info.error and (other := taken.get((info.track, info.name))):
             error = f"solver name {info.name!r}: expected a name that {info.track} does not have yet ({other})"
             return _without_clash(_broken(info.file, error, info.hash), found)
-    return [replace(info, name=_free(info, taken)) if info.error else info for info in infos]
+    return [replace(info, name=_free_name(info, taken)) if info.error else info for info in infos]
 
 
-def _free(info: SolverInfo, taken: Container[tuple[str, str]]) -> str:
+def _free_name(info: SolverInfo, taken: Container[tuple[str, str]]) -> str:
     names = chain([info.name], (f"{info.name}-{number}" for number in count(2)))
     return next(name for name in names if (info.track, name) not in taken)
 

@@ -17,7 +17,7 @@ class Eta:
     """Estimates the time left in a campaign.
 
     A job is expected to take the same share of its limit as finished jobs of the same cell (solver and instance), else
-    of the same solver, else of any solver, else its whole limit. An update takes a time proportional to the number of
+    of the same solver, else of any solver, else its whole limit. An update takes time proportional to the number of
     solvers, not of jobs.
     """
 
@@ -55,17 +55,17 @@ class Eta:
         if not self.left:
             return 0.0
         work = self.known + sum(self._estimate(limit, solver, ()) for solver, limit in self.fresh.items())
-        rest = [self._rest(job, since) for job, since in running]
+        rest = [self._rest(job, elapsed) for job, elapsed in running]
         work += sum(rest) - sum(self.expected(job) for job, _ in running)
         return max(0.0, work / max(1, min(slots, self.left)), *rest)
 
-    def _rest(self, job: Job, since: float) -> float:
+    def _rest(self, job: Job, elapsed: float) -> float:
         """Return the seconds left of a job under way; if it is late, as long again, at most up to its limit."""
         expected = self.expected(job)
-        return expected - since if since < expected else max(0.0, min(since, job.limits.timeout_s - since))
+        return expected - elapsed if elapsed < expected else max(0.0, min(elapsed, job.limits.timeout_s - elapsed))
 
     def _estimate(self, limit: float, *keys: Key) -> float:
-        """Return the seconds that a sum of limits will take by the first of these ratios that is known."""
+        """Return the seconds expected for a sum of limits, from the first of the keys with finished jobs."""
         known = next((key for key in keys if key in self.taken), None)
         return limit if known is None else limit * self.taken[known] / self.limits[known]
 

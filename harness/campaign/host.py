@@ -19,7 +19,10 @@ ROOT = Path("/")
 CPUS = "sys/devices/system/cpu"  # folder of the CPUs below `ROOT`
 STOLEN = 0.01  # share of a virtual machine's CPU time that its host may take (steal time) before it is a disturbance
 WAITED = 0.1  # share of the time during which some process may wait for a CPU before it is a disturbance
-ABSENT = (errno.ENOENT, errno.EOPNOTSUPP)  # of a counter; the latter if pressure stall information is switched off
+ABSENT = (
+    errno.ENOENT,
+    errno.EOPNOTSUPP,
+)  # errors of an absent counter; the latter if pressure stall information is switched off
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20  # MiB of a page of memory
 #: Packages whose versions are facts.
 PACKAGES = ("benchexec", "distributed", "numpy", "ortools", "polars", "pyscipopt", "pytoulbar2")
@@ -77,14 +80,16 @@ def _sentences(rise: dict[str, float], killed: int) -> list[str]:
     """Return a sentence per counter of `_counters` that rose too much."""
     found = []
     if hot := {name.split()[1] for name, count in rise.items() if name.startswith("heat ") and count > 0}:
-        found.append(f"The processor slowed down for heat: {', '.join(sorted(hot))}.")
+        found.append(f"The processor was throttled for heat: {', '.join(sorted(hot))}.")
     if (held := sum(count for name, count in rise.items() if name.startswith("quota "))) > 0:
-        found.append(f"Periods of the scheduler in which a quota on CPU time held the machine's work back: {held:.0f}.")
+        found.append(f"Scheduler periods in which a quota on CPU time throttled this machine: {held:.0f}.")
     swapped = [rise.get(name, 0) * PAGE_MIB for name in ("pswpin", "pswpout")]
     if any(swapped):
         found.append(f"The system swapped: {swapped[0]:.1f} MiB came in, {swapped[1]:.1f} MiB went out.")
     if (stolen := rise.get("steal", 0)) > STOLEN * rise.get("time", 0):
-        found.append(f"{100 * stolen / rise['time']:.1f} % of the CPU time was taken away by the machine's own host.")
+        found.append(
+            f"{100 * stolen / rise['time']:.1f} % of the CPU time was stolen by the host of this virtual machine."
+        )
     if (waited := rise.get("waited", 0) / 1e6) > WAITED * rise["seconds"]:
         found.append(f"During {100 * waited / rise['seconds']:.0f} % of the time a process had to wait for a CPU.")
     if (kills := rise.get("oom_kill", 0)) > killed:

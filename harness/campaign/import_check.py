@@ -3,7 +3,7 @@
 ``python -m harness.campaign.import_check PLACE FOLDER PARENT`` is ``python -m harness.sandbox.worker list`` for one
 place, isolated as a run is. FOLDER becomes its scratch folder: it is made here, and deleted here on SIGTERM and when
 process PARENT, the client, has ended, so that a killed client leaves none behind.
-Each process has limits on CPU time and memory; if isolated, all together have that on memory.
+Each process has limits on CPU time and memory; if isolated, the limit on memory holds for all together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from harness.sandbox.backends import namespaces, prctl
 
-# None of these loads NumPy, which starts threads: a process that forks into namespaces must have one.
+# None of these loads NumPy, which starts threads: a process that forks into namespaces must have one thread.
 from harness.sandbox.backends.process_tree import Proc, ProcMeter
 from harness.sandbox.backends.view import view_of
 from harness.sandbox.contract import BackendError
@@ -32,7 +32,7 @@ FILE_BYTES = 64 << 20  # bytes for files, in memory
 MEMORY_BYTES = 4 << 30  # bytes of memory
 PROCESSES = 512  # processes at once
 CPU_S = 60  # seconds of CPU time per process
-IMPORT_TIMEOUT_S = 60.0  # seconds for an import; the project's own files have them together
+IMPORT_TIMEOUT_S = 60.0  # seconds for an import; the project's own files share them
 CHECK_S = 0.05  # seconds between two measurements of memory
 OUT_OF_CPU_STATUS = 128 + signal.SIGXCPU  # exit status of an import that has used up its CPU time
 #: Exit status of an import that has used up its memory; an arbitrary number that shells do not use.

@@ -16,7 +16,7 @@ from harness.sandbox.supervisor import Supervisor
 
 
 class CoRunners:
-    """Counts for every run under way the most other runs that were under way on its machine at the same time."""
+    """Keeps, for each run under way, the largest number of other runs under way on its machine at the same time."""
 
     def __init__(self) -> None:
         self.most: dict[str, int] = {}
@@ -33,7 +33,7 @@ class CoRunners:
             self.most[run], self.host[run] = len(others), host
 
     def end(self, run: str) -> int:
-        """Note that a run ends; return the most other runs that were under way with it."""
+        """Note that a run ends; return the largest number of others under way at the same time."""
         with self.lock:
             self.host.pop(run, None)
             return self.most.pop(run, 0)
@@ -63,7 +63,7 @@ class LocalExecutor:
         return self.pool.submit(self._carry_out, job)
 
     def hosts(self) -> Mapping[str, Mapping[str, object]]:
-        """Return nothing: the campaign has the facts of this machine."""
+        """Return nothing: the campaign already has the facts of this machine."""
         return {}
 
     def disturbances(self, killed: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
@@ -78,7 +78,7 @@ class LocalExecutor:
     def _take_slot(self) -> None:
         """Give the calling thread a slot.
 
-        The thread and its supervisor stay off the cores of other slots: they use the cores of no slot, or their own.
+        The thread and its supervisor stay off the cores of other slots: they use their own cores and those of no slot.
         """
         cpus, spare = self.free.get()
         os.sched_setaffinity(0, {*cpus, *spare})

@@ -30,7 +30,7 @@ class Executor(Protocol):
     ``close()`` ends all runs, whose futures raise Cancelled.
     """
 
-    name: str  # as the database has it
+    name: str  # as stored in the database
 
     @property
     def capacity(self) -> int:
@@ -48,7 +48,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class CampaignProgress:
-    """Progress of a campaign: jobs done, all, under way and possible at once; seconds since its begin and left."""
+    """Progress of a campaign: jobs done, in all, under way and possible at once; seconds since its start and left."""
 
     done: int
     total: int
@@ -81,7 +81,7 @@ def campaign(
 
 
 class CampaignLoop:
-    """Runs a campaign."""
+    """Submits the jobs of a campaign and stores their records as they end."""
 
     def __init__(self, store: Store, number: int, jobs: Sequence[Job], executor: Executor, ended: Ended) -> None:
         self.store, self.number, self.executor, self.ended = store, number, executor, ended
@@ -104,7 +104,7 @@ class CampaignLoop:
                 self._submit()
                 continue
             if isinstance(future, int):
-                while not self.ended.empty():  # what has ended meanwhile is kept
+                while not self.ended.empty():  # keep the records of jobs that have ended meanwhile
                     if not isinstance(done := self.ended.get(), int):
                         self._finish(done)
                 return future
@@ -136,7 +136,7 @@ class CampaignLoop:
             if name not in self.hosts:
                 self.store.add_host(self.number, name, facts)
                 self.hosts.add(name)
-        keep(self.store, self.number, job, row)
+        store_record(self.store, self.number, job, row)
         self.eta.ended(job, time.monotonic() - began)
         self.killed[row.host] += row.stop == "memory"
         self.users[job.problem.checksum] -= 1
@@ -147,9 +147,9 @@ class CampaignLoop:
 
 @contextmanager
 def _end_signals(receive: Callable[[int], None]) -> Iterator[None]:
-    """Meanwhile Ctrl-C, SIGTERM and SIGHUP interrupt nothing, however often they come, but call ``receive``.
+    """Let Ctrl-C, SIGTERM and SIGHUP call ``receive`` instead of interrupting, however often they come.
 
-    A signal that is ignored, as SIGHUP under nohup, stays so. Outside the main thread nothing changes.
+    A signal that is ignored, such as SIGHUP under nohup, stays ignored. Outside the main thread nothing changes.
     """
     numbers = END_SIGNALS if threading.current_thread() is threading.main_thread() else ()
     taken = [number for number in numbers if signal.getsignal(number) not in (signal.SIG_IGN, None)]
@@ -161,8 +161,8 @@ def _end_signals(receive: Callable[[int], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def keep(store: Store, campaign_number: int, job: Job, row: Record) -> None:
-    """Store a run with the facts of its instance and its solver that pages show."""
+def store_record(store: Store, campaign_number: int, job: Job, row: Record) -> None:
+    """Store a run, and the facts about its instance and solver that pages show."""
     problem, solver = job.problem, job.solver
     with store.transaction():
         store.add_instance(problem.checksum, problem.id, row.track, problem.summary, problem.published)

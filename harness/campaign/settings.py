@@ -1,4 +1,4 @@
-"""Parameters of solvers that the command line sets: a solver with other values than declared is a variant of it."""
+"""Solver parameters set on the command line: a solver with values other than the declared ones is a variant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.campaign.discover import SolverInfo
 from instances import InputError, catalog
 from instances.files.jsonfile import decode, read_bytes, sha256
 
-#: Kinds of values by the type of the declared one.
+#: Descriptions of a value by the type of the declared one.
 WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 MAX_SHOWN = 40  # characters of a text in the name of a variant; a longer text is shown by its digest

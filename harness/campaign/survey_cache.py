@@ -59,7 +59,7 @@ def load(stamp: str) -> list[dict[str, Any]] | None:
 
 
 def save(stamp: str, declarations: Sequence[dict[str, Any]]) -> None:
-    """Save declarations under a stamp, instead of earlier ones; do nothing if the user has no cache."""
+    """Save declarations under a stamp, replacing earlier ones; do nothing if the user has no cache."""
     with contextlib.suppress(OSError, InputError):
         place = _place()
         place.parent.mkdir(parents=True, exist_ok=True)

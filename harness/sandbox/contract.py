@@ -48,7 +48,7 @@ class Limits:
 
     @property
     def cpu_limit_s(self) -> float:
-        """Limit on CPU time in seconds; by default all cores for the whole time and one second more."""
+        """Limit on CPU time in seconds; by default all cores for the whole time plus one second."""
         return self.cores * self.timeout_s + 1.0 if self.cpu_s is None else self.cpu_s
 
     def margin_s(self) -> float:

@@ -1,6 +1,6 @@
 """The monitor of one run: it keeps the clock, reads the pipes and enforces the limits.
 
-The clock starts before the run does: starting a solver and reading the instance count.
+The clock starts before the run does, so starting the solver and reading the instance count.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PIPE_S = 0.005  # longest time in seconds that one pipe is read without checking
 PIPE_BYTES = 1 << 20  # size in bytes of the message pipe: a run need not wait for the monitor until it is full
 SHORTEST_S = 0.001  # shortest time in seconds between two measurements of a run's usage
 LONGEST_S = 0.05  # longest time in seconds between two measurements, unless they are costly
-FASTEST = 16 * 2**30  # bytes per second at which a run can take memory, in huge pages and with several threads
+FASTEST = 16 * 2**30  # fastest growth of a run's memory in bytes per second, with huge pages and several threads
 THREADS = 4  # threads that a run may have per process that it may have
-LATE_S = 0.05  # seconds after the time limit at which a run is killed even in the midst of a measurement
+LATE_S = 0.05  # seconds after the time limit at which a run is killed even in the middle of a measurement
 #: Time until the next measurement in units of the CPU time of the last one, so that measuring costs at most a fifth.
 COST_RATIO = 4
 GROWTH_RATIO = 2.0  # duration that the next measurement may have, in units of the last one's
@@ -55,7 +55,7 @@ class RunHandle(Protocol):
         """Measure the usage of all processes."""
 
     def kill_all(self) -> None:
-        """Kill all processes without waiting for them, possibly in the midst of a measurement; `finish` follows."""
+        """Kill all processes without waiting for them, possibly in the middle of a measurement; `finish` follows."""
 
     def finish(self) -> Usage:
         """Kill all processes, wait for them, release what the run held and return its total usage."""
@@ -179,7 +179,7 @@ class Monitor:
         return now + max(SHORTEST_S, min(max(pause, COST_RATIO * cost_s), halfway))
 
     def _wait_until(self, run: RunHandle, until: float) -> None:
-        """Read what arrives until then, or until the run ends."""
+        """Read messages and output until the given time, or until the run ends."""
         if run.exit_fd is not None and self.exit_fd is None:
             self.exit_fd = run.exit_fd
             self.selector.register(run.exit_fd, selectors.EVENT_READ)
@@ -261,10 +261,9 @@ class Monitor:
 
 @contextlib.contextmanager
 def interrupted_at(moment: float, action: Callable[[], None]) -> Iterator[None]:
-    """Call ``action`` at a time of `time.monotonic`, in the midst of the body, unless the body ends before.
+    """Call ``action`` at a time of `time.monotonic`, interrupting the body, unless the body ends before.
 
-    Only the main thread can be interrupted. The action needs no thread of its own, which forks of a supervisor must
-    not find.
+    Only the main thread can be interrupted. No further thread is started, as a supervisor that forks must not have one.
     """
     before = signal.signal(signal.SIGALRM, lambda *_: action())
     signal.setitimer(signal.ITIMER_REAL, max(SHORTEST_S, moment - time.monotonic()))

@@ -86,7 +86,7 @@ def values_in(payload: bytes) -> int:
 
 
 def is_number(value: Any) -> bool:
-    """Tell if a JSON value is a number within the range of float64."""
+    """Return True if a JSON value is a number within the range of float64."""
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 

@@ -116,7 +116,7 @@ def find_solver(order: Order) -> Callable[[Any, registry.Run], Any]:
 def list_places(places: list[str], *, survey: bool) -> NoReturn:
     """Import solver files and packages and print what each declares; ``survey`` prints installed packages first.
 
-    Ends the process at once, so that nothing that an import has set up runs any more.
+    Ends the process at once, so that nothing set up by an import, such as an exit handler, runs any more.
     """
     process = os.getpid()
     answer = os.fdopen(os.dup(1), "w")

@@ -106,7 +106,7 @@ class Executor(RunExecutor):
 
 
 def drop_rights() -> None:
-    """Drop all rights for ever, in the process that is to become the run's program."""
+    """Drop all rights permanently, in the process that is to become the run's program."""
     namespaces.mount_proc()
     prctl.drop_keyring()
     prctl.drop_capabilities()
@@ -147,7 +147,7 @@ class BenchexecBackend:
     def start(self, order: Order, deadline: float, command: list[str], folder: Path, pipes: Pipes) -> BenchexecRun:
         """Start a run of ``command``, or of the order's Python solver if that is empty.
 
-        `env` starts it, so a program that does not exist ends as in a shell.
+        `env` starts it, so the exit status for a missing program is that of a shell.
         """
         executor = self._executor(order, command, folder)
         self.log.seek(0)
@@ -333,12 +333,12 @@ class BenchexecRun:
                     self.diagnostics = socket_memory.open_diagnostics_of(first)
 
     def _is_below(self, found: Cgroups, controller: str) -> bool:
-        """Tell if a controller's group is one that BenchExec made for a run, below its own."""
+        """Return True if a controller's group is one that BenchExec made for a run, below its own."""
         return controller in found and Path(self.executor.cgroups[controller]) in Path(found[controller]).parents
 
     @property
     def _full(self) -> bool:
-        """Tell if the control group has reached its memory limit."""
+        """Return True if the control group has reached its memory limit."""
         return 0 < self.memory < self.executor.group_peak + CHARGE
 
     def _status(self) -> int:

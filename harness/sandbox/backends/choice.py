@@ -72,7 +72,7 @@ def choose(limits: str = "auto", isolation: str = "auto", *, keep: bool = False)
                     return backend
             if failure not in failures:
                 failures.append(failure)
-    raise InputError("--limits", limits, f"expected a machine on which it can hold runs ({'; '.join(failures)})")
+    raise InputError("--limits", limits, f"expected a machine on which it can enforce limits ({'; '.join(failures)})")
 
 
 def trial(supervisor: Supervisor) -> Outcome:
@@ -85,7 +85,7 @@ def trial(supervisor: Supervisor) -> Outcome:
 def unmeasured(outcome: Outcome) -> str:
     """Return why a backend that claims to enforce memory hard cannot measure it, "" if it can."""
     if outcome.enforced.get("memory") == "hard" and not outcome.peak_mib:
-        return "the control groups of this machine do not tell the greatest memory of a run"
+        return "the control groups of this machine do not report the peak memory of a run"
     return ""
 
 

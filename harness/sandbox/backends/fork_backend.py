@@ -83,7 +83,7 @@ class ForkBackend:
 
 
 class ProgramStart:
-    """Tells if the program of an external solver has started: until then its process is a fork of the supervisor."""
+    """Checks if the program of an external solver has started: until then its process is a fork of the supervisor."""
 
     def __init__(self, pipe: int, *, external: bool) -> None:
         self.pipe = pipe
@@ -91,7 +91,7 @@ class ProgramStart:
         os.set_blocking(pipe, False)
 
     def started(self) -> bool:
-        """Tell if the program has started; always True for a Python solver, which is a fork."""
+        """Return True if the program has started; always True for a Python solver, which is a fork."""
         if not self.external:
             return True
         try:
@@ -103,7 +103,7 @@ class ProgramStart:
         """Return the peak bytes of the largest process, from the system's record of those that have ``ended``.
 
         The record of a program includes the ``fork`` that it was: if it is not clearly greater, and a peak was
-        ``seen``, it tells nothing.
+        ``seen``, it is ignored.
         """
         return 0.0 if self.external and seen and ended <= fork + FORK_GROWTH else float(ended)
 

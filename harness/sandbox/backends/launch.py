@@ -81,7 +81,7 @@ class Launch:
         reset_signals()
 
     def _limit(self) -> None:
-        """Set the limits that the system enforces; none on address space, as honest programs reserve much unused."""
+        """Set the limits that the system enforces; none on address space, as many programs reserve much unused."""
         limits = self.order.limits
         lower_limit(resource.RLIMIT_CORE, 0)
         lower_limit(resource.RLIMIT_NOFILE, OPEN_FILES)

@@ -1,4 +1,4 @@
-"""Mounts in a mount namespace of one's own: file systems in memory, binds, and everything read-only."""
+"""Mounts in a separate mount namespace: file systems in memory, binds, and everything read-only."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ capabilities and becomes the solver. When process 1 ends, the kernel kills all o
 no process of a run outlives the supervisor.
 
 Without capabilities a run can mount nothing, and it can make no namespaces except user namespaces, in which it would
-have capabilities again; their number is limited to 0. Backend ``benchexec`` has namespaces by BenchExec and mounts the
-same.
+have capabilities again; their number is limited to 0. In backend ``benchexec``, BenchExec makes the
+namespaces, and the same is mounted.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ IFF_UP = 1
 DEVICES = ("null", "zero", "full", "random", "urandom")  # devices in ``/dev`` of a run
 #: File below ``/proc/sys``: the number of user namespaces, in which a run would have capabilities again.
 USER_NAMESPACES = "user/max_user_namespaces"
-#: Files below ``/proc/sys``: limits on memory of System V, which no process need hold.
+#: Files below ``/proc/sys``: limits on System V memory, which can outlive the processes that use it.
 UNHELD_MEMORY = ("kernel/shmall", "kernel/msgmni")
 SMALL = 1 << 16  # bytes of the file systems of a trial, and of those that only hide others
 SETUP_S = 30.0  # seconds within which process 1 must have mounted everything
@@ -77,7 +77,7 @@ TRIAL_FOLDER = Path("/dev/shm/trial")
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The file systems of an isolated run: its scratch folder, bytes for files there and in ``/tmp``, for ``/dev/shm``.
+    """The file systems of an isolated run: its scratch folder, bytes for files there and in ``/tmp``, in ``/dev/shm``.
 
     ``view`` says which files the run can read; ``sockets`` are those of services, which it cannot connect to. At
     ``until``, a value of `time.monotonic`, process 1 ends the run by itself, even if the supervisor is busy.

@@ -21,7 +21,7 @@ DUMPABLE = 4
 SECUREBITS = 28
 SUBREAPER = 36
 NO_NEW_PRIVS = 38
-#: Securebits by which root has no rights, for ever: NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE and all locks.
+#: Securebits that permanently leave root without rights: NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE and all locks.
 NO_RIGHTS = 0xEF
 CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3 of capset(2)
 # Numbers of system calls.
@@ -82,7 +82,7 @@ def drop_keyring() -> None:
 
 
 def drop_capabilities() -> None:
-    """Drop all capabilities for ever; no program started from here on can gain any."""
+    """Drop all capabilities permanently; no program started from here on can gain any."""
     prctl(SECUREBITS, NO_RIGHTS)
     prctl(NO_NEW_PRIVS, 1)
     header = struct.pack("=Ii", CAPABILITY_VERSION, 0)

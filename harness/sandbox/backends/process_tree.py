@@ -1,4 +1,4 @@
-"""The processes of a run: which they are, their memory and CPU time, and killing them."""
+"""The processes of a run: finding them, measuring their memory and CPU time, and killing them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Proc:
             yield from lines
 
     def processes(self) -> Iterator[int]:
-        """Yield all processes that it shows; without end while new ones start faster than they are listed."""
+        """Yield all processes that it shows; endless while processes start faster than they are listed."""
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 if entry.name.isdigit():
@@ -103,8 +103,8 @@ class Proc:
     def proportional_without(self, pid: int, left_out: Callable[[File], bool], until: float = math.inf) -> int:
         """Return `proportional` without mapped pages of the files ``left_out``; private copies of them count.
 
-        It sums the other mappings: in a difference of two measurements a file could change hands between them. If the
-        process has so many mappings that they are not read by ``until``, the files among the rest count.
+        It sums the other mappings: between two measurements to be subtracted, a file could change hands. If the process
+        has so many mappings that they are not read by ``until``, the files among the rest count.
         """
         size, skipped, part, skip = 0, 0, 0, False
         for line in self.lines(f"{pid}/smaps"):
@@ -186,8 +186,8 @@ class ProcMeter:
 
     ``members`` lists the processes, including those that have ended and were not waited for. ``shared`` are open
     folders of file systems in memory that count. ``waited`` returns the CPU seconds of processes that have ended and
-    that others have waited for. If a parent ignores the end of its children, no one waits for them: the time seen of
-    those that have gone is added up as well, and the greater of both sums counts.
+    that others have waited for. If a parent ignores the end of its children, no one waits for them: the last time
+    seen of each process that has gone is summed as well, and the greater sum counts.
 
     The sum of resident memory is cheap and never too small but counts shared pages once per process. The exact sum is
     measured if the cheap one exceeds the limit, else now and then. Processes that were not reached in time count with
@@ -212,7 +212,7 @@ class ProcMeter:
         self.devices = {os.fstat(folder).st_dev for folder in self.shared}
 
     def read(self, limit: float, most: int) -> Usage:
-        """Measure usage; the memory is exact if above ``limit`` bytes. Above ``most`` processes only they are told."""
+        """Measure usage, memory exactly if above ``limit`` bytes; of more than ``most`` processes only count them."""
         waited = self.waited()  # first, so that a process that ends meanwhile is not counted twice
         members = list(islice(self.members(), most + 1))
         if len(members) > most:
@@ -239,8 +239,8 @@ class ProcMeter:
         # A process with less time than before is a new one with the same number.
         self.gone_s += sum(seen for pid, seen in self.seen.items() if now.get(pid, 0.0) < seen)
         self.seen = now
-        told = sum(state.cpu_s + state.waited_cpu_s for state in states.values()) + waited
-        return max(told, sum(now.values()) + self.gone_s)
+        recorded = sum(state.cpu_s + state.waited_cpu_s for state in states.values()) + waited
+        return max(recorded, sum(now.values()) + self.gone_s)
 
     def _memory(self, alive: dict[int, State], limit: float) -> float:
         files = self.files.find(alive)
@@ -272,8 +272,8 @@ class ProcMeter:
     def _sum(self, states: Mapping[int, State], measured: Container[int], processes: int) -> float:
         """Sum the last measurements, now that there are ``processes``, corrected by what has changed since.
 
-        The growth of a process that has just been ``measured`` does not count, as it may be shared; a loss does, as
-        another process may have it now.
+        The growth of a process that has just been ``measured`` does not count, as it may be shared; its
+        shrinkage does, as another process may own those pages now.
         """
         total = 0.0
         for pid, state in states.items():

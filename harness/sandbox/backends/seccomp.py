@@ -1,4 +1,4 @@
-"""Filters of system calls, which a process sets for itself and all its descendants, for ever.
+"""Filters of system calls, which a process sets for itself and all its descendants, permanently.
 
 ``ignore_affinity_calls``  requests to run on other cores succeed without effect
 ``hide_clone3``            no process can be started in another control group

@@ -1,6 +1,6 @@
 """Kernel memory in the socket buffers of one network namespace, read from its diagnostics (``sock_diag(7)``).
 
-Data that waits in a socket is in no record of any process. Unix, TCP, UDP and netlink sockets count. A process of the
+Data waiting in a socket is charged to no process. Unix, TCP, UDP and netlink sockets count. A process of the
 namespace opens the diagnostic socket; any process that holds that socket may use it.
 """
 
@@ -40,7 +40,7 @@ EVERY_PROTOCOL = 255  # of netlink sockets
 SHOW_MEMORY = 1  # attributes to send for a netlink socket
 NETLINK_MESSAGE_BYTES = 28  # bytes of a message about a netlink socket before its attributes
 NETLINK_MEMORY = 0  # type of the attribute of a netlink socket that holds its memory
-# Places in an attribute of memory, which holds numbers of bytes in 32 bits each.
+# Indices into a memory attribute, an array of 32-bit numbers of bytes.
 RECEIVED = 0
 SENT = 2
 QUEUED = 5
@@ -103,14 +103,14 @@ def _unix_bytes(diagnostics: socket.socket) -> int:
     return total + sum(length for peer, length in unread if peer not in inodes)
 
 
-def _sum(diagnostics: socket.socket, request: bytes, start: int, memory: int, *places: int) -> int:
-    """Return the sum of these places in the attributes ``memory``, which come after ``start`` bytes of each reply."""
+def _sum(diagnostics: socket.socket, request: bytes, start: int, memory: int, *indices: int) -> int:
+    """Return the sum of these entries of the attributes ``memory``, which start ``start`` bytes into each reply."""
     return sum(
-        struct.unpack_from("=9I", value)[place]
+        struct.unpack_from("=9I", value)[index]
         for payload in _dump(diagnostics, request)
         for kind, value in _attributes(payload, start)
         if kind == memory
-        for place in places
+        for index in indices
     )
 
 

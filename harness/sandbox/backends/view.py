@@ -1,7 +1,7 @@
 """The files that an isolated run can read: the system's, Python and its packages, its solver, and its instance.
 
 All other folders are empty to it: homes, checkouts, results and sites of other campaigns, mounted disks. Otherwise it
-could look up a published cost or another's solution. `open_paths` and `mount_view` need a mount namespace of one's own.
+could look up a published cost or another's solution. `open_paths` and `mount_view` need a separate mount namespace.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ NO_VIEW = View()
 def view_of(solver: str, command: Iterable[str] = (), files: Iterable[Path] = (), hidden: Iterable[Path] = ()) -> View:
     """Return the view of a solver, which is a file or ``package:MODULE``; each word of its command may be a path.
 
-    A file is shown with its whole folder; if that also holds a home or a checkout, lies at the root or is itself one of
-    results, only with the Python files beside it. Results and sites are hidden in all folders that are shown.
+    A file is shown with its whole folder, but only with the Python files beside it if the folder also holds a home or a
+    checkout, lies at the root or is a folder of results. Results and sites are hidden in all folders that are shown.
     """
     named = _hideable([*_solver(solver), *(path for word in command for path in _word(word))])
     answers = (path for folder in named for path in _answers(folder))
@@ -94,7 +94,7 @@ def _installation(folder: Path) -> Path:
 
 
 def _is_wide(folder: Path) -> bool:
-    """Tell if a folder holds unrelated files: it lies at the root, or holds a home or a checkout."""
+    """Return True if a folder holds unrelated files: it lies at the root, or holds a home or a checkout."""
     places = (Path(os.path.expanduser("~")), Path(tempfile.gettempdir()), *([CHECKOUT] if CHECKOUT else []))
     return len(folder.parts) <= 2 or any(place.is_relative_to(folder) for place in places)
 
@@ -111,7 +111,7 @@ def _solver(place: str) -> Iterator[Path]:
 
 
 def _word(word: str) -> Iterator[Path]:
-    """Yield the paths to show for a word of a command: a folder, or a file with its folder, and so for links to it."""
+    """Yield the paths to show for a word of a command: a folder, or a file or link with its folder."""
     path = Path(word)
     if not os.path.isabs(word) or not path.exists():
         return
@@ -134,14 +134,14 @@ def _with_its_folder(file: Path) -> Iterator[Path]:
 
 @cache
 def _common_answers() -> tuple[Path, ...]:
-    """Return the folders of results and sites in what every run can read; looked for once, as that takes a while."""
+    """Return the folders of results and sites in what every run can read; searched for once, as that takes a while."""
     return tuple(path for folder in _common_paths() for path in _answers(folder))
 
 
 def _answers(folder: Path) -> Iterator[Path]:
     """Yield the folders of results and sites among the first `MAX_FOLDERS` below a folder, breadth first.
 
-    Not looked through are Python's own folders, in which packages may keep pages.
+    Python's own folders, in which packages may keep pages, are not searched.
     """
     python = _python_folders()
     folders = deque([str(folder)])
@@ -167,7 +167,7 @@ def _python_folders() -> frozenset[str]:
 
 
 def _is_hideable(path: Path) -> bool:
-    """Tell if a path lies in a folder that becomes empty."""
+    """Return True if a path lies in a folder that becomes empty."""
     of_the_system = len(path.parts) < 2 or path.parts[1] in SYSTEM
     return not of_the_system or (CHECKOUT is not None and path.is_relative_to(CHECKOUT))
 

@@ -175,7 +175,7 @@ def test_a_scheduler_that_goes_ends_workers_and_campaign(cluster, chain, tmp_pat
     cluster.scheduler.kill()
     status, _, errors = ended(campaign)
     assert (status, errors.count("\n")) == (2, 1)
-    assert "expected a scheduler that stays, it has gone; the same command goes on from here" in errors
+    assert "expected the scheduler to keep running, it has gone; the same command continues from here" in errors
     assert table(tmp_path / "r", "SELECT solver, status FROM runs") == [("quick", "ok")]
     assert ended(worker)[0] == 0
     assert psutil.wait_procs(runs, timeout=30)[1] == []
@@ -240,7 +240,7 @@ def test_what_is_no_address_is_one_sentence_and_leaves_no_folder(chain, tmp_path
     command = ["run", "--instance", str(chain.path), "--solver", "simple", "--results", str(results)]
     assert main([*command, "--executor", "dask", "--scheduler", address]) == 2
     error = capsys.readouterr().err
-    assert f"scheduler: {address!r}: expected an address as tcp://HOST:8786" in error
+    assert f"scheduler: {address!r}: expected an address like tcp://HOST:8786" in error
     assert error.count("\n") == 1
     assert not results.exists()
 

@@ -332,11 +332,11 @@ NOISE = (
     ("first", "declared", "error"),
     [
         *(
-            pytest.param(WRITE.format(noise), "", "what came back is no list", id=str(i))
+            pytest.param(WRITE.format(noise), "", "its answer is not a list", id=str(i))
             for i, noise in enumerate(NOISE)
         ),
-        ("", ", source={'a': 1}", "a source that is no text"),
-        ("", ", deterministic=1", "true or false as deterministic"),
+        ("", ", source={'a': 1}", "a source that is not text"),
+        ("", ", deterministic=1", "neither true nor false"),
         ("", ", variants={'a': {'x': 1e999}}", "JSON compliant"),
         ("os.kill(os.getpid(), 9)", "", "ended the process while it was imported (exit status "),
     ],
@@ -390,7 +390,7 @@ def test_who_is_ended_takes_imports_along(tmp_path, number):
     """SIGINT as the command line has it: an exception in the main thread."""
     files = [write(tmp_path, f"sleeps_{i}.py", "import time; time.sleep(3600)") for i in range(4)]
     places = dict.fromkeys(map(str, files), "")
-    program = f"from harness.campaign.discover import _each_alone; _each_alone({places})"
+    program = f"from harness.campaign.discover import _import_separately; _import_separately({places})"
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     environment = {**os.environ, "TMPDIR": str(scratch)}

@@ -13,7 +13,7 @@ from harness.campaign import host
 from harness.campaign.host import Disturbances, facts
 
 HEAT = "sys/devices/system/cpu/cpu1/thermal_throttle"
-HELD_BACK = "Periods of the scheduler in which a quota on CPU time held the machine's work back:"
+HELD_BACK = "Scheduler periods in which a quota on CPU time throttled this machine:"
 QUIET = {
     "proc/stat": "cpu  100 0 50 1000 5 0 1 7 0 0\ncpu0 100 0 50 1000 5 0 1 7 0 0\nintr 5\n",
     "proc/pressure/cpu": "some avg10=61.88 avg60=6.68 avg300=1.89 total=5000000\nfull avg10=0.00 total=0\n",
@@ -51,8 +51,8 @@ def test_nothing_is_found_where_nothing_or_little_happened(machine: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "old", "new", "sentence"),
     [
-        (f"{HEAT}/core_throttle_count", "5", "6", "The processor slowed down for heat: cpu1."),
-        (f"{HEAT}/package_throttle_count", "5", "9", "The processor slowed down for heat: cpu1."),
+        (f"{HEAT}/core_throttle_count", "5", "6", "The processor was throttled for heat: cpu1."),
+        (f"{HEAT}/package_throttle_count", "5", "9", "The processor was throttled for heat: cpu1."),
         ("sys/fs/cgroup/user.slice/cpu.stat", "throttled 0", "throttled 12", f"{HELD_BACK} 12."),
         ("proc/vmstat", "pswpin 3", "pswpin 515", "The system swapped: 2.0 MiB came in, 0.0 MiB went out."),
         ("proc/vmstat", "pswpout 4", "pswpout 260", "The system swapped: 0.0 MiB came in, 1.0 MiB went out."),
@@ -66,7 +66,7 @@ def test_nothing_is_found_where_nothing_or_little_happened(machine: Path) -> Non
             "proc/stat",
             "1000 5 0 1 7",
             "1095 5 0 1 12",
-            "5.0 % of the CPU time was taken away by the machine's own host.",
+            "5.0 % of the CPU time was stolen by the host of this virtual machine.",
         ),
     ],
 )

@@ -90,7 +90,7 @@ def test_parallel_runs_have_cores_of_their_own():
     cpus = [cpu for (cpu,) in core_sets(usable, 1)]
     assert sorted(cpus) == sorted(os.sched_getaffinity(0))
     with pytest.raises(
-        InputError, match=f"expected at most {usable} cores in use at once, 1 runs of {usable + 1} are more"
+        InputError, match=f"expected at most {usable} cores in use at once, 1 runs with {usable + 1} each need more"
     ):
         core_sets(1, usable + 1)
 

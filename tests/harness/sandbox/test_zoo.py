@@ -26,7 +26,7 @@ from harness.campaign.cpus import usable_cpus
 from harness.campaign.discover import SolverInfo
 from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
-from harness.campaign.queue import keep
+from harness.campaign.queue import store_record
 from harness.results.database import FILE_NAME, Store
 from harness.results.ranking import tables
 from harness.results.records import Record
@@ -326,9 +326,9 @@ NO_BOUND = "reported a bound that is no finite number"
 NO_COST = "claimed a cost that is no finite number"
 
 VALUES = (
-    malformed("wrong-length", "solution: expected 4 elements, one a node, found 3"),
-    malformed("too-many", "solution: expected 4 elements, one a node, found 10000"),
-    malformed("empty", "solution: expected 4 elements, one a node, found 0"),
+    malformed("wrong-length", "solution: expected 4 elements, one per node, found 3"),
+    malformed("too-many", "solution: expected 4 elements, one per node, found 10000"),
+    malformed("empty", "solution: expected 4 elements, one per node, found 0"),
     Case("lying-array", "exit", "error", "sent a message of 100003 values, a solution here has at most 65600"),
     malformed("nothing", "solution: expected a list of 4 integers, found null"),
     malformed("text", "solution: expected a list of 4 integers, found '0011'"),
@@ -563,7 +563,7 @@ def test_a_bound_above_the_optimum_counts_against_its_solver(
     with Supervisor() as supervisor:
         for name in ("optimist", "good"):
             job = Job(zoo[name], place.problem, 0, AMPLE)
-            keep(store, number, job, perform(job, supervisor))
+            store_record(store, number, job, perform(job, supervisor))
     scored = tables(store)
     store.close()
     assert scored.contradictions["solver"].to_list() == ["optimist"]

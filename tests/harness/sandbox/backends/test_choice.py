@@ -107,7 +107,7 @@ def test_a_backend_that_is_asked_for_is_taken_or_refused(working, limits):
 
 def test_a_backend_that_cannot_measure_what_it_holds_is_none(monkeypatch):
     monkeypatch.setattr(choice, "trial", lambda supervisor: Outcome("exit", peak_mib=0.0, enforced=HARD))
-    with pytest.raises(InputError, match="do not tell the greatest memory of a run"):
+    with pytest.raises(InputError, match="do not report the peak memory of a run"):
         choose()
 
 
