@@ -10,18 +10,18 @@ Number = int | float | Fraction
 #: Two float costs, or a float cost and a bound, that differ relatively by no more than this count as equal.
 TOLERANCE = Fraction(1, 10**9)
 #: A float bound this close below a cost, relatively, proves the cost optimal: the bounds of mixed-integer programs are
-#: lowered by about a millionth for the solvers' own tolerances, so nothing closer can be asked for.
+#: lowered by about a millionth for the solvers' own tolerances, so nothing tighter can be required.
 PROVEN = Fraction(1, 10**5)
 
 
 def contradicts(bound: Number, cost: Number, integral: bool) -> bool:
-    """Return whether a lower bound lies above a verified cost."""
+    """Return True if a lower bound lies above a verified cost."""
     slack = Fraction(0) if integral else TOLERANCE * abs(Fraction(cost))
     return Fraction(bound) > Fraction(cost) + slack
 
 
 def proves(bound: Number, cost: Number, integral: bool) -> bool:
-    """Return whether a bound proves a cost optimal: less than 1 below it for integers, a relative 1e-5 for floats."""
+    """Return True if a bound proves a cost optimal: less than 1 below it for integers, a relative 1e-5 for floats."""
     room = Fraction(cost) - Fraction(bound)
     return room < 1 if integral else room <= PROVEN * abs(Fraction(cost))
 
@@ -43,7 +43,7 @@ def relative_gap(cost: Number, bound: Number) -> float | None:
 
 
 def gap(cost: int | float | None, bound: int | float | None) -> float | None:
-    """Return the greatest possible distance of a cost to the optimum, see `relative_gap`; None without cost or bound.
+    """Return the greatest possible gap of a cost to the optimum, see `relative_gap`; None without cost or bound.
 
     0 if the bound proves the cost optimal: any remaining difference is rounding or solver tolerance.
     """
@@ -53,7 +53,7 @@ def gap(cost: int | float | None, bound: int | float | None) -> float | None:
 
 
 def optimal(cost: int | float | None, bound: int | float | None) -> bool | None:
-    """Return whether a lower bound proves a verified cost optimal, and is not above it; None without a cost."""
+    """Return True if a lower bound proves a verified cost optimal, and is not above it; None without a cost."""
     if cost is None:
         return None
     integral = isinstance(cost, int)

@@ -24,10 +24,10 @@ from instances import InputError
 
 FILE_NAME = "results.sqlite"
 LOCK_NAME = ".lock"
-LOCK_S = 1.0
-MOST_SAID = 200  # characters of a message of SQLite's that are passed on
-BUSY_S = 30.0  # seconds that a statement waits for another process that holds the database, before anybody is told
-PATIENCE_S = 3600.0  # seconds of all its tries together
+LOCK_S = 1.0  # seconds to wait for the lock of a results folder
+MOST_SHOWN = 200  # characters of SQLite's messages that are passed on
+BUSY_S = 30.0  # seconds that a statement waits for another process that holds the database, before the user is told
+PATIENCE_S = 3600.0  # seconds of all attempts together
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter if a message of SQLite's quotes a damaged byte
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL)
 
@@ -58,7 +58,7 @@ def exclusive(folder: str | Path) -> Iterator[None]:
     with _written(folder):
         lock = (Path(folder) / LOCK_NAME).open("w")
     with lock:
-        end = time.monotonic() + LOCK_S  # what a killed campaign was just starting still holds its files
+        end = time.monotonic() + LOCK_S  # a process that a killed campaign was starting may still hold its files
         while not _locked(lock.fileno()):
             if time.monotonic() > end:
                 raise InputError(folder, "", "expected no other `shardmark run` at work in this folder")
@@ -67,7 +67,7 @@ def exclusive(folder: str | Path) -> Iterator[None]:
 
 
 def _locked(lock: int) -> bool:
-    """Take a lock unless another process has it; return whether it was taken."""
+    """Take a lock unless another process has it; return True if it was taken."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -85,8 +85,8 @@ class Store:
     def open(cls, folder: str | Path, *, create: bool = False, tell: Callable[[str], None] = lambda _: None) -> Store:
         """Open the database of a folder, to read it, or with ``create`` to write, making it if there is none.
 
-        ``tell`` is told when another process keeps it from being written. Raises InputError if there is nothing to
-        read or it is not ours.
+        ``tell`` is called with a sentence while another process keeps it from being written. InputError if there is
+        nothing to read or it is not ours.
         """
         path = Path(folder) / FILE_NAME
         if not create and not path.is_file():
@@ -114,7 +114,7 @@ class Store:
             raise
 
     def _execute(self, statement: str) -> None:
-        """Begin or end a transaction, again and again while another process holds the database: a run may be lost."""
+        """Begin or end a transaction; try again while another process holds the database, else a run would be lost."""
         end = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -208,7 +208,7 @@ class Store:
             raise InputError(self.path, f"runs id {run!r} solution", "expected zlib of JSON") from None
 
     def rows(self, table: str) -> tuple[list[str], Sequence[Row]]:
-        """Return the columns of a table without solutions, and all rows; InputError for an impossible value."""
+        """Return the columns of a table without solutions, and all rows; InputError for an invalid value."""
         names = list(COLUMNS[table])
         return names, self._read(table, names)
 
@@ -222,9 +222,9 @@ class Store:
         return checked(self.path, table, names, rows)
 
 
-def _why(said: object) -> str:
+def _why(message: object) -> str:
     """Shorten a message of SQLite's, which can quote a whole schema, to one line."""
-    return textwrap.shorten(str(said), MOST_SAID, placeholder=" …")
+    return textwrap.shorten(str(message), MOST_SHOWN, placeholder=" …")
 
 
 def _open_to_write(path: Path) -> sqlite3.Connection:
@@ -288,7 +288,7 @@ def _json(value: Any) -> str:
 
 
 def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], key: Sequence[str] = ()) -> sqlite3.Cursor:
-    """Insert a row, or update the one of the same key: a replacement would search all rows that may refer to it."""
+    """Insert a row, or update the one of the same key: replacing it would search all rows that may refer to it."""
     update = ", ".join(f"{name} = excluded.{name}" for name in row if name not in key)
     otherwise = f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {update}" if key else ""
     values = ", ".join(f":{name}" for name in row)

@@ -12,7 +12,7 @@ from harness.results.ranking import Tables
 from harness.results.ranking.frames import DIVISION
 from instances.files.jsonfile import write_bytes
 
-#: The columns of exported tables that fit a terminal, of those that have more.
+#: The columns that fit a terminal, of exported tables that have more.
 _SHORT = {
     "runs": [
         *("track", "division", "instance", "solver", "seed", "status"),
@@ -59,7 +59,7 @@ def write_parquet(frame: pl.DataFrame, path: str | Path) -> None:
 
 
 def write_csv(frame: pl.DataFrame, path: str | Path) -> None:
-    """Write a table as CSV, UTF-8, nothing for null; InputError if the file cannot be written."""
+    """Write a table as CSV, UTF-8, null as an empty field; InputError if the file cannot be written."""
     _write(path, frame.write_csv)
 
 

@@ -1,4 +1,4 @@
-"""After a run: its messages are decoded and verified, and one row says why it ended, what it claimed, what is true."""
+"""After a run: its messages are decoded and verified; one row holds why it ended, its claims and its true results."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from harness.verify import Verdict, longest_solution, malformed, verify
 MOST_VALUES, MOST_VALUES_PER_NODE = 1 << 16, 16
 MOST_LISTS, MOST_LISTS_PER_NODE = 1000, 2
 SENTENCE = 500  # characters kept of a reason
-#: Statuses of runs that a fault ended, and not a limit or the method itself.
+#: Statuses of runs that ended by a fault, not by a limit or by themselves.
 FAULTS = ("error", "crash", "import", "lost")
 
 
 class Reports:
-    """Messages of a run in order of arrival: what they claim, and what the verifier found.
+    """Messages of a run in order of arrival: their claims, and the findings of the verifier.
 
     ``incumbents``     all solutions, verified, as they arrived           ``bounds``        all lower bounds
     ``cost``           least verified cost, None without one              ``solution``      the one of that cost
     ``claimed_cost``   least cost claimed for a solution, None if none    ``misclaim``      the first that was too low
-    ``verified``       what is true of the best, see `results.schema`       ``violation``     the rule it breaks, if any
+    ``verified``       verdict on the best, see `harness.results.schema`   ``violation``     the rule it breaks, if any
     ``word``           the last message that says how it ends             ``fault``         first breach of the protocol
     """
 
@@ -55,7 +55,7 @@ class Reports:
 
     @property
     def peak_mib(self) -> float:
-        """Peak memory that the solver's process has seen of itself: measurements from outside can miss a spike."""
+        """Peak memory that the solver's process measured itself: measurements from outside can miss a spike."""
         return self.word.value / 2**20 if self.word is not None and self.word.kind == "done" else 0.0
 
     def claimed(self, outcome: Outcome, external: bool) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Reports:
         }
 
     def end(self, outcome: Outcome, external: bool) -> str:
-        """Return the end that the run reported: "done", "declined", "error" or "nothing"; a program's by its status."""
+        """Return the end that the run reported, a program by its status: "done", "declined", "error" or "nothing"."""
         if external:
             return "done" if outcome.stop == "exit" else "nothing"
         return self.word.kind if self.word is not None else "nothing"
@@ -98,7 +98,7 @@ class Reports:
         self.fault = self.fault or fault
 
     def _judge(self, arrival: float, message: Message) -> None:
-        """Verify a solution, and compare its cost with what is claimed for it."""
+        """Verify a solution, and compare its cost with the cost claimed for it."""
         verdict = self._verify(message.value)
         cost, claim = verdict.cost, message.cost
         self.incumbents.append(Incumbent(arrival, verdict.feasible, cost))
@@ -130,16 +130,16 @@ class Reports:
 
 
 def undercuts(claim: int | float, cost: int | float) -> bool:
-    """Return whether a claimed cost lies below the true one: at all for ints, beyond the tolerance for floats."""
+    """Return True if a claimed cost lies below the true one: at all for ints, beyond the tolerance for floats."""
     return contradicts(cost, claim, isinstance(claim, int) and isinstance(cost, int))
 
 
 def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: bool = False) -> tuple[str, str, str]:
-    """Return ``(stop, status, reason)``: why a run ended, what it is worth, and a sentence.
+    """Return ``(stop, status, reason)``: why a run ended, the value of its result, and a sentence.
 
     A broken limit decides ``stop``, else the run's own last word, else its lack. A refuted claim decides ``status``,
-    however the run ended; else ``stop``, if the run did not end by itself; else breaches of the protocol; else what was
-    verified.
+    however the run ended; else ``stop``, if the run did not end by itself; else a breach of the protocol; else the
+    verdict.
     """
     stop, reason = outcome.stop, outcome.reason
     end = sent.end(outcome, external)

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).with_name("contest2025.toml")
-#: Of the paper on placement.
+#: Results of the paper on placement.
 PLACEMENT = FILE.with_name("placement2020.toml")
-#: Whose a published lower bound is.
+#: Name of the author of published lower bounds.
 BOUND = "lower bound"
 
 
 @dataclass(frozen=True)
 class Author:
-    """An author of published results: name, who that is, and the machine and time the results took.
+    """An author of published results: name, a description, and the machine and time the results took.
 
     ``role`` is "winner", "team", "compiler", "later", "paper" for costs, and "bound" for lower bounds.
     """
@@ -43,19 +43,19 @@ class Result:
 
 @cache
 def figures() -> Mapping[str, Any]:
-    """The file as it stands: ``papers who made points costs bounds infeasible``."""
+    """Return the file as parsed: ``papers who made points costs bounds infeasible``."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 @cache
 def authors() -> tuple[Author, ...]:
-    """Everybody with costs, in the order of the file: the contest's teams, the compiler, what came later."""
+    """Return all authors of costs, in the order of the file: the contest's teams, the compiler, later work."""
     made = figures()["made"]
     return tuple(Author(x["name"], x["role"], x["about"], made[x["made"]]) for x in figures()["who"])
 
 
 def contestants() -> tuple[Author, ...]:
-    """Authors whose costs the contest's organisers measured on the contest's machine."""
+    """Return the authors whose costs the contest's organisers measured on the contest's machine."""
     return tuple(author for author in authors() if author.role != "later")
 
 
@@ -65,7 +65,7 @@ def instances() -> tuple[str, ...]:
 
 
 def costs(instance: str) -> list[Result]:
-    """Published costs of an instance, one per author in `authors`; empty if there are none."""
+    """Return the published costs of an instance, one per author in `authors`; empty if there are none."""
     texts = figures()["costs"].get(instance, [])
     return [Result(author, _feasible(text)) for author, text in zip(authors(), texts, strict=bool(texts))]
 
@@ -75,7 +75,7 @@ def contest_costs(instance: str) -> list[Result]:
 
 
 def _feasible(text: str) -> str | None:
-    """Return a cost, None if it counts an infinite entry or is absent."""
+    """Return a cost, None if it includes an infinite entry or is absent."""
     return text if text and int(text) < int(figures()["infeasible"]) else None
 
 
@@ -86,7 +86,7 @@ def best_cost(instance: str) -> Result | None:
 
 
 def lower_bound(instance: str) -> Result | None:
-    """The greatest lower bound that was published."""
+    """Return the greatest published lower bound."""
     text = figures()["bounds"].get(instance)
     about = Author(BOUND, "bound", "the best bound of any method", figures()["made"]["bounds"])
     return None if text is None else Result(about, text)
@@ -99,7 +99,7 @@ def results(instance: str) -> list[tuple[str, Result]]:
     return [("cost", result) for result in found] + ([("bound", bound)] if bound else [])
 
 
-#: What the paper calls its methods whose splits an id's end allows, and that it has figures of on every instance.
+#: The paper's methods with figures on every instance, by the suffix of ids that allow their splits: our name, theirs.
 METHODS = {
     "throughput": {
         "": {"dp": "DP", "ip-contiguous": "IP (contiguous)", "dpl": "DPL"},
@@ -111,21 +111,21 @@ METHODS = {
         "-free": {"scotch": "Scotch"},
     },
 }
-#: Where it has them.
+#: Tables of the paper that hold them.
 TABLES = {"throughput": "Table 1", "latency": "Table 4"}
 
 
 @cache
 def placement_figures() -> Mapping[str, Any]:
-    """The file of the placement paper as it stands: ``papers made throughput layers latency splits``."""
+    """Return the file of the placement paper as parsed: ``papers made throughput layers latency splits``."""
     return tomllib.loads(PLACEMENT.read_text(encoding="utf-8"))
 
 
 def placements(instance: str) -> list[Result]:
-    """Figures of the placement paper on an instance, one per method whose splits are allowed there.
+    """Return the figures of the placement paper on an instance, one per method whose splits are allowed there.
 
-    Printed costs have two digits after the point, and are rounded up by half of the last one, so that no bound is above
-    one for its rounding. None for a split that exceeds the memory.
+    Printed costs have two decimals; they are rounded up by half of the last one, so that rounding puts no cost below a
+    bound. The value is None for a split that exceeds the memory.
     """
     for part, ends in METHODS.items():
         for end, methods in ends.items():

@@ -64,10 +64,10 @@ class Record:
 
 
 def decimal(value: int | float | None) -> str | None:
-    """Exact decimal text of a cost: all digits of an int, the shortest text that reads back for a float."""
+    """Return the exact decimal text of a cost: all digits of an int, the shortest text that reads back for a float."""
     return None if value is None else repr(value)
 
 
 def as_float(value: int | float | None) -> float | None:
-    """The cost as float64, for arithmetic that need not be exact."""
+    """Return the cost as float64, for arithmetic that need not be exact."""
     return None if value is None else float(value)

@@ -1,4 +1,4 @@
-"""Rows of the results database, checked as they are read: what each column may hold, in words and as a test.
+"""Rows of the results database, checked as they are read: the values that each column may hold.
 
 A database may be damaged, or edited by hand. `checked` guarantees the types of a row, finite numbers, decimal text
 within float64, and JSON of the documented shape.
@@ -27,24 +27,24 @@ _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?")
 
 @dataclass(frozen=True)
 class Kind:
-    """Values of a column: what is ``expected``, in words, and whether a value ``fits``."""
+    """The values of a column: ``expected`` describes them, ``fits`` tests one."""
 
     expected: str
     fits: Callable[[Any], bool]
 
 
 def optional(kind: Kind) -> Kind:
-    """The same, or NULL."""
+    """Return the kind that also allows NULL."""
     return Kind(f"{kind.expected}, or NULL", lambda value: value is None or kind.fits(value))
 
 
 def one_of(*words: str | int) -> Kind:
-    """One of a few values."""
+    """Return the kind of a few values."""
     return Kind(f"one of {', '.join(map(str, words))}", lambda value: value in words)
 
 
 def is_decimal(value: Any) -> bool:
-    """Return whether a value is the decimal text of a number within float64."""
+    """Return True if a value is the decimal text of a number within float64."""
     return (
         isinstance(value, str)
         and len(value) <= LONGEST_DECIMAL
@@ -112,7 +112,7 @@ MACHINE = _json(
 ENFORCED = _json("an object of texts", lambda found: isinstance(found, dict) and _is_texts(list(found.values())))
 CLAIM = _json("an object with end, cost, lower_bound, solutions and bounds", _is_claim)
 
-#: What may stand in each column that is read of each table; `harness.results.schema` says what it means.
+#: Values of each column that is read, by table; `harness.results.schema` documents their meaning.
 COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     "campaigns": {
         "id": INTEGER,
@@ -179,7 +179,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     },
     "bounds": {"run": TEXT, "number": INTEGER, "time_s": NUMBER, "value": DECIMAL, "value_float": NUMBER},
 }
-#: The columns that name a row.
+#: The columns of each table that identify a row.
 KEYS = {
     "campaigns": ("id",),
     "hosts": ("campaign", "name"),

@@ -16,7 +16,7 @@ CREATE TABLE campaigns (          -- one call of `shardmark run`
   ended TEXT,                     -- UTC, ISO 8601; NULL while it is under way, and if it was killed
   command TEXT NOT NULL,          -- JSON list of arguments
   version TEXT NOT NULL,          -- of shardmark
-  executor TEXT NOT NULL,         -- what carried its runs out: 'local' or 'dask'
+  executor TEXT NOT NULL,         -- executor of its runs: 'local' or 'dask'
   jobs INTEGER                    -- runs at once; NULL: not recorded
 );
 CREATE TABLE hosts (              -- the machines of a campaign
@@ -24,17 +24,17 @@ CREATE TABLE hosts (              -- the machines of a campaign
   name TEXT NOT NULL,             -- '' for the referee's own
   facts TEXT NOT NULL,            -- JSON object, see `harness.campaign.host.facts`
   disturbances TEXT,              -- JSON list of sentences on throttling, swapping, stolen time and the like, found
-                                  --   after the campaign; NULL if nobody looked
+                                  --   after the campaign; NULL if not checked
   PRIMARY KEY (campaign, name)
 ) WITHOUT ROWID;
-CREATE TABLE instances (          -- what was solved; a row a content, so that pages need no instance files
+CREATE TABLE instances (          -- one row per content, so that pages need no instance files
   checksum TEXT PRIMARY KEY,      -- SHA-256 of the decompressed file, and its options
   id TEXT NOT NULL,               -- catalog id, or the file's name
   track TEXT NOT NULL,
   summary TEXT NOT NULL,          -- JSON object: facts from Instance.summary()
   published TEXT NOT NULL         -- JSON object: catalog facts (best_cost, lower_bound as decimal text, source, ...)
 );
-CREATE TABLE solvers (            -- who solved; a row a version of a solver
+CREATE TABLE solvers (            -- one row per solver version
   hash TEXT NOT NULL,             -- of its source
   track TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -54,13 +54,13 @@ CREATE TABLE runs (
   kind TEXT NOT NULL,             -- 'solver' or 'bound'
   solver_hash TEXT NOT NULL,
   seed INTEGER NOT NULL,
-  timeout_s REAL NOT NULL,        -- limit of wall time
-  memory_mib REAL NOT NULL,       -- limit of memory, whole process tree
+  timeout_s REAL NOT NULL,        -- limit on wall time
+  memory_mib REAL NOT NULL,       -- limit on memory, whole process tree
   cores INTEGER NOT NULL,
   started TEXT NOT NULL,          -- UTC, ISO 8601
   stop TEXT NOT NULL,             -- why it ended: exit; timeout, cpu, memory, processes, output (a limit); crash,
                                   --   error, declined, import (the solver); lost (its machine)
-  status TEXT NOT NULL,           -- what it is worth: ok, or one of stop but exit, or infeasible, none (no solution or
+  status TEXT NOT NULL,           -- ok, or one of stop except exit, or infeasible, none (no solution or
                                   --   bound), misclaim (a claimed cost below the true one), contradiction (a bound
                                   --   above its own cost)
   reason TEXT NOT NULL,           -- one sentence, empty for ok
@@ -74,22 +74,22 @@ CREATE TABLE runs (
   peak_mib REAL NOT NULL,         -- greatest memory of the whole process tree
   solution BLOB,                  -- zlib of the JSON of the best solution; NULL if none
   log TEXT NOT NULL,              -- the last lines that the solver wrote to stderr and stdout
-  cpu_limit_s REAL,               -- limit of CPU time, whole process tree; NULL: not recorded
-  processes INTEGER,              -- limit of processes alive at once; NULL: not recorded
-  output_mib REAL,                -- limit of messages, stdout, stderr and scratch files; NULL: not recorded
-  backend TEXT,                   -- what held the limits: 'posix', 'benchexec', '' if nothing was run; NULL: not
-                                  --   recorded
-  enforced TEXT,                  -- JSON object, how: wall, cpu, memory, cores, processes, output, network, files, each
-                                  --   'hard', 'polled' or 'none'; NULL: not recorded
+  cpu_limit_s REAL,               -- limit on CPU time, whole process tree; NULL: not recorded
+  processes INTEGER,              -- limit on processes alive at once; NULL: not recorded
+  output_mib REAL,                -- limit on messages, stdout, stderr and scratch files; NULL: not recorded
+  backend TEXT,                   -- backend that enforced the limits: 'posix', 'benchexec', '' if nothing was run,
+                                  --   NULL: not recorded
+  enforced TEXT,                  -- JSON object with the keys wall, cpu, memory, cores, processes, output, network,
+                                  --   files, each 'hard', 'polled' or 'none'; NULL: not recorded
   co_runners INTEGER,             -- most other runs under way beside it on its machine; NULL: not recorded
   host TEXT NOT NULL DEFAULT '',  -- name of the machine in hosts
-  claimed TEXT,                   -- JSON object, what it said of itself: end ('done', 'error', 'declined', 'nothing'),
+  claimed TEXT,                   -- JSON object, its claims: end ('done', 'error', 'declined', 'nothing'),
                                   --   cost and lower_bound (decimal text or null, the best of each), solutions and
                                   --   bounds (numbers of reports); NULL: not recorded
   verified TEXT                   -- of the best solution: 'feasible', 'infeasible', 'malformed' (none had the track's
                                   --   shape), 'nothing' (no solution)
 );
-CREATE TABLE matrix (             -- which runs a campaign was about, those that were there already among them
+CREATE TABLE matrix (             -- all runs of a campaign, including those that were there already
   campaign INTEGER NOT NULL REFERENCES campaigns(id),
   run TEXT NOT NULL,
   PRIMARY KEY (campaign, run)
@@ -116,11 +116,11 @@ CREATE TABLE bounds (             -- every lower bound reported in time
 
 
 def require_schema(connection: sqlite3.Connection, path: Path, *, create: bool = False) -> None:
-    """InputError for a database of another schema; with ``create`` an empty one is given this schema."""
+    """Raise InputError for a database of another schema; with ``create`` give an empty one this schema."""
     if create and _version(connection) == 0:
         with connection:
             connection.execute("BEGIN EXCLUSIVE")
-            if _version(connection) == 0:  # another process may have been here meanwhile
+            if _version(connection) == 0:  # another process may have created it meanwhile
                 for statement in SCHEMA.split(";\n"):  # `executescript` would end the transaction
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version={VERSION}")
@@ -132,5 +132,5 @@ def require_schema(connection: sqlite3.Connection, path: Path, *, create: bool =
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """Schema version of a database, 0 for one without a schema."""
+    """Return the schema version of a database, 0 for one without a schema."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -62,7 +62,7 @@ class Times:
 
 
 def longest_solution(instance: Any) -> int:
-    """Bytes that a solution of an instance may have as JSON."""
+    """Return the largest number of bytes of a solution as JSON."""
     return LONGEST + LONGEST_PER_NODE * int(instance.nodes)
 
 
@@ -76,7 +76,7 @@ def misplaced(values: Any, choices: Sequence[int], meaning: str, place: str = "s
     if not isinstance(values, list):
         return f"{place}: expected a list of {len(choices)} integers, found {describe(values)}"
     if len(values) != len(choices):
-        return f"{place}: expected {len(choices)} elements, one a {each}, found {len(values)}"
+        return f"{place}: expected {len(choices)} elements, one per {each}, found {len(values)}"
     for i, (value, count) in enumerate(zip(values, choices, strict=True)):
         if type(value) is not int or not 0 <= value < count:  # a bool is no index, nor is 1.0
             return f"{place}[{i}]: expected {meaning} from 0 to {count - 1}, found {describe(value)}"
@@ -94,7 +94,7 @@ def has_parts(track: str) -> bool:
 
 
 def parts(instance: Any, solution: Any) -> Parts | None:
-    """The parts of a solution, of a track that `has_parts`; None if it is malformed."""
+    """Return the parts of a solution, for a track that `has_parts`; None if it is malformed."""
     return _module(instance.track).parts(instance, solution)
 
 

@@ -1,4 +1,4 @@
-"""Verdicts for ``intraop``: one strategy a node, exact total cost, memory within the limit at every time step.
+"""Verdicts for ``intraop``: one strategy per node, exact total cost, memory within the limit at every time step.
 
 Definition: "Soft Constraints, Strong Solutions", Section 3, Equations (1) and (2), with the half-open intervals
 [begin, end) of the contest's files and its reference evaluator.
@@ -20,7 +20,7 @@ LOW = 2**32 - 1
 def verify(instance: Instance, solution: Any) -> Verdict:
     """Judge a list of n strategy indices (0-based).
 
-    The cost is an exact int, whatever its size. Every list of valid indices has one, even if memory is exceeded;
+    The cost is an exact int, whatever its size. Every list of valid indices has a cost, even if memory is exceeded;
     entries of 10^18 are costs like any others.
     """
     reason = misplaced(solution, instance.strategies.tolist(), "a strategy index")
@@ -34,12 +34,12 @@ def verify(instance: Instance, solution: Any) -> Verdict:
 
 
 def exact_sum(values: Ints) -> int:
-    """Sum of int64 values as a Python int: 32 bits at a time, so that no partial sum wraps."""
+    """Return the sum of int64 values as a Python int: 32 bits at a time, so that no partial sum wraps."""
     return (int((values >> 32).sum()) << 32) + int((values & LOW).sum())
 
 
 def _table_cells(instance: Instance, strategy: Ints) -> Ints:
-    """Position in ``table`` of every edge's cost, shape (m,): row-major, the last node's strategy fastest."""
+    """Return the place in ``table`` of every edge's cost, shape (m,): row-major, the last node's strategy fastest."""
     arity = np.diff(instance.scope_start)
     cell = np.zeros(instance.edges, dtype=np.int64)
     edges, place = np.arange(instance.edges), 0
@@ -70,7 +70,7 @@ def _exceeded(instance: Instance, usage: Ints) -> tuple[str, ...]:
 
 
 def usage_profile(instance: Instance, usage: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Memory in use as a step function of time: columns ``begin, until, high, low``.
+    """Return memory in use as a step function of time: columns ``begin, until, high, low``.
 
     In the time steps [begin[i], until[i]) the nodes of ``usage``, shape (n,), together use
     ``high[i] * 2**32 + low[i]`` with 0 <= low[i] < 2**32: in two columns, because sums can pass 2^63.

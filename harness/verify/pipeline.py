@@ -78,7 +78,7 @@ class Partition:
         return (f"block: expected no cycle among the blocks, found {path} through the edges {shown}",)
 
     def disorder(self, order: list[int]) -> str:
-        """Say why ``order``, node indices, is no order of execution; empty if it is one."""
+        """Return why ``order``, node indices, is no order of execution; "" if it is one."""
         rank = np.full(self.graph.nodes, -1)
         rank[order] = np.arange(len(order))
         if (rank < 0).any():
@@ -113,7 +113,7 @@ def _bottleneck(instance: Instance, partition: Partition, order: list[int] | Non
 
 
 def _exact(*columns: Floats) -> tuple[Any, ...]:
-    """The columns as Python ints in one common unit, and that unit: its reciprocal is the last element."""
+    """Return the columns as Python ints in one common unit, and the reciprocal of that unit."""
     ratios = [[value.as_integer_ratio() for value in column.tolist()] for column in columns]
     unit = max(denominator for column in ratios for _, denominator in column)  # all are powers of two
     whole = [np.array([a * (unit // b) for a, b in column], dtype=object) for column in ratios]
@@ -127,7 +127,7 @@ def _totals(block: Ints, values: Exact) -> Exact:
 
 
 def _peaks(partition: Partition, size: Exact, order: list[int] | None) -> Exact:
-    """Greatest memory for tensors in each block while its nodes execute one after another, shape (blocks,).
+    """Return the peak memory for tensors in each block while its nodes execute one after another, shape (blocks,).
 
     While a node executes, these are in memory, each once: tensors from outside, from the block's start until
     their last consumer in it has executed; tensors of the block until theirs has, or to the block's end if a

@@ -21,18 +21,18 @@ from instances.graph import Graph, find_cycle
 from instances.placement import Instance
 
 AT_ONCE = 1024  # groups whose contiguity is tested in one pass over the graph
-MOST_NAMED = 10  # groups named in a sentence, or sentences of one kind
+MOST_NAMED = 10  # most groups named in a sentence, and most sentences of one kind
 
 
 def verify(instance: Instance, solution: Any) -> Verdict:
     """Judge a placement: accelerators are 0..k-1, CPUs the numbers after them.
 
-    ``[0, 0, 3, ...]``                          a device a node, in the order of the file's nodes
-    ``{"device": [...], "slot": [...]}``        for latency: and the subgraph of its accelerator, which run in the order
-                                                of their numbers. Without slots forward nodes are 0, backward nodes 1
-    ``{"stage": [...], "replicas": [[...]]}``   for throughput: a stage a node, and the devices of each stage
-    ``{"fpgas": [{"nodes": [...]}], "cpus"}``   what the paper's program writes: ids on each device; a node that is
-                                                missing is where others of its colour are
+    ``[0, 0, 3, ...]``                          device of each node, in the order of the file's nodes
+    ``{"device": [...], "slot": [...]}``        for latency: also the subgraph of its accelerator; these run in the
+                                                order of their numbers, by default 0 for forward, 1 for backward nodes
+    ``{"stage": [...], "replicas": [[...]]}``   for throughput: stage of each node, and devices of each stage
+    ``{"fpgas": [{"nodes": [...]}], "cpus"}``   output of the paper's program: ids on each device; a node that is
+                                                missing is on the device of others of its colour
     """
     groups = _groups(instance, solution)
     if isinstance(groups, str):
@@ -47,7 +47,7 @@ def verify(instance: Instance, solution: Any) -> Verdict:
 
 
 def parts(instance: Instance, solution: Any) -> Parts | None:
-    """The devices, or stages, of a placement that hold nodes; loads for throughput, forward and backward in one."""
+    """Return the devices, or stages, of a placement that hold nodes; loads for throughput, of both passes together."""
     groups = _groups(instance, solution)
     if isinstance(groups, str):
         return None
@@ -65,8 +65,8 @@ class Groups:
     ``of``            shape (n,), int64: the group of each node, 0, 1, ...; every group has nodes
     ``accelerator``   shape (g,), bool: whether it is on accelerators, else on CPUs
     ``replicas``      shape (g,), int64: number of its devices
-    ``cluster``       shape (g,), int64: of its accelerators; -1 for CPUs, which are near to all
-    ``names``         what sentences call each
+    ``cluster``       shape (g,), int64: cluster of its accelerators; -1 for CPUs, which are near to all
+    ``names``         name of each in sentences
     """
 
     of: Ints
@@ -87,7 +87,7 @@ class Groups:
 
 
 def _groups(instance: Instance, solution: Any) -> Groups | str:
-    """The groups of a solution in any form, or why it has none."""
+    """Return the groups of a solution in any form, or why it has none."""
     latency = instance.objective == "latency"
     if isinstance(solution, dict) and "fpgas" in solution:
         solution = _from_published(instance, solution)
@@ -103,7 +103,7 @@ def _groups(instance: Instance, solution: Any) -> Groups | str:
 
 
 def _no_form(solution: dict[str, Any], *, latency: bool) -> str:
-    """Say why an object with these keys is no solution."""
+    """Return why an object with these keys is no solution."""
     if "slot" in solution and not latency:
         return "slot: expected it with the objective latency only, found throughput"
     if solution and all(key.lstrip("-").isdigit() for key in solution):
@@ -115,7 +115,7 @@ def _no_form(solution: dict[str, Any], *, latency: bool) -> str:
 
 
 def _from_published(instance: Instance, solution: dict[str, Any]) -> list[int] | str:
-    """The device of each node of a split as the paper's program writes it, or why it is none."""
+    """Return the device of each node of a split as the paper's program writes it, or why it is malformed."""
     position = {int(identity): v for v, identity in enumerate(instance.ids.tolist())}
     device = [-1] * instance.nodes
     for key, first, most in (("fpgas", 0, instance.accelerators), ("cpus", instance.accelerators, instance.cpus)):
@@ -187,7 +187,7 @@ def _stages(instance: Instance, stage: Any, replicas: Any) -> Groups | str:
 
 
 def _broken(instance: Instance, groups: Groups) -> Iterator[str]:
-    """A sentence for each colour class that is torn, each node that is not supported, each memory that is exceeded."""
+    """Yield a sentence per split colour class, per node that is not supported, and per memory that is exceeded."""
     first = np.unique(instance.unit, return_index=True)[1][instance.unit]
     for v in np.flatnonzero(groups.of != groups.of[first])[:MOST_NAMED].tolist():
         u, there = first[v], groups.names[groups.of[first[v]]]
@@ -200,11 +200,11 @@ def _broken(instance: Instance, groups: Groups) -> Iterator[str]:
 
 
 def _cycle(instance: Instance, groups: Groups) -> str:
-    """A cycle in the quotient graph, as the names of its groups; empty if it is acyclic.
+    """Return a cycle in the quotient graph, as the names of its groups; "" if it is acyclic.
 
     An edge between a forward and a backward node orders no groups. Backward edges count as reversed, as in
-    backpropagation, and if there is a cycle then, as they are: some graphs of the paper have them run like the forward
-    ones. The cycle is one of the first kind.
+    backpropagation; if that makes a cycle, they are tried as they are: in some graphs of the paper they run like the
+    forward ones. The cycle returned is one of the first kind.
     """
     tail, head = instance.graph.tail, instance.graph.head
     crossing = (groups.of[tail] != groups.of[head]) & (instance.backward[tail] == instance.backward[head])
@@ -221,8 +221,8 @@ def _path(groups: Groups, path: Sequence[int]) -> str:
     return " -> ".join([groups.names[g] for g in path[:MOST_NAMED]] + ["..."] * (len(path) > MOST_NAMED))
 
 
-def _torn(instance: Instance, groups: Groups) -> Iterator[str]:
-    """A sentence for each group whose forward nodes, or backward nodes, are not contiguous (Definition 3.1)."""
+def _not_contiguous(instance: Instance, groups: Groups) -> Iterator[str]:
+    """Yield a sentence per group whose forward nodes, or backward nodes, are not contiguous (Definition 3.1)."""
     for part, nodes in (("forward", ~instance.backward), ("backward", instance.backward)):
         members = np.bincount(groups.of[nodes], minlength=len(groups))
         several = np.flatnonzero(members > 1)
@@ -233,15 +233,15 @@ def _torn(instance: Instance, groups: Groups) -> Iterator[str]:
 
 
 def _returns(instance: Instance, groups: Groups, inside: NDArray[np.bool_], chosen: Ints) -> list[int]:
-    """For each of the ``chosen`` groups that is not contiguous, the first node that a path comes back to."""
+    """Return the first node that a path comes back to in each of the ``chosen`` groups that is not contiguous."""
     bits = [0] * len(groups)
     for place, g in enumerate(chosen.tolist()):
         bits[g] = 1 << place
     own = [bits[g] for g in groups.of.tolist()]
     start, tail = (column.tolist() for column in instance.graph.in_csr)
     counted = inside.tolist()
-    before = [0] * instance.nodes  # groups with a node that the node here can be reached from, or that it is in
-    left = [0] * instance.nodes  # groups that a path to the node here has left
+    before = [0] * instance.nodes  # groups with a node that reaches this node, and its own group
+    left = [0] * instance.nodes  # groups that a path to this node has left
     found: dict[int, int] = {}
     for v in instance.graph.topological_order.tolist():
         if not counted[v]:
@@ -263,13 +263,13 @@ def _throughput(instance: Instance, groups: Groups) -> Verdict:
     if cycle and instance.contiguity == "acyclic":
         violations.append(f"device: expected an acyclic quotient graph, found {cycle}")
     if cycle and instance.contiguity == "contiguous":  # without a cycle no path leaves and comes back
-        violations += _torn(instance, groups)
+        violations += _not_contiguous(instance, groups)
     cost = sum(max(_loads(instance, groups, nodes), default=0.0) for nodes in _passes(instance))
     return Verdict(not violations, cost, tuple(violations), {"acyclic": not cycle})
 
 
 def _passes(instance: Instance) -> list[NDArray[np.bool_]]:
-    """The nodes whose loads are apart."""
+    """Return the sets of nodes whose loads count separately."""
     if instance.schedule == "gpipe":
         return [~instance.backward, instance.backward]
     return [np.ones(instance.nodes, dtype=bool)]
@@ -293,9 +293,9 @@ def _loads(instance: Instance, groups: Groups, nodes: NDArray[np.bool_]) -> list
 
 
 def _tensors(instance: Instance, of: Ints, nodes: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints, Ints]:
-    """Tensors that cross between groups: who receives which, each once a group, and which are sent, each once.
+    """Return tensors that cross between groups: receiving group and tensor, each pair once; and the tensors sent.
 
-    Only those that ``nodes`` produce, if it is given.
+    Only tensors that ``nodes`` produce, if it is given.
     """
     tail, head = instance.graph.tail, instance.graph.head
     crossing = ~instance.artificial & (of[tail] != of[head])
@@ -306,7 +306,7 @@ def _tensors(instance: Instance, of: Ints, nodes: NDArray[np.bool_] | None = Non
 
 
 def _on_accelerators(groups: Groups, sums: Iterable[float]) -> list[float]:
-    """Transfers: CPUs read and write RAM at no cost."""
+    """Return the transfer times of groups: CPUs read and write RAM at no cost."""
     return [value if on else 0.0 for value, on in zip(sums, groups.accelerator.tolist(), strict=True)]
 
 
@@ -318,7 +318,7 @@ def _overlapped(overlap: str, incoming: float, computing: float, outgoing: float
 
 
 def _replicated(instance: Instance, load: float, size: float, count: int) -> float:
-    """Appendix H.2: samples are shared out among the devices of a stage, which synchronise what it holds."""
+    """Appendix H.2: the devices of a stage share its samples and synchronise its parameters."""
     if count == 1:
         return load
     assert instance.allreduce is not None
@@ -353,10 +353,7 @@ def _latency(instance: Instance, devices: Groups, slot: Ints) -> Verdict:
 
 
 def _tasks(instance: Instance, devices: Groups, slot: Ints) -> tuple[Groups, Ints]:
-    """Tasks that run without interruption, subgraphs and single nodes on CPUs, and which subgraph follows which.
-
-    The latter has the shape (pairs, 2).
-    """
+    """Return the tasks, subgraphs and single nodes on CPUs, and pairs of consecutive subgraphs, shape (pairs, 2)."""
     on = devices.accelerator[devices.of]
     key = np.where(on, devices.of * instance.nodes + slot, len(devices) * instance.nodes + np.arange(instance.nodes))
     known, first, of = np.unique(key, return_index=True, return_inverse=True)
@@ -371,13 +368,13 @@ def _tasks(instance: Instance, devices: Groups, slot: Ints) -> tuple[Groups, Int
 
 
 def _too_many(instance: Instance, devices: Groups, tasks: Groups) -> Iterator[str]:
-    """A sentence for each accelerator with more than one subgraph, but for one of either pass."""
+    """Yield a sentence per accelerator with more than one subgraph, or than one of each pass."""
     for g in np.flatnonzero(devices.accelerator):
         nodes = np.flatnonzero(devices.of == g)
         held = np.unique(tasks.of[nodes])
         passes = np.unique(np.column_stack([tasks.of[nodes], instance.backward[nodes]]), axis=0)
         if len(held) > 2 or (len(held) == 2 and passes[:, 1].tolist() not in ([0, 1], [1, 0])):
-            yield f"{devices.names[g]}: expected one subgraph, or one of either pass, found {len(held)}"
+            yield f"{devices.names[g]}: expected one subgraph, or one of each pass, found {len(held)}"
 
 
 def _end(instance: Instance, tasks: Groups, waits: Ints) -> float:

@@ -1,9 +1,9 @@
 """Verdicts for ``scheduling``: the makespan of a partition and its local schedules, simulated event by event.
 
 Definition: "The TensorFlow Partitioning and Scheduling Problem: It's the Critical Path!", Sections 2 and 4.
-What happens at one moment happens in rounds: first vertices finish, tensors arrive and those depart that have been
-made, then every idle device starts one vertex, if it may. A vertex that takes no time finishes in the next round of the
-same moment, a tensor that takes none has arrived at once.
+The events of one moment are processed in rounds: first vertices finish, tensors arrive and new tensors depart, then
+every idle device starts one vertex, if one may start. A vertex of duration 0 finishes in the next round of the same
+moment; a tensor with transfer time 0 arrives at once.
 
 Floating-point times that would be equal differ by their rounding, so times that differ by no more than a relative
 `TOLERANCE` count as equal: if devices choose by priority a moment lasts that long, and memory is released that much
@@ -85,12 +85,12 @@ def _executed(instance: Instance, solution: dict[str, Any]) -> Execution:
 
 
 def _unordered(instance: Instance, device: list[int], solution: dict[str, Any]) -> str:
-    """Say why the order or the priorities are malformed; empty if they are not."""
+    """Return why the order or the priorities are malformed; "" if they are not."""
     if "priority" in solution:
         return _no_priorities(solution["priority"], instance.nodes)
     order = solution["order"]
     if not isinstance(order, list) or len(order) != instance.devices or any(type(part) is not list for part in order):
-        return f"order: expected {instance.devices} lists, one a device, found {describe(order)}"
+        return f"order: expected {instance.devices} lists, one per device, found {describe(order)}"
     seen = [False] * instance.nodes
     for d, part in enumerate(order):
         for i, v in enumerate(part):
@@ -114,7 +114,7 @@ def _no_priorities(values: Any, nodes: int) -> str:
 
 
 def _misassigned(instance: Instance, device: list[int]) -> Iterator[str]:
-    """A sentence for each vertex on a device that it may not use, and for each group on several devices."""
+    """Yield a sentence per vertex on a device that it may not use, and per group on several devices."""
     sets = [frozenset(choice.tolist()) for choice in instance.choices]
     for v in np.flatnonzero(instance.choice >= 0).tolist():
         number = int(instance.choice[v])
@@ -133,7 +133,7 @@ def _misassigned(instance: Instance, device: list[int]) -> Iterator[str]:
 
 
 def _unlinked(instance: Instance, device: list[int]) -> Iterator[str]:
-    """A sentence for each edge whose tensor has no way."""
+    """Yield a sentence per edge whose tensor has no link."""
     place = np.array(device, dtype=np.int64)
     source, target = place[instance.graph.tail], place[instance.graph.head]
     for e in np.flatnonzero((instance.size > 0) & (instance.bandwidth[source, target] == 0)).tolist():
@@ -194,8 +194,8 @@ class _Priorities:
 class _Link:
     """Tensors on their way from one device to another at equal parts of a bandwidth.
 
-    ``served`` is the size that each has got that has been there since the link was last empty, up to the time
-    ``since``; ``through`` says of each how much that will be when it has arrived. ``changes`` counts how often their
+    ``served`` is the size that a tensor on it since it was last empty has transferred up to the time ``since``.
+    ``through`` is a heap of (value of ``served`` at which a tensor arrives, tensor). ``changes`` counts how often their
     number changed.
     """
 
@@ -230,8 +230,8 @@ class _Link:
         return self.bandwidth / len(self.through)
 
 
-#: What happens: the next tensor of a shared link arrives if nothing joins it before, a tensor arrives, a vertex
-#: finishes; of what happens at the same time in this order.
+#: Kinds of events, in their order at equal times: the next tensor of a shared link arrives unless another joins before,
+#: a tensor arrives, a vertex finishes.
 _IS_THROUGH, _ARRIVES, _FINISHES = range(3)
 
 
@@ -257,9 +257,9 @@ class Execution:
         self.busy, self.free = [False] * instance.devices, [0.0] * instance.devices  # and since when it is
         self.link_free: dict[tuple[int, int], float] = {}  # when a link is free on which tensors queue
         self.shared: dict[tuple[int, int], _Link] = {}
-        #: Times, what happens then, to what, and for links how often they had changed when this was foreseen.
+        #: Heap of (time, kind, link, tensor or vertex, for links their ``changes`` when the event was predicted).
         self.events: list[tuple[float, int, Any, int]] = []
-        self.moment = self.until = 0.0  # what happens no later is in this moment
+        self.moment = self.until = 0.0  # begin and end of the current moment
         self._run()
 
     def _run(self) -> None:
@@ -290,7 +290,7 @@ class Execution:
         self._start(ready, freed)
 
     def _send(self, e: int, now: float) -> bool:
-        """Let a tensor depart; return whether it arrives at once."""
+        """Let a tensor depart; return True if it arrives at once."""
         ends = self.device[self.tail[e]], self.device[self.head[e]]
         if ends[0] == ends[1] or not self.size[e]:
             return True
@@ -326,7 +326,7 @@ class Execution:
         return ready
 
     def _start(self, ready: list[int], freed: set[int]) -> None:
-        """Let idle devices start a vertex if one has become executable there or one has finished."""
+        """Let each idle device start a vertex if one has finished or become executable there."""
         for v in ready:
             self.queues.add(v, self.device[v], self.moment)
         for d in freed | {self.device[v] for v in ready}:
@@ -339,7 +339,7 @@ class Execution:
 
 
 def _deadlock(instance: Instance, order: list[list[int]]) -> str:
-    """Return a sentence on a circle of vertices that wait for each other."""
+    """Return a sentence on a cycle of vertices that wait for each other."""
     then = [(u, v) for part in order for u, v in pairwise(part)]
     tail = np.append(instance.graph.tail, [u for u, _ in then])
     head = np.append(instance.graph.head, [v for _, v in then])
@@ -349,7 +349,7 @@ def _deadlock(instance: Instance, order: list[list[int]]) -> str:
 
 
 def _overfull(instance: Instance, device: list[int], execution: Execution) -> Iterator[str]:
-    """A sentence for each device whose memory is full at some time, at the first such moment: Equation (2).
+    """Yield a sentence per device whose memory is full at some time, on the first such moment: Equation (2).
 
     A tensor is held until a relative `TOLERANCE` before it is released, and its sum with others has to be below the
     memory by as much. Sums are exact.
@@ -377,9 +377,9 @@ def _overfull(instance: Instance, device: list[int], execution: Execution) -> It
 def _first_excess(
     size: list[float], limit: float, changes: list[tuple[float, bool, int]]
 ) -> tuple[float, int, float] | None:
-    """The first moment at which tensors reach a limit, after all changes of that moment; with one, and their sum.
+    """Return the first moment at which tensors reach a limit, after all its changes; with a tensor, and their sum.
 
-    Sums are of integers: every size is one, times the least power of two that makes all of them whole.
+    Sums are of integers: sizes are scaled by the least power of two that makes all of them integers.
     """
     scale = max(size[e].as_integer_ratio()[1] for _, _, e in changes)
     full, used = math.ceil(Fraction(limit) * scale), 0

@@ -3,16 +3,16 @@
 Costs and bounds are compared as exact fractions of their stored decimal text, never as floats; only ratios are floats.
 The words:
 
-score       least known cost of the instance / cost of the run, the contest's score (1 for what counts as the least or
-            as proven); 0 without a solution, but null for a solver that declined the whole division
-certified   greatest trusted lower bound of the instance / cost of the run: at least this part of the optimum is reached
-            (1 if that proves the cost optimal, and only then)
+score       least known cost of the instance / cost of the run, the contest's score (1 for a cost that counts as least
+            or proven); 0 without a solution, but null for a solver that declined the whole division
+certified   greatest trusted lower bound of the instance / cost of the run: at least this share of the optimum is
+            reached (1 if that proves the cost optimal, and only then)
 gap         cost / trusted lower bound - 1; infinite if it lies beyond float64, null for a bound of 0 or less
-division    of a track: its instances of the same modes, see `instances.options`; whatever is summed, averaged or ranked
-            is so within one division
+division    instances of a track with the same modes, see `instances.options`; all sums, means and ranks are within
+            one division
 known cost  the least of the verified costs of all current runs, bound methods included, and of the published best
 trusted     of a bound: not above the known cost, see `harness.results.claims`
-current     of a run: what the newest campaign that names its solver, instance content and seed asked for
+current     of a run: asked for by the newest campaign that names its solver, instance content and seed
 """
 
 from __future__ import annotations
@@ -51,46 +51,46 @@ from harness.results.ranking.selection import (
 
 @dataclass(frozen=True)
 class Tables:
-    """Everything that pages show. Costs and bounds are decimal text, ``..._float`` is their float; times in seconds.
+    """All tables that pages show. Costs and bounds are decimal text, ``..._float`` is their float; times in seconds.
 
-    ``tracks``          track -> what it is, one sentence; the tracks that have runs, in the order of the project
+    ``tracks``          track -> a sentence about it; the tracks that have runs, in the order of the project
     ``divisions``       track -> the names of its divisions that have runs, in the order of their modes; one without a
-                        name, "", where the track has no modes. All tables of instances, runs and methods have the
+                        name, "", if the track has no modes. All tables of instances, runs and methods have the
                         column ``division``
-    ``runs``            a row a current run: the columns of the store, ``checksum`` and ``instance`` (unique in its
+    ``runs``            one row per current run: the columns of the store, ``checksum`` and ``instance`` (unique in its
                         track), ``division``, and ``score certified gap best proven time_to_best_s bound_trusted
                         bound_score bound_best bound_proves time_to_bound_s``
-    ``instances``       a row an instance: ``track division instance checksum summary published`` (both JSON), ``about``
-                        (what the catalog says of it, empty without),
-                        ``best_cost best_cost_float best_by lower_bound lower_bound_float bound_by`` (lists of names,
-                        "published" and "known beforehand" among them), ``gap proven runs solved``
-    ``results``         a row a solver or bound and instance, seeds averaged: ``kind runs solved score certified best
+    ``instances``       one row per instance: ``track division instance checksum summary published`` (both JSON),
+                        ``about`` (its note in the catalog, or ""), ``best_cost best_cost_float
+                        best_by lower_bound lower_bound_float bound_by`` (lists of names, including "published" and
+                        "known beforehand"), ``gap proven runs solved``
+    ``results``         one row per method and instance, seeds averaged: ``kind runs solved score certified best
                         proven time_to_best_s bounded bound_score bound_best bound_proves time_to_bound_s``
-    ``solvers``         the rankings, a row a division and solver: ``rank``, its facts (``kind hash source description
-                        params``), ``score_sum score_low score_high first_share score_geomean certified_sum
+    ``solvers``         the rankings, one row per division and solver: ``rank``, its facts (``kind hash source
+                        description params``), ``score_sum score_low score_high first_share score_geomean certified_sum
                         certified_geomean certified_instances instances covered coverage runs solved expected best
                         proven time_to_best_s``
     ``bounds``          the same for bound methods, and for solvers that have a trusted bound there: ``bound_sum
                         bound_geomean bound_best bound_proves contradictions instances covered coverage runs bounded
                         expected time_to_bound_s``
-    ``declined``        a row a division and a solver or bound method that declined every run there, and is not ranked
-                        in it: its facts, ``runs``
+    ``declined``        one row per division and method that declined every run there and is not ranked in it: its
+                        facts, ``runs``
     ``profiles``        ``track division solver ratio share``: share of the division's instances solved at a cost of at
-                        most ``ratio`` x the known cost; one step a row
-    ``anytime``         ``track division solver time_s score``: mean score over the division's instances reached by then
+                        most ``ratio`` x the known cost; one step per row
+    ``anytime``         ``track division solver time_s score``: mean score over the division's instances at that time
     ``incumbents``      ``run time_s feasible cost cost_float``, in the order of arrival
     ``reported``        ``run time_s value value_float``: lower bounds, in the order of arrival
-    ``published``       a row a published result on an instance that stands beside ours and counts nowhere: ``track
+    ``published``       one row per published result, shown beside ours and counted nowhere: ``track
                         division instance checksum who role about made kind`` ("cost" or "bound"), ``value
-                        value_float`` (null if nobody found anything feasible), ``of_cost of_bound`` (the value over
+                        value_float`` (null if nothing feasible was found), ``of_cost of_bound`` (the value over
                         the least cost and over the greatest bound of the runs here), ``better`` (than all runs here),
-                        ``contradicted`` (by one)
-    ``contradictions``  a row a bound above a known cost: ``track division instance checksum solver seed run bound cost
-                        against``
+                        ``contradicted`` (by one of them)
+    ``contradictions``  one row per bound above a known cost: ``track division instance checksum solver seed run bound
+                        cost against``
     ``campaigns``       ``id started ended command version executor jobs`` and ``runs``, current ones
-    ``hosts``           a row a machine of a campaign: ``campaign name facts disturbances`` (JSON, disturbances null if
-                        nobody looked) and ``runs``, current ones
-    ``notes``           ``track instance note``: what a reader should know before comparing; ``instance`` may be null
+    ``hosts``           one row per machine of a campaign: ``campaign name facts disturbances`` (JSON, disturbances null
+                        if not checked) and ``runs``, current ones
+    ``notes``           ``track instance note``: caveats for comparisons; ``instance`` may be null
     """
 
     tracks: Mapping[str, str]
@@ -116,11 +116,11 @@ class Tables:
         return f"Tables(rows: {', '.join(rows)})"
 
     def costs_over_time(self) -> dict[str, list[tuple[float, float]]]:
-        """Time and cost of each feasible solution that is better than all before it, by run; none for any other key."""
+        """Return time and cost of each feasible solution better than all before it, by run; none for any other key."""
         return improvements(self.incumbents.filter(pl.col("feasible") == 1), "cost_float", pl.Expr.cum_min)
 
     def bounds_over_time(self) -> dict[str, list[tuple[float, float]]]:
-        """Time and value of each lower bound that is better than all before it, by run; none for any other key."""
+        """Return time and value of each lower bound better than all before it, by run; none for any other key."""
         return improvements(self.reported, "value_float", pl.Expr.cum_max)
 
 

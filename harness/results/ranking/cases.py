@@ -1,4 +1,4 @@
-"""Exact comparison of everything that is claimed about an instance: costs, lower bounds, published values."""
+"""Exact comparison of all claims about an instance: costs, lower bounds, published values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KNOWN, UNPUBLISHED = "known beforehand", ("enumeration", "ours")
 class _Claim:
     """A stated cost or lower bound: its exact value, its text, and its author.
 
-    ``run`` and ``seed`` are None for what is published.
+    ``run`` and ``seed`` are None for a published value.
     """
 
     value: Fraction
@@ -38,7 +38,7 @@ class Case:
 
     ``best``      claim of the least known cost, None without one
     ``bound``     claim of the greatest trusted lower bound, None without one
-    ``integral``  whether costs are integers: then nothing is forgiven, else a relative 1e-9
+    ``integral``  True if costs are integers, which have no tolerance; else it is a relative 1e-9
     """
 
     def __init__(self, costs: Sequence[_Claim], bounds: Sequence[_Claim], integral: bool) -> None:
@@ -52,11 +52,11 @@ class Case:
 
     @property
     def ours(self) -> tuple[Fraction | None, Fraction | None]:
-        """Least cost of the runs, and the greatest of their bounds that none of their costs contradicts."""
+        """Least cost of the runs, and the greatest of their bounds that no cost of theirs contradicts."""
         cost = min((claim.value for claim in self.costs if claim.run), default=None)
         bounds = [claim.value for claim in self.bounds if claim.run]
-        stand = [b for b in bounds if cost is None or not contradicts(b, cost, self.integral)]
-        return cost, max(stand, default=None)
+        trusted = [b for b in bounds if cost is None or not contradicts(b, cost, self.integral)]
+        return cost, max(trusted, default=None)
 
     def contradicts(self, bound: Fraction) -> bool:
         return self.best is not None and contradicts(bound, self.best.value, self.integral)
@@ -97,7 +97,7 @@ def _ratio(part: Fraction, whole: Fraction) -> float:
 
 
 def cases_of(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, Case]:
-    """Return one case per instance, by checksum. A track's costs are integers if all verified ones are written so."""
+    """Return one case per instance, by checksum. Costs of a track are integers if all verified ones are written so."""
     integer = pl.col("cost").str.contains(r"^-?\d+$")
     integral = dict(runs.group_by("track").agg(integer.any() & integer.all()).iter_rows())
     costs: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
@@ -137,12 +137,12 @@ def contradictions_of(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.
 
 
 def published_results(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
-    """Published results on instances of the catalog, beside the best of our runs on them."""
+    """Return the published results on instances of the catalog, compared with the best of our runs."""
     where = (*DIVISION, "instance", "checksum")
     rows = [
-        (*place, *astuple(result.author), kind, result.value, *_beside(kind, result.value, *ours))
+        (*place, *astuple(result.author), kind, result.value, *_compared(kind, result.value, *ours))
         for *place, name, facts in instances.select(*where, "id", "published").iter_rows()
-        if json.loads(facts)  # of the catalog's file, not of one that is only called the same
+        if json.loads(facts)  # the catalog's file, not another file of the same name
         for ours in [cases[place[-1]].ours]
         for kind, result in published.results(name)
     ]
@@ -150,8 +150,8 @@ def published_results(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.
     return frame((*where, "who", "role", "about", "made", "kind", "value", *worth_of), rows)
 
 
-def _beside(kind: str, text: str | None, cost: Fraction | None, bound: Fraction | None) -> tuple[Any, ...]:
-    """``value_float, of_cost, of_bound, better, contradicted`` of a published result; exact but for the ratios."""
+def _compared(kind: str, text: str | None, cost: Fraction | None, bound: Fraction | None) -> tuple[Any, ...]:
+    """``value_float, of_cost, of_bound, better, contradicted`` of a published result; exact except the ratios."""
     if text is None:
         return None, None, None, False, False
     value = Fraction(text)

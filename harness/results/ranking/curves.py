@@ -11,14 +11,14 @@ from harness.results.ranking.frames import CELL, DIVISION, ENTRY
 
 
 def _weighted(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
-    """Solver runs with the weight of each in its division: the instances weigh alike, and so do the seeds of one."""
+    """Solver runs with the weight of each in its division: equal for instances, and for seeds of one instance."""
     size = instances.group_by(DIVISION).agg(instances=pl.len())
     weight = 1 / (pl.col("instances") * pl.len().over(CELL))
     return runs.filter(pl.col("kind") == "solver").join(size, on=DIVISION).with_columns(weight=weight)
 
 
 def _steps(rows: pl.DataFrame, at: str, gain: pl.Expr, total: str) -> pl.DataFrame:
-    """Sum gains over all rows up to each value of ``at``, a curve a division and solver."""
+    """Sum gains over all rows up to each value of ``at``, one curve per division and solver."""
     steps = rows.group_by(*ENTRY, at).agg(gain.sum().alias(total)).sort(*ENTRY, at)
     return steps.with_columns(pl.col(total).cum_sum().over(ENTRY))
 

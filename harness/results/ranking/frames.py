@@ -35,5 +35,5 @@ def frame(columns: Sequence[str], rows: Sequence[Sequence[Any]], **types: Any) -
 
 
 def load(store: Store, table: str, **types: Any) -> pl.DataFrame:
-    """A table of the store; InputError for the first value in it that is not what its column holds."""
+    """Return a table of the store; InputError for the first value that its column cannot hold."""
     return frame(*store.rows(table), **types)

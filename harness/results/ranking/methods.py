@@ -9,7 +9,7 @@ import polars as pl
 
 from harness.results.ranking.frames import DIVISION, ENTRY, METHOD, frame
 
-#: Number of times that the instances are drawn anew, with replacement, to estimate how firm a ranking is.
+#: Bootstrap samples: times that the instances are drawn with replacement to estimate how firm a ranking is.
 RESAMPLES = 2000
 
 
@@ -18,7 +18,7 @@ FEWEST_RESAMPLED = 5
 
 
 def declined_divisions(runs: pl.DataFrame) -> pl.DataFrame:
-    """Methods that declined a whole division: each of their runs in it, and without a cost or a bound."""
+    """Return the methods that declined every run of a division, without a cost or a bound."""
     nothing = (pl.col("status") == "declined") & pl.col("cost").is_null() & pl.col("lower_bound").is_null()
     counted = runs.group_by(ENTRY).agg(nothing.all().alias("declined"), runs=pl.len())
     return counted.filter("declined").drop("declined").sort(ENTRY)

@@ -1,4 +1,4 @@
-"""Notes on what a reader should know before comparing."""
+"""Notes for readers who compare runs: unequal limits, machines, disturbances, missing and dropped runs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def notes_on(
 
 
 def _limit_notes(runs: pl.DataFrame) -> list[_Note]:
-    """Runs of one kind on one instance under unequal limits: a note each, and one for the track."""
-    most = pl.col("cores") * pl.col("timeout_s") + 1  # what a run can use of CPU time that has no limit on it
+    """Note runs of one kind on one instance under unequal limits, once per instance and once per track."""
+    most = pl.col("cores") * pl.col("timeout_s") + 1  # CPU time that a run without a limit on it can use
     cpu = pl.min_horizontal("cpu_limit_s", most).fill_null(most)
     limits = pl.struct("timeout_s", "cores", "memory_mib", cpu_s=cpu).unique().sort().alias("limits")
     mixed = runs.group_by("track", "instance", "kind").agg(limits).filter(pl.col("limits").list.len() > 1)
@@ -49,23 +49,23 @@ def _limits(timeout_s: float, cores: int, memory_mib: float, cpu_s: float) -> st
 
 
 def _backend_notes(runs: pl.DataFrame) -> list[_Note]:
-    """Runs whose limits were held in different ways."""
+    """Note runs whose limits were enforced in different ways."""
     backends = runs.filter(pl.col("backend") != "").group_by("track").agg(pl.col("backend").unique().sort())
     return [
-        (track, None, f"The limits of its runs were held in different ways: {', '.join(names)}.")
+        (track, None, f"The limits of its runs were enforced in different ways: {', '.join(names)}.")
         for track, names in backends.iter_rows()
         if len(names) > 1
     ]
 
 
 def _with_hosts(runs: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
-    """Track of every run, and ``facts`` and ``disturbances`` of its machine."""
+    """Return the track of every run, and ``facts`` and ``disturbances`` of its machine."""
     key = ["campaign", "host"]
     return runs.select("track", *key).join(hosts.rename({"name": "host"}), on=key)
 
 
 def _host_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
-    """Runs from machines that differ in processor, cores or memory."""
+    """Note runs from machines that differ in processor, cores or memory."""
     machine = pl.col("facts").map_elements(lambda facts: _machine(json.loads(facts)), pl.String)
     used = _with_hosts(runs, hosts).group_by("track").agg(machine.unique().sort())
     return [
@@ -76,7 +76,7 @@ def _host_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
 
 
 def _disturbance_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
-    """Runs from machines on which something was found after their campaign."""
+    """Note runs from machines that were disturbed during their campaign."""
     found = _with_hosts(runs, hosts).filter(pl.col("disturbances") != "[]")
     said = "The machine was disturbed in a campaign with"
     return [
@@ -92,7 +92,7 @@ def _machine(host: Mapping[str, Any]) -> str:
 def _missing_notes(expected: pl.DataFrame) -> list[_Note]:
     missing = expected.filter(pl.col("missing") > 0).sort("solver").group_by(DIVISION, maintain_order=True)
     return [
-        (track, None, f"Not run on every instance{of}, scored 0 where they were not: {', '.join(names)}.")
+        (track, None, f"Not run on every instance{of}, scored 0 on the others: {', '.join(names)}.")
         for track, division, names in missing.agg("solver").iter_rows()
         for of in [f" of {division}" if division else ""]
     ]
@@ -101,7 +101,7 @@ def _missing_notes(expected: pl.DataFrame) -> list[_Note]:
 def _dropped_notes(everything: pl.DataFrame, runs: pl.DataFrame) -> list[_Note]:
     left_out = everything.join(runs, on="id", how="anti").group_by("track").len()
     return [
-        (track, None, f"{count} runs of older solver versions, or repeated since, count nowhere.")
+        (track, None, f"{count} runs of older solver versions, or repeated since, are not counted.")
         for track, count in left_out.iter_rows()
     ]
 

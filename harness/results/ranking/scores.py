@@ -30,7 +30,7 @@ def scored_runs(
 
 
 def _score_run(case: Case, kind: str, cost: str | None, bound: str | None) -> tuple[Any, ...]:
-    """Scores of one run: those of its cost, then those of its bound. A bound method owes no cost."""
+    """Return the scores of a run: those of its cost, then those of its bound. A bound method needs no cost."""
     if cost is not None:
         of_cost: tuple[Any, ...] = (float(Fraction(cost)), *case.of_cost(Fraction(cost)))
     elif kind == "bound":

@@ -1,4 +1,4 @@
-"""Selection of what counts: the current runs, what they refer to, and unique names and divisions of instances."""
+"""Selection of the current runs and the rows they refer to; unique names and divisions of instances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from instances.options import division
 
 
 def referred_rows(store: Store, runs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """The tables of instances, solvers and campaigns; InputError for a run that refers to a row they do not have."""
+    """Return instances, solvers and campaigns; InputError for a run that refers to a row they do not have."""
     instances, solvers = load(store, "instances"), load(store, "solvers")
     campaigns = load(store, "campaigns", id=pl.Int64)
     _require(store, runs, ["checksum", "track"], instances.select("checksum", "track"), "instances")
@@ -27,7 +27,7 @@ def referred_rows(store: Store, runs: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
 
 
 def _require(store: Store, rows: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame, table: str) -> None:
-    """InputError for the first of the runs that refers to a row which another table does not have."""
+    """Raise InputError for the first run that refers to a row that another table does not have."""
     for lost in rows.join(others, left_on=columns, right_on=others.columns, how="anti").iter_rows(named=True):
         found = ", ".join(shown(lost[column]) for column in columns)
         expected = f"expected {', '.join(others.columns)} of a row of {table}, found {found}"
@@ -35,12 +35,12 @@ def _require(store: Store, rows: pl.DataFrame, columns: Sequence[str], others: p
 
 
 def reports_of(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:
-    """Incumbents or bounds of the current runs, in the order of arrival."""
+    """Return incumbents or bounds of the current runs, in the order of arrival."""
     return load(store, table).join(runs, left_on="run", right_on="id", how="semi").sort("run", "number")
 
 
 def current_runs(runs: pl.DataFrame, matrix: pl.DataFrame) -> pl.DataFrame:
-    """Keep what the newest campaigns asked for: each solver's newest version, one run per content and seed."""
+    """Keep the runs that the newest campaigns asked for: each solver's newest version, one per content and seed."""
     asked = matrix.group_by(id="run").agg(asked=pl.col("campaign").max())
     ordered = runs.join(asked, on="id", how="left").sort(pl.coalesce("asked", "campaign"), "started", "id")
     newest_version = pl.col("solver_hash") == pl.col("solver_hash").last().over(METHOD)
@@ -62,7 +62,7 @@ def with_notes(instances: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_divisions(instances: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]]:
-    """Add to instances their division; and the names of the divisions of each track, in their order."""
+    """Add the division to instances; return also the names of the divisions of each track, in their order."""
     found = [_division(*row) for row in instances.select("track", "summary").iter_rows()]
     divided = instances.with_columns(pl.Series("division", [name for _, name in found], pl.String))
     names: dict[str, list[str]] = defaultdict(list)
@@ -76,7 +76,7 @@ def _division(track: str, summary: str) -> tuple[tuple[int, ...], str]:
 
 
 def track_titles(runs: pl.DataFrame) -> dict[str, str]:
-    """Tracks that have runs, with the first line of their module's docstring, less its first words."""
+    """Return tracks that have runs, with the first line of their module's docstring less its first words."""
     found = set(runs["track"])
     return {track: _describe(track) for track in TRACKS if track in found}
 

@@ -284,7 +284,7 @@ def test_instances_of_different_modes_are_ranked_apart(book: Book) -> None:
     assert declines["score"].to_list() == [None, None, 0.0]
     assert scored.bounds.select("division", "instances", "missing").rows() == [("throughput, contiguous", 2, 1)]
     assert notes(scored) == [
-        (None, "Not run on every instance of throughput, contiguous, scored 0 where they were not: load.")
+        (None, "Not run on every instance of throughput, contiguous, scored 0 on the others: load.")
     ]
     assert run_table(scored).select("instance", "division").unique().height == 5
 
@@ -479,7 +479,7 @@ def test_unequal_limits_are_said(book: Book) -> None:
     book.run("b", "y", 50)
     book.run("bound", "y", kind="bound", bound=1, timeout_s=60.0)  # bounds are not compared with solvers
     assert notes(book.tables()) == [
-        (None, "Not run on every instance, scored 0 where they were not: bound."),
+        (None, "Not run on every instance, scored 0 on the others: bound."),
         (None, "Runs under different time, core or memory limits are compared on 1 of its instances."),
         ("x", "Its solver runs had different limits: 2 s, 1 core, 1024 MiB; 10 s, 2 cores, 1024 MiB."),
     ]
@@ -521,7 +521,7 @@ def test_limits_that_were_held_in_different_ways_are_said(book: Book) -> None:
     book.run("c", "x", 50)  # of the first schema
     assert notes(book.tables()) == []
     book.run("d", "x", 50, backend="benchexec")
-    assert notes(book.tables()) == [(None, "The limits of its runs were held in different ways: benchexec, posix.")]
+    assert notes(book.tables()) == [(None, "The limits of its runs were enforced in different ways: benchexec, posix.")]
 
 
 def test_a_limit_on_cpu_time_is_unequal_only_if_it_binds(book: Book) -> None:

@@ -170,8 +170,8 @@ def test_usage_profile_covers_every_time_step_once(instance):
     [
         (None, "solution: expected a list of 4 integers, found null"),
         ({"strategy": [0]}, "solution: expected a list of 4 integers, found an object"),
-        ([0, 0, 0], "solution: expected 4 elements, one a node, found 3"),
-        ([0] * 5, "solution: expected 4 elements, one a node, found 5"),
+        ([0, 0, 0], "solution: expected 4 elements, one per node, found 3"),
+        ([0] * 5, "solution: expected 4 elements, one per node, found 5"),
         ([0, 2, 0, 0], "solution[1]: expected a strategy index from 0 to 1, found 2"),
         ([0, 0, -1, 0], "solution[2]: expected a strategy index from 0 to 2, found -1"),
         ([0, True, 0, 0], "solution[1]: expected a strategy index from 0 to 1, found true"),

@@ -172,7 +172,7 @@ def test_cost_is_rounded_only_once():
     ("solution", "reason"),
     [
         ("01", "solution: expected a list of 5 integers, found '01'"),
-        ([0], "solution: expected 5 elements, one a node, found 1"),
+        ([0], "solution: expected 5 elements, one per node, found 1"),
         ([0, 0, 0, 0, 3], "solution[4]: expected a block number from 0 to 2, found 3"),
         ([0, 0, 0, 0, False], "solution[4]: expected a block number from 0 to 2, found false"),
         ([0, 0, 0, 0, 2.0], "solution[4]: expected a block number from 0 to 2, found 2.0"),
@@ -182,7 +182,7 @@ def test_cost_is_rounded_only_once():
         ({}, "solution: expected the keys block and order, found none"),
         ({"blocks": [0] * 5}, "solution: expected the keys block and order, found 'blocks'"),
         ({"block": [0] * 5, "cost": 1}, "solution: expected the keys block and order, found 'block', 'cost'"),
-        ({"block": [0] * 4}, "block: expected 5 elements, one a node, found 4"),
+        ({"block": [0] * 4}, "block: expected 5 elements, one per node, found 4"),
         ({"block": None}, "block: expected a list of 5 integers, found null"),
         ({"block": [0] * 5, "order": 5}, "order: expected a list of 5 integers, found 5"),
         ({"block": [0] * 5, "order": [0, 1, 2, 3, 5]}, "order[4]: expected a node index from 0 to 4, found 5"),

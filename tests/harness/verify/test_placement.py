@@ -163,7 +163,7 @@ def test_replicas_share_and_synchronise():
         (
             {"objective": "latency"},
             {"device": [0, 1, 0, 0], "slot": [0, 0, 1, 2]},
-            "accelerator 0: expected one subgraph, or one of either pass, found 3",
+            "accelerator 0: expected one subgraph, or one of each pass, found 3",
         ),
     ],
 )  # fmt: skip
@@ -249,7 +249,7 @@ SCHEDULES = f"{LIST}, or an object with device and maybe slot, or with fpgas and
     ("solution", "reason"),
     [
         ("01", "device: expected a list of 4 integers, found '01'"),
-        ([0, 0, 0], "device: expected 4 elements, one a node, found 3"),
+        ([0, 0, 0], "device: expected 4 elements, one per node, found 3"),
         ([0, 0, 0, 3], "device[3]: expected a device from 0 to 2, found 3"),
         ([0, 0, 0, True], "device[3]: expected a device from 0 to 2, found true"),
         ({}, f"solution: {FORMS}, found no keys"),
