@@ -215,7 +215,7 @@ class DaskExecutor:
         except CancelledError:
             if self.ending.is_set():
                 raise Cancelled from None
-            expected = "expected the scheduler to keep running, it has gone; the same command continues from here"
+            expected = "expected the scheduler to keep running, it has gone; the same command resumes"
             raise InputError("scheduler", self.scheduler, expected) from None
         except Exception as error:
             reason = f"its worker failed: {type(error).__name__}: {error}"

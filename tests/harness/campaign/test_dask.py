@@ -175,7 +175,7 @@ def test_a_scheduler_that_goes_ends_workers_and_campaign(cluster, chain, tmp_pat
     cluster.scheduler.kill()
     status, _, errors = ended(campaign)
     assert (status, errors.count("\n")) == (2, 1)
-    assert "expected the scheduler to keep running, it has gone; the same command continues from here" in errors
+    assert "expected the scheduler to keep running, it has gone; the same command resumes" in errors
     assert table(tmp_path / "r", "SELECT solver, status FROM runs") == [("quick", "ok")]
     assert ended(worker)[0] == 0
     assert psutil.wait_procs(runs, timeout=30)[1] == []
