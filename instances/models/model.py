@@ -1,0 +1,194 @@
+"""The intermediate form of a model: operators that read and write tensors, whatever file they came from.
+
+Readers of files (`instances.models.onnx_file`, `instances.models.stablehlo_file`) and generated networks
+(`instances.generate.networks`) produce it; `instances.models.roofline` prices it for a device; the modules
+``as_pipeline``, ``as_placement``, ``as_scheduling`` and ``as_intraop`` make an instance of each track of it.
+
+A *tensor* has a shape and a data type. Inputs of the model and parameters have no producer.
+
+An *operator* is a nest of loops. Every tensor it reads or writes says which loop runs over each of its dimensions. A
+matrix product, for example, has ``loops = {"m": 64, "n": 32, "k": 128}``, reads ``("m", "k")`` and ``("k", "n")``, and
+writes ``("m", "n")``. Arithmetic, traffic, and the ways to split the operator over devices follow from that: a loop
+that is missing from what is written is summed over, so splitting it leaves partial sums.
+
+    >>> from instances.models.model import Access, Model
+    >>> model = Model("one product")
+    >>> x = model.tensor("x", (64, 128), "float32")
+    >>> w = model.tensor("w", (128, 32), "float32", parameter=True)
+    >>> y = model.tensor("y", (64, 32), "float32")
+    >>> loops = {"m": 64, "n": 32, "k": 128}
+    >>> reads = [Access(x, ("m", "k")), Access(w, ("k", "n"))]
+    >>> product = model.operator("y", "MatMul", reads, [Access(y, ("m", "n"))], loops, multiply_adds=64 * 32 * 128)
+    >>> model.operators[product].flops, model.bytes_read(product), model.parameter_bytes()
+    (524288, 49152, 16384)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+#: Bits of one number, by the data type's name as NumPy and ml_dtypes spell it.
+BITS: Mapping[str, int] = {
+    **dict.fromkeys(("int2", "uint2"), 2),
+    **dict.fromkeys(("int4", "uint4", "float4_e2m1fn"), 4),
+    **dict.fromkeys(("bool", "int8", "uint8"), 8),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), 8),
+    **dict.fromkeys(("int16", "uint16", "float16", "bfloat16"), 16),
+    **dict.fromkeys(("int32", "uint32", "float32"), 32),
+    **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 64),
+    "complex128": 128,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of a model.
+
+    ``name``       unique within the model
+    ``shape``      sizes of its dimensions; () is a scalar
+    ``dtype``      a key of `BITS`
+    ``producer``   index of the operator that writes it; None for an input of the model and for a parameter
+    ``parameter``  True for a weight or another constant, which stays in memory with the operators that read it
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    producer: int | None = None
+    parameter: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that it holds."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that it takes, rounded up."""
+        return -(-self.numbers * BITS[self.dtype] // 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An operator's use of a tensor.
+
+    ``dims`` names, for each dimension of the tensor, the loop of the operator that runs over it, or None if every
+    iteration needs the whole dimension. A loop may be longer or shorter than the dimension, as in a convolution with
+    stride or in a concatenation; splitting the loop then leaves the dimension whole.
+    """
+
+    tensor: int
+    dims: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator of a model.
+
+    ``name``           unique within the model
+    ``kind``           what it computes, as the file names it: ``Conv``, ``dot_general``
+    ``reads``          tensors that it reads, parameters among them
+    ``writes``         tensors that it writes
+    ``loops``          name and trip count of every loop
+    ``flops``          arithmetic operations in all; a multiply-add counts as two
+    ``multiply_adds``  those of its matrix products and convolutions, 0 for any other operator
+    ``whole``          loops that no split may cut
+    ``fused``          True if it takes its first input exactly as it lies on the devices
+    ``backward``       True for an operator of the backward pass
+    ``forward``        for such an operator, the index of the operator whose gradient it computes, if known
+    ``layer``, ``role``  operators with the same role in different layers are alike; -1 if it belongs to no layer
+    ``known``          False if nothing is known of its arithmetic: it is taken to move bytes only
+    """
+
+    name: str
+    kind: str
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    loops: Mapping[str, int]
+    flops: int = 0
+    multiply_adds: int = 0
+    whole: frozenset[str] = frozenset()
+    fused: bool = False
+    backward: bool = False
+    forward: int | None = None
+    layer: int = -1
+    role: str = ""
+    known: bool = True
+
+
+@dataclass
+class Model:
+    """Tensors, and operators in an order in which they can run; built with `tensor` and `operator`."""
+
+    name: str = "model"
+    tensors: list[Tensor] = field(default_factory=list)
+    operators: list[Operator] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)  # tensors that the caller of the model gets
+
+    def tensor(self, name: str, shape: Sequence[int], dtype: str, *, parameter: bool = False) -> int:
+        """Append a tensor without a producer, and return its index."""
+        self.tensors.append(Tensor(name, tuple(shape), dtype, parameter=parameter))
+        return len(self.tensors) - 1
+
+    def operator(
+        self,
+        name: str,
+        kind: str,
+        reads: Sequence[Access],
+        writes: Sequence[Access],
+        loops: Mapping[str, int],
+        *,
+        flops: int | None = None,
+        multiply_adds: int = 0,
+        **properties: object,
+    ) -> int:
+        """Append an operator, make it the producer of what it writes, and return its index.
+
+        ``flops`` is twice ``multiply_adds`` by default; ``properties`` are the other fields of `Operator`.
+        """
+        index = len(self.operators)
+        for access in writes:
+            self.tensors[access.tensor] = replace(self.tensors[access.tensor], producer=index)
+        flops = 2 * multiply_adds if flops is None else flops
+        self.operators.append(
+            Operator(name, kind, tuple(reads), tuple(writes), dict(loops), flops, multiply_adds, **properties)  # type: ignore[arg-type]
+        )
+        return index
+
+    def bytes_read(self, operator: int) -> int:
+        """Bytes of the tensors that an operator reads, parameters included, each tensor once."""
+        return sum(
+            self.tensors[tensor].bytes for tensor in {access.tensor for access in self.operators[operator].reads}
+        )
+
+    def bytes_written(self, operator: int) -> int:
+        """Bytes of the tensors that an operator writes."""
+        return sum(self.tensors[access.tensor].bytes for access in self.operators[operator].writes)
+
+    def parameters(self, operator: int) -> list[int]:
+        """The parameters that an operator reads, each once."""
+        read = dict.fromkeys(access.tensor for access in self.operators[operator].reads)
+        return [tensor for tensor in read if self.tensors[tensor].parameter]
+
+    def parameter_bytes(self) -> int:
+        """Bytes of all parameters that operators read, each once."""
+        used = {tensor for operator in range(len(self.operators)) for tensor in self.parameters(operator)}
+        return sum(self.tensors[tensor].bytes for tensor in used)
+
+    def readers(self) -> list[list[int]]:
+        """For every tensor, the operators that read it, ascending, each once."""
+        found: list[list[int]] = [[] for _ in self.tensors]
+        for index, operator in enumerate(self.operators):
+            for tensor in dict.fromkeys(access.tensor for access in operator.reads):
+                found[tensor].append(index)
+        return found
+
+    def edges(self) -> Iterator[tuple[int, int]]:
+        """Pairs (producer, consumer) of operators, each once, by consumer."""
+        for consumer, operator in enumerate(self.operators):
+            producers = (self.tensors[access.tensor].producer for access in operator.reads)
+            for producer in dict.fromkeys(producers):
+                if producer is not None:
+                    yield producer, consumer
