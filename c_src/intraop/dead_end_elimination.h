@@ -1,4 +1,5 @@
-/* Eliminate dominated values, and leaves whose best value, by cost and memory, follows from their neighbour's. */
+/* Eliminate dominated values, and leaves whose best value, by cost and memory, follows from their
+ * neighbour. */
 #pragma once
 
 #include "intraop/trws.h"

@@ -147,8 +147,7 @@ static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     partition_link(partition, v, b, prior);
 }
 
-/* Try to move a node to another block: the move is made, as only then its peaks are known, and undone if
- * rejected. */
+/* Try to move a node to another block: make the move, as only then its peaks are known, or undo it. */
 static void step_across(struct annealer *annealer, int32_t v, int32_t from, int32_t to) {
     struct partition *partition = &annealer->partition;
     const double allowance = draw_allowance(annealer);

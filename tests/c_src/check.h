@@ -1,9 +1,9 @@
-/* What the test programs of the C core share: failures that are counted, failing allocations, random numbers.
+/* Shared by the test programs of the C core: counted failures, failing allocations, random numbers.
  *
- * A program writes a line for each wrong result and exits with 1 if there is one. With an argument it only
- * expects one wrong result, so that whoever runs it can see that it would be noticed.
+ * A program prints a line for each wrong result and exits with 1 if there is any. With an argument, it only
+ * makes one check that fails, to show that failures are noticed.
  *
- * Link with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. One file of a program includes it. */
+ * Link with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. One file of each program includes it. */
 #pragma once
 
 #include <math.h>
@@ -33,7 +33,7 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 
-/* Whether the next allocation is granted. */
+/* True if the next allocation is granted. */
 static int grant(void) {
     if (granted > 0)
         granted--;
@@ -54,7 +54,7 @@ void *__wrap_realloc(void *old, size_t size) {
     return grant() ? __real_realloc(old, size) : NULL;
 }
 
-/* Set `status` to that of a call of which only the first `count` allocations are granted. */
+/* Set `status` to that of a call, granting only its first `count` allocations. */
 #define WITH_MEMORY_FOR(count, call) (granted = (count), status = (call), granted = -1)
 
 static uint64_t state = 88172645463325252u;

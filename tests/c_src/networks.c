@@ -1,4 +1,4 @@
-/* The kernels of cost-function networks against their definitions, by every assignment of small networks. */
+/* The kernels of cost-function networks, against their definitions by every assignment of small networks. */
 #include "check.h"
 #include "intraop/contract.h"
 #include "intraop/dead_end_elimination.h"
@@ -39,7 +39,7 @@ static void join(struct net *net, int64_t tail, int64_t head, int32_t forbidden,
         net->cell[c] = draw(100) < forbidden ? FORBIDDEN : draw(most);
 }
 
-/* The pairs of every variable, those with a lower one first. */
+/* List the pairs of every variable, those with a lower variable first. */
 static void connect(struct net *net) {
     int64_t arcs = 0;
     for (int64_t v = 0; v < net->network.variables; v++) {
@@ -54,7 +54,7 @@ static void connect(struct net *net) {
     net->arc_start[net->network.variables] = arcs;
 }
 
-/* Few different costs and uses of memory, so that there are ties. */
+/* Few different costs and memory sizes, so that there are ties. */
 static void make(struct net *net, int64_t variables, int kind) {
     memset(net, 0, sizeof *net);
     const int32_t share = draw(50), forbidden = draw(2) ? share : 0, most = 1 + draw(20), dense = draw(101);
@@ -79,7 +79,7 @@ static void make(struct net *net, int64_t variables, int kind) {
     connect(net);
 }
 
-/* The next assignment of values below their numbers, odometer-wise; false after the last. */
+/* The next assignment, like an odometer; false after the last. */
 static bool next(int64_t variables, const int64_t *size, int64_t *choice) {
     for (int64_t v = 0; v < variables; v++) {
         if (++choice[v] < size[v])
@@ -102,7 +102,7 @@ static int64_t cell_of(const struct net *net, int64_t e, const int64_t *choice) 
     return net->cell_start[e] + choice[tail] * values_of(net, head) + choice[head];
 }
 
-/* What an assignment costs in all; FORBIDDEN where it is not allowed. */
+/* The total cost of an assignment; FORBIDDEN if it is not allowed. */
 static int64_t cost_of(const struct net *net, const int64_t *choice) {
     int64_t sum = 0;
     for (int64_t v = 0; v < net->network.variables; v++)
@@ -141,15 +141,15 @@ static int send(const struct net *net, struct sent *sent, int64_t sweeps) {
     return shard_trws(&net->network, sent->top, sweeps, sent->cost, sent->message, &sent->bound);
 }
 
-/* What is left of the cell of a pair after the messages. */
+/* The cost left in the cell of a pair after the messages. */
 static int64_t rest_of(const struct net *net, const struct sent *sent, int64_t e, const int64_t *choice) {
     const int64_t *to_tail = sent->message + net->message_start[e],
                   *to_head = to_tail + values_of(net, net->tail[e]);
     return net->cell[cell_of(net, e, choice)] - to_tail[choice[net->tail[e]]] - to_head[choice[net->head[e]]];
 }
 
-/* An assignment of interest costs what it did, no value of it is ruled out, and no part is negative. */
-static void check_same_cost(const struct net *net, const struct sent *sent, const int64_t *choice) {
+/* An assignment below the top keeps its cost and its values, and no part of the cost is negative. */
+static void check_cost_kept(const struct net *net, const struct sent *sent, const int64_t *choice) {
     int64_t sum = sent->bound;
     for (int64_t v = 0; v < net->network.variables; v++) {
         const int64_t part = sent->cost[net->start[v] + choice[v]];
@@ -171,11 +171,11 @@ static void check_moves(const struct net *net, const struct sent *sent, int64_t 
         return;
     do {
         if (cost_of(net, choice) < sent->top)
-            check_same_cost(net, sent, choice);
+            check_cost_kept(net, sent, choice);
     } while (next_choice(net, choice));
 }
 
-/* What is ruled out is of no interest; `exact`: and nothing else is left. */
+/* Only values and cells without an assignment below the top are ruled out; all of them if `exact`. */
 static void check_pruning(const struct net *net, const struct sent *sent, bool exact) {
     int64_t choice[MOST_VARIABLES] = {0};
     int8_t value[MOST_ROWS] = {0}, open[MOST_CELLS] = {0}, of_use[MOST_ROWS] = {0}, used[MOST_CELLS] = {0};
@@ -195,7 +195,7 @@ static void check_pruning(const struct net *net, const struct sent *sent, bool e
         CHECK(open[c] == used[c] || (open[c] == 1 && !exact));
 }
 
-/* On a chain nothing is rounded: there the bound is the least cost after one sweep. */
+/* Nothing is rounded on a chain, so the bound is the least cost after one sweep. */
 static void check_messages(int kind) {
     struct net net;
     make(&net, kind == CHAIN ? 2 + draw(MOST_VARIABLES - 1) : draw(MOST_VARIABLES + 1), kind);
@@ -236,7 +236,7 @@ static void check_messages_by_hand(bool wrong) {
     CHECK(memcmp(open, (int8_t[]){0, 1, 0, 0}, 4) == 0);
 }
 
-/* Costs up to what is allowed, 2^56, on a chain: no sum is rounded or wraps around. */
+/* Costs up to the maximum, 2^56, on a chain: no sum is rounded or wraps around. */
 static void check_large_costs(void) {
     struct net net;
     make(&net, 4, CHAIN);
@@ -262,7 +262,7 @@ struct soft {
     double softness, cost[MOST_ROWS], message[MOST_PAIRS * 2 * MOST_VALUES], belief[MOST_ROWS];
 };
 
-/* Whether some value of the other end of a pair is allowed beside value k of v. */
+/* True if some value of the other end of a pair is allowed with value k of v. */
 static bool has_partner(const struct net *net, const double *cost, int64_t v, int64_t e, int64_t k) {
     const int64_t u = net->tail[e] == v ? net->head[e] : net->tail[e];
     for (int64_t b = 0; b < values_of(net, u); b++) {
@@ -275,7 +275,7 @@ static bool has_partner(const struct net *net, const double *cost, int64_t v, in
     return false;
 }
 
-/* Values that are allowed beside nothing have to be out of the way: floats are coarse beside 2^60. */
+/* Rule out values that are allowed with no other: next to 2^60, floats are too coarse. */
 static void rule_out_lonely(const struct net *net, double *cost) {
     for (int64_t round = 0; round < MOST_ROWS; round++)
         for (int64_t e = 0; e < net->network.pairs; e++)
@@ -287,7 +287,7 @@ static void rule_out_lonely(const struct net *net, double *cost) {
             }
 }
 
-/* Both ways of writing every table down; what fills rows up is not looked at. */
+/* Copy every table both ways and check the copies, but not their padding. */
 static void make_soft(const struct net *net, double softness, struct soft *soft) {
     memset(soft, 0, sizeof *soft);
     soft->softness = softness;
@@ -310,7 +310,7 @@ static void make_soft(const struct net *net, double softness, struct soft *soft)
     }
 }
 
-/* What an assignment costs after the messages. */
+/* The cost of an assignment after the messages. */
 static double soft_cost(const struct net *net, const struct soft *soft, const int64_t *choice) {
     double sum = 0;
     for (int64_t v = 0; v < net->network.variables; v++)
@@ -332,7 +332,7 @@ static void check_soft_cost(const struct net *net, const struct soft *soft) {
     } while (next_choice(net, choice));
 }
 
-/* On a chain the weights of values are sums over all assignments. */
+/* On a chain, the weights of values are sums over all assignments. */
 static void check_weights(const struct net *net, const struct soft *soft, int64_t least) {
     int64_t choice[MOST_VARIABLES] = {0};
     double weight[MOST_ROWS] = {0}, total = 0;
@@ -352,7 +352,7 @@ static void check_weights(const struct net *net, const struct soft *soft, int64_
     }
 }
 
-/* By softer and softer messages; where they are hard, rounding finds the best of a chain. */
+/* With harder and harder messages; once they are hard, rounding finds the best assignment of a chain. */
 static void check_softened(int kind) {
     struct net net;
     struct soft soft;
@@ -375,8 +375,8 @@ static void check_softened(int kind) {
     }
 }
 
-/* Whatever messages say: what is allowed costs what it did, and pairs have nothing below 0 left. */
-static void check_adopted(void) {
+/* Whatever the messages, allowed assignments keep their costs and no pair has a negative cost left. */
+static void check_reparametrise(void) {
     struct net net;
     make(&net, draw(MOST_VARIABLES + 1), ANY);
     const int64_t top = (int64_t)1 << 56, constant = draw(100) - 50;
@@ -410,7 +410,7 @@ static void check_adopted(void) {
     CHECK(sent.bound != top || given == 0);
 }
 
-/* Two values that cost 0 and 1 beside one that costs 2, no table between: softness 1. */
+/* Two values that cost 0 and 1 next to one that costs 2, with an all-zero table and softness 1. */
 static void check_softened_by_hand(void) {
     struct net net;
     struct soft soft;
@@ -430,7 +430,7 @@ static void check_softened_by_hand(void) {
 
 /* ---------------------------------------------------------------- dominance */
 
-/* Whether value k of v never uses more memory than value old. */
+/* True if value k of v never uses more memory than value old. */
 static bool uses_no_more(const struct net *net, int64_t v, int64_t k, int64_t old) {
     const int64_t first = net->usage_start[v], spans = (net->usage_start[v + 1] - first) / values_of(net, v);
     for (int64_t s = 0; s < spans; s++)
@@ -439,8 +439,8 @@ static bool uses_no_more(const struct net *net, int64_t v, int64_t k, int64_t ol
     return true;
 }
 
-/* The cost of value k of v beside value b of the other end of a pair. */
-static int64_t beside(const struct net *net, int64_t v, int64_t e, int64_t k, int64_t b) {
+/* The cost of value k of v with value b of the other end of a pair. */
+static int64_t cell_cost(const struct net *net, int64_t v, int64_t e, int64_t k, int64_t b) {
     int64_t choice[MOST_VARIABLES] = {0};
     choice[net->tail[e]] = choice[net->head[e]] = b;
     choice[v] = k;
@@ -451,21 +451,21 @@ static int64_t other_end(const struct net *net, int64_t v, int64_t e) {
     return net->tail[e] == v ? net->head[e] : net->tail[e];
 }
 
-/* How much value k of v saves in a pair over value old at least, whatever is left beside it that old is
- * allowed beside; FORBIDDEN if that is nothing, -FORBIDDEN if k is not allowed beside some of it. */
+/* The least saving in a pair if value k of v replaces value old, over the remaining values that old is
+ * allowed with; FORBIDDEN if there are none, -FORBIDDEN if k is not allowed with some of them. */
 static int64_t saving(const struct net *net, int64_t v, int64_t e, int64_t k, int64_t old,
                       const int8_t *value) {
     const int64_t u = other_end(net, v, e);
     int64_t least = FORBIDDEN;
     for (int64_t b = 0; b < values_of(net, u); b++) {
-        const int64_t now = beside(net, v, e, old, b), then = beside(net, v, e, k, b);
+        const int64_t now = cell_cost(net, v, e, old, b), then = cell_cost(net, v, e, k, b);
         if (value[net->start[u] + b] && now < FORBIDDEN)
             least = then == FORBIDDEN ? -FORBIDDEN : now - then < least ? now - then : least;
     }
     return least;
 }
 
-/* The definition: value old of v is allowed nowhere, or value k is as good whatever is beside it. */
+/* The definition: value old of v is allowed nowhere, or value k is as good with any neighbours. */
 static bool replaced(const struct net *net, int64_t v, int64_t k, int64_t old, const int8_t *value) {
     int64_t gain = net->cost[net->start[v] + old] - net->cost[net->start[v] + k];
     bool allowed = true, fits = uses_no_more(net, v, k, old);
@@ -496,7 +496,7 @@ static bool is_left(const struct net *net, const int8_t *value, const int64_t *c
     return true;
 }
 
-/* Whether an assignment is left that costs no more than this one and nowhere uses more memory. */
+/* True if a remaining assignment costs no more than this one and nowhere uses more memory. */
 static bool has_substitute(const struct net *net, const int8_t *value, const int64_t *choice) {
     int64_t other[MOST_VARIABLES] = {0};
     do {
@@ -509,7 +509,7 @@ static bool has_substitute(const struct net *net, const int8_t *value, const int
     return false;
 }
 
-static void check_dominance(void) {
+static void check_dead_end_elimination(void) {
     struct net net;
     int64_t choice[MOST_VARIABLES] = {0};
     int8_t before[MOST_ROWS] = {0}, value[MOST_ROWS], expected[MOST_ROWS];
@@ -528,11 +528,11 @@ static void check_dominance(void) {
     } while (next_choice(&net, choice));
 }
 
-/* Whether value k of v is allowed beside value b in its pair and best there, by cost and by memory. */
+/* True if value k of v is allowed with value b in its pair and best there, by cost and by memory. */
 static bool is_best(const struct net *net, int64_t v, int64_t e, int64_t k, int64_t b) {
-    const int64_t *cost = net->cost + net->start[v], mine = beside(net, v, e, k, b);
+    const int64_t *cost = net->cost + net->start[v], mine = cell_cost(net, v, e, k, b);
     for (int64_t other = 0; other < values_of(net, v); other++) {
-        const int64_t theirs = beside(net, v, e, other, b);
+        const int64_t theirs = cell_cost(net, v, e, other, b);
         if (theirs < FORBIDDEN && (cost[k] + mine > cost[other] + theirs || !uses_no_more(net, v, k, other)))
             return false;
     }
@@ -550,8 +550,8 @@ static int64_t degree(const struct net *net, int64_t v) {
     return net->arc_start[v + 1] - net->arc_start[v];
 }
 
-/* Whom v follows by the definition; of two that could parent each other the greater one does. */
-static int64_t whom(const struct net *net, int64_t v) {
+/* The parent of v by definition, -1 for none; of two possible leaves of each other the greater is one. */
+static int64_t expected_parent(const struct net *net, int64_t v) {
     if (net->skip[v] || degree(net, v) != 1)
         return -1;
     const int64_t e = net->arc[net->arc_start[v]], u = other_end(net, v, e);
@@ -563,14 +563,14 @@ static int64_t whom(const struct net *net, int64_t v) {
     return u;
 }
 
-static void check_following(void) {
+static void check_leaf_elimination(void) {
     struct net net;
     int64_t parent[MOST_VARIABLES], choice[MOST_PAIRS * 2 * MOST_VALUES] = {0};
     make(&net, draw(MOST_VARIABLES + 1), ANY);
     CHECK(shard_leaf_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip, parent,
                                  choice) == SHARD_OK);
     for (int64_t v = 0; v < net.network.variables; v++) {
-        CHECK(parent[v] == whom(&net, v));
+        CHECK(parent[v] == expected_parent(&net, v));
         if (parent[v] < 0)
             continue;
         CHECK(parent[parent[v]] < 0);
@@ -581,8 +581,8 @@ static void check_following(void) {
     }
 }
 
-/* Beside 0 value 0 of variable 1 costs 1 and value 1 costs 2, beside 1 both cost 1. Value 1 is dominated,
- * unless it needs less memory; and if so, nothing is best beside 0. */
+/* With 0, value 0 of variable 1 costs 1 and value 1 costs 2; with 1, both cost 1. Value 1 is dominated unless
+ * it needs less memory; then no value is best with 0. */
 static void check_dominance_by_hand(void) {
     struct net net;
     do
@@ -610,7 +610,7 @@ static void check_dominance_by_hand(void) {
 
 #define LARGEST_COST 1000
 
-/* Old variables, what each becomes, and the tables before and after. */
+/* Old variables, their roots, and the tables before and after. */
 struct merger {
     int64_t variables, size[MOST_VARIABLES], root[MOST_VARIABLES];
     int64_t value_start[MOST_VARIABLES], value[MOST_ROWS];
@@ -678,7 +678,7 @@ static int64_t sum_of(int64_t sum, int64_t cost) {
     return sum >= LARGEST_COST || cost >= LARGEST_COST ? LARGEST_COST : sum + cost;
 }
 
-/* What an assignment of the roots costs in the new tables and rows. */
+/* The cost of an assignment of the roots in the new tables and rows. */
 static int64_t new_cost(const struct merger *merger, const int64_t *choice) {
     int64_t sum = 0;
     for (int64_t a = 0; a < merger->roots; a++) {
@@ -691,7 +691,7 @@ static int64_t new_cost(const struct merger *merger, const int64_t *choice) {
     return sum;
 }
 
-/* What the old variables that parent it cost in the old tables. */
+/* The cost of the old variables, given the values of their roots, in the old tables. */
 static int64_t old_cost(const struct merger *merger, const int64_t *choice) {
     int64_t sum = 0;
     for (int64_t e = 0; e < merger->pairs; e++) {
@@ -709,7 +709,7 @@ static int contract(struct merger *merger, int64_t *new_cell, int64_t *row) {
                           merger->new_start, merger->target, LARGEST_COST, new_cell, row);
 }
 
-/* Every assignment of the roots costs what it did, and what its old variables cost. */
+/* The cost of every assignment of the roots grows by the cost of its old variables. */
 static void check_contraction(void) {
     struct merger before = {0}, after;
     int64_t choice[MOST_VARIABLES] = {0};
@@ -769,9 +769,9 @@ static void check_all(bool wrong) {
         check_messages(CHAIN);
         check_softened(ANY);
         check_softened(CHAIN);
-        check_adopted();
-        check_dominance();
-        check_following();
+        check_reparametrise();
+        check_dead_end_elimination();
+        check_leaf_elimination();
         check_contraction();
     }
     check_no_memory();

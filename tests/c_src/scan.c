@@ -1,8 +1,8 @@
-/* Scans and digests of texts from standard input, told on standard output.
+/* Scan and digest texts from standard input, and print the results.
  *
- * A text comes as two numbers of 32 bits, its length and the length of the pieces that it is to be cut into,
- * and its bytes. Each piece lies in memory of its own, so that a sanitizer notices who reads beyond it. Link
- * with -Wl,--wrap=realloc: the program lets every allocation of a scan fail once. */
+ * A text comes as two 32-bit numbers, its length and the length of the pieces to cut it into, and its bytes.
+ * Each piece gets its own memory, so that a sanitizer notices reads beyond it. Link with -Wl,--wrap=realloc:
+ * the program lets every allocation of a scan fail once. */
 #include <stdio.h>
 
 #include "reader/digest.h"
@@ -34,7 +34,7 @@ static int scan(struct shard_scan *state, const uint8_t *text, uint32_t length, 
     return status == SHARD_OK ? shard_scan_end(state) : status;
 }
 
-static void tell(const struct shard_scan *state) {
+static void print_scan(const struct shard_scan *state) {
     for (int64_t i = 0; i < state->letters; i++)
         printf("%02x", state->text[i]);
     for (int32_t i = 0; i < state->leaves; i++) {
@@ -47,18 +47,18 @@ static void tell(const struct shard_scan *state) {
     }
 }
 
-/* Every allocation fails once, until none is left to fail: a scan then says so, or does without. */
-static bool bears_no_memory(const uint8_t *text, uint32_t length, uint32_t cut, int expected) {
-    bool borne = true;
+/* Every allocation fails once; the scan then either reports that or does without. */
+static bool survives_no_memory(const uint8_t *text, uint32_t length, uint32_t cut, int expected) {
+    bool survived = true;
     for (int allocations = 0; allocations < 20; allocations++) {
         struct shard_scan state = {0};
         granted = allocations;
         const int status = scan(&state, text, length, cut);
         granted = -1;
-        borne = borne && (status == expected || status == SHARD_NO_MEMORY);
+        survived = survived && (status == expected || status == SHARD_NO_MEMORY);
         shard_scan_clear(&state);
     }
-    return borne;
+    return survived;
 }
 
 static void digest(const uint8_t *text, uint32_t length) {
@@ -85,11 +85,11 @@ int main(void) {
         const int status = scan(&state, text, size[0], size[1]);
         printf("%d ", status);
         if (status == SHARD_OK)
-            tell(&state);
+            print_scan(&state);
         digest(text, size[0]);
         printf("\n");
         shard_scan_clear(&state);
-        if (!bears_no_memory(text, size[0], size[1], status))
+        if (!survives_no_memory(text, size[0], size[1], status))
             return 3;
         free(text);
     }

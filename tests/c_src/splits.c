@@ -1,4 +1,4 @@
-/* The kernels over ideals against their definitions, on sets of nodes as bits. */
+/* The kernels over ideals, against their definitions on sets of nodes as bits. */
 #include "check.h"
 #include "placement/ideals/ideals.h"
 #include "placement/ideals/split_dp.h"
@@ -21,7 +21,7 @@ struct graph {
     int64_t net_start[MOST_NODES + 1];
     int32_t net[MOST_NODES * MOST_NETS], members[MOST_NETS];
     uint32_t pins[MOST_NETS]; /* as bits */
-    /* what has been listed */
+    /* the ideals listed */
     int64_t ideals, links, link_start[MOST_SETS + 1];
     int32_t link_node[MOST_LINKS], link_ideal[MOST_LINKS];
     uint32_t set[MOST_SETS]; /* as bits */
@@ -78,7 +78,7 @@ static bool is_ideal(const struct graph *graph, uint32_t set) {
     return true;
 }
 
-/* Whether every ideal is listed once, after all its subsets, with its maximal nodes. */
+/* Every ideal is listed once, after all its subsets, with its maximal nodes. */
 static void check_listing(struct graph *graph) {
     const int32_t n = graph->order.nodes;
     int64_t ideals = 0, links = 0, listed = 0;
@@ -140,7 +140,7 @@ static double load(const struct graph *graph, uint32_t set, bool on_cpu) {
     return sum(graph, graph->size, set) > graph->devices.memory ? INFINITY : total;
 }
 
-/* The least greatest load of a set on at most so many devices, by all ways to choose the last one's nodes. */
+/* The least greatest load of a set on at most so many devices, by all choices of the last one's nodes. */
 static double least_load(const struct graph *graph, uint32_t set, int32_t accelerators, int32_t cpus) {
     if (!set)
         return 0.0;
@@ -158,7 +158,7 @@ static double least_load(const struct graph *graph, uint32_t set, int32_t accele
     return best;
 }
 
-/* What a reported split costs; infinite if the devices do not follow one another. */
+/* The cost of a reported split; infinite if the devices have no order. */
 static double cost_of(const struct graph *graph, const int32_t *device) {
     const int32_t n = graph->order.nodes, accelerators = graph->devices.accelerators;
     const int32_t count = accelerators + graph->devices.cpus;
@@ -209,7 +209,7 @@ static double split_stages(const struct graph *graph, int32_t overlap, double ba
     return cost;
 }
 
-/* With clusters of so many accelerators, and one of the rest of those that the graph's devices have. */
+/* Split with clusters of `size` accelerators, and one of the rest. */
 static double split_clusters(const struct graph *graph, int32_t size, double slowdown, int32_t *device) {
     const double offload[4] = {0.0, 9999.0, 9999.0, 9999.0};
     double best[MOST_SETS * MOST_ROW], outer[MOST_SETS * MOST_ROW * 4], cost = -1.0;
@@ -227,7 +227,7 @@ static double split_clusters(const struct graph *graph, int32_t size, double slo
     return cost;
 }
 
-/* Where they come to the same as sums of loads, or cannot be above or below. */
+/* Cases that equal the split with summed loads, or are bounded by it. */
 static void check_stages(const struct graph *graph) {
     const uint32_t whole = (UINT32_C(1) << graph->order.nodes) - 1;
     const int32_t accelerators = graph->devices.accelerators;
@@ -253,7 +253,7 @@ static void check_stages(const struct graph *graph) {
         CHECK(split_clusters(graph, accelerators, 3.0, device) == least);
 }
 
-/* Pairs of an ideal and a smaller one in it. */
+/* The number of pairs of an ideal and a smaller one within it. */
 static int64_t pairs_of(const struct graph *graph) {
     int64_t pairs = 0;
     for (int32_t i = 0; i < graph->ideals; i++)

@@ -1,4 +1,4 @@
-/* Kernels that one thread runs and another one stops: none may race for the flag. */
+/* One thread runs kernels and another stops them: they must not race on the flag. */
 #include <pthread.h>
 
 #include "pipeline/anneal_partition.h"
@@ -26,7 +26,7 @@ int main(void) {
     double cost = 0.0, decoded = 0.0;
     pthread_t thread;
     int status = pthread_create(&thread, NULL, set, &begun);
-    for (int32_t i = 0; !status && isfinite(decoded); i++) { /* until no order is begun any more */
+    for (int32_t i = 0; !status && isfinite(decoded); i++) { /* until no order is begun */
         status = shard_slice(&problem, order, INFINITY, &cost, cut);
         if (!status)
             status = shard_kahn_slice(&problem, 1, column, INFINITY, &decoded);

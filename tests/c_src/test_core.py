@@ -1,4 +1,4 @@
-"""Compile and run the C core's own test programs, in the gate with sanitizers; its declarations for cffi."""
+"""Compile and run the C core's own test programs, with sanitizers in the gate; check its declarations for cffi."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ pytestmark = pytest.mark.gate(cases=2)
 HERE = Path(__file__).resolve().parent
 #: The kernels that each test program is linked with.
 PROGRAMS = {
-    "kernels": ("common/*", "pipeline/*"),
+    "pipeline": ("common/*", "pipeline/*"),
     "networks": ("intraop/*",),
-    "neighbourhoods": (),  # it includes what it tests
+    "large_neighbourhood": (),  # it includes what it tests
     "splits": ("placement/ideals/*",),
-    "schedules": ("placement/ideals/*",),
-    "placements": ("placement/load/*",),
-    "anchors": ("placement/cheapest_with", "common/flow"),
-    "dataflows": ("scheduling/*",),
-    "windows": ("scheduling/bounds/*",),
+    "schedule_dp": ("placement/ideals/*",),
+    "load_searches": ("placement/load/*",),
+    "cheapest_with": ("placement/cheapest_with", "common/flow"),
+    "scheduling": ("scheduling/*",),
+    "heads_tails": ("scheduling/bounds/*",),
 }
 
 
@@ -46,7 +46,7 @@ def build() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """Flags with which a test program is compiled: with sanitizers in the gate, which takes four times as long."""
+    """Compiler flags of a test program: with sanitizers in the gate, which take four times as long."""
     if GATE:
         require(tmp_path_factory.mktemp("trivial"), *SANITIZE)
         return SANITIZE
@@ -57,7 +57,7 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 def program(
     request: pytest.FixtureRequest, build: ModuleType, flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A test program with the kernels that it tests."""
+    """A test program linked with the kernels that it tests."""
     strict = (*build.FLAGS, "-Wpedantic", "-Wconversion", *flags, "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc")
     return compiled(
         tmp_path_factory.mktemp("program") / request.param, sources(request.param, PROGRAMS[request.param]), *strict
@@ -77,10 +77,10 @@ def test_a_wrong_result_fails_the_program(program: Path) -> None:
 
 
 @pytest.mark.gate
-def test_a_thread_may_stop_what_another_one_runs(tmp_path: Path) -> None:
+def test_a_thread_may_stop_kernels_that_another_runs(tmp_path: Path) -> None:
     flags = ("-std=gnu11", "-g", "-O1", "-fsanitize=thread", "-pthread")
     require(tmp_path, *flags)
-    stop = compiled(tmp_path / "stop", sources("stop", PROGRAMS["kernels"]), *flags)
+    stop = compiled(tmp_path / "stop", sources("stop", PROGRAMS["pipeline"]), *flags)
     done = subprocess.run([stop], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
     assert done.returncode == 0

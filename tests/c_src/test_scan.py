@@ -1,4 +1,4 @@
-"""The reader's kernels under sanitizers, on texts that are JSON, nearly so, or not at all, cut anywhere."""
+"""The reader's kernels, plain and under sanitizers, on valid, nearly valid and invalid JSON, cut anywhere."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def documents(rng: random.Random) -> Iterator[str]:
-    """JSON texts with lists of lists, whose integers are near the edges of what there is."""
+    """Yield JSON texts with lists of lists whose integers are near the limits."""
     while True:
         rows = [[rng.choice((rng.choice(EDGES), rng.randrange(10 ** rng.randrange(1, 20)))) for _ in range(length)]
                 for length in (rng.randrange(5) for _ in range(rng.randrange(6)))]  # fmt: skip
@@ -63,11 +63,11 @@ def documents(rng: random.Random) -> Iterator[str]:
 
 
 def texts() -> list[tuple[bytes, int]]:
-    """Texts, half of them spoilt, each with the length of the pieces it is cut into."""
+    """Return texts, half of them corrupted, each with the length of the pieces it is cut into."""
     rng = random.Random(5)
     cases = []
-    for text, spoilt in zip(documents(rng), range(TEXTS), strict=False):
-        for _ in range(rng.randrange(3) if spoilt % 2 else 0):
+    for text, corrupted in zip(documents(rng), range(TEXTS), strict=False):
+        for _ in range(rng.randrange(3) if corrupted % 2 else 0):
             at = rng.randrange(len(text) + 1)
             text = text[:at] + rng.choice(ODD) + text[at + rng.randrange(2) :]
         cases.append((text.encode("latin-1"), rng.choice((1, 2, 3, 7, 33, 64, 1000))))
@@ -75,8 +75,8 @@ def texts() -> list[tuple[bytes, int]]:
     return cases
 
 
-def told(text: bytes, cut: int) -> str:
-    """Return the output that the program should give for a scan."""
+def expected_scan(text: bytes, cut: int) -> str:
+    """Return the output that the program should print for a scan."""
     try:
         found = scan.scan(memoryview(text)[at : at + cut] for at in range(0, len(text), cut))
     except scan.Unsupported:
@@ -89,7 +89,7 @@ def told(text: bytes, cut: int) -> str:
 
 
 def digest(text: bytes) -> str:
-    """The digest by its definition."""
+    """Return the digest by its definition."""
     key = [0x9E3779B97F4A7C15 * (i + 1) % 2**64 for i in range(258)]
     state = [0, 0]
     for at in range(0, len(text), 2048):
@@ -110,7 +110,7 @@ def test_scans_and_digests(program: Path) -> None:
     assert done.stderr.decode() == ""
     assert done.returncode == 0
     lines = done.stdout.decode().splitlines()
-    expected = [f"{told(text, cut)} {digest(text)}" for text, cut in cases]
+    expected = [f"{expected_scan(text, cut)} {digest(text)}" for text, cut in cases]
     assert lines == expected
     taken = [line for line in lines if line.startswith("0 ")]
     assert TEXTS // 4 < len(taken) < len(lines)

@@ -1,5 +1,6 @@
-/* A label per Pareto-optimal schedule of each ideal: accelerators used, and the ends of the nodes with successors
- * outside the ideal. Last tasks of schedules are found by removing nodes from the ideal in descending order. */
+/* A label per Pareto-optimal schedule of each ideal: accelerators used, and the ends of the nodes with
+ * successors outside the ideal. The last tasks of schedules are found by removing nodes in descending
+ * order. */
 #include "placement/ideals/schedule_dp.h"
 
 #include "common/arena.h"

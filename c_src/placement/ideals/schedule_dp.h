@@ -7,8 +7,7 @@
 
 /* The tasks: single nodes on CPUs, of which there are always enough, and sets of nodes on accelerators. A
  * task begins when all predecessors of its nodes have ended. A set receives the tensors that it reads,
- * computes, and sends those read elsewhere; then all its nodes end. All arrays are the caller's, only
- * read. */
+ * computes, and sends those read elsewhere; then all its nodes end. Arrays are the caller's, only read. */
 struct shard_tasks {
     int32_t tensors, units;
     int32_t accelerators; /* each takes one set of whole units; -1: any number of sets, of any nodes */

@@ -70,7 +70,7 @@ static bool is_bearable(const struct stages *stages, double load, double size, i
     return false;
 }
 
-/* Update the row of an ideal: one more stage, of any number of devices, takes the added nodes; false if stopped. */
+/* Update the row of an ideal: one more stage, of any size, takes the added nodes; false if stopped. */
 static bool relax_stage(struct stages *stages, const struct choice *choice, int32_t ideal, double load,
                         double size) {
     const size_t begin = (size_t)ideal * stages->split.length;
@@ -266,8 +266,7 @@ struct numbers {
     int32_t accelerator, cpu;
 };
 
-/* Trace an entry of the row of an ideal back to `first`: the first device of each node's stage, and their
- * number. */
+/* Trace an entry of an ideal's row back to `first`: the first device and the size of each node's stage. */
 static void trace(const struct stages *stages, int32_t first, int32_t ideal, size_t entry,
                   struct numbers from, int32_t *device, int32_t *replicas) {
     const struct split *split = &stages->split;

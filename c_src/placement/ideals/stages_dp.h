@@ -27,7 +27,7 @@ struct shard_clusters {
 };
 
 /* Like shard_split_dp, but `device`, out, has the first device of each node's stage and `replicas`, out,
- * nodes elements, the number of its devices. `share` is scratch as long as `best`, not used without
+ * nodes elements, the number of its devices. `share` is scratch as long as `best`, unused without
  * bandwidth. */
 int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
                     int64_t ideals, const int64_t *link_start, const int32_t *link_node,

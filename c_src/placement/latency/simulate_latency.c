@@ -58,7 +58,8 @@ static inline void write_end(struct simulation *simulation, int32_t v, double en
     }
 }
 
-/* Run a subgraph as soon as its accelerator is free. Returns its end, infinite if some node ends after a limit. */
+/* Run a subgraph as soon as its accelerator is free; return its end, infinite if a node ends after a
+ * limit. */
 static double run_subgraph(struct simulation *simulation, int32_t subgraph, double limit, int32_t turn) {
     double *free_at = &simulation->free_at[simulation->now->placement->owner[subgraph]];
     const double start =

@@ -1,4 +1,4 @@
-/* The searches for placements against the definition of loads. */
+/* The searches for placements, against the definition of loads. */
 #include "check.h"
 #include "placement/load/anneal_load.h"
 #include "placement/load/descend_load.h"
@@ -65,7 +65,7 @@ static void make_order(struct problem *problem) {
     }
 }
 
-/* Every net is made by one of its nodes, if that matters. */
+/* Each net gets a maker among its nodes if the model needs it. */
 static void make_model(struct problem *problem, bool plain) {
     const int32_t overlap = plain ? 0 : draw(3), cluster = plain || draw(2) ? 0 : 1 + draw(3);
     problem->model = (struct shard_load_model){
@@ -98,7 +98,7 @@ static void make_model(struct problem *problem, bool plain) {
     make_order(problem);
 }
 
-/* The memory is what a random placement takes at most, and a little more. */
+/* The memory is the most that a random placement uses on a device, or slightly more. */
 static void make(struct problem *problem, bool plain) {
     memset(problem, 0, sizeof *problem);
     const int32_t accelerators = draw(MOST_DEVICES - 1), cpus = 1 + draw(2);
@@ -144,8 +144,8 @@ static bool is_far(const struct problem *problem, int32_t a, int32_t b) {
     return here >= 0 && there >= 0 && here != there;
 }
 
-/* What accelerator d pays for a net: whoever makes it once, at the rate of the farthest other device; any
- * other one at the rate between it and that. */
+/* The cost of a net to accelerator d: the maker sends it once, at the rate of the farthest other device; each
+ * other device receives it at the rate between the two. */
 static double paid(const struct problem *problem, const int32_t *device, int32_t d, int32_t net, bool sends) {
     const int32_t home = problem->maker[net] < 0 ? -1 : device[problem->maker[net]];
     bool here = false, elsewhere = false, far = false;
@@ -193,7 +193,7 @@ static double cost_of(const struct problem *problem, const int32_t *device) {
     return cost;
 }
 
-/* Whether no edge goes back in the order of the devices. */
+/* True if no edge runs against the order of the devices. */
 static bool follows(const struct problem *problem, const int32_t *device, const int32_t *rank) {
     bool ahead = true;
     for (int32_t u = 0; u < problem->devices.nodes; u++)
@@ -202,7 +202,7 @@ static bool follows(const struct problem *problem, const int32_t *device, const 
     return ahead || !problem->model.ordered;
 }
 
-/* Whether what is on accelerators is supported and fits; loads of what is not are infinite. */
+/* True if accelerators support and can hold their nodes; unsupported nodes give infinite loads. */
 static bool fits(const struct problem *problem, const int32_t *device) {
     for (int32_t d = 0; d < problem->devices.accelerators; d++) {
         double used = 0.0;

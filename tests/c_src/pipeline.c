@@ -1,4 +1,4 @@
-/* The kernels for pipelines against their definitions, on sets of nodes as bits. */
+/* The kernels for pipelines, against their definitions on sets of nodes as bits. */
 #include "check.h"
 #include "common/kahn.h"
 #include "pipeline/anneal_partition.h"
@@ -208,7 +208,7 @@ static void check_batch(struct graph *graph) {
     }
 }
 
-/* From a slicing to one that is as good or better, whatever the annealing is like. */
+/* Annealing never makes a slicing worse, whatever its parameters. */
 static void check_annealing(const struct graph *graph, const int32_t *begun) {
     const int32_t n = graph->problem.nodes, stages = graph->problem.stages, stop = 0;
     const struct shard_annealing annealing = {
@@ -313,7 +313,7 @@ static void check_refusals(void) {
     CHECK(shard_kahn_slice(&graph.problem, 1, graph.priority, INFINITY, &cost) == SHARD_CYCLE);
 }
 
-/* Every allocation fails once, with all that come after it; what was allocated before must be freed. */
+/* Every allocation fails once, as do all after it; those before must be freed. */
 static void check_no_memory(void) {
     struct graph graph;
     int32_t order[MOST_NODES], cut[MOST_NODES + 1];
@@ -340,8 +340,8 @@ static void check_no_memory(void) {
     }
 }
 
-/* Two chains whose nodes take turns in the order: cut into halves that costs 14, apart 8; with memory for
- * four parameters and five units the two tensors in use overflow by one. Costs are summed up anew on the way. */
+/* Two chains whose nodes alternate in the order: cutting it in half costs 14, separating the chains 8; with
+ * memory for four parameters and five units, the two tensors in use overflow by one. Costs are recomputed. */
 static void check_untangling(void) {
     for (int limited = 0; limited < 2; limited++) {
         struct graph graph;
@@ -368,7 +368,7 @@ static void check_untangling(void) {
     }
 }
 
-/* A chain of n nodes of work 1 whose tensors are free to move: blocks of ceil(n / k) nodes. */
+/* A chain of n nodes of work 1 whose tensors cost nothing to move: blocks of ceil(n / k) nodes. */
 static void check_long_chain(void) {
     const int32_t n = 20000, stages = 7;
     int64_t *start = malloc((size_t)(2 * n + 2) * sizeof *start);
@@ -406,14 +406,14 @@ static void check_long_chain(void) {
     free(column);
 }
 
-/* A chain 0 -> 1 -> 2 -> 3 of work 1 whose tensors have sizes 5, 1 and 5: both ends cost 1 + 5, the middle
+/* A chain 0 -> 1 -> 2 -> 3 of work 1 whose tensors have sizes 5, 1 and 5: either end costs 1 + 5, the middle
  * 2 + 5 + 5; 0 and 1 cost 2 + 1; 0 and 2 cannot go without 1. Every allocation fails once. */
-static void check_cheapest(void) {
+static void check_cheapest_set(void) {
     const int64_t start[5] = {0, 1, 2, 3, 3}, work[4] = {1, 1, 1, 1}, size[4] = {5, 1, 5, 9};
     const int32_t head[3] = {1, 2, 3};
     const uint64_t below[4] = {14, 12, 8, 0}, above[4] = {0, 1, 3, 7};
     const int64_t weight[3][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {1, 0, 1, 0}}, need[3] = {1, 1, 2};
-    const int64_t expected[3] = {3, 3, 4}; /* the last: all four */
+    const int64_t expected[3] = {3, 3, 4}; /* the last is all four nodes */
     const int64_t in_start[5] = {0, 0, 1, 2, 3};
     const int32_t tail[3] = {0, 1, 2};
     const int8_t fixed[4] = {0};
@@ -434,7 +434,7 @@ static void check_cheapest(void) {
     }
 }
 
-/* A graph as the search for cheap sets has it, in whole numbers. */
+/* The graph for the searches for cheap sets, with integer costs. */
 struct whole {
     struct shard_set_costs problem;
     int64_t work[MOST_NODES], size[MOST_NODES], weight[MOST_NODES];
@@ -462,7 +462,7 @@ static void make_whole(const struct graph *graph, struct whole *whole) {
         whole->work, whole->size,      whole->below,    whole->above,    NULL};
 }
 
-/* Whether no path leaves a set and comes back. */
+/* True if no path leaves a set and comes back. */
 static bool is_convex(const struct whole *whole, uint64_t set) {
     for (int32_t v = 0; v < whole->problem.nodes; v++)
         if (!(set >> v & 1) && whole->below[v] & set && whole->above[v] & set)
@@ -477,7 +477,7 @@ static int64_t weight_of(const struct whole *whole, uint64_t set) {
     return sum;
 }
 
-/* Work of its nodes, and tensors that enter or leave it. */
+/* The work of its nodes plus the sizes of the tensors that enter or leave it. */
 static int64_t cost_of_set(const struct graph *graph, const struct whole *whole, uint64_t set) {
     int64_t sum = 0;
     for (int32_t v = 0; v < whole->problem.nodes; v++) {
@@ -496,8 +496,8 @@ static int64_t heaviest_of(const struct graph *graph, const struct whole *whole,
     return most;
 }
 
-/* From one node, or none, to a set that is what it is said to be; whether it is the heaviest. */
-static bool check_hunt(void) {
+/* Anneal from a single node, or none; true if the set found, whose cost is right, is the heaviest. */
+static bool check_anneal_set(void) {
     struct graph graph;
     struct whole whole;
     make(&graph, draw(9), 1, false);
@@ -524,11 +524,11 @@ static bool check_hunt(void) {
     return weight == most || most < 0;
 }
 
-/* A hunt may miss the heaviest set, but not often. */
-static void check_hunts(void) {
+/* Annealing may miss the heaviest set, but not often. */
+static void check_anneal_sets(void) {
     int32_t hits = 0;
     for (int32_t round = 0; round < 200; round++)
-        hits += check_hunt();
+        hits += check_anneal_set();
     CHECK(hits > 190);
 }
 
@@ -536,8 +536,8 @@ static void check_all(bool wrong) {
     check_by_hand(wrong);
     if (wrong)
         return;
-    check_cheapest();
-    check_hunts();
+    check_cheapest_set();
+    check_anneal_sets();
     check_random_graphs();
     check_refusals();
     check_no_memory();

@@ -1,6 +1,6 @@
-/* The cheapest sets with each node against all sets. */
-#include "check.h"
+/* The cheapest set with each node, against all sets. */
 #include "placement/cheapest_with.h"
+#include "check.h"
 
 #define MOST_NODES 9
 #define MOST_NETS 12
@@ -17,7 +17,7 @@ struct problem {
 static void make(struct problem *problem) {
     memset(problem, 0, sizeof *problem);
     const int64_t unit = problem->unit =
-        draw(4) ? 1 : (int64_t)1 << 42; /* all together are near the most there may be */
+        draw(4) ? 1 : (int64_t)1 << 42; /* then the sum is near the allowed maximum */
     problem->graph = (struct shard_hypergraph){
         2 + draw(MOST_NODES - 1), draw(MOST_NETS + 1), problem->start, problem->of,
         problem->members,         problem->cost,       problem->work,
@@ -40,7 +40,7 @@ static void make(struct problem *problem) {
     }
 }
 
-/* The cost of a set, as a bit for each node; -1 if it may not be. */
+/* The cost of a set, given as a bit per node; -1 if it is not allowed. */
 static int64_t cost_of(const struct problem *problem, uint32_t set) {
     int64_t cost = 0;
     for (int32_t v = 0; v < problem->graph.nodes; v++) {
@@ -57,7 +57,7 @@ static int64_t cost_of(const struct problem *problem, uint32_t set) {
     return cost;
 }
 
-/* What the cheapest set with the node costs, where that is more than the floor, else 0. */
+/* The cost of the cheapest set with the node if it is more than the floor, else 0. */
 static int64_t expected(const struct problem *problem, int32_t v, int64_t floor) {
     int64_t least = NEVER;
     for (uint32_t set = 0; set < 1u << problem->graph.nodes; set++) {

@@ -1,4 +1,4 @@
-/* Simulation, HEFT and the search for schedules against their definitions. */
+/* Simulation, HEFT and the searches for schedules, against their definitions. */
 #include "check.h"
 #include "scheduling/heft.h"
 #include "scheduling/path_moves.h"
@@ -24,7 +24,7 @@ struct problem {
     double priority[MOST_NODES];
 };
 
-/* What a simulation says. */
+/* The outcome of a simulation. */
 struct outcome {
     double start[MOST_NODES], finish[MOST_NODES], arrival[MOST_EDGES];
     int32_t sequence[MOST_NODES], ran;
@@ -120,7 +120,7 @@ static double ready_time(const struct problem *p, const struct outcome *o, int32
     return last;
 }
 
-/* When a tensor could set out at the earliest if tensors queue: those before it on its link are through. */
+/* The earliest time at which a tensor can depart if tensors queue: all before it on its link are through. */
 static double after_queue(const struct problem *p, const struct outcome *o, int64_t e) {
     const int32_t from = p->device[p->out_tail[e]], to = p->device[p->out_head[e]];
     double through = o->finish[p->out_tail[e]];
@@ -152,7 +152,7 @@ static void check_arrivals(const struct problem *p, const struct outcome *o) {
     }
 }
 
-/* How long the device of a vertex computes from a time on until the vertex starts. */
+/* The time for which the device of a vertex computes from a given time until the vertex starts. */
 static double busy_before(const struct problem *p, const struct outcome *o, int32_t v, double from) {
     double busy = 0;
     for (int32_t w = 0; w < p->system.nodes; w++)
@@ -224,7 +224,7 @@ static void check_simulation(const struct problem *p) {
     }
 }
 
-/* The first time from which on a device is free for so long, with the vertices before v planned. */
+/* The first time from which a device is free for long enough, given the vertices before v. */
 static double first_gap(const struct problem *p, const int32_t *device, const double *start, int32_t v,
                         int32_t d) {
     const double takes = p->complexity[v] / p->speed[d];
@@ -234,7 +234,7 @@ static double first_gap(const struct problem *p, const int32_t *device, const do
         const double made = start[u] + p->complexity[u] / p->speed[device[u]];
         ready = fmax(ready, device[u] == d ? made : made + p->in_size[i] / width(p, device[u], d));
     }
-    for (int32_t c = -1; c < v; c++) { /* at once, or when one that is planned there ends */
+    for (int32_t c = -1; c < v; c++) { /* at once, or when a vertex there ends */
         if (c >= 0 && device[c] != d)
             continue;
         const double time = c < 0 ? ready : start[c] + p->complexity[c] / p->speed[d];
@@ -257,7 +257,7 @@ static void usage(const struct problem *p, const int32_t *device, int32_t until,
     }
 }
 
-/* A device is as good as any other that the group may use and that has room, or the most of all. */
+/* No device that the unit may use and that has room, or else the most room, finishes v sooner. */
 static void check_chosen(const struct problem *p, const int32_t *device, const double *start, int32_t v) {
     double used[MOST_DEVICES], most = -INFINITY;
     usage(p, device, v, used);
@@ -293,7 +293,7 @@ static void check_heft(const struct problem *p, int32_t *device) {
     }
 }
 
-static void check_kept(const struct problem *p, const int32_t *device) {
+static void check_allowed(const struct problem *p, const int32_t *device) {
     for (int32_t v = 0; v < p->system.nodes; v++) {
         CHECK(allowed(p, v, device[v]));
         for (int32_t u = 0; u < v; u++)
@@ -301,7 +301,8 @@ static void check_kept(const struct problem *p, const int32_t *device) {
     }
 }
 
-/* What a device holds at a time, with what begins then and without what ends then; numbers are whole. */
+/* The memory that a device holds at a time, with what begins then and without what ends then; whole
+ * numbers. */
 static double held(const struct problem *p, const struct outcome *o, const int32_t *device, bool reserved,
                    int32_t d, double time) {
     double sum = 0;
@@ -325,7 +326,7 @@ static bool fits(const struct problem *p, const struct outcome *o, const int32_t
     return true;
 }
 
-static void check_search(const struct problem *p, const int32_t *begin, bool reserved) {
+static void check_simulated_moves(const struct problem *p, const int32_t *begin, bool reserved) {
     int32_t device[2][MOST_NODES], best_device[2][MOST_NODES] = {{0}}, rank[MOST_NODES];
     double priority[2][MOST_NODES], best_priority[2][MOST_NODES] = {{0}};
     double overfull[2] = {-1, -1}, best[2] = {INFINITY, INFINITY};
@@ -344,18 +345,18 @@ static void check_search(const struct problem *p, const int32_t *begin, bool res
     }
     run(p, SHARD_BY_PRIORITY, device[0], priority[0], rank, &o);
     CHECK((overfull[0] == 0) == fits(p, &o, device[0], reserved));
-    check_kept(p, device[0]);
+    check_allowed(p, device[0]);
     CHECK(!fitted || best[0] <= begun);
     if (isfinite(best[0])) {
         CHECK(best[0] == run(p, SHARD_BY_PRIORITY, best_device[0], best_priority[0], rank, &o));
         CHECK(fits(p, &o, best_device[0], reserved));
-        check_kept(p, best_device[0]);
+        check_allowed(p, best_device[0]);
     }
     CHECK(random[0] == random[1] && best[0] == best[1] && overfull[0] == overfull[1]);
     CHECK(!memcmp(best_device[0], best_device[1], (size_t)p->system.nodes * sizeof(int32_t)));
 }
 
-/* Without heat no move lets a schedule cost more; memory that is overfull costs as well. */
+/* At temperature 0 no move raises the cost, which includes overfull memory. */
 static void check_descent(const struct problem *p, const int32_t *begin, bool reserved) {
     const double penalty = 8;
     int32_t device[MOST_NODES], best_device[MOST_NODES], rank[MOST_NODES];
@@ -381,7 +382,7 @@ static double run_listed(const struct problem *p, const int32_t *device, const i
     return run_by(p, &choice, device, o);
 }
 
-/* By device, and there as they start. */
+/* List the vertices by device, in the order of their starts. */
 static void list_by_device(const struct problem *p, const struct outcome *o, const int32_t *device,
                            int32_t *order) {
     for (int32_t d = 0; d < p->system.devices; d++)
@@ -390,7 +391,7 @@ static void list_by_device(const struct problem *p, const struct outcome *o, con
                 *order++ = o->sequence[i];
 }
 
-static void check_insertion(struct problem *p, const int32_t *begin, double temperature) {
+static void check_path_moves(struct problem *p, const int32_t *begin, double temperature) {
     int32_t device[2][MOST_NODES], order[2][MOST_NODES], best_device[2][MOST_NODES] = {{0}};
     int32_t best_order[2][MOST_NODES] = {{0}}, rank[MOST_NODES];
     double best[2] = {INFINITY, INFINITY};
@@ -409,18 +410,18 @@ static void check_insertion(struct problem *p, const int32_t *begin, double temp
     CHECK(best[0] <= begun && best[0] == run_listed(p, best_device[0], best_order[0], &o));
     const double now = run_listed(p, device[0], order[0], &o);
     CHECK(now >= best[0] && isfinite(now) && (temperature > 0 || now <= best[0] * (1 + 1e-9)));
-    check_kept(p, device[0]);
-    check_kept(p, best_device[0]);
+    check_allowed(p, device[0]);
+    check_allowed(p, best_device[0]);
     CHECK(random[0] == random[1] && best[0] == best[1]);
     CHECK(!memcmp(order[0], order[1], (size_t)p->system.nodes * sizeof(int32_t)));
-    /* No moves: what is given is measured. */
+    /* Without moves, the given schedule is measured. */
     const double again = best[0];
     CHECK(shard_path_moves(&p->system, &p->units, 0, 0, random, best_device[0], best_order[0], device[0],
                            order[0], best) == SHARD_OK);
     CHECK(best[0] == again);
 }
 
-/* Two vertices that wait for each other through what their devices run before them. */
+/* Two vertices wait for each other because of the orders on their devices. */
 static void check_cycle(void) {
     struct problem p;
     do
@@ -500,9 +501,9 @@ static void check_all(bool wrong) {
         check_simulation(&p);
         make(&p, true);
         check_heft(&p, device);
-        check_search(&p, device, round % 2);
+        check_simulated_moves(&p, device, round % 2);
         check_descent(&p, device, round % 2);
-        check_insertion(&p, device, round % 3);
+        check_path_moves(&p, device, round % 3);
     }
     check_cycle();
     check_no_memory();

@@ -1,7 +1,7 @@
-/* The kernel for schedules against all schedules of small graphs. */
+/* The kernel for schedules, against all schedules of small graphs. */
+#include "placement/ideals/schedule_dp.h"
 #include "check.h"
 #include "placement/ideals/ideals.h"
-#include "placement/ideals/schedule_dp.h"
 
 #define MOST_NODES 5
 #define MOST_SETS (1 << MOST_NODES)
@@ -13,7 +13,7 @@ struct graph {
     struct shard_dag order;
     struct shard_tasks tasks;
     uint32_t before[MOST_NODES]; /* as bits */
-    uint32_t reads[MOST_NODES];  /* of the nodes before, those whose tensors it reads */
+    uint32_t reads[MOST_NODES];  /* the nodes before whose tensors it reads */
     int64_t out_start[MOST_NODES + 1], in_start[MOST_NODES + 1];
     int32_t out_head[MOST_LINKS], in_tail[MOST_LINKS];
     double accelerator_time[MOST_NODES], cpu_time[MOST_NODES], tail[MOST_NODES], size[MOST_NODES];
@@ -98,7 +98,7 @@ static void make(struct graph *graph) {
                             graph->link_ideal) == SHARD_OK);
 }
 
-/* What a set takes on an accelerator, infinite where it must not be on one. */
+/* The time of a set on an accelerator, infinite if it must not be on one. */
 static double busy(const struct graph *graph, uint32_t set) {
     double time = 0.0, size = 0.0;
     uint32_t units = 0;
@@ -120,7 +120,7 @@ static double busy(const struct graph *graph, uint32_t set) {
     return size > graph->tasks.memory ? INFINITY : time;
 }
 
-/* When a task can begin, by the ends of the nodes done; infinite if some are not. */
+/* The time at which a task can begin, given the ends of the nodes done; infinite if some are not done. */
 static double ready(const struct graph *graph, uint32_t set, uint32_t done, const double *end) {
     double latest = 0.0;
     for (int32_t v = 0; v < graph->order.nodes; v++) {
@@ -132,7 +132,7 @@ static double ready(const struct graph *graph, uint32_t set, uint32_t done, cons
     return latest;
 }
 
-/* The least latency with so many accelerators left, by all ways to go on. */
+/* The least latency with so many accelerators left, by all continuations. */
 static double least(const struct graph *graph, uint32_t done, int32_t left, const double *end) {
     const int32_t n = graph->order.nodes;
     double best = INFINITY, latest = 0.0, next[MOST_NODES];
@@ -156,7 +156,7 @@ static double least(const struct graph *graph, uint32_t done, int32_t left, cons
     return best;
 }
 
-/* The latency of what is reported: each set with the others done that it waits for. */
+/* The latency of a reported schedule: each set begins once the others that it waits for are done. */
 static double latency_of(const struct graph *graph, const int32_t *set) {
     const int32_t n = graph->order.nodes;
     double end[MOST_NODES] = {0.0}, latest = 0.0;

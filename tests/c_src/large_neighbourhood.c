@@ -1,5 +1,5 @@
-/* Search by blocks against its definition, by every assignment of small networks. The kernel is included, not
- * linked: what is chosen in a block cannot be seen from outside. */
+/* Large neighbourhood search against its definition, by every assignment of small networks. The kernel is
+ * included, not linked: choices within a block cannot be seen from outside. */
 #include "intraop/large_neighbourhood.c"
 
 #include "check.h"
@@ -33,7 +33,7 @@ struct point {
     uint64_t random;
 };
 
-/* How blocks are to be. */
+/* Limits of blocks and of the search. */
 struct extent {
     int64_t size;
     double width, cells, work;
@@ -118,7 +118,7 @@ static void make_sample(struct sample *sample, int64_t variables) {
     make_nodes(sample);
 }
 
-/* What an assignment costs, its memory too. */
+/* The cost of an assignment, memory included. */
 static double cost_of(const struct sample *sample, const int64_t *value) {
     double sum = 0;
     for (int64_t v = 0; v < sample->network.variables; v++)
@@ -143,7 +143,7 @@ static void load_of(const struct sample *sample, const int64_t *value, int64_t *
     }
 }
 
-/* The least cost of the assignments that differ from one only where it is free to. */
+/* The least cost of the assignments that differ from one only in free variables. */
 static double least_of(const struct sample *sample, const int64_t *value, const bool *is_free) {
     int64_t other[MOST_VARIABLES] = {0}, v = 0;
     double least = cost_of(sample, value);
@@ -159,7 +159,7 @@ static double least_of(const struct sample *sample, const int64_t *value, const 
     return least;
 }
 
-static struct point somewhere_in(const struct sample *sample) {
+static struct point draw_point(const struct sample *sample) {
     struct point point = {.random = (uint64_t)draw(1000000)};
     for (int64_t v = 0; v < sample->network.variables; v++)
         point.value[v] = draw((int32_t)values_of(sample, v));
@@ -173,7 +173,7 @@ static int improve(const struct sample *sample, const struct extent *extent, str
                                      &point->gain);
 }
 
-/* Valid, as much better as is said, no step above its room that was not, and the same if done again. */
+/* The result is valid, better by exactly `gain`, adds no load above the room, and is the same if repeated. */
 static void check_point(const struct sample *sample, const struct extent *extent,
                         const struct point *before) {
     struct point after = *before, again = *before;
@@ -195,7 +195,7 @@ static void check_point(const struct sample *sample, const struct extent *extent
 static void check_search(void) {
     struct sample sample;
     make_sample(&sample, draw(MOST_VARIABLES + 1));
-    const struct point before = somewhere_in(&sample);
+    const struct point before = draw_point(&sample);
     const struct extent extent = {1 + draw(8), 1 + draw(100), 1 + draw(300), 1 + draw(10000)};
     const bool boundless = draw(4) == 0;
     for (int64_t t = 0; t < sample.network.steps; t++)
@@ -203,11 +203,11 @@ static void check_search(void) {
     check_point(&sample, &extent, &before);
 }
 
-/* Where everything may be eliminated and memory is no matter, the result is an optimum. */
+/* If everything may be eliminated and memory is unlimited, the result is an optimum. */
 static void check_optimum(void) {
     struct sample sample;
     make_sample(&sample, draw(MOST_VARIABLES + 1));
-    struct point point = somewhere_in(&sample);
+    struct point point = draw_point(&sample);
     const double before = cost_of(&sample, point.value);
     const struct extent all = {MOST_VARIABLES, 1e3, 1e5, 5e4};
     const bool is_free[MOST_VARIABLES] = {true, true, true, true, true, true};
@@ -218,7 +218,7 @@ static void check_optimum(void) {
     CHECK(point.gain == before - least);
 }
 
-/* No table that is eliminated is too large, and together they are as large as was said. */
+/* No eliminated table is too large, and together they are as large as planned. */
 static void check_plan(const struct search *s, double planned) {
     double total = 0;
     for (int64_t p = 0; p < s->eliminated; p++) {
@@ -231,7 +231,7 @@ static void check_plan(const struct search *s, double planned) {
     CHECK(s->count <= s->size && total <= s->cells && total >= planned && total <= planned);
 }
 
-/* A block, up to its choice. */
+/* Grow and solve a block, without applying its choice. */
 static void choose_in_block(struct search *s) {
     for (int64_t v = 0; v < s->network->variables; v++)
         s->place[v] = -1;
@@ -241,7 +241,7 @@ static void choose_in_block(struct search *s) {
     solve_block(s);
 }
 
-/* Members of a block, each once, that hang together. */
+/* The members of a block occur once each and are connected. */
 static void check_members(const struct search *s, const struct sample *sample) {
     bool reached[MOST_VARIABLES] = {false};
     for (int64_t i = 0; i < s->count; i++)
@@ -260,7 +260,7 @@ static void check_members(const struct search *s, const struct sample *sample) {
         CHECK(reached[s->member[i]]);
 }
 
-/* What is eliminated is chosen optimally beside all that is fixed, and nothing changes without need. */
+/* Eliminated variables get optimal values given the fixed ones, and nothing changes without need. */
 static void check_choice(const struct search *s, const struct sample *sample) {
     bool is_free[MOST_VARIABLES] = {false};
     int64_t chosen[MOST_VARIABLES];
@@ -279,11 +279,11 @@ static void check_choice(const struct search *s, const struct sample *sample) {
         CHECK(memcmp(chosen, s->value, (size_t)sample->network.variables * sizeof *chosen) == 0);
 }
 
-/* One block after the other about one assignment. */
+/* Several blocks for one assignment. */
 static void check_blocks(void) {
     struct sample sample;
     make_sample(&sample, 1 + draw(MOST_VARIABLES));
-    struct point point = somewhere_in(&sample);
+    struct point point = draw_point(&sample);
     struct search s = {.network = &sample.network,
                        .price = sample.price,
                        .random = {point.random},
@@ -302,7 +302,7 @@ static void check_blocks(void) {
     arena_free(&arena);
 }
 
-/* What the best values of a chain cost, by dynamic programming. */
+/* The least cost of a chain, by dynamic programming. */
 static double least_of_chain(const double *cost, const double *cell) {
     double best[2] = {cost[0], cost[1]};
     for (int64_t v = 1; v < CHAIN; v++, cell += 4) {
@@ -314,7 +314,7 @@ static double least_of_chain(const double *cost, const double *cell) {
     return best[0] < best[1] ? best[0] : best[1];
 }
 
-/* More variables than a word has bits; tables only large enough if it is unravelled from its ends. */
+/* More variables than a word has bits; tables are large enough only for elimination from the ends. */
 static void check_long_chain(void) {
     int64_t start[CHAIN + 1], scope_start[CHAIN], scope[2 * CHAIN], cell_start[CHAIN], arc_start[CHAIN + 1],
         arc[2 * CHAIN], zero[CHAIN + 1] = {0}, value[CHAIN] = {0};
@@ -343,7 +343,7 @@ static void check_long_chain(void) {
     CHECK(gain == before - least_of_chain(cost, cell));
 }
 
-/* 0 0 costs 5, 0 1 18, 1 0 9 and 1 1 4: only both together become better. Value 1 of the first uses 2. */
+/* 0 0 costs 5, 0 1 18, 1 0 9 and 1 1 4: only changing both lowers the cost. Value 1 of the first uses 2. */
 static void check_by_hand(bool wrong) {
     const int64_t start[] = {0, 2, 4}, scope_start[] = {0, 2}, scope[] = {0, 1}, cell_start[] = {0, 4},
                   arc_start[] = {0, 1, 2}, arc[] = {0, 0}, node_start[] = {0, 1, 1}, begin[] = {0},
@@ -368,8 +368,8 @@ static void check_by_hand(bool wrong) {
         }
 }
 
-/* Two variables beside one without a choice: their values 1 gain 3 and 5 and use 2 more each in step 0. There
- * is too much in step 1, where the first uses less under value 1. */
+/* Two variables next to one without a choice: their values 1 gain 3 and 5 and use 2 more each in step 0. Step
+ * 1 is overfull, and the first variable uses less there under value 1. */
 static void check_competition(void) {
     const int64_t start[] = {0, 2, 3, 5}, scope_start[] = {0, 2, 4}, scope[] = {0, 1, 1, 2},
                   cell_start[] = {0, 2, 4}, arc_start[] = {0, 1, 3, 4}, arc[] = {0, 0, 1, 1},
@@ -396,7 +396,7 @@ static void check_competition(void) {
 static void check_no_memory(void) {
     struct sample sample;
     make_sample(&sample, MOST_VARIABLES);
-    const struct point before = somewhere_in(&sample);
+    const struct point before = draw_point(&sample);
     const struct extent extent = {MOST_VARIABLES, 100, 1000, 1000};
     int status = SHARD_NO_MEMORY, allocations = 0;
     for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {

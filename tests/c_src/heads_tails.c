@@ -1,6 +1,6 @@
-/* Bounds on starts against schedules drawn at random, and where they are known. */
-#include "check.h"
+/* Heads and tails, against random schedules and known values. */
 #include "scheduling/bounds/heads_tails.h"
+#include "check.h"
 
 #define MOST_NODES 16
 #define MOST_EDGES (2 * MOST_NODES * MOST_NODES)
@@ -22,7 +22,7 @@ struct problem {
     int32_t order[MOST_NODES], back[MOST_NODES];
 };
 
-/* For each vertex on each device. */
+/* Bounds per vertex and device. */
 struct bounds {
     double start[CELLS], behind[CELLS];
 };
@@ -102,7 +102,7 @@ static struct bounds solve(const struct problem *p, int32_t reach, const struct 
     return found;
 }
 
-/* No makespan is below, by the best device of some vertex. */
+/* The lower bound on the makespan: the greatest over vertices, each on its best device. */
 static double longest(const struct problem *p, const struct bounds *bounds) {
     double most = 0;
     for (int32_t v = 0; v < p->system.nodes; v++) {
@@ -125,7 +125,7 @@ static void draw_devices(const struct problem *p, int32_t *device) {
     }
 }
 
-/* When a vertex starts at the earliest with those before it run. */
+/* The earliest start of a vertex, given those before it. */
 static double ready(const struct problem *p, const int32_t *device, const double *end, int32_t v) {
     double time = 0;
     for (int64_t e = p->in_start[v]; e < p->in_start[v + 1]; e++) {
@@ -137,7 +137,7 @@ static double ready(const struct problem *p, const int32_t *device, const double
     return time;
 }
 
-/* Run vertices, in an order in which each reader comes after what it reads; infinite without a link. */
+/* Run vertices in a random topological order; infinite without a link. */
 static double run(const struct problem *p, const int32_t *device, double *start, double *end) {
     double free_from[MOST_DEVICES] = {0}, makespan = 0;
     bool done[MOST_NODES] = {false};
@@ -159,7 +159,7 @@ static double run(const struct problem *p, const int32_t *device, double *start,
     return makespan;
 }
 
-/* The bounds hold in schedules drawn; how many could be run. */
+/* The bounds hold in random schedules; return how many of these could run. */
 static int32_t check_schedules(const struct problem *p, const struct bounds *bounds) {
     int32_t ran = 0;
     for (int32_t i = 0; i < SCHEDULES; i++) {
@@ -179,7 +179,7 @@ static int32_t check_schedules(const struct problem *p, const struct bounds *bou
     return ran;
 }
 
-/* Bounds that are known stay or grow, and where a vertex may not go they are infinite. */
+/* Known bounds stay or grow, and are infinite for devices that a vertex may not use; true if some grow. */
 static bool check_grown(const struct problem *p, const struct bounds *known, const struct bounds *found) {
     bool grown = false;
     for (int32_t at = 0; at < p->system.nodes * p->system.devices; at++) {
@@ -194,8 +194,8 @@ static bool check_grown(const struct problem *p, const struct bounds *known, con
     return grown;
 }
 
-/* Two ways part at the first vertex, which is on one of the two devices, and meet at the fourth. */
-static void make_two_ways(struct problem *p) {
+/* Two paths part at the first vertex, which is on one of the two devices, and meet at the fourth. */
+static void make_diamond(struct problem *p) {
     const int32_t edge[][3] = {{0, 1, 4}, {0, 2, 2}, {1, 3, 4}, {2, 3, 5}, {3, 4, 2}};
     const double complexity[] = {8, 9, 4, 6, 4};
     begin(p, 5, 2);
@@ -203,17 +203,17 @@ static void make_two_ways(struct problem *p) {
     memcpy(p->complexity, complexity, sizeof complexity);
 }
 
-static void check_two_ways(void) {
+static void check_diamond(void) {
     struct problem p;
-    make_two_ways(&p);
+    make_diamond(&p);
     const struct bounds alone = solve(&p, 0, NULL), together = solve(&p, 5, NULL);
     CHECK(longest(&p, &alone) == 8 + 4 + 5 + 6 + 4);
     CHECK(longest(&p, &together) == 8 + 2 + 4 + 5 + 6 + 4);
-    const struct bounds near = solve(&p, 3, NULL); /* does not reach where the ways meet */
+    const struct bounds near = solve(&p, 3, NULL); /* does not reach where the paths meet */
     CHECK(longest(&p, &near) == longest(&p, &alone));
 }
 
-/* More inputs and readers than are looked behind. */
+/* More inputs and readers than the bounds look at. */
 static void check_wide(void) {
     enum { WIDE = 70 };
     static int64_t out_start[WIDE + 3], in_start[WIDE + 3];
@@ -248,7 +248,7 @@ static void check_wide(void) {
 /* Every allocation fails once. */
 static void check_no_memory(void) {
     struct problem p;
-    make_two_ways(&p);
+    make_diamond(&p);
     int status = SHARD_NO_MEMORY, allocations = 0;
     for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
         struct bounds found = {{0}, {0}};
@@ -261,7 +261,7 @@ static void check_no_memory(void) {
 static void check_all(bool wrong) {
     struct problem p;
     if (wrong) {
-        make_two_ways(&p);
+        make_diamond(&p);
         const struct bounds found = solve(&p, 5, NULL);
         CHECK(longest(&p, &found) + wrong == longest(&p, &found));
         return;
@@ -274,7 +274,7 @@ static void check_all(bool wrong) {
         ran += check_schedules(&p, &found);
     }
     CHECK(ran > ROUNDS * SCHEDULES / 3 && grown > ROUNDS / 20);
-    check_two_ways();
+    check_diamond();
     check_wide();
     check_no_memory();
 }
