@@ -99,6 +99,7 @@ class Operator:
     ``backward``       True for an operator of the backward pass
     ``forward``        for such an operator, the index of the operator whose gradient it computes, if known
     ``layer``, ``role``  operators with the same role in different layers are alike; -1 if it belongs to no layer
+    ``view``           True if what it writes is its first input under another name or shape, so that no byte moves
     ``known``          False if nothing is known of its arithmetic: it is taken to move bytes only
     """
 
@@ -115,6 +116,7 @@ class Operator:
     forward: int | None = None
     layer: int = -1
     role: str = ""
+    view: bool = False
     known: bool = True
 
 
