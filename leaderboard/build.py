@@ -22,12 +22,14 @@ from leaderboard.pages import Site
 from leaderboard.report import Schedule, Split
 
 STATIC = Path(__file__).resolve().parent / "static"
-MARKER = ".shardmark-site"  # a folder with this file in it is a site; locked by whoever writes to it
-LISTED = ".shardmark-files"  # the files that are ours, a path a line: nothing else is ever removed
-STAGE = ".shardmark-new"  # the folder where files are written before they take their places
+MARKER = ".shardmark-site"  # marks a folder as a site; a writer locks it
+LISTED = ".shardmark-files"  # our files, one path per line: no other file is ever removed
+STAGE = ".shardmark-new"  # staging folder for files before they are moved into place
 ABOUT = f"Made by shardmark: it replaces and removes the files that {LISTED} lists, and leaves all others alone.\n"
-ASV = "asv"  # a folder of the site that somebody else writes, and pages link to
-REPRODUCE = "reproduce"  # a folder of the site whose pages `leaderboard.reproduction_page` writes: kept, and listed
+ASV = "asv"  # a folder of the site that asv writes; pages link to it
+REPRODUCE = (
+    "reproduce"  # a folder of the site with the pages of `leaderboard.reproduction_page`, which builds keep and list
+)
 INDEX = "index.html"
 #: The part of a page that holds its menu.
 HEADER = re.compile(r'<header class="top">.*?</header>', re.DOTALL)
@@ -38,10 +40,10 @@ File = tuple[str, str | bytes]  # path from the root of the site, and content
 def build(tables: Tables, output: Path, pictures: Mapping[str, Split | Schedule | str] | None = None) -> Path:
     """Write the site into the folder ``output`` and return the path of its first page.
 
-    ``pictures`` are drawings of solutions, or words for why there is none, by the checksums of instances.
+    ``pictures`` has a drawing of a solution, or the reason why there is none, by checksum of the instance.
 
-    Pages of the last build that have no successor are removed; reproductions get the new menu; whatever is not ours
-    stays. Nothing changes before all files are written, so a build that fails leaves the old site.
+    Obsolete pages of the last build are removed; reproductions get the new menu; files that are not ours
+    stay. Nothing changes before all files are written, so a build that fails leaves the old site.
     Raises InputError for a folder that holds anything but a site, or cannot be written.
     """
     output = Path(output).resolve()
@@ -52,13 +54,13 @@ def build(tables: Tables, output: Path, pictures: Mapping[str, Split | Schedule 
 
 
 def check(folder: Path) -> None:
-    """InputError for a place that holds anything but a site."""
+    """Raise InputError if a place holds anything but a site."""
     if folder.exists() and not _ours(folder):
         raise InputError(folder, "", "expected a folder that is empty or holds an earlier leaderboard")
 
 
 def require_writable(folder: Path) -> None:
-    """Raise InputError if a place holds anything but a site or cannot hold one; nothing is left there."""
+    """Raise InputError if a place holds anything but a site or cannot hold one; leave nothing there."""
     try:
         check(folder)
         there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
@@ -75,9 +77,9 @@ def unwritable(folder: Path, error: OSError) -> InputError:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Lock a site, made if need be, while it is written to; a second command waits for the first.
+    """Lock a site while it is written to, and create it if need be; a second command waits for the first.
 
-    InputError for a place that holds anything but a site, or cannot be written.
+    Raises InputError for a place that holds anything but a site, or cannot be written.
     """
     try:
         check(folder)
@@ -96,18 +98,18 @@ def _ours(folder: Path) -> bool:
 
 
 def reproductions(folder: Path) -> dict[str, str]:
-    """The reproductions that a site has pages of: names and titles, in the order of names."""
+    """Names and titles of the reproductions with pages in a site, sorted by name."""
     pages = sorted((folder / REPRODUCE).glob("*.html"), key=lambda page: page.stem)
     return {page.stem: _title(page.read_text(encoding="utf-8")) for page in pages if page.name != INDEX}
 
 
 def has_asv(folder: Path) -> bool:
-    """Return whether a site has pages of another program on the speed of its parts."""
+    """Return True if a site has pages of asv."""
     return (folder / ASV / INDEX).is_file()
 
 
 def menu(folder: Path) -> dict[str, str]:
-    """The pages of tracks that a site has: their names and paths, in the order of names."""
+    """Names and paths of the pages of tracks in a site, sorted by name."""
     pages = sorted((folder / "tracks").glob("*.html"))
     return {_title(page.read_text(encoding="utf-8")): f"tracks/{page.name}" for page in pages}
 
@@ -119,14 +121,14 @@ def _title(page: str) -> str:
 
 
 def static() -> Iterator[File]:
-    """Data that all pages need."""
+    """Files that all pages need."""
     for path in STATIC.iterdir():
-        if path.name != "preview.png":  # a picture of the site
+        if path.name != "preview.png":  # a picture of the site, for the README
             yield f"static/{path.name}", path.read_bytes()
 
 
 def _files(site: Site, folder: Path) -> Iterator[File]:
-    """Every file of the site: pages, what they need, and the reproductions of the folder under the new menu."""
+    """Every file of the site: pages, static files, and the folder's reproductions with the new menu."""
     yield from static()
     header = ""
     for path, page in site.pages():
@@ -136,20 +138,20 @@ def _files(site: Site, folder: Path) -> Iterator[File]:
     for name in reproductions(folder):
         path = f"{REPRODUCE}/{name}.html"
         page = (folder / path).read_text(encoding="utf-8")
-        if HEADER.search(page):  # or it is a page of somebody else
+        if HEADER.search(page):  # otherwise the page is not ours
             yield path, HEADER.sub(lambda _: header, page, count=1)
 
 
 def publish(folder: Path, files: Iterable[File], *, keep: bool = False) -> None:
-    """Put files into a site, and remove the other files of earlier builds unless they are to be kept.
+    """Put files into a site; unless ``keep``, remove the other files of earlier builds.
 
-    All files are written to a staging folder first. Then they are moved into place: new paths first, to which no
-    existing page links; then existing paths, the first page last. Meanwhile every target of an old or a new page
-    exists. Files that no new page links to are removed last. The list names a file from before it exists until after
-    it is gone, so whatever a kill leaves behind is known to be ours.
+    All files are written to a staging folder first. Then they are moved into place: new paths first, as no
+    existing page links to them; then existing paths, the first page last. The target of every link exists all the
+    time. Files that no new page links to are removed last. The list names a file from before it exists until after it
+    is gone, so that files left by a killed build are known to be ours.
     """
     stage = folder / STAGE
-    shutil.rmtree(stage, ignore_errors=True)  # of a build that was killed
+    shutil.rmtree(stage, ignore_errors=True)  # left by a killed build
     try:
         paths = _write(stage / "files", files)
         before = _listed(folder)
@@ -166,7 +168,7 @@ def publish(folder: Path, files: Iterable[File], *, keep: bool = False) -> None:
 
 
 def _write(folder: Path, files: Iterable[File]) -> list[str]:
-    """Write files into a folder that is not there yet; their paths."""
+    """Write files into a folder that does not exist yet; return their paths."""
     paths = []
     for path, content in files:
         file = folder / path
@@ -177,7 +179,7 @@ def _write(folder: Path, files: Iterable[File]) -> list[str]:
 
 
 def _listed(folder: Path) -> set[str]:
-    """Paths of the files in a site that are ours; none that leads out of it, whatever the list says."""
+    """Paths of our files in a site; paths that lead out of it are ignored."""
     try:
         listed = (folder / LISTED).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -186,17 +188,17 @@ def _listed(folder: Path) -> set[str]:
 
 
 def _list(folder: Path, paths: Collection[str]) -> None:
-    """Write down which files are ours."""
+    """Write the list of our files."""
     staged = folder / STAGE / LISTED
     staged.write_text("".join(f"{path}\n" for path in sorted(paths)), encoding="utf-8")
     os.replace(staged, folder / LISTED)
 
 
 def _remove(folder: Path, paths: Iterable[str]) -> None:
-    """Remove files, and the folders that are empty then."""
+    """Remove files, and folders that become empty."""
     for path in sorted(paths):
         file = folder / path
         file.unlink(missing_ok=True)
         for parent in Path(path).parents[:-1]:
-            with suppress(OSError):  # others are in it
+            with suppress(OSError):  # it still has files
                 (folder / parent).rmdir()

@@ -1,7 +1,7 @@
 """Charts as inline SVG: rankings, and curves over time or distance; colours come from the style sheet's classes.
 
-Every chart is drawn twice, for wide and for narrow screens, so that its text keeps its size; the style sheet shows one.
-Lengths are SVG user units, which the page shows as CSS pixels or less.
+Every chart is drawn twice, for wide and for narrow screens, so that its text keeps its size; the style sheet shows one
+of the two. Lengths are SVG user units, which the page shows as CSS pixels or less.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from markupsafe import Markup, escape
 
 from leaderboard.text import printable, short, shorten
 
-WIDE, HALF, NARROW = 1000, 544, 340  # across a page, in one of two columns, on a phone
-COLOURS = 6  # classes s1..s6 of the style sheet; s0 is the neutral one for everybody else
+WIDE, HALF, NARROW = 1000, 544, 340  # full page width, one of two columns, a phone
+COLOURS = 6  # classes s1..s6 of the style sheet; s0 is the neutral one for all others
 GAP_UNIT = 1e-4  # distances below 0.01 % are drawn linearly
-FARTHEST = 1e300  # distance on an axis: in units of `GAP_UNIT` it is still within float64
-MOST_POINTS = 200  # of one curve; more than a screen can show
+FARTHEST = 1e300  # greatest distance on an axis: in units of `GAP_UNIT` it still fits float64
+MAX_POINTS = 200  # per curve, more than a screen can show
 
 Point = TypeVar("Point")
 
@@ -38,7 +38,7 @@ def tag(name: str, *content: str, **attributes: object) -> Markup:
 
 
 def text(words: str, x: float, y: float, **attributes: object) -> Markup:
-    """Words at a place."""
+    """A text element at a position."""
     return tag("text", escape(printable(words)), x=x, y=y, **attributes)
 
 
@@ -49,7 +49,7 @@ def tooltip(words: str) -> Markup:
 
 @dataclass(frozen=True)
 class Scale:
-    """A map from values to [0, 1] that is monotone through ``forward``, with labelled ticks."""
+    """A monotone map from values to [0, 1], linear after ``forward``, with labelled ticks."""
 
     low: float
     high: float
@@ -57,14 +57,14 @@ class Scale:
     ticks: Sequence[tuple[float, str]]
 
     def __call__(self, value: float) -> float:
-        """Place of a value, held within [0, 1]."""
+        """Position of a value, clamped to [0, 1]."""
         low, high = self.forward(self.low), self.forward(self.high)
         place = (self.forward(min(max(value, self.low), self.high)) - low) / ((high - low) or 1.0)
         return min(max(place, 0.0), 1.0)
 
 
 def linear(low: float, high: float, label: Callable[[float], str] = short) -> Scale:
-    """Equal steps."""
+    """A linear scale."""
     return Scale(low, high, float, [(v, label(v)) for v in round_values(low, high)])
 
 
@@ -80,12 +80,14 @@ def round_values(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def logarithmic(low: float, high: float, label: Callable[[float], str] = short) -> Scale:
-    """Equal ratios; 0 < low < high."""
-    if high / low < 10:  # powers of ten say little here
+    """A logarithmic scale; 0 < low < high."""
+    if high / low < 10:  # powers of ten are too far apart here
         return Scale(low, high, math.log10, [(v, label(v)) for v in round_values(low, high)])
     steps = (1,) if high / low > 1000 else (1, 3) if high / low > 20 else (1, 2, 5)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    round_ones = [float(f"{m}e{p}") for p in powers for m in steps]  # infinite beyond float64, which ** refuses
+    round_ones = [
+        float(f"{m}e{p}") for p in powers for m in steps
+    ]  # ** would overflow beyond float64, this is infinite
     ticks = [value for value in round_ones if low / 1.0001 <= value and value / 1.0001 <= high]
     return Scale(low, high, math.log10, [(v, label(v)) for v in ticks])
 
@@ -96,9 +98,9 @@ def symmetric(value: float, unit: float) -> float:
 
 
 def gaps(low: float, high: float, zero: str = "best") -> Scale:
-    """Relative distances from a best value at 0, called ``zero``: above it positive, below it negative down to -1.
+    """A scale of relative distances from a best value, at 0 and labelled ``zero``; down to -1 below it.
 
-    What lies beyond `FARTHEST`, infinity too, stands at the end of the axis.
+    Values beyond `FARTHEST`, such as infinity, are at the end of the axis.
     """
     high = min(high, FARTHEST)
     above = [(0.001, "+0.1 %"), (0.01, "+1 %"), (0.1, "+10 %"), (1.0, "2×")]
@@ -111,7 +113,7 @@ def gaps(low: float, high: float, zero: str = "best") -> Scale:
 
 
 def amounts(low: float, high: float) -> Scale:
-    """Costs themselves, logarithmic away from zero, for instances whose best cost is 0 or not known."""
+    """A scale of costs, logarithmic away from zero, for instances whose best cost is 0 or unknown."""
     unit = max(abs(low), abs(high), 1e-300) / 1e4
     top = math.floor(math.log10(max(high, unit)))
     ticks = [(0.0, "0"), *((10.0**p, short(10.0**p)) for p in range(top - 3, top + 1))]
@@ -119,15 +121,15 @@ def amounts(low: float, high: float) -> Scale:
 
 
 def ruled(scale: Scale, left: int, inner: int, top: int, foot: int, axis: str) -> list[Markup]:
-    """The lines and words of an axis that rows share, ``inner`` wide."""
+    """The grid lines and labels of an axis that rows share; it is ``inner`` wide."""
     ticks = [(left + inner * scale(value), words) for value, words in scale.ticks]
     lines = [tag("line", class_="grid", x1=x, x2=x, y1=float(top), y2=float(foot)) for x, _ in ticks]
-    named = [text(words, x, foot + 16.0, class_="tick", text_anchor="middle") for x, words in _apart(ticks)]
+    named = [text(words, x, foot + 16.0, class_="tick", text_anchor="middle") for x, words in _without_overlaps(ticks)]
     return [*lines, *named, text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle")]
 
 
-def _apart(ticks: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Places of words with room beside each other, and the words."""
+def _without_overlaps(ticks: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
+    """The labels that do not overlap, with their positions."""
     kept: list[tuple[float, str]] = []
     for x, words in ticks:
         if not kept or x - kept[-1][0] > 3.6 * (len(words) + len(kept[-1][1])) + 6:
@@ -136,15 +138,15 @@ def _apart(ticks: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
 
 
 def row_name(words: str, left: int, y: float) -> Markup:
-    """The name of a row, which begins at ``left``."""
+    """The name of a row, left of the marks that begin at ``left``."""
     return text(shorten(printable(words), (left - 8) // 7), left - 12.0, y + 4.5, class_="name", text_anchor="end")
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A row of a ranking: a dot at ``value``, and a bar down to ``floor``, what is certified, if that is known.
+    """A row of a ranking: a dot at ``value``, and a bar down to ``floor``, the certified part, if that is known.
 
-    ``whisker`` has the ends of a line around the dot.
+    ``whisker`` has the two ends of a line through the dot.
     """
 
     name: str
@@ -160,7 +162,7 @@ class Bar:
 def ranking(
     bars: Sequence[Bar], width: int, axis: str, scale: Scale | None = None, limit: float | None = None
 ) -> Markup:
-    """A row a name, one shared axis: by default of fractions up to 1; a line across the rows at a ``limit``."""
+    """One row per bar on a shared axis, by default of fractions up to 1, with a line across the rows at ``limit``."""
     left, right, row = (150, 66, 28) if width > NARROW else (104, 50, 30)
     top, bottom = 8, 40
     low = lowest([value for bar in bars for value in (bar.value, bar.floor) if value is not None])
@@ -219,7 +221,7 @@ class Strip:
 
 
 def strips(rows: Sequence[Strip], scale: Scale, width: int, axis: str) -> Markup:
-    """A row a name with its marks, on one shared axis."""
+    """One row per strip, with its name and marks, on a shared axis."""
     left, right, row = (150, 26, 28) if width > NARROW else (92, 14, 30)
     top, bottom = 8, 40
     inner, foot = width - left - right, top + row * len(rows)
@@ -239,7 +241,7 @@ def strips(rows: Sequence[Strip], scale: Scale, width: int, axis: str) -> Markup
 
 
 def beside(places: Sequence[float], apart: float = 10.0, aside: float = 8.0) -> list[tuple[float, float]]:
-    """Positions of the marks of a row, x and height: off the middle of the row if another mark would cover them."""
+    """Positions (x, y) of the marks of a row; y is not 0 if another mark would overlap."""
     kept: list[tuple[float, float]] = []
     for x in places:
         near = {y for other, y in kept if abs(other - x) < apart}
@@ -271,11 +273,11 @@ def key(rows: Sequence[Strip]) -> Markup:
 
 @dataclass(frozen=True)
 class Curve:
-    """A value that holds from each point's x to the next one's, and from the last one's to ``until``.
+    """A step function: each point's value holds to the next point's x, the last one's to ``until``.
 
     ``label`` is drawn at its end unless it is empty; ``style`` is a class of the style sheet. The ``shape`` can also
-    be "line", whose points are joined, or "dots", which have a legend and no label. ``spread`` is shaded behind it:
-    x, low and high, of the same shape.
+    be "line", which joins the points, or "dots", which are named in a legend only. ``spread``, tuples of x, low and
+    high, is shaded behind the curve and has the same shape.
     """
 
     title: str
@@ -309,7 +311,7 @@ def curves(
 ) -> Markup:
     """Step curves on two scales, labelled at their ends on wide screens; the first lies on top.
 
-    ``size`` is width and height, ``axes`` the words for x and y; ``band`` shades a range of y, low, high and words.
+    ``size`` is width and height; ``axes`` names x and y; ``band`` (low, high, words) shades a range of y.
     """
     (width, height), (x_axis, y_axis) = size, axes
     wide = width > NARROW
@@ -382,26 +384,26 @@ def _curve(line: Curve, at: At) -> Markup:
 
 
 def _joined(places: Sequence[tuple[float, float]], shape: str) -> str:
-    """A path through places, without the letter that it begins with."""
+    """A path through places, without its first letter."""
     (a, b), *others = places
     step = "H{0:.1f}V{1:.1f}" if shape == "steps" else "L{0:.1f} {1:.1f}"
     return "".join([f"{a:.1f} {b:.1f}", *(step.format(*place) for place in others)])
 
 
 def _spread(line: Curve, at: At) -> Markup:
-    """The area around a curve: there along its top, and back along its foot."""
+    """The area around a curve: forward along its top, back along its bottom."""
     rows = thin(line.spread)
     above = _joined([at(x, high) for x, _, high in rows], line.shape)
     below = [at(x, low) for x, low, _ in rows]
-    if line.shape == "steps":  # the way back takes the corners from the other side
+    if line.shape == "steps":  # backward steps have their corners on the other side
         below = [corner for b, a in pairwise(below[::-1]) for corner in (b, (b[0], a[1]))] + below[:1]
     path = f"M{above}L{_joined(below if line.shape == 'steps' else below[::-1], 'line')}Z"
     return tag("path", class_=f"spread {line.style}", d=path)
 
 
 def thin(points: Sequence[Point]) -> Sequence[Point]:
-    """At most about `MOST_POINTS` of the points: the first, the last, and every so many between."""
-    every = math.ceil(len(points) / MOST_POINTS)
+    """Thin points out to about `MAX_POINTS`, keeping the first and the last."""
+    every = math.ceil(len(points) / MAX_POINTS)
     return points if every <= 1 else [*points[:-1:every], points[-1]]
 
 
@@ -417,7 +419,7 @@ def _labels(lines: Sequence[Curve], at: At, right: float, top: float, foot: floa
 
 
 def spread(places: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Move places, as little as a sweep down and one up need, until neighbours are ``apart``; in the given order."""
+    """Move places, in one sweep up and one down, until neighbours are ``apart``; the result keeps the given order."""
     order = sorted(range(len(places)), key=places.__getitem__)
     moved = list(places)
     for before, after in pairwise(order):
@@ -435,7 +437,7 @@ def svg(width: int, height: float, label: str, parts: Iterable[Markup]) -> Marku
 
 
 def responsive(draw: Callable[[int], Markup], wide: int = WIDE) -> Markup:
-    """A chart for wide and the same for narrow screens."""
+    """A chart drawn for wide and for narrow screens."""
     return tag("div", draw(wide), class_="wide") + tag("div", draw(NARROW), class_="narrow")
 
 
@@ -458,7 +460,7 @@ def figure(
 
 
 def legend(lines: Iterable[Curve]) -> Markup:
-    """Names beside strokes in their colours; the style sheet shows it if curves carry no names."""
+    """Names beside samples of their lines; the style sheet shows it if curves have no labels."""
     items = []
     dots = False
     for line in lines:

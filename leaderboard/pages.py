@@ -1,4 +1,4 @@
-"""The pages of the site: what each template is given."""
+"""The pages of the site: the content of each template."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from leaderboard.report import Schedule, Split
 from leaderboard.text import exact, held, page_of, points, printable, seconds
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
-FEW_ROWS, MOST_ROWS = 8, 40  # of a ranking chart, on the overview and elsewhere
-DECLINED = "declined"  # the status of a run that says the instance is not for it
+FEW_ROWS, MAX_ROWS = 8, 40  # at most, of a ranking chart on the overview and elsewhere
+DECLINED = "declined"  # status of a run whose method does not take the instance
 PROFILE_LIMIT = 99.0  # performance profiles end at 100 times the best cost
 
 Row = dict[str, Any]
 
 
 def environment() -> jinja2.Environment:
-    """Templates with everything escaped; an undefined name in one is an error."""
+    """The template environment: all values are escaped, and undefined names are errors."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -56,7 +56,7 @@ def environment() -> jinja2.Environment:
 
 
 def grouped(rows: Iterable[Row], *keys: str) -> dict[Any, list[Row]]:
-    """Rows by the value of a column, or the values of several, in their order; nothing for a value not there."""
+    """Group rows by the value of one column, or of several, in their order; unknown keys have no rows."""
     groups: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         groups[itemgetter(*keys)(row)].append(row)
@@ -64,7 +64,7 @@ def grouped(rows: Iterable[Row], *keys: str) -> dict[Any, list[Row]]:
 
 
 def alike(runs: Iterable[Row]) -> list[list[Row]]:
-    """Runs that ended in one way and for one reason together, in the order of their first ones."""
+    """Group runs by status and reason, in the order of each group's first run."""
     return list(grouped(runs, "status", "reason").values())
 
 
@@ -72,7 +72,7 @@ def alike(runs: Iterable[Row]) -> list[list[Row]]:
 class Division:
     """A division of a track, ranked together; the lists hold rows of the tables of the same names.
 
-    ``name`` is empty in a track that has no modes. ``ranking`` has the solvers, ``methods`` the bound methods, and the
+    ``name`` is empty in a track without modes. ``ranking`` has the solvers; ``methods`` has the bound methods and the
     solvers that report bounds.
     """
 
@@ -88,26 +88,26 @@ class Division:
 
     @property
     def anchor(self) -> str:
-        """Return the anchor of its part of the track's page."""
+        """The anchor of the division on the track's page."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower())
 
     @property
     def end(self) -> str:
-        """Return the suffix of anchors in its part of the page."""
+        """The suffix of anchors in the division's part of the page."""
         return f"-{self.anchor}" if self.name else ""
 
     @property
     def size(self) -> int:
-        """Number of instances."""
+        """The number of instances."""
         return len(self.instances)
 
     @property
     def proven(self) -> int:
-        """Number of instances whose best known cost is proven optimal."""
+        """The number of instances whose best known cost is proven optimal."""
         return sum(row["proven"] for row in self.instances)
 
     def refusals(self) -> list[Row]:
-        """Methods that declined instances: one row per method and reason, with the numbers of instances and of runs."""
+        """One row per method and reason for declining, with the numbers of instances and runs."""
         groups: dict[tuple[str, str], list[str]] = defaultdict(list)
         for run in self.runs:
             if run["status"] == DECLINED:
@@ -119,7 +119,7 @@ class Division:
         ]
 
     def places(self, method: str) -> list[Row]:
-        """The row of a solver or bound method, if it is ranked here; of a solver not the one for its bounds."""
+        """The row of a solver or bound method if it is ranked here; for a solver, not the row of its bounds."""
         return [row for row in (*self.ranking, *self.methods) if row["solver"] == method][:1]
 
 
@@ -137,7 +137,7 @@ class Track:
 
     @property
     def named(self) -> bool:
-        """Return whether it has modes."""
+        """True if the track has modes."""
         return any(division.name for division in self.divisions)
 
     @property
@@ -156,29 +156,31 @@ class Track:
 
     @property
     def failed(self) -> list[Row]:
-        """Runs that did not end well; to decline is no failure."""
+        """Runs that failed; a declined run is no failure."""
         return [run for run in self.runs if run["status"] not in ("ok", DECLINED)]
 
     @property
     def refused(self) -> int:
-        """Number of runs whose solver or bound method declined the instance."""
+        """The number of declined runs."""
         return sum(run["status"] == DECLINED for run in self.runs)
 
     @property
     def size(self) -> int:
-        """Number of instances."""
+        """The number of instances."""
         return len(self.instances)
 
     @property
     def proven(self) -> int:
-        """Number of instances whose best known cost is proven optimal."""
+        """The number of instances whose best known cost is proven optimal."""
         return sum(division.proven for division in self.divisions)
 
 
 class Site:
-    """All pages of a set of tables; ``reproductions`` are names and titles of those that the site has pages of, ``asv``
-    says whether there is a folder of that name to link to; ``pictures`` are of solutions, by checksums of instances, or
-    words for why there is none."""
+    """All pages of a set of tables.
+
+    ``reproductions`` has the names and titles of those with pages in the site; ``asv`` is True if the site has pages of
+    asv; ``pictures`` has a drawing of a solution, or the reason why there is none, by checksum of the instance.
+    """
 
     def __init__(
         self,
@@ -226,7 +228,7 @@ class Site:
         ]
 
     def pages(self) -> Iterator[tuple[str, str]]:
-        """Path from the root of the site, and content, of every page."""
+        """Yield the path from the root of the site, and the content, of every page."""
         yield self._page("index.html", "index.html", **self._overview())
         yield self._page("reproduce/index.html", "reproductions.html", titles=self.reproductions, leaderboard=True)
         failed = [run for t in self.tracks for run in t.failed]
@@ -270,7 +272,7 @@ class Site:
         }
 
     def _machines(self) -> list[Row]:
-        """Campaigns with a machine of theirs each, those that runs of these tables come from."""
+        """A row per campaign and machine that runs of these tables come from."""
         hosts = self.tables.hosts.filter(pl.col("runs") > 0)
         campaigns = self.tables.campaigns.rename({"id": "campaign"}).drop("runs")
         runs = grouped(self.runs, "campaign", "host")
@@ -294,7 +296,7 @@ class Site:
         return {row["track"]: row for row in of_track.iter_rows(named=True)}
 
     def _front(self, division: Division, root: str, most: int, wide: int) -> Row:
-        """Sentences at the top of a division."""
+        """The verdict and the chart at the top of a division."""
         return {
             "division": division,
             "verdict": self._verdict(division),
@@ -303,7 +305,7 @@ class Site:
 
     @staticmethod
     def _verdict(division: Division) -> Row | None:
-        """Sentence about the leader, its margin, and how certain that is; None if no solver scored."""
+        """The leaders, their margin, and the next solver; None if no solver scored."""
         ranking = division.ranking
         if not ranking or ranking[0]["score_sum"] == 0:
             return None
@@ -348,7 +350,7 @@ class Site:
         ]
         of_each = grouped(division.published, "instance"), grouped(division.runs, "instance")
         beside = published_results.beside(division.instances, *of_each)
-        return self._front(division, "../", MOST_ROWS, charts.WIDE) | {
+        return self._front(division, "../", MAX_ROWS, charts.WIDE) | {
             "profile": self._profile(division),
             "anytime": self._anytime(division),
             "matrix": matrix,
@@ -364,7 +366,7 @@ class Site:
 
     @staticmethod
     def _curves(division: Division, frame: pl.DataFrame, x: str, y: str, until: float, words: str) -> list[Curve]:
-        """A curve a solver, in the order of the ranking."""
+        """One curve per solver, in the order of the ranking."""
         rows = grouped(frame.iter_rows(named=True), "solver")
         return [
             Curve(
@@ -408,7 +410,7 @@ class Site:
             (d, i, self.by_cell.get((track.name, name, i["checksum"]))) for d in track.divisions for i in d.instances
         ]
         bars = [self._cell_bar(d, cell) for d, _, cell in cells if cell is not None and d.places(name)]
-        few = 0 < len(bars) <= MOST_ROWS  # the table below says it all
+        few = 0 < len(bars) <= MAX_ROWS  # otherwise the table below suffices
         axis = "lower bound / best known cost" if method["kind"] == "bound" else "best known cost / cost"
         return {
             "track": track,
@@ -463,7 +465,7 @@ class Site:
         def place(value: float) -> float:
             return value / best - 1 if relative else value
 
-        runs = sorted(runs, key=lambda run: run["kind"] == "bound")  # solvers lie on top
+        runs = sorted(runs, key=lambda run: run["kind"] == "bound")  # draws solvers on top
         trusted = [run for run in runs if run["bound_trusted"]]
         times = [t for run in runs for t, _ in (*self.found[run["id"]], *self.proved[run["id"]])]
         if not times:
@@ -486,12 +488,12 @@ class Site:
 
 
 def solution(picture: Split | Schedule, wide: int = charts.WIDE) -> Markup:
-    """A solution, drawn."""
+    """A drawing of a solution."""
     return split_svg.draw(picture, wide) if isinstance(picture, Split) else schedule_svg.draw(picture, wide)
 
 
 def _colours(rankings: Iterable[Sequence[Row]]) -> list[dict[str, str]]:
-    """Colours of the solvers of each ranking, for its first ones; what a solver had before it keeps if it is free."""
+    """Colour classes of the first solvers of each ranking; a solver keeps its earlier colour if possible."""
     known: dict[str, int] = {}
     colours = []
     for ranking in rankings:
@@ -508,13 +510,13 @@ def _colours(rankings: Iterable[Sequence[Row]]) -> list[dict[str, str]]:
 
 
 def _made_from(runs: pl.DataFrame) -> str:
-    """The results that a page shows; after a killed build some pages may still show those of the build before."""
+    """The sentence on the results that a page shows; after a killed build, pages may differ in this."""
     last = max(runs["started"], default="")
     return f"Made from {text.count(len(runs), 'run')}{f', the last of {last[:10]} {last[11:16]} UTC' if last else ''}."
 
 
 def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:
-    """Sort key of runs with a bound: exact values, those that a cost contradicts last."""
+    """Sort key of runs with a bound: by exact value, contradicted ones last."""
     return not run["bound_trusted"], -Fraction(run["lower_bound"])
 
 
@@ -523,14 +525,14 @@ def _counts(failed: Iterable[Row]) -> list[tuple[str, int]]:
 
 
 def _seconds_between(started: str, ended: str | None) -> float | None:
-    """Length of a campaign; None if it was killed or is under way."""
+    """Duration of a campaign; None if it was killed or is still running."""
     if ended is None:
         return None
     return (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds()
 
 
 def _ways(runs: Iterable[Row]) -> list[Row]:
-    """In which ways runs were held to their limits: backend, words, number of runs; most runs first."""
+    """A row per backend and enforcement of limits, with its number of runs; most runs first."""
     counts = Counter((run["backend"], held(json.loads(run["enforced"] or "{}"))) for run in runs if run["backend"])
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [{"backend": backend, "words": words, "runs": number} for (backend, words), number in ordered]
@@ -546,7 +548,7 @@ def _times(times: Sequence[float], limit: float) -> charts.Scale:
 
 
 def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool) -> charts.Scale:
-    """Range of a convergence chart: all that is drawn, except how bad the first incumbents were."""
+    """Scale of a convergence chart: it covers everything drawn, except very bad first incumbents."""
     values = [*more, *(value for line in lines for _, value in line.points)]
     low, high = min(values), max(values)
     if not relative:
@@ -558,7 +560,7 @@ def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool) -> c
 def _run_curves(
     division: Division, runs: Sequence[Row], reports: Mapping[str, Any], place: Any, until: float, *, bounds: bool
 ) -> list[Curve]:
-    """A curve a run, best first as the runs are; the first of each method carries its name."""
+    """One curve per run, in the order of the runs; the first of each method has its name as label."""
     lines: list[Curve] = []
     named: set[str] = set()
     for run in runs:

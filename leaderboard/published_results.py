@@ -1,4 +1,4 @@
-"""Results that others published on instances of a track: separate rows and a chart beside ours, never ranked."""
+"""Published results of others on instances of a track: separate rows and a chart beside ours, never ranked."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 LABEL = "published, not run here"
-SCALE = "The scale is cost / {zero} − 1, linear within 0.01 % and logarithmic beyond; 2×: twice as much."
-#: Shape and legend of published marks, by the role of whose they are; what everybody else's are.
+SCALE = "The scale is cost / {zero} − 1, linear within 0.01 % and logarithmic beyond; 2× is twice as much."
+#: Shape and legend of published marks, by the role of their author; `OTHERS` for any other role.
 MARKS = {
     "winner": ("target", "winner of the contest"),
     "compiler": ("cross", "XLA"),
@@ -27,11 +27,11 @@ MARKS = {
     "paper": ("ring", "the paper"),
 }
 OTHERS = ("ring", "others")
-BOUND = "bound"  # what costs are compared with
+BOUND = "bound"  # the value that costs are compared with
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
-    """A row an author of costs: on how many instances, how far from our best, and how often better; in their order."""
+    """One row per author: number of instances, distance from our best cost, and how often theirs is better."""
     names = dict.fromkeys(row["who"] for row in rows if row["kind"] == "cost")
     return [_author([row for row in rows if row["who"] == name and row["kind"] == "cost"]) for name in names]
 
@@ -50,7 +50,7 @@ def _author(rows: Sequence[Row]) -> Row:
 
 @dataclass(frozen=True)
 class Beside:
-    """An instance with its published costs, in the order of `summary`, and bound, and the runs that found a cost."""
+    """An instance with its published costs (in the order of `summary`) and bound, and our runs with a cost."""
 
     instance: Row
     costs: Sequence[Row]
@@ -67,7 +67,7 @@ class Beside:
 def beside(
     instances: Iterable[Row], published: Mapping[str, Sequence[Row]], runs: Mapping[str, Sequence[Row]]
 ) -> list[Beside]:
-    """Return the instances with published results; those results, and our runs, by instance."""
+    """Return the instances with published results; ``published`` and ``runs`` are by instance."""
     found = []
     for instance in instances:
         rows = published[instance["instance"]]
@@ -80,14 +80,14 @@ def beside(
 
 
 def chart(division: Division, rows: Iterable[Beside]) -> Markup | None:
-    """Costs of the contest and ours above the greatest lower bound of each instance; None without any."""
+    """Published costs and ours above the greatest lower bound of each instance; None without any."""
     found = [_strip(division, row) for row in rows if row.instance["lower_bound_float"]]
     shown = [strip for strip in found if strip.marks]
     return draw(shown, "cost above the best lower bound", BOUND) if shown else None
 
 
 def draw(found: Sequence[Strip], axis: str, zero: str, wide: int = charts.WIDE) -> Markup:
-    """Strips of relative distances from what is called ``zero``, with what their marks mean."""
+    """Strips of relative distances from the value named ``zero``, with a legend."""
     values = [mark.value for strip in found for mark in strip.marks]
     low, high = min([0.0, *values]), max([0.0, *values])
     scale = charts.gaps(max(1.3 * low, -1.0), max(1.3 * high, 0.0 if low < 0 else 0.01), zero)
@@ -96,7 +96,7 @@ def draw(found: Sequence[Strip], axis: str, zero: str, wide: int = charts.WIDE) 
 
 
 def _strip(division: Division, row: Beside) -> Strip:
-    """Ours with a colour of their own, each by its best seed, and the contest's."""
+    """Our solvers that have a colour, each with its best seed, and the published costs."""
     name, bound = row.instance["instance"], row.instance["lower_bound_float"]
     marks = []
     for solver, style in division.colours.items():
@@ -109,7 +109,7 @@ def _strip(division: Division, row: Beside) -> Strip:
 
 
 def mark(name: str, distance: float, role: str, style: str, where: str, zero: str) -> Mark:
-    """The mark of a value at its distance from what is called ``zero``; ``role`` is empty for a value of ours."""
+    """The mark of a value at its distance from the one named ``zero``; ``role`` is empty for our values."""
     what = f"{name} on {where}: {times(1 + distance)} times the {zero}"
     if not role:
         return Mark(name, distance, what, style)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Whose figures a row or a line shows.
+#: Source of the figures of a row or a line.
 HERE, PAPER = "here", "paper"
 
 
@@ -14,8 +14,8 @@ HERE, PAPER = "here", "paper"
 class Table:
     """Rows that share their keys, which are the headings; None is shown as a dash.
 
-    Floats have ``digits`` digits after the point, one in the columns that are ``coarse``, two in those that stand
-    ``as_printed`` in a paper.
+    Floats have ``digits`` digits after the point, one in ``coarse`` columns, two in columns shown ``as_printed`` in a
+    paper.
     """
 
     title: str
@@ -34,10 +34,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Line:
-    """Points (x, y); ``colour`` from 1, of which there are a few that recur, 0 for a neutral one.
+    """Points (x, y); ``colour`` counts from 1 through a few colours that recur, 0 is neutral.
 
-    ``published`` ones are drawn apart. The ``shape`` is "line", "dots", or "steps": then a value holds until the next
-    point, and the line ends at the last one. ``spread`` is shaded behind it: (x, low, high), of the same shape.
+    ``published`` lines are dashed. The ``shape`` is "line", "dots", or "steps", in which a value holds until the next
+    point and the line ends at the last one. ``spread``, tuples (x, low, high), is shaded behind it in the same shape.
     """
 
     name: str
@@ -50,10 +50,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """Words for an axis; ``at`` has the values that get a label, round ones if empty.
+    """An axis and its name; ``at`` has the labelled values, round ones if empty.
 
-    ``span`` is what it covers, None: all points. With ``distances`` values are relative distances from a best one at
-    0, cost / best - 1: the scale is logarithmic, but linear within 0.01 % of it, and labelled in %.
+    ``span`` is the range that it covers, None for that of all points. With ``distances``, values are relative distances
+    cost / best - 1: the scale is logarithmic, but linear within 0.01 % of 0, and labelled in %.
     """
 
     words: str
@@ -66,7 +66,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines or points on two axes; ``rules`` are horizontal lines of reference, with words."""
+    """Lines or points on two axes; ``rules`` are horizontal lines of reference, with labels."""
 
     title: str
     caption: str
@@ -97,9 +97,9 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Dot:
-    """A relative distance from a value at 0; ``colour`` as that of a `Line`.
+    """A relative distance from a value at 0; ``colour`` as in `Line`.
 
-    ``role`` is that of who published it, "winner", "compiler" or another one; empty for ours.
+    ``role`` is the role of its author, such as "winner" or "compiler"; empty for ours.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Strips:
-    """Rows of dots on one axis of relative distances, logarithmic but near 0, which is called ``zero``."""
+    """Rows of dots on an axis of relative distances, logarithmic but linear near 0, which is labelled ``zero``."""
 
     title: str
     caption: str
@@ -121,7 +121,7 @@ class Strips:
 
 @dataclass(frozen=True)
 class Length:
-    """A mean from 0 on, and the standard deviation around it; ``colour`` as that of a `Line`."""
+    """A mean and its standard deviation, drawn from 0 on; ``colour`` as in `Line`."""
 
     name: str
     value: float
@@ -131,7 +131,7 @@ class Length:
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each of several means; ``bound`` is a value below all of them."""
+    """One bar per mean; ``bound`` is a lower bound on all of them."""
 
     title: str
     caption: str
@@ -142,9 +142,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Device:
-    """A device: its name, its load in words, whether it is a CPU, which is drawn without a colour, and its
-    speed in words.
-    """
+    """A device: its name, and its load and speed in words; CPUs are drawn without a colour."""
 
     name: str
     load: str = ""
@@ -152,15 +150,15 @@ class Device:
     speed: str = ""
 
 
-#: Of a larger graph there is no drawing: on pages it would be neither quick to open nor legible.
-MOST_NODES = 2500
-#: Of more vertices the schedule is not simulated again for a drawing.
-MOST_RUNS = 100_000
+#: Larger graphs are not drawn: pages would be slow to open and drawings illegible.
+MAX_NODES = 2500
+#: Schedules of more vertices are not simulated again for a drawing.
+MAX_VERTICES = 100_000
 
 
 @dataclass(frozen=True)
 class Split:
-    """An acyclic graph with a device for each node: ``device[v]`` is a place in ``devices``; edges are (tail, head)."""
+    """An acyclic graph split over devices: ``device[v]`` is an index into ``devices``; edges are (tail, head)."""
 
     nodes: Sequence[str]
     edges: Sequence[tuple[int, int]]
@@ -172,10 +170,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Link:
-    """A vertex of a critical chain, and what let it begin.
+    """A vertex of a critical chain, and the cause of its start.
 
-    ``cause`` is "start" for the first one, "device" if it waited for the vertex before it on its device, "input" if for
-    the output of a predecessor there, "transfer" if for a tensor from another device.
+    ``cause`` is "start" for the first one, "device" if it waited for the vertex before it on its device, "input" for
+    the output of a predecessor on its device, "transfer" for a tensor from another device.
     """
 
     vertex: int
@@ -184,10 +182,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Vertices that run on devices one after another, times from 0 on: ``device[v]`` is a place in ``devices``.
+    """Vertices that run on devices one after another, from time 0: ``device[v]`` is an index into ``devices``.
 
-    Each vertex of the ``chain`` began when the one before it let it; the last one ends last. No schedule ends before
-    ``bound``, which is None if nothing is proved. The axis of time ends at ``until``, None: with the schedule.
+    Each vertex of the critical ``chain`` waited for the one before it; the last one ends last. No schedule ends before
+    ``bound``, which is None if nothing is proved. The time axis ends at ``until``; None: with the schedule.
     """
 
     nodes: Sequence[str]
@@ -202,13 +200,13 @@ class Schedule:
     caption: str = ""
 
 
-#: What a page can draw.
+#: Pictures that a page can draw.
 Picture = Plot | Ladder | Strips | Bars | Split | Schedule
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report under a heading of its own."""
+    """A part of a report with its own heading."""
 
     title: str
     words: Sequence[str] = ()
@@ -220,10 +218,9 @@ class Section:
 class Report:
     """The findings of a reproduction.
 
-    ``facts`` states what the figures rest on: sample, seed, limits, machine. ``notes`` says what keeps them from
-    being compared with the published ones without a second thought, ``contradictions`` which of two figures cannot both
-    be right, ``sources`` (words, address) where the published ones stand. ``empty`` says that nothing was run here: all
-    figures are published ones.
+    ``facts`` has the conditions of the figures: sample, seed, limits, machine. ``notes`` has reasons for care in
+    comparing them with published ones, ``contradictions`` the pairs of figures that cannot both be right, ``sources``
+    (words, address) the publications. ``empty`` is True if nothing was run here: all figures are published ones.
     """
 
     name: str

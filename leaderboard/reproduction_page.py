@@ -27,14 +27,14 @@ from leaderboard.pages import environment, solution
 from leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Strips, Table
 from leaderboard.text import BEYOND, short
 
-WITHOUT_RUNS = '<meta name="runs" content="none"/>'  # of a page whose figures are all published ones
+WITHOUT_RUNS = '<meta name="runs" content="none"/>'  # marks a page whose figures are all published ones
 
 
 def write(report: Report, output: Path) -> Path:
-    """Write the page of a report into the site in ``output``, which may hold nothing else yet; return its path.
+    """Write the page of a report into the site in ``output``, which may still be empty; return its path.
 
-    Raises InputError for a folder that holds anything but a site, or cannot be written, and for a report without any
-    run where the page has some.
+    Raises InputError for a folder that holds anything but a site or cannot be written, and for a report without runs
+    that would replace a page with some.
     """
     output = Path(output).resolve()
     page = output / REPRODUCE / f"{report.name}.html"
@@ -45,7 +45,7 @@ def write(report: Report, output: Path) -> Path:
 
 
 def _files(report: Report, folder: Path) -> Iterator[File]:
-    """The page of a report, the list of all of them, and what they need."""
+    """The page of a report, the list of all reports, and static files."""
     around: dict[str, Any] = {"menu": menu(folder), "asv": has_asv(folder)}
     around["leaderboard"] = (folder / "index.html").is_file()
     page = render(report, **around)
@@ -56,21 +56,21 @@ def _files(report: Report, folder: Path) -> Iterator[File]:
 
 
 def _keep_runs(report: Report, page: Path) -> None:
-    """InputError for a report without any run that would take the place of a page with some."""
+    """Raise InputError if a report without runs would replace a page with some."""
     if report.empty and page.is_file() and WITHOUT_RUNS not in page.read_text(encoding="utf-8"):
-        words = "expected runs to show, but nothing was run here: the page, which has some, is kept as it is"
+        words = "expected runs to show, but nothing was run here: the page, which shows some, is kept"
         raise InputError(page, "", words)
 
 
 def render(report: Report, *, leaderboard: bool, **menu: Any) -> str:
-    """The page of a report; ``leaderboard`` says whether there is one to link to, ``menu`` has what else there is."""
+    """The page of a report; ``leaderboard`` is True if there is one to link to; ``menu`` has the other links."""
     template = environment().get_template("reproduction.html")
     sections = [(section, [grid(x) for x in section.tables], figures(section.pictures)) for section in report.sections]
     return template.render(root="../", report=report, sections=sections, leaderboard=leaderboard, **menu)
 
 
 def render_list(titles: Mapping[str, str], *, leaderboard: bool, **menu: Any) -> str:
-    """The page that lists them all, by name, with their titles."""
+    """The page that lists all reports, by name, with their titles."""
     template = environment().get_template("reproductions.html")
     return template.render(root="../", titles=titles, leaderboard=leaderboard, **menu)
 
@@ -85,7 +85,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table as the page shows it: headings with whether numbers stand below, rows with whether they are published."""
+    """A table for a page: (heading, numeric) for each column, and (published, cells) for each row."""
 
     title: str
     note: str
@@ -116,7 +116,7 @@ def _cell(value: Any, numeric: bool, digits: int) -> Cell:
 
 
 def figures(pictures: Sequence[Picture]) -> list[tuple[Picture, Markup]]:
-    """Pictures with their drawings; several of a section stand beside each other."""
+    """Pictures with their drawings; several in a section are half as wide."""
     wide = charts.HALF if len(pictures) > 1 else charts.WIDE
     return [(x, _drawing(x, wide)) for x in pictures]
 
@@ -143,7 +143,7 @@ def strips(picture: Strips, wide: int) -> Markup:
 
 
 def ladder(picture: Ladder, wide: int) -> Markup:
-    """A bar a bracket, from what is proved up to 1."""
+    """One bar per bracket, from the proven bound up to 1."""
     bars = [
         Bar(
             name=bracket.name,
@@ -160,7 +160,7 @@ def ladder(picture: Ladder, wide: int) -> Markup:
 
 
 def bars(picture: Bars, wide: int) -> Markup:
-    """A bar a mean, from 0 on, with its deviation; all means have as many digits as the greatest shows four."""
+    """One bar per mean, from 0, with its deviation; four digits of the greatest mean set the decimals of all."""
     digits = max(3 - math.floor(math.log10(max((row.value for row in picture.rows), default=1.0) or 1.0)), 0)
     rows = [
         Bar(

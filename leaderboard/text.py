@@ -9,25 +9,25 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-#: What each status of a run means, and its tone: "mild" for what a limit or the machine ended, "lie" for a false claim.
+#: Tone and meaning of each status of a run; "mild": ended by a limit or the machine, "lie": a false claim.
 STATUS = {
-    "ok": ("ok", "it ended by itself and has a verified solution, or if it is a bound method, a bound"),
-    "timeout": ("mild", "it was killed at its limit of time"),
-    "cpu": ("mild", "it was killed at its limit of CPU time"),
-    "memory": ("mild", "it was killed at its limit of memory"),
-    "processes": ("mild", "it was killed for having more processes at once than it may"),
-    "output": ("mild", "it was killed for writing more than it may"),
+    "ok": ("ok", "it ended by itself with a verified solution or, if it is a bound method, with a bound"),
+    "timeout": ("mild", "it was killed at its time limit"),
+    "cpu": ("mild", "it was killed at its CPU time limit"),
+    "memory": ("mild", "it was killed at its memory limit"),
+    "processes": ("mild", "it was killed for exceeding its limit on processes"),
+    "output": ("mild", "it was killed for exceeding its limit on output"),
     "declined": ("mild", "it does not take the instance"),
     "lost": ("mild", "its machine went away"),
     "crash": ("bad", "its process died, or ended without returning"),
-    "error": ("bad", "it raised an exception, or sent what is no message"),
+    "error": ("bad", "it raised an exception, or sent a malformed message"),
     "import": ("bad", "its file cannot be imported"),
     "infeasible": ("bad", "nothing that it reported passed verification"),
     "none": ("bad", "it reported nothing"),
     "misclaim": ("lie", "it claimed a cost below the true one of its own solution"),
     "contradiction": ("lie", "it claimed a lower bound above the cost of its own solution"),
 }
-#: What is held to a limit, in words.
+#: Names of the limits and kinds of isolation.
 MEASURES = {
     "wall": "time",
     "cpu": "CPU time",
@@ -38,22 +38,22 @@ MEASURES = {
     "network": "isolation from the network",
     "files": "isolation of files",
 }
-#: How it is held, in words, the firmest first.
+#: Words for the enforcement of a limit, the firmest first.
 FIRMNESS = {"hard": "enforced", "polled": "watched", "none": "not held"}
-BEYOND = ">1e308"  # what a ratio beyond float64 is shown as
-LOG_LINES = 30  # of a failed run's log, the last ones
+BEYOND = ">1e308"  # text for a ratio beyond float64
+LOG_LINES = 30  # shown of a failed run's log, the last ones
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things, in words that fit it."""
+    """A number with its noun, in the plural if need be."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def printable(words: str) -> str:
-    """Text for pages, without terminal colours; characters that a browser obeys without showing them are escaped.
+    """Text for pages, without terminal colours; characters that a browser does not show are escaped.
 
-    These are control characters, marks of writing direction such as ``\\u202e``, and characters without width.
+    These are control characters, marks of writing direction such as ``\\u202e``, and zero-width characters.
     """
     plain = _COLOUR.sub("", words.replace("\r\n", "\n"))
     if plain.isprintable():
@@ -62,7 +62,7 @@ def printable(words: str) -> str:
 
 
 def shorten(words: str, most: int) -> str:
-    """Words cut to ``most`` characters, 2 or more, by an ellipsis in their middle: what tells names apart ends them."""
+    """Shorten words to ``most`` characters (at least 2), leaving out the middle, as names differ at the end."""
     if len(words) <= most:
         return words
     end = most // 2
@@ -72,7 +72,7 @@ def shorten(words: str, most: int) -> str:
 def slug(name: str) -> str:
     """A file name for any name, different for different names on every file system.
 
-    Plain names stand for themselves; others end in an underscore, which plain ones cannot hold, and a hash.
+    Plain names stay as they are; others end in an underscore, which plain ones cannot contain, and a hash.
     """
     if re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,79}", name) and not name.endswith("."):
         return name
@@ -96,12 +96,12 @@ def exact(value: str | None) -> str:
 
 
 def short(value: float) -> str:
-    """A number of an axis: six digits at most, and a minus sign that is one."""
+    """A number on an axis: at most six digits, and a true minus sign."""
     return f"{value:g}".replace("-", "−")
 
 
 def points(value: float | None, digits: int = 3) -> str:
-    """A score cut, not rounded, to its digits: 1.000 is shown for nothing less."""
+    """A score, truncated and not rounded, so that nothing below 1 shows as 1.000."""
     if value is None:
         return "–"
     cut = math.floor(value * 10**digits * (1 + 1e-12))
@@ -109,7 +109,7 @@ def points(value: float | None, digits: int = 3) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A fraction as a percentage of two significant digits or more; factors from ten times upward."""
+    """A fraction as a percentage with at least two significant digits, or as a factor from ten upwards."""
     if value is None:
         return "–"
     if value == math.inf:
@@ -121,7 +121,7 @@ def percent(value: float | None) -> str:
 
 
 def times(value: float | None) -> str:
-    """A ratio: at least three decimals, and as many as tell it from 1; none if it is large."""
+    """A ratio: enough decimals to tell it from 1, at least three; fewer if it is large."""
     if value is None:
         return "–"
     if value == math.inf:
@@ -131,12 +131,12 @@ def times(value: float | None) -> str:
 
 
 def sort_key(value: float | str | None) -> float | str:
-    """Return the sort key of a cell, as scripts read it; empty for None."""
+    """Return the sort key of a cell for the page's script; empty for None."""
     return "" if value is None else "Infinity" if value == math.inf else value
 
 
 def seconds(value: float | None) -> str:
-    """A time in seconds, the unit left to the heading."""
+    """A time in seconds, without the unit."""
     if value is None:
         return "–"
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
@@ -177,7 +177,7 @@ def held(enforced: Mapping[str, str]) -> str:
 
 
 def rough(duration: float | None) -> str:
-    """A length of time in seconds, roughly."""
+    """A duration, rounded, with its unit."""
     if duration is None:
         return "–"
     if duration < 100:

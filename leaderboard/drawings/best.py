@@ -1,4 +1,4 @@
-"""Drawings of the best solution that the runs on each instance found: of splits, and of schedules."""
+"""Drawings of the best solution found on each instance: splits and schedules."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from harness.results.database import Store
 from harness.results.ranking import Tables
 from instances import InputError, catalog, track_module
 from leaderboard.drawings import schedule_layout, split_layout
-from leaderboard.report import MOST_NODES, MOST_RUNS, Schedule, Split
+from leaderboard.report import MAX_NODES, MAX_VERTICES, Schedule, Split
 
-#: Why a solution is not drawn.
-MISSING = "The best solution found here is not drawn: the file of the instance, with what it held, is not at hand."
+#: Reasons for not drawing a solution.
+MISSING = "The best solution found here is not drawn: the instance's file is missing or has changed."
 UNFIT = "The best solution found here is not drawn: it is not stored, or does not pass verification again."
 
 
 def best(store: Store, scored: Tables) -> dict[str, Split | Schedule | str]:
-    """Drawings of the least cost of each instance of a track that has some, by checksum; or words for why not.
+    """The drawing of the least cost of each instance of a track with drawings, or the reason for none, by checksum.
 
-    There is none where the graph is too large, or its file is not at hand: that of an entry of the catalog, or one that
-    a stored command names, from the current folder. Nor where no solution is stored, or it does not pass verification
-    again.
+    There is none if the graph is too large, or if its file (of a catalog entry, or named by a stored command, from the
+    current folder) is missing; nor if no solution is stored, or it does not pass verification again.
     """
     least = scored.runs.filter(pl.col("cost").is_not_null()).sort("cost_float", "time_to_best_s", "id")
     runs = least.unique("checksum", keep="first", maintain_order=True).rows_by_key("checksum", named=True, unique=True)
@@ -40,10 +39,10 @@ def best(store: Store, scored: Tables) -> dict[str, Split | Schedule | str]:
     found: dict[str, Split | Schedule | str] = {}
     for row in scored.instances.iter_rows(named=True):
         run = runs.get(row["checksum"])
-        if run and _most(row["track"]):
+        if run and _max_nodes(row["track"]):
             entry = entries.get((row["track"], row["id"]))
             problems = [Problem(row["id"], path, row["track"]) for path in files if path.name == row["id"]]
-            with suppress(InputError):  # of a file that is not what it was
+            with suppress(InputError):  # the file has changed
                 path = None if entry is None else catalog.at_hand(entry)
                 problems += [Problem.of(entry, path)] if entry and path else []
             found[row["checksum"]] = _best(store, run, row, problems)
@@ -51,7 +50,7 @@ def best(store: Store, scored: Tables) -> dict[str, Split | Schedule | str]:
 
 
 def _named(scored: Tables) -> list[Path]:
-    """The files that commands of campaigns name as instances, as far as they are there."""
+    """The files that commands of campaigns name as instances, if they still exist."""
     named = []
     for command in scored.campaigns["command"]:
         for before, word in pairwise(["", *json.loads(command)]):
@@ -60,9 +59,9 @@ def _named(scored: Tables) -> list[Path]:
     return [Path(name) for name in dict.fromkeys(named) if os.path.isfile(name)]
 
 
-def _most(track: str) -> int:
-    """Nodes of the largest graph of a track of which there is a drawing, 0 if there is none of any."""
-    return MOST_NODES if verify.has_parts(track) else MOST_RUNS if verify.has_times(track) else 0
+def _max_nodes(track: str) -> int:
+    """The greatest number of nodes that is drawn in a track, 0 for a track without drawings."""
+    return MAX_NODES if verify.has_parts(track) else MAX_VERTICES if verify.has_times(track) else 0
 
 
 def _best(
@@ -70,9 +69,9 @@ def _best(
 ) -> Split | Schedule | str:
     summary = json.loads(row["summary"])
     nodes, track = summary.get("nodes"), row["track"]
-    if not isinstance(nodes, int) or nodes > _most(track):
-        return f"The best solution found here is not drawn: that is done up to {_most(track):,} nodes."
-    with suppress(InputError):  # of a file or a solution that is not what it was
+    if not isinstance(nodes, int) or nodes > _max_nodes(track):
+        return f"The best solution found here is not drawn: graphs are drawn up to {_max_nodes(track):,} nodes."
+    with suppress(InputError):  # the file or the solution has changed
         instance = _instance(problems, row["checksum"], summary)
         if instance is None:
             return MISSING
@@ -86,7 +85,7 @@ def _best(
 
 
 def _instance(problems: Sequence[Problem], checksum: str, summary: Mapping[str, Any]) -> Any:
-    """The instance of this checksum that one of the files has with its options, or with others that were stored."""
+    """The instance with this checksum, read from one of the files with its options or the stored ones."""
     for problem in problems:
         options = track_module(problem.track or "").OPTIONS
         usual = {name: option.default for name, option in options.items()} | {**problem.options}

@@ -1,4 +1,4 @@
-"""Drawings of schedules: what each device runs when, and the chain of vertices that takes all the time there is."""
+"""Drawings of schedules: the runs of each device over time, and the critical chain of vertices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def drawing(
 ) -> Schedule | None:
     """Lay out the schedule of a solution, the fastest devices first; None if it breaks a rule.
 
-    The caption also says what the critical chain spends its time on.
+    The caption also says how the critical chain spends its time.
     """
     times = verify.times(instance, solution)
     if times is None:
@@ -42,12 +42,12 @@ def drawing(
         bound=bound,
         until=until,
         title=title,
-        caption=" ".join(filter(None, (caption, _told(times, chain)))),
+        caption=" ".join(filter(None, (caption, _description(times, chain)))),
     )
 
 
 def _devices(instance: Any, times: Times, used: Sequence[int]) -> list[Device]:
-    """The devices in use, with their speeds and the share of the time in which they run something."""
+    """The devices in use, with their speeds and the shares of time in which they are busy."""
     spent = np.array(times.finish) - np.array(times.start)
     busy = np.bincount(np.array(times.device, dtype=np.int64), spent, instance.devices)
     whole = max(times.finish, default=0.0) or 1.0
@@ -60,16 +60,16 @@ def _devices(instance: Any, times: Times, used: Sequence[int]) -> list[Device]:
 
 
 def _name(instance: Any, device: int) -> str:
-    """A device's name, of those that are only numbered with the word."""
+    """The name of a device; a mere number gets the word "device" before it."""
     name: str = instance.device_names[device]
     return f"device {name}" if name.isdecimal() else name
 
 
 def critical_chain(instance: Any, times: Times) -> list[Link]:
-    """The vertices that take all the time there is, each with what let it begin, in the order of time.
+    """The chain of vertices that determines the makespan, each with the cause of its start, in the order of time.
 
-    From the vertex that ends last, back to what each one waited for: its latest input, if it began when that arrived,
-    or else the vertex before it on its device.
+    It goes back from the vertex that ends last to the one that each vertex waited for: its latest input, if it started
+    when that arrived, or else the vertex before it on its device.
     """
     if not times.start:
         return []
@@ -83,7 +83,7 @@ def critical_chain(instance: Any, times: Times) -> list[Link]:
 
 
 def _cause(instance: Any, times: Times, v: int, before: int, latest: int) -> tuple[Link, int | None]:
-    """Return the event that let a vertex begin, and the vertex that caused it."""
+    """Return the cause of a vertex's start, and the vertex that it waited for."""
     if latest >= 0 and times.arrival[latest] == times.start[v]:
         u = int(instance.graph.tail[latest])
         return Link(v, "input" if times.device[u] == times.device[v] else "transfer"), u
@@ -93,7 +93,7 @@ def _cause(instance: Any, times: Times, v: int, before: int, latest: int) -> tup
 
 
 def _before(times: Times) -> list[int]:
-    """The vertex that each device ran before each vertex, -1 for none."""
+    """The vertex that ran just before each vertex on its device, -1 for none."""
     last: dict[int, int] = {}
     before = [-1] * len(times.start)
     for v in times.begun:
@@ -103,7 +103,7 @@ def _before(times: Times) -> list[int]:
 
 
 def _latest(instance: Any, times: Times) -> list[int]:
-    """The input of each vertex that arrives last, of equal ones that which was made last; -1 for none."""
+    """The edge whose tensor arrives last at each vertex, among ties the one produced last; -1 for none."""
     latest = [-1] * len(times.start)
     ready: list[tuple[float, float]] = [(-1.0, -1.0)] * len(times.start)
     tail, head = instance.graph.tail.tolist(), instance.graph.head.tolist()
@@ -114,7 +114,7 @@ def _latest(instance: Any, times: Times) -> list[int]:
     return latest
 
 
-def _told(times: Times, chain: Sequence[Link]) -> str:
+def _description(times: Times, chain: Sequence[Link]) -> str:
     """Describe how long the critical chain computes, transfers and waits."""
     if not chain:
         return ""

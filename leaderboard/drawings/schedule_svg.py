@@ -1,4 +1,4 @@
-"""A schedule, drawn: a row a device, a bar a vertex, and over them the critical chain and the lower bound."""
+"""Drawing of a schedule: one row per device, one bar per vertex, the critical chain and the lower bound."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from leaderboard.charts import NARROW, WIDE, Scale, tag, text, tooltip
 from leaderboard.report import Schedule
 from leaderboard.text import count
 
-#: Devices that are drawn.
-MOST_ROWS = 60
-#: Bars have words of their own up to this many; otherwise those of the critical chain have, up to as many.
-MOST_NAMED = 1000
-#: More lines from one device to another are thinner.
-MOST_HOPS = 60
+#: Most devices drawn.
+MAX_ROWS = 60
+#: Up to this many bars have tooltips of their own; the bars of the critical chain are counted separately.
+MAX_NAMED = 1000
+#: Lines between devices are thinner if there are more than this.
+MANY_HOPS = 60
 AXIS = "time, in the unit of the instance"
-KEY = "A row is a device, the fastest first; what takes less than a pixel is drawn together with what is beside it."
-#: What each kind of mark means, in the order of the legend.
+KEY = "A row is a device, the fastest first; vertices that take less than a pixel are drawn together."
+#: Meaning of each kind of mark, in the order of the legend.
 MARKS = {
     "run": "a vertex runs",
-    "critical": "one of the critical chain runs",
-    "hop": "transfer on the critical chain",
+    "critical": "a vertex of the critical chain runs",
+    "hop": "a transfer on the critical chain",
     "limit": "lower bound: no schedule ends before it",
 }
-#: What a vertex waited for, by the cause of its link.
+#: Words for what a vertex waited for, by the cause of its link.
 WAITED = {
     "start": "for nothing",
     "device": "for its device",
@@ -39,7 +39,7 @@ WAITED = {
 
 @dataclass(frozen=True)
 class Span:
-    """Vertices that run from ``start`` to ``finish``: one, or several without a gap between them that can be seen."""
+    """Vertices that run from ``start`` to ``finish``: one, or several without a visible gap between them."""
 
     start: float
     finish: float
@@ -48,7 +48,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Row:
-    """A device: its number, its name, words for it, how long it runs vertices, and which ones, in the order of time."""
+    """A device: its number, name, tooltip, total busy time, and vertices in the order of time."""
 
     device: int
     name: str
@@ -58,15 +58,15 @@ class Row:
 
 
 def draw(schedule: Schedule, wide: int = WIDE) -> Markup:
-    """The schedule for wide and for narrow screens, with a legend, and words for devices that are left out."""
+    """The schedule for wide and for narrow screens, with a legend, and a sentence on devices that are left out."""
     every = rows(schedule)
-    shown = most_telling(schedule, every)
+    shown = rows_to_draw(schedule, every)
     drawing = charts.responsive(lambda width: _drawing(schedule, shown, width), wide)
     return drawing + _legend(schedule) + _left_out(len(every) - len(shown))
 
 
 def rows(schedule: Schedule) -> list[Row]:
-    """Every device with what it runs."""
+    """One row per device."""
     found: list[list[int]] = [[] for _ in schedule.devices]
     for v in sorted(range(len(schedule.nodes)), key=lambda v: (schedule.start[v], schedule.finish[v])):
         found[schedule.device[v]].append(v)
@@ -86,15 +86,15 @@ def _busy(schedule: Schedule, vertices: Iterable[int]) -> float:
     return sum(schedule.finish[v] - schedule.start[v] for v in vertices)
 
 
-def most_telling(schedule: Schedule, every: Sequence[Row]) -> list[Row]:
-    """At most `MOST_ROWS` devices, in their order: those of the critical chain, then those that run the longest."""
+def rows_to_draw(schedule: Schedule, every: Sequence[Row]) -> list[Row]:
+    """At most `MAX_ROWS` devices, in their order: those of the critical chain, then those that run the longest."""
     critical = {schedule.device[link.vertex] for link in schedule.chain}
     ranked = sorted(every, key=lambda row: (row.device not in critical, -row.busy))
-    return sorted(ranked[:MOST_ROWS], key=lambda row: row.device)
+    return sorted(ranked[:MAX_ROWS], key=lambda row: row.device)
 
 
 def together(schedule: Schedule, vertices: Iterable[int], pixel: float) -> list[Span]:
-    """Spans of vertices in the order of time; neighbours that take less than a pixel, and are less apart, are one."""
+    """Spans of vertices in the order of time; neighbours shorter than a pixel, with a gap below a pixel, share one."""
     found: list[Span] = []
     open_ended = False
     for v in vertices:
@@ -110,7 +110,7 @@ def together(schedule: Schedule, vertices: Iterable[int], pixel: float) -> list[
 
 @dataclass(frozen=True)
 class Frame:
-    """Layout of the drawing: rows of one height below ``top``, times from 0 to the right of ``left``."""
+    """Layout of the drawing: rows of equal height below ``top``, time from 0 at ``left``."""
 
     left: int
     inner: int
@@ -141,7 +141,7 @@ def _drawing(schedule: Schedule, shown: Sequence[Row], width: int) -> Markup:
     chain = {link.vertex: link.cause for link in schedule.chain}
     others = [together(schedule, (v for v in row.vertices if v not in chain), frame.pixel) for row in shown]
     critical = [together(schedule, (v for v in row.vertices if v in chain), frame.pixel) for row in shown]
-    few = [width > NARROW and sum(map(len, spans)) <= MOST_NAMED for spans in (others, critical)]
+    few = [width > NARROW and sum(map(len, spans)) <= MAX_NAMED for spans in (others, critical)]
     marks = []
     for i, row in enumerate(shown):
         bars = _bars(schedule, frame, i, others[i], few[0], {}) + _bars(schedule, frame, i, critical[i], few[1], chain)
@@ -154,7 +154,7 @@ def _drawing(schedule: Schedule, shown: Sequence[Row], width: int) -> Markup:
 
 
 def _row(frame: Frame, i: int, row: Row, name: str, bars: Sequence[Markup]) -> Markup:
-    """A device, called by a name, with its bars."""
+    """The row of a device with its name and bars."""
     y, width = frame.middle(i), frame.left + frame.inner
     hit = tag("rect", class_="hit", x=0, y=y - frame.row / 2, width=width, height=frame.row)
     return tag("g", tooltip(row.title), hit, charts.row_name(name, frame.left, y), *bars)
@@ -163,13 +163,13 @@ def _row(frame: Frame, i: int, row: Row, name: str, bars: Sequence[Markup]) -> M
 def _bars(
     schedule: Schedule, frame: Frame, i: int, spans: Sequence[Span], named: bool, chain: dict[int, str]
 ) -> list[Markup]:
-    """The bars of a row, each with words of its own or all as one path; of the ``chain`` they say what they awaited."""
+    """The bars of a row, each with a tooltip if ``named``, else as one path; those of the ``chain`` give the cause."""
     style = "critical" if chain else "run"
     parts = [[span] for span in spans] if named else [spans] if spans else []
     return [
         tag(
             "path",
-            *([tooltip(_told(schedule, part[0], chain))] if named else []),
+            *([tooltip(_tooltip(schedule, part[0], chain))] if named else []),
             d=_strokes(frame, i, part),
             stroke_width=frame.row - 4,
             class_=style,
@@ -178,7 +178,7 @@ def _bars(
     ]
 
 
-def _told(schedule: Schedule, span: Span, chain: dict[int, str]) -> str:
+def _tooltip(schedule: Schedule, span: Span, chain: dict[int, str]) -> str:
     """Describe a vertex: name, times, and its reason to wait."""
     v, *others = span.vertices
     what = _vertices(len(others) + 1) if others else schedule.nodes[v]
@@ -189,7 +189,7 @@ def _told(schedule: Schedule, span: Span, chain: dict[int, str]) -> str:
 
 
 def _strokes(frame: Frame, i: int, spans: Iterable[Span]) -> str:
-    """A path as broad as its bars; what is wide enough ends a bit early, so that it can be told from the next one."""
+    """One path for all bars; wide bars end slightly early, so that neighbours can be told apart."""
     parts = []
     for span in spans:
         x = frame.at(span.start)
@@ -199,7 +199,7 @@ def _strokes(frame: Frame, i: int, spans: Iterable[Span]) -> str:
 
 
 def _hops(schedule: Schedule, frame: Frame, shown: Sequence[Row]) -> list[Markup]:
-    """Lines along which the critical chain leads from one device to another."""
+    """Lines for the transfers of the critical chain between devices."""
     place = {row.device: i for i, row in enumerate(shown)}
     lines = []
     for before, link in pairwise(schedule.chain):
@@ -207,7 +207,7 @@ def _hops(schedule: Schedule, frame: Frame, shown: Sequence[Row]) -> list[Markup
         if link.cause == "transfer" and i is not None and j is not None:
             a, b = frame.at(schedule.finish[before.vertex]), frame.at(schedule.start[link.vertex])
             lines.append(f"M{a:.1f} {frame.middle(i):g}L{b:.1f} {frame.middle(j):g}")
-    style = "hop many" if len(lines) > MOST_HOPS else "hop"
+    style = "hop many" if len(lines) > MANY_HOPS else "hop"
     return [tag("path", d="".join(lines), class_=style)] if lines else []
 
 
@@ -220,14 +220,14 @@ def _ends(schedule: Schedule, frame: Frame, foot: int, makespan: float) -> list[
 
 
 def _limit(x: float, foot: int, y: float, words: str, style: str, frame: Frame) -> Markup:
-    """A line down from words, which stand before it if there is room."""
+    """A vertical line with a label, on its left if there is room."""
     before = x - frame.left > 6.5 * len(words)
     label = text(words, x - 5 if before else x + 5, y, class_="tick", text_anchor="end" if before else "start")
     return tag("g", tag("line", class_=style, x1=x, x2=x, y1=y - 10, y2=float(foot)), label)
 
 
 def _legend(schedule: Schedule) -> Markup:
-    """The marks that there are, with their meanings."""
+    """The kinds of marks in the drawing, with their meanings."""
     there = {
         "run": len(schedule.nodes) > len(schedule.chain),
         "critical": bool(schedule.chain),
@@ -245,7 +245,7 @@ def _legend(schedule: Schedule) -> Markup:
 
 
 def _left_out(devices: int) -> Markup:
-    order = "those of the critical chain come first, then those that run the longest"
+    order = "devices of the critical chain come first, then the busiest"
     return tag("p", f"Not drawn: {count(devices, 'more device')}; {order}.", class_="key") if devices else Markup("")
 
 

@@ -1,4 +1,4 @@
-"""A split of a graph over devices, drawn: nodes in layers along the edges, each in the colour of its device."""
+"""Drawing of a split of a graph over devices: nodes in layers along the edges, coloured by device."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from markupsafe import Markup, escape
 
 from leaderboard import charts
 from leaderboard.charts import COLOURS, NARROW, WIDE, spread, tag, tooltip
-from leaderboard.report import MOST_NODES, Device, Split
+from leaderboard.report import MAX_NODES, Device, Split
 from leaderboard.text import count, printable
 
-#: Nodes have words of their own up to this many.
-MOST_NAMED = 1000
+#: Nodes have tooltips of their own up to this many.
+MAX_NAMED = 1000
 MARGIN = 10  # around the nodes
 KEY = (
-    "A colour is a device, squares are on CPUs. Edges lead to the right, on narrow screens downwards; those within a "
+    "A colour is a device; squares are on CPUs. Edges lead to the right (downwards on narrow screens); edges within a "
     "device have its colour."
 )
-SWEEPS = 8  # in which nodes are put beside their neighbours
+SWEEPS = 8  # over the layers, to bring nodes close to their neighbours
 
 Edges = Sequence[tuple[int, int]]
 Lists = list[list[int]]
@@ -28,7 +28,7 @@ Lists = list[list[int]]
 
 @dataclass(frozen=True)
 class Held:
-    """A device that holds nodes: its name, words for it, the classes of its marks, its nodes, edges within it."""
+    """A device that holds nodes: its name, tooltip, classes of its marks, nodes, and edges within it."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ class Held:
 
 
 def held(split: Split) -> list[Held]:
-    """The devices that hold nodes, in their order. Accelerators have colours of their own, which recur as rings."""
+    """The devices that hold nodes, in their order; accelerators differ in colour, and colours recur as rings."""
     nodes: Lists = [[] for _ in split.devices]
     edges: list[list[tuple[int, int]]] = [[] for _ in split.devices]
     for v, i in enumerate(split.device):
@@ -61,19 +61,16 @@ def _title(device: Device, nodes: int) -> str:
 
 
 def _style(device: Device, number: int) -> str:
-    """The classes of an accelerator with so many others before it, or of a CPU."""
+    """The classes of a CPU, or of an accelerator after ``number`` others."""
     ring = "mark ring " if number // COLOURS % 2 else ""
     return "series s0" if device.cpu else f"series {ring}s{number % COLOURS + 1}"
 
 
 def draw(split: Split, wide: int = WIDE) -> Markup:
-    """The split for wide and for narrow screens, with a legend of the devices that hold nodes.
-
-    Edges lead to the right, on narrow screens downwards. Those within a device have its colour.
-    """
+    """The split for wide and for narrow screens, with a legend of the devices that hold nodes."""
     devices = held(split)
-    if len(split.nodes) > MOST_NODES:
-        words = f"{count(len(split.nodes), 'node')} are too many to draw; what the devices hold:"
+    if len(split.nodes) > MAX_NODES:
+        words = f"{count(len(split.nodes), 'node')} are too many to draw. Contents of the devices:"
         return tag("p", escape(words), class_="key") + legend(devices)
     places = placed(len(split.nodes), split.edges)
     return charts.responsive(lambda width: _drawing(split, devices, places, width), wide) + legend(devices)
@@ -82,14 +79,14 @@ def draw(split: Split, wide: int = WIDE) -> Markup:
 def layers(nodes: int, edges: Edges) -> list[int]:
     """The layer of each node, 0, 1, ...: every edge leads to a greater one.
 
-    Without successors a node is as early as it can be; all others are as late as they can be, so that what only feeds
-    others, such as weights, stands beside its reader.
+    Nodes without successors are as early as possible; all others are as late as possible, so that a node without
+    predecessors, such as a weight, is next to its reader.
     """
     after, before = neighbours(nodes, edges)
     waiting = [len(found) for found in before]
     order = [v for v in range(nodes) if not waiting[v]]
     layer = [0] * nodes
-    for v in order:  # which grows on the way
+    for v in order:  # grows in the loop
         for w in after[v]:
             layer[w] = max(layer[w], layer[v] + 1)
             waiting[w] -= 1
@@ -112,10 +109,10 @@ def neighbours(nodes: int, edges: Edges) -> tuple[Lists, Lists]:
 
 
 def placed(nodes: int, edges: Edges) -> list[tuple[int, float]]:
-    """The layer of each node, and its place across: nodes of a layer are at least 1 apart, all from 0 on.
+    """The layer of each node and its position within the layer: from 0 on, nodes of a layer at least 1 apart.
 
-    Layer by layer, forth and back again, each node is moved to the mean of its predecessors, or its successors, as
-    far as the others of its layer leave room (Sugiyama, Tagawa & Toda 1981).
+    Sweeping forth and back over the layers, each node moves to the mean of its predecessors, or of its successors, as
+    far as the other nodes of its layer leave room (Sugiyama, Tagawa & Toda 1981).
     """
     layer = layers(nodes, edges)
     after, before = neighbours(nodes, edges)
@@ -137,7 +134,7 @@ def placed(nodes: int, edges: Edges) -> list[tuple[int, float]]:
 
 
 def beside(wanted: Sequence[float], most: float) -> list[float]:
-    """Places from 0 to ``most``, at least 1 apart, near those wanted, and with their mean if there is room."""
+    """Positions from 0 to ``most``, at least 1 apart, near the wanted ones, with the same mean if there is room."""
     found = spread(wanted, 1.0, 0.0, most)
     shift = (sum(wanted) - sum(found)) / len(found)
     shift = min(max(shift, -min(found)), most - max(found))
@@ -145,7 +142,7 @@ def beside(wanted: Sequence[float], most: float) -> list[float]:
 
 
 def _drawing(split: Split, devices: Sequence[Held], places: Sequence[tuple[int, float]], width: int) -> Markup:
-    """The drawing at a width, its layers along the longer side."""
+    """The drawing at a width; layers follow the longer side."""
     deepest, widest = max((a for a, _ in places), default=0), max((b for _, b in places), default=0.0)
     downwards = width == NARROW
     along = min(max(11 * deepest, 100), 1600) if downwards else width - 2 * MARGIN
@@ -172,8 +169,8 @@ def _edges(edges: Edges, at: Sequence[tuple[float, float]], style: str) -> Marku
 
 
 def _device(names: Sequence[str], device: Held, at: Sequence[tuple[float, float]], radius: float) -> Markup:
-    """The nodes of a device over its edges; a pointer on any of them fades the others out."""
-    named, on = len(names) <= MOST_NAMED, device.name
+    """The nodes of a device over its edges; pointing at one fades the other devices out."""
+    named, on = len(names) <= MAX_NAMED, device.name
     marks = [
         _node(*at[v], radius, device.cpu, [tooltip(f"{printable(names[v])} on {on}")] if named else [])
         for v in device.nodes

@@ -1,13 +1,13 @@
-"""Reproductions of published tables and figures: ours beside theirs. A module in a track's folder is one.
+"""Reproductions of published tables and figures, ours beside theirs: each is a module in a track's folder.
 
-Nothing outside has to change when one is added; modules whose names begin with an underscore are shared by several,
-published figures lie beside them as TOML. A reproduction offers three names:
+Adding one needs no other change. Modules whose names begin with an underscore are shared; published figures are in
+TOML files beside them. A reproduction offers three names:
 
 ``DEFAULTS``                its `Settings`, ``seed`` among them
-``plan(settings, folder)``  the runs that it needs, as `Cell`s; what it has to generate is written to the folder
-``report(settings, runs)``  what they found beside what is published, a `leaderboard.report.Report`
+``plan(settings, folder)``  the runs that it needs, as `Cell`s; generated instances are written to the folder
+``report(settings, runs)``  the results beside the published ones, a `leaderboard.report.Report`
 
-The runs go through the referee like all others: a campaign that resumes, verified, in a results folder.
+Its runs are a campaign like any other: verified by the referee, resumable, stored in a results folder.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ class Option:
 
 
 def setting(kind: str, meaning: str, choices: Sequence[str] = ()) -> Any:
-    """A field of a reproduction's settings with an option of the command line, unless it is None in its defaults."""
+    """A field of the settings; it is an option of the command line unless a reproduction's default is None."""
     return field(default=None, metadata={"kind": kind, "meaning": meaning, "choices": choices})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a reproduction; those that its defaults leave None are no options of it."""
+    """Settings of a reproduction; those that are None in its defaults are no options of it."""
 
-    seed: int = setting("count", "of samples and of the first run on each instance; further runs count up")
+    seed: int = setting("count", "seed of samples and of the first run on each instance; further runs count up")
     seeds: int = setting("positive", "runs of every solver on every instance")
     runs: int = setting("positive", "draws of weights and devices for every network, each run once by every method")
     graphs: int = setting("count", "random graphs in the sample")
     models: int = setting("count", "model graphs in the sample")
     costs_from: str = setting(
-        "text", "tensors whose sizes a random graph's node has a random fraction of in its cost", ("all", "own")
+        "text", "tensors of which a node's cost in a random graph includes a random fraction", ("all", "own")
     )
     instance: str = setting("text", "a file, or an id from `shardmark list instances`")
     instances: tuple[str, ...] = setting("names", "ids or suites; notes name those whose files are missing")
     networks: tuple[str, ...] = setting("names", "families of training graphs")
-    stages: tuple[int, ...] = setting("numbers", "numbers of stages, as 2,4,8")
+    stages: tuple[int, ...] = setting("numbers", "numbers of stages, such as 2,4,8")
     solvers: tuple[str, ...] = setting(
         "names", "solvers that run, in the order of tables; for scheduling, besides the paper's pairs"
     )
     bounds: tuple[str, ...] = setting(
         "names", "bounds that run, in the order of tables; for pipeline, besides the paper's"
     )
-    percent: int = setting("positive", "of the contest's time limit that each solver has")
-    timeout: float = setting("seconds", "seconds that each solver has")
-    bound_timeout: float = setting("seconds", "seconds that each bound has")
+    percent: int = setting("positive", "percentage of the contest's time limit for each solver")
+    timeout: float = setting("seconds", "seconds for each solver")
+    bound_timeout: float = setting("seconds", "seconds for each bound")
 
 
 def options(defaults: Settings) -> dict[str, Option]:
@@ -80,7 +80,7 @@ def options(defaults: Settings) -> dict[str, Option]:
 
 
 def entries_of(names: Iterable[str], track: str) -> list[Entry]:
-    """Entries of the catalog by ids and suites, each once; InputError for one of another track."""
+    """Entries of the catalog, by ids and suites, without repetition; InputError for one of another track."""
     suites = catalog.suites()
     found = {entry.id: entry for name in names for entry in suites.get(name) or [catalog.find(name)]}
     for entry in found.values():
@@ -92,9 +92,10 @@ def entries_of(names: Iterable[str], track: str) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Cell:
-    """A run that a reproduction needs, of a ``kind`` that is "solver" or "bound"; it knows it by ``about``.
+    """A run that a reproduction needs; ``kind`` is "solver" or "bound".
 
-    ``keep``  whether it needs the solution as well
+    ``about``  the reproduction's own label for it
+    ``keep``   True if it needs the solution as well
     """
 
     problem: Problem
@@ -112,8 +113,8 @@ class Run:
 
     ``cost``      least verified cost, found ``cost_s`` seconds after the start
     ``bound``     greatest lower bound, found ``bound_s`` seconds after the start; None if a cost contradicts it
-    ``costs``     when each better solution came, in seconds, and its verified cost
-    ``exact``     cost and bound as they were verified and stated, exact decimal text; the bound also if contradicted
+    ``costs``     (seconds, verified cost) of each better solution
+    ``exact``     verified cost and stated bound as exact decimal text; the bound even if contradicted
     ``solution``  the best one, plain JSON, if the cell keeps it
     """
 
@@ -143,7 +144,7 @@ class Reproduction(Protocol):
 
 
 def reproductions() -> dict[str, Reproduction]:
-    """All of them, by the names that the command line has for them."""
+    """All reproductions, by their names on the command line."""
     found = (module.name for module in pkgutil.walk_packages(__path__, f"{__name__}.") if not module.ispkg)
     public = (name for name in found if not name.rpartition(".")[2].startswith("_"))
     return {
@@ -152,9 +153,9 @@ def reproductions() -> dict[str, Reproduction]:
 
 
 def finished(cells: Mapping[str, Cell], tables: Tables, solution: Callable[[str], Any] | None = None) -> list[Run]:
-    """Return the outcomes of cells by the ids of their runs, without those that are not in the tables.
+    """Return the outcomes of cells, given by run id, that are in the tables.
 
-    ``solution`` has the best solution of a run by its id, None if no cell keeps one.
+    ``solution`` returns the best solution of a run id; it is not needed if no cell keeps one.
     """
     costs = tables.costs_over_time()
     return [
@@ -178,17 +179,17 @@ def finished(cells: Mapping[str, Cell], tables: Tables, solution: Callable[[str]
 
 
 def failures(runs: Iterable[Run]) -> list[str]:
-    """A sentence for each way in which methods failed, and for every bound that a cost contradicts."""
+    """A sentence per method and kind of failure, and per bound that a cost contradicts."""
     counts: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if run.status not in ("ok", "timeout"):
             counts.setdefault((run.cell.method, run.status), []).append(run)
     words = [
-        f"{method}: {len(which)} of its runs ended as {status}, the first because: {which[0].reason}."
+        f"{method}: {len(which)} of its runs ended with the status {status}, the first because: {which[0].reason}."
         for (method, status), which in counts.items()
     ]
     return words + [
-        f"{run.cell.method} on {run.cell.problem.id}: its bound is above a verified cost and counts nowhere."
+        f"{run.cell.method} on {run.cell.problem.id}: its bound is above a verified cost and is not counted."
         for run in runs
         if run.contradicted
     ]

@@ -1,4 +1,4 @@
-"""The frame of plan and report that reproductions share: generated files, the report's common parts, quotients."""
+"""Common parts of all reproductions: generated files, facts and notes of reports, quotients."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from leaderboard.reproductions import Run, Settings, failures
 
 
 def written(graph: Any, folder: Path) -> Path:
-    """Write a generated graph to a file whose name has the content's digest, unless it is there; return its path.
+    """Write a generated graph to a file named by its digest, unless it exists; return the path.
 
-    Raises InputError for one that is there with other content.
+    Raises InputError if the file exists with other content.
     """
     content = encode(track_module(graph.track).to_document(graph))
     path = folder / f"{graph.name}-{sha256(content)[:12]}.json"
@@ -25,12 +25,12 @@ def written(graph: Any, folder: Path) -> Path:
         make_folder(folder)
         write_bytes(path, content)
     elif read_bytes(path) != content:
-        raise InputError(path, "", "expected the graph that it was written with, which is damaged: delete the file")
+        raise InputError(path, "", "expected the graph that was written to it, found other content: delete the file")
     return path
 
 
 def grouped(runs: Iterable[tuple[Any, Any, Run]]) -> dict[Any, dict[Any, Run]]:
-    """Runs by two keys."""
+    """Group runs by two keys."""
     found: dict[Any, dict[Any, Run]] = {}
     for first, second, run in runs:
         found.setdefault(first, {})[second] = run
@@ -47,7 +47,7 @@ def report(
     seeds: int | None = None,
     **others: Any,
 ) -> Report:
-    """A report whose facts are sample, seeds, limits, and on what the published figures were made if any are told.
+    """A report whose facts are sample, seeds, limits and, unless ``made`` is empty, the setup of the published figures.
 
     ``seeds`` counts the runs that differ in their seeds only; None if there are no such runs.
     """
@@ -72,23 +72,23 @@ def sample(here: Sequence[str], every: Sequence[Any]) -> str:
 
 
 def notes(missing: Sequence[str], every: Sequence[Any], published: str, runs: Iterable[Run], suites: str) -> list[str]:
-    """List reasons why figures are not comparable: other machines, faults, missing files, which are in some suites."""
+    """List reasons why figures are not comparable: other machines, faults, missing files of some suites."""
     words = [f"Published figures were not run here: {published}"]
     words += failures(run for run in runs if not run.contradicted)
     if len(missing) == len(every):
         words.insert(0, "Nothing was run here: all figures are published ones.")
     if missing:
-        absent = f"Not at hand, so with published figures only: {', '.join(missing)}."
-        words.append(f"{absent} `shardmark fetch {suites}` brings them.")
+        absent = f"Files missing, so published figures only: {', '.join(missing)}."
+        words.append(f"{absent} `shardmark fetch {suites}` downloads them.")
     return words
 
 
 def ratio(part: Number | None, whole: Number | None) -> float | None:
-    """A quotient; None without one."""
+    """A quotient; None if it has no value."""
     return quotient(part, whole) if part is not None and whole else None
 
 
 def percent_above(cost: Number | None, bound: Number | None) -> float | None:
-    """Gap in percent between a cost and a bound that it does not refute; None without one."""
+    """Gap between a cost and a bound in percent, at least 0; None if it has no value."""
     above = ratio(cost, bound)
     return None if above is None else 100 * max(above - 1, 0.0)

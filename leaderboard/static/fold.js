@@ -1,4 +1,4 @@
-// On narrow screens fold all rankings of a track but the first, and unfold the one that is asked for.
+// On narrow screens fold all rankings of a track but the first; unfold the one that the address names.
 "use strict";
 
 const parts = [...document.querySelectorAll("details.division")];

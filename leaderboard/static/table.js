@@ -1,4 +1,4 @@
-// Sort tables by a click, or Enter, on a heading. Without this script the tables are as they were written.
+// Sort tables by a click, or Enter, on a heading. Without this script tables keep their order.
 "use strict";
 
 const rank = (cell) => {
@@ -36,7 +36,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const button = document.createElement("button");
     button.type = "button";
     if (heading.querySelector("a")) {
-      button.className = "sort-only"; // the heading is a link already: the button stands beside it
+      button.className = "sort-only"; // the heading is already a link: the button goes beside it
       button.setAttribute("aria-label", `Sort by ${heading.textContent.trim()}`);
       heading.append(button);
     } else {

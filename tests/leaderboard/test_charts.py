@@ -137,7 +137,7 @@ def test_labels_stand_beside_wide_charts_and_below_narrow_ones() -> None:
 def test_long_curves_are_thinned() -> None:
     points = [(float(i), float(-i)) for i in range(100_000)]
     kept = charts.thin(points)
-    assert len(kept) <= charts.MOST_POINTS + 2
+    assert len(kept) <= charts.MAX_POINTS + 2
     assert (kept[0], kept[-1]) == (points[0], points[-1])
 
 

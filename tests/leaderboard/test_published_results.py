@@ -83,7 +83,7 @@ def test_contradictions_are_told_in_words(pages: Pages, cost: int, bound: int, w
     assert [x for x in track.iter("td") if "lie" in x.get("class", "").split()]
     for page in (instance, track):
         [alarm] = [x for x in page.iter("section") if x.get("class") == "alarm"]
-        assert "What is published was not verified here" in words(alarm)
+        assert "Published values were not verified here" in words(alarm)
 
 
 def test_ratios_show_what_tells_them_from_one() -> None:

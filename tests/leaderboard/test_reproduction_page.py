@@ -118,9 +118,7 @@ def test_the_page_states_all_and_shows_figures_side_by_side(page: ET.Element) ->
     assert [words(row)[:6] for row in of_class(page, "published") if row.tag == "tr"] == ["simple"]
     [notes] = of_class(page, "notes")
     assert words(notes) == "One run failed."
-    assert "The paper A preprint Costs are verified from the definitions by a referee with code of its own." in words(
-        page
-    )
+    assert "The paper A preprint Costs are verified from the definitions by an independent referee." in words(page)
 
 
 def test_numbers_below_zero_have_a_true_minus_sign_and_are_sorted_as_numbers() -> None:

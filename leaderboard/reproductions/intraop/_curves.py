@@ -1,4 +1,4 @@
-"""Common parts of the reproductions of the winner's Figures 6, 8, 9 and 10: sample, costs over time, published ones."""
+"""Common parts of the reproductions of the winner's Figures 6, 8, 9 and 10: sample, costs, published costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leaderboard.reproductions import Cell, Run, Settings, _frame, entries_of, f
 FILE = Path(__file__).with_name("convergence2025.toml")
 #: Instances that run in full if no requested one is at hand.
 EMBEDDED = ("menus-150", "sharded-transformer-128", "sharded-resnet-152", "sharded-lstm-25")
-#: The method of the paper, the winner's.
+#: The winner's method.
 WINNER = "cfn-penalty"
 
 Row = dict[str, Any]
@@ -33,38 +33,38 @@ DEFAULTS = Settings(seed=0, seeds=1, instances=tuple(f"contest-{letter}" for let
 
 @dataclass(frozen=True)
 class Case:
-    """An instance with its runs, by solver; none if it is not at hand."""
+    """An instance with its runs by solver; none if its file is missing."""
 
     entry: Entry
     runs: Mapping[str, Sequence[Run]]
 
     @property
     def name(self) -> str:
-        """Name in tables."""
+        """The name in tables."""
         return self.entry.id.removeprefix("contest-")
 
     @property
     def limit(self) -> float:
-        """Seconds of a run here, else those of the contest."""
+        """Time limit of a run here in seconds, else that of the contest."""
         return next((run.cell.timeout_s for runs in self.runs.values() for run in runs), self.entry.time_limit_s)
 
     @property
     def best(self) -> float:
-        """The least cost known: of all runs here, and published."""
+        """The least cost of all runs here and the published ones."""
         costs = [run.cost for runs in self.runs.values() for run in runs if run.cost is not None]
         known = self.entry.published.get("best_cost")
         return min([*costs, *([float(known)] if known else [])], default=0.0)
 
     def curves(self, solver: str) -> dict[int, Curve]:
-        """By seed, the time and cost of each better solution, without the one that each run begins with.
+        """Time and cost of each better solution after the first, by seed.
 
-        That one uses least memory and is no solution of a network.
+        The first one of each run uses least memory and is not the solution of a network.
         """
         return {run.cell.seed: run.costs[1:] for run in self.runs.get(solver, ())}
 
 
 def cells(settings: Settings, solvers: Sequence[str]) -> list[Cell]:
-    """Every solver with every seed on every instance at hand."""
+    """Every solver with every seed on every instance with a file."""
     return [
         Cell(problem, "solver", solver, _limit(entry, settings), settings.seed + i, entry.id)
         for entry, path in _at_hand(settings)
@@ -79,7 +79,7 @@ def _limit(entry: Entry, settings: Settings) -> float:
 
 
 def _at_hand(settings: Settings) -> list[tuple[Entry, Path]]:
-    """Instances with their files: those asked for that are at hand, or others that come with the project."""
+    """The requested instances with a file and, if there are none, those that come with the project."""
     for entries in (entries_of(settings.instances, "intraop"), [catalog.find(name) for name in EMBEDDED]):
         found = [(entry, path) for entry in entries if (path := catalog.at_hand(entry)) is not None]
         if found:
@@ -88,7 +88,7 @@ def _at_hand(settings: Settings) -> list[tuple[Entry, Path]]:
 
 
 def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
-    """The instances that are asked for, and those that ran instead."""
+    """The requested instances, and those that ran instead."""
     found: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
         found.setdefault(run.cell.about, {}).setdefault(run.cell.method, []).append(run)
@@ -97,27 +97,27 @@ def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
 
 
 def parts(every: Sequence[Case], figures: Iterable[int]) -> list[tuple[str, list[str], list[Case]]]:
-    """Heading, what the paper says, and the instances of each figure; then those of none."""
+    """Heading, quotations and instances per figure of the paper; then the instances of none."""
     found, others = [], list(every)
     for number in figures:
         figure = record()["figure"][str(number)]
         shown = [case for case in every if case.entry.id in figure["instances"]]
         others = [case for case in others if case not in shown]
         if shown:
-            told = f"Of its plot, which holds no numbers, the paper says: {figure['told']}."
+            told = f"The plot has no numbers; the paper says of it: {figure['told']}."
             found.append((f"Figure {number}: {figure['of']}", [told], shown))
     return found + ([("Other instances", [], others)] if others else [])
 
 
 def value_at(curve: Curve, time: float) -> float | None:
-    """The value that holds at a time, None before the first."""
+    """The value of a step function at a time, None before its first step."""
     return next((value for at, value in reversed(curve) if at <= time), None)
 
 
 def median_curve(
     curves: Collection[Curve], until: float
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float, float]]]:
-    """The median of curves that hold their values in steps, and their range, from when all have begun until a time."""
+    """Median and range of step functions, from the time when all have begun until ``until``."""
     times = sorted({at for curve in curves for at, _ in curve if at <= until} | {until})
     line, spread = [], []
     for time in times:
@@ -129,7 +129,7 @@ def median_curve(
 
 
 def settled(curve: Curve, within: float = 0.01) -> float | None:
-    """Seconds until a falling curve stays within a fraction of its end."""
+    """Seconds until a falling curve comes within a fraction of its end."""
     if not curve:
         return None
     enough = curve[-1][1] * (1 + within)
@@ -150,14 +150,14 @@ def difference(without: Curve, full: Curve) -> Curve:
 
 
 def median_of(values: Iterable[float | None]) -> float | None:
-    """The median of those that are there."""
+    """The median of the values that are not None; None without any."""
     found = [value for value in values if value is not None]
     return float(median(found)) if found else None
 
 
 @cache
 def record() -> Mapping[str, Any]:
-    """The file as it stands: ``papers seeds figure nodes global reduction``."""
+    """The content of the file: ``papers seeds figure nodes global reduction``."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
@@ -171,8 +171,8 @@ def report(
         [section(*part) for part in parts(every, numbers)],
         sample=f"{len(here)} instances: {', '.join(case.name for case in here)}",
         seeds=settings.seeds,
-        limits=f"seconds a run: {', '.join(f'{case.name} {case.limit:g}' for case in here)}",
-        made=f"{published.figures()['made']['later']}; curves are of one of {record()['seeds']} seeds",
+        limits=f"seconds per run: {', '.join(f'{case.name} {case.limit:g}' for case in here)}",
+        made=f"{published.figures()['made']['later']}; the curves show one of {record()['seeds']} seeds",
         notes=notes(settings, every),
         sources=record()["papers"],
         **words,
@@ -190,7 +190,7 @@ def notes(settings: Settings, every: Sequence[Case]) -> list[str]:
         *failures(run for case in every for runs in case.runs.values() for run in runs),
     ]
     if missing:
-        words.append(f"Not at hand: {', '.join(missing)}. `shardmark fetch contest` brings them.")
+        words.append(f"Files missing: {', '.join(missing)}. `shardmark fetch contest` downloads them.")
     if missing and embedded:
         words.append("Instances that come with the project ran instead, with their own time limits.")
     return words

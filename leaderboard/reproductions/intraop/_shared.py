@@ -1,4 +1,4 @@
-"""Common parts of the reproductions of the contest: instances at hand, published figures beside runs, notes."""
+"""Common parts of the reproductions of the contest: instances, published figures beside runs, notes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ ALL = ("contest",)
 
 @dataclass(frozen=True)
 class Case:
-    """An instance of the contest with what came of runs on it, by method."""
+    """An instance of the contest with its runs by method."""
 
     entry: Entry
     runs: Mapping[str, Run]
 
     @property
     def here(self) -> bool:
-        """Return whether any run on it has ended."""
+        """True if any run on it has ended."""
         return bool(self.runs)
 
     @property
     def name(self) -> str:
-        """Name in tables."""
+        """The name in tables."""
         return self.entry.id.removeprefix("contest-")
 
     def cost(self, method: str) -> int | None:
@@ -78,13 +78,13 @@ class Case:
 
     @property
     def best_bound(self) -> Fraction:
-        """The greatest lower bound known that no cost known refutes."""
+        """The greatest known lower bound that no known cost refutes."""
         stand = [bound for bound in (self.bound_published, self.bound_here) if bound is not None and bound <= self.best]
         return max(stand, default=Fraction(0))
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Every solver, and every bound that is asked for, on every instance at hand."""
+    """Every solver and every requested bound on every instance with a file."""
     solvers = [("solver", name) for name in settings.solvers]
     bounds = [("bound", name) for name in settings.bounds or ()]
     return [
@@ -103,7 +103,7 @@ def _limit(entry: Entry, kind: str, settings: Settings) -> float:
 
 
 def entries(settings: Settings) -> list[Entry]:
-    """The instances that are asked for, in the order of the contest; InputError for one without published results."""
+    """The requested instances, in the order of the contest; InputError for one without published results."""
     suites = catalog.suites()
     known = published.instances()
     asked = {
@@ -117,7 +117,7 @@ def entries(settings: Settings) -> list[Entry]:
 
 
 def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
-    """The instances that are asked for, each with what came of its runs."""
+    """The requested instances with their runs."""
     found = _frame.grouped((run.cell.about, run.cell.method, run) for run in runs)
     return [Case(entry, found.get(entry.id, {})) for entry in entries(settings)]
 
@@ -125,7 +125,7 @@ def cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
 def report(
     every: Sequence[Case], settings: Settings, sections: Sequence[Section], runs: Sequence[Run], **words: Any
 ) -> Report:
-    """A report with all that those on the contest share; ``words`` are its name, title and subject."""
+    """A report with the parts that all on the contest share; ``words`` has its name, title and subject."""
     lengths = sorted({case.entry.time_limit_s for case in every})
     share = "" if settings.percent == 100 else f"{settings.percent} % of "
     span = f"{lengths[0]:g}{f' to {lengths[-1]:g}' if len(lengths) > 1 else ''}"
@@ -139,7 +139,7 @@ def report(
         notes=_frame.notes(
             [case.name for case in every if not case.here],
             every,
-            "other machines, 8 cores. They have no part in a ranking of solvers.",
+            "they are from other machines, with 8 cores, and have no part in a ranking of solvers.",
             (run for case in every for run in case.runs.values()),
             "contest",
         ),
@@ -179,7 +179,7 @@ def _contradictions(case: Case) -> list[str]:
 
 
 def ours(methods: Iterable[str], of: Callable[[str], int | Fraction | None], over: int | Fraction) -> list[Dot]:
-    """What our methods found on an instance, as distances from a value."""
+    """Results of our methods on an instance, as relative distances from a value."""
     found = [(method, of(method)) for method in methods]
     return [
         Dot(method, quotient(value, over) - 1, colour)
@@ -189,7 +189,7 @@ def ours(methods: Iterable[str], of: Callable[[str], int | Fraction | None], ove
 
 
 def dots(case: Case, over: Fraction) -> list[Dot]:
-    """The costs of the contest on an instance, as distances from a value."""
+    """The contest's costs on an instance, as relative distances from a value."""
     return [
         Dot(result.author.name, quotient(int(result.value), over) - 1, role=result.author.role)
         for result in published.contest_costs(case.entry.id)

@@ -16,12 +16,12 @@ DEFAULTS = Settings(seed=0, instances=ALL, solvers=("cfn-native", "cfn-penalty")
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
-    """Every solver on every instance at hand, within the contest's time limit."""
+    """Every solver on every instance with a file, within the contest's time limit."""
     return contest.cells(settings)
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Costs, the contest's scores, and how ours came about."""
+    """Costs, the contest's scores, and details of our runs."""
     every = contest.cases(settings, runs)
     return contest.report(
         every,
@@ -37,7 +37,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 
 def _found(case: Case, settings: Settings) -> dict[str, int | None]:
-    """The costs of all who take part, ours first, then those of Table 4."""
+    """The costs of all participants, ours first, then those of Table 4."""
     theirs = {x.author.name: None if x.value is None else int(x.value) for x in published.contest_costs(case.entry.id)}
     return {**{name: case.cost(name) for name in settings.solvers}, **theirs}
 
@@ -68,26 +68,26 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
         "Costs, beside Table 4",
         rows,
         coarse=["contest's limit, s"],
-        note="All digits; a dash where there is nothing feasible.",
+        note="All digits; a dash if no feasible solution was found.",
     )
     return Section("Costs", [], [table], [picture] if shown else [])
 
 
 def _scores(every: Sequence[Case], settings: Settings) -> Section:
-    """The contest's scores with ours taking part."""
+    """The contest's scores, with our solvers as participants."""
     absent: Row = dict.fromkeys(settings.solvers)
     scores = [(case, _score(_found(case, settings)) | ({} if case.here else absent)) for case in every]
     here = [score for case, score in scores if case.here]
     rows: list[Row] = [{"instance": case.name, "figures": contest.whose(case), **score} for case, score in scores]
     each = Table("Score on each instance, beside Table 4", rows, digits=3)
-    note = "Geometric means leave out what was not solved."
+    note = "Geometric means leave out unsolved instances."
     points = Table(
         "Points on the instances run here", _points(here, settings), digits=3, as_printed=["printed, of 20"], note=note
     )
     words = [
         "The contest's rule: least cost of all / cost, 0 without a feasible solution, summed over the instances. Here "
-        "XLA and ours take part. The last column has the points of the twenty instances that were not public, as the "
-        "teams got them among themselves."
+        "XLA and our solvers take part. The last column has the points of the teams alone on the twenty instances that "
+        "were not public."
     ]
     return Section("Scores of the contest", words, [points, each] if here else [each])
 
@@ -95,7 +95,7 @@ def _scores(every: Sequence[Case], settings: Settings) -> Section:
 def _points(scores: Sequence[dict[str, float | None]], settings: Settings) -> list[Row]:
     """Sums over the instances that were run, and what was printed."""
     teams = [author.name for author in published.contestants()]
-    printed = dict(zip(teams, published.figures()["points"]["printed"], strict=False))  # not of XLA, the last one
+    printed = dict(zip(teams, published.figures()["points"]["printed"], strict=False))  # without XLA, the last one
     return [
         {
             "who": name,
@@ -120,16 +120,16 @@ def _ours(every: Sequence[Case], settings: Settings) -> list[Section]:
     if not rows:
         return []
     words = [
-        "The best published cost is the least of anybody's: the teams', XLA's, the winner's after the contest, and "
-        "those found on the way to the published bounds in up to 72 hours. First and last tell when the first feasible "
-        "and the best solution came, in percent of the time that the solver had."
+        "The best published cost is the least by the teams, by XLA, by the winner after the contest, or on the way to "
+        "the published bounds in up to 72 hours. First and last: time of the first feasible and of the best solution, "
+        "in percent of the solver's time limit."
     ]
     table = Table(
         "Ours, run by run",
         rows,
         digits=4,
         coarse=["first, %", "last, %", "seconds"],
-        note="Gap: cost / the greatest bound known − 1, the run's own among them.",
+        note="Gap: cost / greatest known bound − 1, including the run's own.",
     )
     return [Section("Ours beside the best published", words, [table])]
 

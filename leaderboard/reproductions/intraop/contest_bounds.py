@@ -25,12 +25,12 @@ DEFAULTS = Settings(
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
-    """Every bound on every instance at hand, and solvers that prove bounds of their own."""
+    """Every bound, and solvers that prove bounds, on every instance with a file."""
     return contest.cells(settings)
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Bounds, what they leave open, and when they were reached, instance by instance."""
+    """Bounds, remaining gaps and times, by instance."""
     every = contest.cases(settings, runs)
     return contest.report(
         every,
@@ -40,8 +40,8 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         name="contest-bounds",
         title="How close to the optimum?",
         about="Lower bounds of the contest's instances: the best published ones, from Gurobi and from Lagrangian "
-        "relaxation within up to 72 hours, and those that methods of this project prove under the referee, with what "
-        "the two leave open below the best cost that is known.",
+        "relaxation within up to 72 hours, and those that methods of this project prove under the referee, with "
+        "their gaps to the best known cost.",
     )
 
 
@@ -61,12 +61,12 @@ def _bounds(every: Sequence[Case], settings: Settings) -> Section:
         }
         for case in every
     ]
-    note = "A bound that a cost verified here refutes is left out, and told as a contradiction."
+    note = "A bound refuted by a cost verified here is left out, and listed as a contradiction."
     table = Table("Lower bounds, beside Table 5", rows, digits=4, coarse=["published", *methods(settings)], note=note)
     shown = [(case.name, _dots(case, settings)) for case in every if case.best > 0]
     picture = Strips(
         "Lower bounds below the best known cost",
-        "At the right edge a bound proves that the best cost known is optimal.",
+        "At the right edge a bound proves the best known cost optimal.",
         "distance to the best known cost",
         "best",
         shown,
@@ -75,7 +75,7 @@ def _bounds(every: Sequence[Case], settings: Settings) -> Section:
 
 
 def _number(bound: Fraction | None) -> int | float | None:
-    """A bound as tables have it: whole if it is."""
+    """A bound for a table: an int if it is whole."""
     if bound is None:
         return None
     return bound.numerator if bound.denominator == 1 else float(bound)
@@ -89,8 +89,8 @@ def _dots(case: Case, settings: Settings) -> list[Dot]:
 
 def _gaps(every: Sequence[Case], settings: Settings) -> Section:
     words = [
-        "Each bound over the best known cost: 1 is a proof. The last columns have what is left open, as cost / bound "
-        "- 1: by the runs alone, their least cost above their greatest bound, and with everything that is known."
+        "Each bound / the best known cost: 1 proves optimality. The last columns have the remaining gap, cost / bound "
+        "− 1: first of the runs alone, by their least cost and greatest bound, then of everything known."
     ]
     rows = [_gap(case, settings) for case in every]
     note = "The winner's cost / the published bound is Table 5 as printed."

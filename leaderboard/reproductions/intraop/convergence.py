@@ -1,4 +1,4 @@
-"""Convergence of the contest winner's method with one weight per node and with one in all: Figures 6 and 8."""
+"""Convergence of the contest winner's method with one weight per node and with one for all: Figures 6 and 8."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaderboard.reproductions.intraop._curves import WINNER, Case, Curve, Row, 
 
 DEFAULTS = convergence.DEFAULTS
 
-#: The solvers, the published curves that belong to them, and what lines are called.
+#: The published curves of each solver, and the names of lines.
 SOLVERS = {WINNER: "nodes", "cfn-penalty-global": "global"}
 LINES = {WINNER: "weights of nodes", "cfn-penalty-global": "one weight"}
 FIGURES = (6, 8)
@@ -34,14 +34,14 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         name="convergence",
         title="How soon are costs good?",
         about="Costs over time of the method that won the contest, with a weight for every node and with one weight "
-        "for all, as the referee saw its solutions come. The solution that uses least memory, with which each run "
-        "begins, is left out.",
+        "for all, as its solutions reached the referee. The first solution of each run, which uses least memory, is "
+        "left out.",
     )
 
 
 def _section(title: str, told: Sequence[str], cases: Sequence[Case]) -> Section:
     table = Table(
-        "First and last costs / the least cost known, and when they came",
+        "First and last costs / the least known cost, and their times",
         [row for case in cases for row in _rows(case)],
         coarse=["first after, s", "within 1 % after, s", "last after, s"],
         note="Medians over the seeds; a published row is one seed. Within 1 %: of the run's own last cost.",
@@ -50,7 +50,7 @@ def _section(title: str, told: Sequence[str], cases: Sequence[Case]) -> Section:
 
 
 def _rows(case: Case) -> list[Row]:
-    """Two rows a solver, ours and what was published, as far as they are there."""
+    """Two rows per solver, ours and the published one, if they exist."""
     rows = []
     for solver in SOLVERS:
         for whose, curves in ((HERE, list(case.curves(solver).values())), (PAPER, _published(case, solver))):
@@ -92,7 +92,7 @@ def _plot(case: Case) -> Plot:
     dashed = " Dashed: as published, one seed." if any(line.published for line in lines) else ""
     return Plot(
         case.name,
-        f"Median of the seeds, shaded: their range.{dashed}",
+        f"Median of the seeds; shaded: their range.{dashed}",
         Axis("seconds", logarithmic=True),
         Axis("cost above the least known", distances=True),
         [line for line in lines if line.points],

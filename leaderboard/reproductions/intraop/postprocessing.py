@@ -30,11 +30,11 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         _section,
         FIGURES,
         name="postprocessing",
-        title="What is post-processing worth?",
+        title="How much does post-processing gain?",
         about="The method that won the contest, with and without the greedy pass over single nodes after each feasible "
-        "solution: (cost without − cost with) / cost without, of the best solutions that two runs with the same seed "
-        "have at the same time. The first networks of the two are the same. The paper compares cost before and after "
-        "the pass within one run, where later weights have seen its effect.",
+        "solution: (cost without − cost with) / cost without, for the best solutions of two runs with the same seed "
+        "at the same time. The first networks of the two are the same. The paper compares costs before and after the "
+        "pass within one run, in which later weights depend on it.",
     )
 
 
@@ -43,8 +43,8 @@ def _section(title: str, told: Sequence[str], cases: Sequence[Case]) -> Section:
         "Reduction of the cost, %",
         [row for case in cases for row in _rows(case)],
         digits=3,
-        note="Medians over the seeds. First: of the first solutions of both, on one core of the same network; then "
-        "at times of the run. A published row has medians of the first round and of a late one, of one seed.",
+        note="Medians over the seeds. First: the first solutions of both, which on one core are of the same network; "
+        "then at times of the run. A published row has medians of the first round and of a late one, of one seed.",
     )
     plots = [_plot(cases)] if any(case.runs for case in cases) else []
     return Section(title, told, [table] if table.rows else [], plots)
@@ -57,7 +57,7 @@ def _pairs(case: Case) -> list[tuple[Curve, Curve]]:
 
 
 def _rows(case: Case) -> list[Row]:
-    """Ours, and what was published, as far as they are there."""
+    """Our row and the published one, if they exist."""
     rows = []
     if case.runs:
         pairs = _pairs(case)
@@ -83,9 +83,9 @@ def _plot(cases: Sequence[Case]) -> Plot:
         lines.append(Line(case.name, points, colour, shape="steps", spread=spread))
     return Plot(
         "Reduction over time",
-        "Median of the seeds, shaded: their range. A line begins when all its runs have a solution.",
+        "Median of the seeds; shaded: their range. A line begins when all its runs have a solution.",
         Axis("seconds", logarithmic=True),
-        Axis("reduction of the cost; below 0: dearer with it", unit=" %"),
+        Axis("reduction of the cost; below 0: worse with it", unit=" %"),
         [line for line in lines if line.points],
         [(0.0, "without")],
     )

@@ -26,12 +26,12 @@ SEARCHES = ("brkga-10000", "annealing")
 HIERARCHY = ("simple", "bottleneck", "bottleneck-guess", "exact")
 OURS = ("anchored", "reweighted")
 
-#: Costs and bounds closer together than this, relatively, are the same: programs give way to solvers' tolerances.
+#: Costs and bounds within this relative distance count as equal: programs are solved up to tolerances.
 SAME = 1e-5
 
 RANDOM = ("erdos-renyi", "barabasi-albert", "watts-strogatz", "block-model")
 NODES = (50, 200)
-#: Families of model graphs, with the parameter that their size is drawn by and its range.
+#: Families of model graphs, with the parameter that is drawn for their size, and its range.
 MODELS: tuple[tuple[str, str, int, int, dict[str, int]], ...] = (
     ("sequence-to-sequence", "steps", 4, 14, {}),
     ("u-net", "levels", 3, 6, {}),
@@ -39,17 +39,17 @@ MODELS: tuple[tuple[str, str, int, int, dict[str, int]], ...] = (
     ("mixture-of-experts", "layers", 1, 4, {}),
     ("residual-network", "pixels", 112, 448, {}),
 )
-MOST = 1000  # graphs of a kind in a sample
+MAX_GRAPHS = 1000  # of a kind in a sample
 
 GROUPS = {
     "regal": "REGAL-style random graphs",
     "models": "Model graphs",
 }
-#: What the sample of each group stands for.
+#: Relation of each group's sample to the paper's graphs.
 STANDS_FOR = {
-    "regal": "The paper has the 1000 graphs of REGAL, filtered for hardness; ours follow what is known of them.",
+    "regal": "The paper has the 1000 graphs of REGAL, filtered for hardness; ours follow what is known about them.",
     "models": "The paper has 369 production models whose costs it cannot publish; ours are networks whose costs are "
-    "estimated from shapes, so only the course of the figures can be compared.",
+    "estimated from shapes, so only trends can be compared.",
 }
 
 
@@ -68,15 +68,15 @@ Row = dict[str, Any]
 
 
 def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
-    """The graphs of a sample, written to the folder, each with every number of stages; those of one graph together.
+    """The graphs of a sample, written to the folder, each with every number of stages; grouped by graph.
 
-    Graph i of sample s has the seed 1000 s + i. A file has its content's digest in its name, so that a sample leaves
-    those of another, which may be under way, alone. Raises InputError for a sample without graphs, or with too many,
-    and for a file that is there with other content.
+    Graph i of sample s has the seed 1000 s + i. The name of a file has its content's digest, so that samples
+    do not overwrite each other's files. Raises InputError for a sample without graphs or with too many, and for an
+    existing file with other content.
     """
     count = (settings.graphs or 0) + (settings.models or 0)
-    if not count or max(settings.graphs or 0, settings.models or 0) > MOST:
-        raise InputError("reproduce", "--graphs and --models", f"expected from 1 to {MOST} graphs of a kind in all")
+    if not count or max(settings.graphs or 0, settings.models or 0) > MAX_GRAPHS:
+        raise InputError("reproduce", "--graphs and --models", f"expected from 1 to {MAX_GRAPHS} graphs of a kind")
     made = [("regal", graph) for graph in _random_graphs(settings)] + [("models", g) for g in _model_graphs(settings)]
     cases = []
     for group, graph in made:
@@ -92,14 +92,14 @@ def _random_graphs(settings: Settings) -> Iterator[Any]:
     sizes = Draws(settings.seed).integers(low, high + 1, settings.graphs or 0).tolist()
     costs = settings.costs_from or "all"
     for i, nodes in enumerate(sizes):
-        yield families()[RANDOM[i % len(RANDOM)]].build(MOST * settings.seed + i, nodes=nodes, costs_from=costs)
+        yield families()[RANDOM[i % len(RANDOM)]].build(MAX_GRAPHS * settings.seed + i, nodes=nodes, costs_from=costs)
 
 
 def _model_graphs(settings: Settings) -> Iterator[Any]:
     for i, place in enumerate(Draws(settings.seed).uniform(settings.models or 0).tolist()):
         family, parameter, low, high, more = MODELS[i % len(MODELS)]
         size = low + int(place * (high + 1 - low))
-        yield families()[family].build(MOST * settings.seed + i, **{parameter: size}, **more)
+        yield families()[family].build(MAX_GRAPHS * settings.seed + i, **{parameter: size}, **more)
 
 
 def cells(settings: Settings, folder: Path, searches: Sequence[str], bounds: Sequence[str]) -> list[Cell]:
@@ -115,23 +115,23 @@ def cells(settings: Settings, folder: Path, searches: Sequence[str], bounds: Seq
 
 
 def ladder(settings: Settings) -> tuple[str, ...]:
-    """The paper's bounds and then the others that are asked for."""
+    """The paper's bounds, then the others requested."""
     return tuple(dict.fromkeys((*HIERARCHY, *(settings.bounds or ()))))
 
 
 def by_case(runs: Iterable[Run]) -> Cases:
-    """Runs by the case that they are about, and by method."""
+    """Runs by case and method."""
     return _frame.grouped((run.cell.about, run.cell.method, run) for run in runs)
 
 
 def groups(cases: Cases) -> list[tuple[str, Cases]]:
-    """The groups that there are cases of, with these."""
+    """The groups that have cases, with their cases."""
     found = [(group, {case: runs for case, runs in cases.items() if case.group == group}) for group in GROUPS]
     return [(group, of_group) for group, of_group in found if of_group]
 
 
 def report(settings: Settings, cases: Cases, sections: Sequence[Section], notes: Sequence[str], **words: Any) -> Report:
-    """A report with all that those on this paper share; ``words`` are its name, title and subject."""
+    """A report with the parts that all on this paper share; ``words`` has its name, title and subject."""
     return _frame.report(
         settings,
         sections,
@@ -164,7 +164,7 @@ def _costs(settings: Settings) -> str:
 def remarks(runs: Iterable[Run], left_out: Iterable[Case]) -> list[str]:
     """List failures, and the cases that they exclude from the means."""
     missing = [f"{case.graph} with k = {case.stages}" for case in left_out]
-    words = f"Left out of all means, for want of a figure above 0: {', '.join(missing)}."
+    words = f"Left out of all means, as a figure is missing or 0: {', '.join(missing)}."
     return [*failures(runs), *([words] if missing else [])]
 
 
@@ -175,14 +175,14 @@ def published() -> Mapping[str, Any]:
 
 
 def printed(kind: str, group: str, method: str, stages: int) -> float | None:
-    """A figure of a method as it was published, None if it was not."""
+    """The published figure of a method; None without one."""
     row = published()[kind][group].get(method)
     columns: list[int] = published()["stages"]
     return row[columns.index(stages)] if row and stages in columns else None
 
 
 def where(kind: str, group: str) -> str:
-    """The table that the published figures of a group stand in."""
+    """The table with the published figures of a group."""
     return str(published()[kind][group]["table"])
 
 
@@ -201,7 +201,7 @@ def row(label: str, name: str, whose: str, settings: Settings, figure: Callable[
 def beside(
     label: str, methods: Sequence[str], kind: str, group: str, settings: Settings, ours: Callable[[str, int], Any]
 ) -> list[Row]:
-    """A row of ours for each method, and below it the published one, if there is one."""
+    """Our row for each method, followed by the published one, if any."""
     rows = []
     for method in methods:
         rows.append(row(label, method, HERE, settings, partial(ours, method)))

@@ -16,7 +16,7 @@ DEFAULTS = Settings(
     seed=0, graphs=4, models=2, costs_from="all", stages=STAGES, bounds=OURS, timeout=2.0, bound_timeout=2.0
 )
 
-#: The relaxation without the order, and without the tensors, which only the preprint has.
+#: The relaxation without the order and the one without the tensors; only the preprint has them.
 HALVES = ("bottleneck-no-dag", "bottleneck-no-cut-io")
 ALL = "all bounds"
 
@@ -24,13 +24,13 @@ Mean = Callable[[str, int], float | None]
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
-    """Searches for the best partition, and every bound of the paper and of ours."""
+    """Searches for the best partition, and all bounds, the paper's and ours."""
     first, *others = archer.ladder(settings)
     return archer.cells(settings, folder, SEARCHES, tuple(dict.fromkeys((first, *HALVES, *others))))
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Means of the bounds over the best partition, what of the gap they close, and which bound is the best."""
+    """Means of bound / best partition, the share of the gap that bounds close, and the best bound of each graph."""
     cases = archer.by_case(runs)
     whole = {case: found for case, found in cases.items() if _has_fractions(found)}
     return archer.report(
@@ -45,7 +45,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 
 def _has_fractions(found: dict[str, Run]) -> bool:
-    """Return whether a case has a positive cost and a positive simple bound, as fractions and means need."""
+    """Return True if a case has a positive cost and a positive simple bound, as fractions and means need."""
     return (best_cost(found) or 0) > 0 and (bound_of(found, "simple") or 0) > 0
 
 
@@ -68,10 +68,10 @@ def _section(group: str, settings: Settings, cases: Cases) -> Section:
         Table(
             f"Best bound so far / best partition, geometric means, beside {archer.where('bounds', group)}",
             archer.beside("bounds down to", ladder, "bounds", group, settings, mean),
-            note="A row has the best bound of all methods down to it, as in the paper.",
+            note="A row has the best bound of all methods up to and including it, as in the paper.",
         ),
         Table(
-            "Closed of the gap between simple and the best partition, %",
+            "Share of the gap between simple and the best partition that is closed, %",
             _closed(group, settings, cases),
             digits=0,
             note="Of the geometric means above: (best bound − simple) / (1 − simple).",
@@ -82,10 +82,10 @@ def _section(group: str, settings: Settings, cases: Cases) -> Section:
             digits=3,
         ),
         Table(
-            "Which bound is the best: on how many graphs, and seconds to its last improvement there (median)",
+            "The best bound: on how many graphs, and seconds to its last improvement there (median)",
             _winners(cases, settings),
             digits=1,
-            note="Of bounds that are the same, the one further up counts.",
+            note="Among equal bounds, the one further up counts.",
         ),
     ]
     return Section(archer.GROUPS[group], [archer.STANDS_FOR[group]], tables, [_plot(group, settings, mean)])
@@ -124,7 +124,7 @@ def _share(figure: Mean, last: str, stages: int) -> float | None:
 
 
 def _winners(cases: Cases, settings: Settings) -> list[Row]:
-    """Two rows a method: how often its bound is the best, and when it last improved then."""
+    """Two rows per method: how often its bound is the best, and the median time of its last improvement then."""
     ladder = archer.ladder(settings)
     won: dict[tuple[str, int], list[float]] = {}
     for case, found in cases.items():

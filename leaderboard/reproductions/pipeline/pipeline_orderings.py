@@ -13,7 +13,7 @@ from leaderboard.reproductions.pipeline._shared import ORDERINGS, STAGES, Cases,
 DEFAULTS = Settings(seed=0, graphs=8, models=4, costs_from="all", stages=STAGES, timeout=3.0)
 
 SEARCHES = (*ORDERINGS, "annealing")
-#: All others are drawn relative to this one.
+#: The plot shows all others relative to this one.
 YARDSTICK = "brkga-10000"
 
 
@@ -23,7 +23,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Means of cost / simple bound, which the best order makes least."""
+    """Means of cost / simple bound; the best order has the least."""
     cases = archer.by_case(runs)
     whole = {case: found for case, found in cases.items() if all(_has_ratio(found.get(m)) for m in SEARCHES)}
     return archer.report(
@@ -33,13 +33,13 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         archer.remarks(runs, [case for case in cases if case not in whole]),
         name="pipeline-orderings",
         title="Which orders are worth slicing?",
-        about="Topological orders, each sliced into blocks optimally: cost over the simple lower bound (Lemma 3.3), "
-        "less is better. The last row, annealing, searches partitions and not orders.",
+        about="Topological orders, each sliced into blocks optimally: cost / the simple lower bound (Lemma 3.3); "
+        "less is better. The last row, annealing, searches partitions, not orders.",
     )
 
 
 def _has_ratio(run: Run | None) -> bool:
-    """Return whether a case has a cost and a simple bound to divide it by."""
+    """Return True if a run has a cost and a positive simple bound to divide it by."""
     return run is not None and run.cost is not None and run.cell.problem.summary["simple_bound"] > 0
 
 

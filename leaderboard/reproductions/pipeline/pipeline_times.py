@@ -13,7 +13,7 @@ from leaderboard.reproductions.pipeline._shared import HIERARCHY, Cases, Row, Se
 DEFAULTS = Settings(seed=0, graphs=8, models=4, costs_from="all", stages=(4, 16, 64), timeout=5.0, bound_timeout=5.0)
 
 SLICING = "random-1"
-#: Its time is that of a run which computes nothing to speak of.
+#: A run that computes almost nothing, for the time that starting takes.
 NOTHING = "simple"
 NAMES = {SLICING: "slicing one order", "brkga-10000": "slicing 10,000 orders"}
 SEARCHES = tuple(NAMES)
@@ -21,12 +21,12 @@ BOUNDS = HIERARCHY[1:]
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
-    """One slicing, a genetic search of them, and the programs of the paper."""
+    """One slicing, a genetic search over slicings, and the programs of the paper."""
     return archer.cells(settings, folder, SEARCHES, (NOTHING, *BOUNDS))
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Wall times by number of nodes, a picture for each number of stages."""
+    """Wall times by number of nodes, one plot per number of stages."""
     cases = archer.by_case(runs)
     times = [run.wall_s for run in runs]
     span = 0.8 * min(times, default=1.0), 1.25 * max(times, default=1.0)
@@ -37,15 +37,15 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         archer.remarks(runs, []),
         name="pipeline-times",
         title="How long do slicing and bounds take?",
-        about="Wall time of whole runs as the referee measures it, the start of the process and reading the graph "
-        "included: slicing one order takes less than these. Bounds end by themselves shortly before their limit.",
+        about="Wall time of whole runs as measured by the referee, including the start of the process and reading "
+        "the graph: slicing itself takes less. Bounds end by themselves shortly before their limit.",
     )
 
 
 def _section(group: str, settings: Settings, cases: Cases, span: tuple[float, float]) -> Section:
     rows = [_row(method, cases, settings) for method in (NOTHING, *SEARCHES, *BOUNDS)]
     told = archer.published()["times"][group]
-    words = [archer.STANDS_FOR[group], f"Of {told['table']}, which holds no numbers, the paper says: {told['words']}."]
+    words = [archer.STANDS_FOR[group], f"{told['table']} has no numbers; the paper says: {told['words']}."]
     table = Table("Median of the wall time, and the longest, s", rows, digits=2)
     return Section(archer.GROUPS[group], words, [table], [_plot(k, cases, settings, span) for k in settings.stages])
 

@@ -15,14 +15,14 @@ from leaderboard.reproductions.pipeline._shared import OURS, SAME, Row, Settings
 DEFAULTS = Settings(seed=0, instance="u-net-5", stages=(4,), bounds=OURS, timeout=10.0, bound_timeout=60.0)
 
 SEARCH = "brkga-10000"
-#: How each step is told, by its bound.
-TOLD = {
+#: Words for each step, by its bound.
+STEPS = {
     "simple": "The simple bound (Lemma 3.3) only adds up work",
     "bottleneck": "The bottleneck program (Section 3.2) adds the tensors that enter and leave one block",
     "bottleneck-guess": "Guessing which block is the bottleneck (Section 3.3) adds its surroundings",
-    "exact": "The exact program (Section 3.1) has every block",
-    "anchored": "Of ours, the cheapest set around the dearest node",
-    "reweighted": "And the cheapest set that weighs its share, under the best weights",
+    "exact": "The exact program (Section 3.1) models every block",
+    "anchored": "Ours: the cheapest set around the most expensive node",
+    "reweighted": "Ours: the cheapest set that has 1/k of the weight, under the best weights",
 }
 
 
@@ -35,7 +35,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
     if entry and entry.track != "pipeline":
         raise InputError("reproduce practitioner", name, f"expected an instance of pipeline, found {entry.track}")
     problem = Problem(name, path, "pipeline", {"stages": settings.stages[0]})
-    if not problem.instance.nodes:  # what is wrong with a file is told before anything runs
+    if not problem.instance.nodes:  # reports a bad file before anything runs
         raise InputError(path, "nodes", "expected at least one")
     limit, seed = settings.bound_timeout or 0.0, settings.seed
     search = Cell(problem, "solver", SEARCH, settings.timeout, seed)
@@ -43,7 +43,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """The story, step by step, with what the paper tells of its own model."""
+    """The story, step by step, beside the paper's figures for its own model."""
     found = {run.cell.method: run for run in runs}
     split = found[SEARCH]
     model, nodes = split.cell.problem.id, split.cell.problem.summary["nodes"]
@@ -60,7 +60,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
             "Published with": archer.published()["setup"],
         },
         sections=[_story(found, split.cost, settings)] if split.cost is not None else [],
-        notes=failures(runs) + ([] if split.cost is not None else [f"{SEARCH} found no split: nothing to tell."]),
+        notes=failures(runs) + ([] if split.cost is not None else [f"{SEARCH} found no split."]),
         sources=archer.published()["papers"],
     )
 
@@ -75,14 +75,14 @@ def _story(found: dict[str, Run], cost: float, settings: Settings) -> Section:
     proved = max(bounds.values(), default=0.0)
     words = [
         f"{SEARCH} finds a split whose slowest stage takes {cost:.6g}, after {found[SEARCH].cost_s or 0:.1f} s. "
-        "Is that good? How hard should you work to improve it? Call it 1.",
+        "Is that good? How hard should you work to improve it? Below, its cost is 1.",
         *_steps(bounds),
         f"{_verdict(proved)}{_better(found, cost)}",
     ]
     table = Table(
         f"Bounds in units of the split, beside {archer.published()['practitioner']['table']}",
         [_row(steps[: place + 1], bounds, found) for place in range(len(steps))],
-        note="Saved at most: the part of the split's cost that the best bound so far leaves open.",
+        note="Saved at most: the part of the split's cost that lies above the best bound so far.",
         coarse=["saved at most, %", "seconds"],
     )
     return Section("Bound by bound", words, [table], [_ladder(bounds)])
@@ -94,9 +94,9 @@ def _steps(bounds: dict[str, float]) -> list[str]:
     for method, value in bounds.items():
         if value > best * (1 + SAME):
             times = f", {value / best:.2f} times as much" if best else ""
-            words.append(f"{TOLD.get(method, f'Of ours, {method}')}: {value:.4f}{times}. {_room(value)}")
+            words.append(f"{STEPS.get(method, f'Ours: {method}')}: {value:.4f}{times}. {_room(value)}")
         else:
-            words.append(f"{TOLD.get(method, f'Of ours, {method}')}: {value:.4f}, which adds nothing here.")
+            words.append(f"{STEPS.get(method, f'Ours: {method}')}: {value:.4f}, no better than before.")
         best = max(best, value)
     return words
 
@@ -114,7 +114,7 @@ def _percent(share: float) -> str:
 
 def _verdict(proved: float) -> str:
     if proved >= 1 - SAME:
-        return "The split is optimal, and was so from the start: now you know."
+        return "The split was optimal from the start: now you know."
     return f"In the end no split saves more than {_percent(1 - proved)} of this one."
 
 

@@ -9,20 +9,20 @@ import numpy as np
 from instances.graph import strong_components
 from instances.placement import Instance
 
-#: More are not counted.
-MOST = 100_000
-#: Processing times below are none, for the paper's program.
+#: Counting stops beyond this.
+MAX_IDEALS = 100_000
+#: The paper's program treats smaller processing times as zero.
 NO_TIME = 1e-6
 
 Pairs = set[tuple[int, int]]
 
 
-def count_ideals(instance: Instance, most: int = MOST) -> int | None:
-    """Sets of colour classes that hold all predecessors of their members, the empty one included; None above ``most``.
+def count_ideals(instance: Instance, most: int = MAX_IDEALS) -> int | None:
+    """The number of sets of colour classes closed under predecessors, including the empty one; None above ``most``.
 
-    Classes are ordered by forward edges, and those of backward nodes alone by their edges reversed; those on cycles
-    are one. As in the published program, which does not say so, a class of no time on the one edge that it has is
-    counted with its neighbour: placements that set it apart are not searched there.
+    Forward edges order the classes, reversed edges those of backward nodes only; classes on a cycle are merged. As in
+    the published program (without a word in the paper), a class without processing time that has a single edge is
+    merged into its neighbour: placements that separate them are not searched there.
     """
     item, pairs = _merged(instance, *_ordered(instance))
     number = {name: i for i, name in enumerate(sorted(set(item)))}
@@ -33,7 +33,7 @@ def count_ideals(instance: Instance, most: int = MOST) -> int | None:
 
 
 def _ordered(instance: Instance) -> tuple[list[int], Pairs]:
-    """The component of each unit, and edges between components."""
+    """The component of each unit, and the edges between components."""
     unit, backward = instance.unit, instance.backward
     tail, head = instance.graph.tail, instance.graph.head
     orphaned = np.ones(int(unit.max(initial=-1)) + 1, dtype=bool)
@@ -48,7 +48,7 @@ def _ordered(instance: Instance) -> tuple[list[int], Pairs]:
 
 
 def _merged(instance: Instance, component: list[int], pairs: Pairs) -> tuple[list[int], Pairs]:
-    """The same after each component of no time that has one edge has joined its neighbour, again and again."""
+    """Repeatedly merge a component without processing time that has one edge into its neighbour."""
     of_node = np.array(component, dtype=np.int64)[instance.unit]
     times = np.bincount(of_node, instance.cpu_time + instance.accelerator_time)
     crossing = instance.backward[instance.graph.tail] != instance.backward[instance.graph.head]
@@ -72,7 +72,7 @@ def _last(into: list[int], c: int) -> int:
 
 
 def _count(before: Iterable[int], most: int) -> int | None:
-    """Number of sets of bits that have, with each bit, those that are before it."""
+    """The number of bit sets that contain, with each bit, all bits before it."""
     known, waiting = {0}, [0]
     needed = list(enumerate(before))
     while waiting:

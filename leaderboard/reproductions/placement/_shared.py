@@ -19,13 +19,13 @@ from leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
 from leaderboard.reproductions import Cell, Run, Settings, _frame, entries_of
 from leaderboard.reproductions._frame import percent_above, ratio
 
-#: What devices may hold, the narrowest first, as ends of ids have it: what is found in one is allowed in all after it.
+#: Suffix of ids in each mode, the most restrictive mode first: a placement in one is allowed in all after it.
 MODES = {"acyclic": "-acyclic", "contiguous": "", "free": "-free"}
-#: Costs and bounds closer together than this, relatively, are the same.
+#: Costs and bounds within this relative distance count as equal.
 SAME = 1e-9
-#: Which does not run: the splits of the paper's experts are judged.
+#: It does not run: the published splits of the paper's experts are verified instead.
 EXPERT = "expert"
-#: After the point, of the paper's costs.
+#: Digits after the point of the paper's costs.
 PRINTED_DIGITS = 2
 
 Row = Mapping[str, Any]
@@ -34,7 +34,7 @@ Methods = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Workload:
-    """A file with an objective: the first entry of the catalog with this file; ``path`` is None if it is not here."""
+    """A file with an objective; ``entry`` is the first one of this file, ``path`` is None if it is missing."""
 
     entry: Entry
     objective: str
@@ -46,7 +46,7 @@ class Workload:
         return self.known("contiguous")[0]
 
     def known(self, mode: str) -> tuple[str, Entry | None]:
-        """The id of the file with this objective in a mode, and its entry if the catalog has it."""
+        """The id of the file with this objective in a mode, and its catalog entry, if any."""
         options = self.options(mode)
         same = [x for x in _entries() if x.place == self.entry.place and dict(x.options) == options]
         if same:
@@ -74,7 +74,7 @@ def _entries() -> list[Entry]:
 
 
 def workloads(names: Iterable[str], objective: str) -> list[Workload]:
-    """The files of ids and suites, each once, in the order of the catalog; InputError for one of another track."""
+    """The files of ids and suites, without repetition, in catalog order; InputError for one of another track."""
     places = {entry.place for entry in entries_of(names, "placement")}
     first = {entry.place: entry for entry in reversed(_entries()) if entry.place in places}
     return [
@@ -84,9 +84,9 @@ def workloads(names: Iterable[str], objective: str) -> list[Workload]:
 
 @dataclass(frozen=True)
 class Case:
-    """A workload with what came of runs on it, by method and mode, and what was published of it.
+    """A workload with its runs, by method and mode, and its published figures.
 
-    ``table`` is what the figures call the part that has it; ``order`` has the modes, the narrowest first.
+    ``table`` is the part of the figures that has it; ``order`` has the modes, the most restrictive first.
     """
 
     work: Workload
@@ -96,17 +96,17 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Name in tables."""
+        """The name in tables."""
         return self.work.name
 
     @property
     def here(self) -> bool:
-        """Return whether any run on it has ended."""
+        """True if any run on it has ended."""
         return bool(self.runs)
 
     @property
     def published(self) -> Mapping[str, Any]:
-        """Return its row in the paper's table; empty if there is none."""
+        """Its row in the paper's table; empty if there is none."""
         found: Mapping[str, Any] = figures()[self.table].get(self.name, {})
         return found
 
@@ -116,7 +116,7 @@ class Case:
         return None if text is None else float(text)
 
     def cost(self, method: str, mode: str) -> float | None:
-        """The least verified cost of a method; of the expert, that of the published split."""
+        """The least verified cost of a method; for the expert, the cost of the published split."""
         if method == EXPERT:
             return self.expert.cost if self.expert and self.expert.feasible else None
         run = self.runs.get((method, mode))
@@ -127,7 +127,7 @@ class Case:
         return min((x.cost for (_, mode), x in self.runs.items() if mode in modes and x.cost is not None), default=None)
 
     def bound(self, mode: str) -> float | None:
-        """The greatest bound of all methods that holds in a mode, refuted ones left out."""
+        """The greatest bound of all methods that holds in a mode, without refuted ones."""
         bounds = [
             run.bound for (_, other), run in self.runs.items() if run.bound is not None and other in self.wider(mode)
         ]
@@ -135,22 +135,22 @@ class Case:
         return max((x for x in bounds if best is None or x <= best * (1 + SAME)), default=None)
 
     def wider(self, mode: str) -> Sequence[str]:
-        """The modes that allow all that a mode allows, itself among them."""
+        """The modes that allow everything that a mode allows, including itself."""
         return self.order[self.order.index(mode) :]
 
     def narrower(self, mode: str) -> Sequence[str]:
-        """The modes whose placements a mode allows, itself among them."""
+        """The modes whose placements a mode allows, including itself."""
         return self.order[: self.order.index(mode) + 1]
 
     @cached_property
     def expert(self) -> Verdict | None:
-        """Return the cost of the published expert split; None if there is none or its file is missing."""
+        """The verdict on the published expert split; None if there is none or its file is missing."""
         path, problem = split_of_expert(self.name), self.work.problem("free")
         return verify(problem.instance, read_json(path)) if path and problem else None
 
 
 def split_of_expert(name: str) -> Path | None:
-    """The file with the split of an expert, in the mirror or the cache; None without one."""
+    """The file with an expert's split, in the mirror or the cache; None without one."""
     if name not in figures()["splits"]:
         return None
     path, blob = figures()["splits"][name]
@@ -158,14 +158,14 @@ def split_of_expert(name: str) -> Path | None:
 
 
 def _beside(entry: Entry, path: str, blob: str) -> Entry:
-    """Another file of the repository that an entry is from."""
+    """Another file of an entry's repository."""
     return replace(entry, id=f"{entry.id}-expert", path=path, checksum=f"git-blob-sha1:{blob}")
 
 
 def cells(settings: Settings, objective: str, methods: Methods, *, keep: bool = False) -> list[Cell]:
-    """Every solver in its modes and every bound, on every file at hand; InputError for a solver without a mode.
+    """Every solver in its modes, and every bound, on every available file; InputError for a solver without a mode.
 
-    Bounds are those of any sets, which hold for all others; ``keep`` says whether solutions are needed. The expert does
+    Bounds are for the mode free, so they hold in all modes; ``keep`` is True if solutions are needed. The expert does
     not run.
     """
     for name in settings.solvers:
@@ -184,7 +184,7 @@ def cells(settings: Settings, objective: str, methods: Methods, *, keep: bool = 
 
 
 def cases(settings: Settings, objective: str, runs: Iterable[Run], order: Sequence[str] = tuple(MODES)) -> list[Case]:
-    """The files that are asked for, each with what came of its runs."""
+    """The requested files with their runs."""
     found = _frame.grouped((run.cell.about[0], (run.cell.method, run.cell.about[1]), run) for run in runs)
     every = workloads(settings.instances or (), objective)
     return [Case(work, found.get(work.name, {}), objective, order) for work in every]
@@ -193,12 +193,12 @@ def cases(settings: Settings, objective: str, runs: Iterable[Run], order: Sequen
 def report(
     every: Sequence[Case], settings: Settings, sections: Sequence[Section], remarks: Sequence[str] = (), **words: Any
 ) -> Report:
-    """A report with all that those on this paper share; ``words`` are its name, title and subject."""
+    """A report with the parts that all on this paper share; ``words`` has its name, title and subject."""
     missing = [case for case in every if case.work.path is None]
     told = _frame.notes(
         [case.name for case in missing],
         every,
-        "another machine, other programs.",
+        "they are from another machine and other programs.",
         (run for case in every for run in case.runs.values()),
         " ".join(dict.fromkeys(case.work.entry.suites[0] for case in missing)),
     )
@@ -217,7 +217,7 @@ def report(
 
 
 def parts(every: Sequence[Case], titles: Mapping[str, str]) -> list[tuple[str, list[Case]]]:
-    """Cases by how their names end, under the titles of the ends that there are, the first that fits."""
+    """Non-empty groups of cases; ``titles`` has the title of each suffix of names, of which the first match counts."""
     found: dict[str, list[Case]] = {title: [] for title in titles.values()}
     for case in every:
         found[next(title for end, title in titles.items() if case.name.endswith(end))].append(case)
@@ -225,9 +225,9 @@ def parts(every: Sequence[Case], titles: Mapping[str, str]) -> list[tuple[str, l
 
 
 def certified(case: Case, settings: Settings, methods: Methods) -> list[Row]:
-    """A row a method and mode: published and verified cost, the greatest bound that holds there, and the gap.
+    """One row per method and mode: published and verified cost, the greatest bound that holds there, and the gap.
 
-    Of a file that is not at hand, and of experts that have made no split, only what is published.
+    A missing file, and an expert without a split, has published rows only.
     """
     rows = [_certified(case, name, mode) for name in settings.solvers for mode in methods[name]]
     return [row for row in rows if row["paper"] is not None or (case.here and row["method"] != EXPERT)]
@@ -235,9 +235,9 @@ def certified(case: Case, settings: Settings, methods: Methods) -> list[Row]:
 
 def _certified(case: Case, name: str, mode: str) -> Row:
     run = case.runs.get((name, mode))
-    ended = "file not at hand" if run is None else run.status
+    ended = "file missing" if run is None else run.status
     if name == EXPERT:
-        ended = "split not at hand" if case.expert is None else "ok" if case.expert.feasible else "infeasible"
+        ended = "split missing" if case.expert is None else "ok" if case.expert.feasible else "infeasible"
     return {
         "instance": case.name,
         "method": name,
@@ -258,7 +258,7 @@ def section(
     drawn: Sequence[str],
     yardstick: tuple[str, str],
 ) -> Section:
-    """Tables of some cases with what is proved below them, and some methods drawn beside one."""
+    """A section of tables with the table of proofs, and a picture of some methods beside a yardstick."""
     columns = [(name, mode) for name in drawn for mode in methods[name]]
     return Section(title, [], [*tables, proofs(cases_, settings, methods)], picture(cases_, columns, yardstick))
 
@@ -266,17 +266,17 @@ def section(
 def proofs(cases_: Sequence[Case], settings: Settings, methods: Methods) -> Table:
     """Tabulate the cost of each method in each mode, and the proven bounds."""
     return Table(
-        "Row by row, with what is proved",
+        "Row by row, with bounds",
         [row for case in cases_ for row in certified(case, settings, methods)],
         coarse=["time, s"],
         as_printed=["paper"],
         note="Bound: the greatest of all methods that holds for the sets of the row. Gap: here / bound − 1. Here / "
-        "paper: ours with as many digits as are printed.",
+        "paper: our cost is rounded to the printed digits.",
     )
 
 
 def proof(printed: float | None, cost: float | None, bound: float | None) -> Row:
-    """The columns of a cost, the paper's and ours, with what is proved."""
+    """The columns with the paper's cost, ours, and the bound."""
     return {
         "paper": printed,
         "here": cost,
@@ -287,7 +287,7 @@ def proof(printed: float | None, cost: float | None, bound: float | None) -> Row
 
 
 def beside(cases_: Sequence[Case], settings: Settings, methods: Methods) -> list[Row]:
-    """Two rows a workload, the paper's costs and ours, a column a method and mode."""
+    """Two rows per workload, the paper's costs and ours, and a column per method and mode."""
     columns = [(name, mode) for name in settings.solvers for mode in methods[name]]
     titles = [name if len(methods[name]) == 1 else f"{name}, {mode}" for name, mode in columns]
     rows: list[Row] = []
@@ -300,11 +300,11 @@ def beside(cases_: Sequence[Case], settings: Settings, methods: Methods) -> list
 
 
 def picture(cases_: Sequence[Case], columns: Sequence[tuple[str, str]], yardstick: tuple[str, str]) -> list[Strips]:
-    """Costs of some methods and modes as distances from that of one, ours and the paper's; none without any."""
-    # the heading above tells the rest of the name of a network
+    """Costs of some methods and modes, ours and the paper's, as distances from a yardstick; empty without any."""
+    # the heading has the rest of the name
     names = [case.name.partition("-operators-")[0].partition("-layers-")[0] for case in cases_]
     rows = [(name, _dots(case, columns, yardstick)) for name, case in zip(names, cases_, strict=True)]
-    words = f"Costs beside that of {yardstick[0]}, ours beside ours and the paper's beside the paper's; left is better."
+    words = f"Costs relative to {yardstick[0]}, ours to ours and the paper's to the paper's; left is better."
     shown = [(name, dots) for name, dots in rows if dots]
     title = f"How far from {yardstick[0]}"
     return [Strips(title, words, f"distance from the cost of {yardstick[0]}", yardstick[0], shown)] if shown else []
@@ -323,7 +323,7 @@ def _dots(case: Case, columns: Sequence[tuple[str, str]], yardstick: tuple[str, 
 
 
 def contradictions(every: Sequence[Case]) -> list[str]:
-    """A sentence for each bound above a cost that is known, ours or as printed: one of the two is wrong."""
+    """A sentence per bound above a known cost, ours or printed: one of the two is wrong."""
     return [words for case in every for words in (*_above_ours(case), *_above_printed(case))]
 
 
@@ -338,7 +338,7 @@ def _above_ours(case: Case) -> list[str]:
 
 
 def _above_printed(case: Case) -> list[str]:
-    """List printed costs below a bound by more than their last digit, which may have been cut off."""
+    """List printed costs below a bound by more than their last digit, which may have been truncated."""
     found = []
     for name, text in case.published.get("cost", {}).items():
         modes = {mode for method, mode in case.runs if method == name}
@@ -352,5 +352,5 @@ def _above_printed(case: Case) -> list[str]:
 
 
 def of_printed(cost: float | None, printed: float | None) -> float | None:
-    """A cost over a printed one, the former rounded as the latter is; None without one."""
+    """A cost / a printed cost, the former rounded like the latter; None without one."""
     return ratio(None if cost is None else round(cost, PRINTED_DIGITS), printed)

@@ -17,7 +17,7 @@ from leaderboard.reproductions._frame import ratio, written
 from leaderboard.reproductions.placement import _shared as placement
 from leaderboard.reproductions.placement._shared import Case, Row, Settings, Workload, figures
 
-#: Graphs of operators, the only ones of which a layer can have several nodes.
+#: Graphs of operators: only in these can a layer have several nodes.
 OPERATORS = (
     "bert-3-operators-inference",
     "bert-6-operators-inference",
@@ -29,12 +29,12 @@ OPERATORS = (
     "resnet-50-operators-training",
 )
 DEFAULTS = Settings(seed=0, instances=OPERATORS, solvers=("dp",), timeout=120.0)
-#: What stays together, the least first: a placement of one is a placement of all before it.
+#: Granularities, the finest first: a placement in one is a placement in all before it.
 ON_OPERATORS, UNTANGLED, ON_LAYERS = GRANULARITIES = ("operators", "layers, untangled", "layers")
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
-    """Every solver on every file at hand, by operators, and by layers if the file has some."""
+    """Every solver on every available file, by operators, and by layers if the file has layers."""
     every = [work for work in placement.workloads(settings.instances or (), "throughput") if work.path]
     return [
         Cell(problem, "solver", solver, settings.timeout, settings.seed, (work.name, granularity))
@@ -45,7 +45,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 
 
 def _problems(work: Workload, folder: Path) -> list[tuple[str, Problem]]:
-    """The acyclic splits of operators, and those of layers if the file tells of any, as it does and untangled."""
+    """The acyclic problems by operators and, if the file has layers, by layers, untangled and as in the file."""
     problem = work.problem("acyclic")
     if problem is None or not (problem.instance.layer >= 0).any():
         return [(ON_OPERATORS, problem)] if problem else []
@@ -69,13 +69,13 @@ class Pair:
         return self.case.runs.get((self.solver, granularity))
 
     def cost(self, granularity: str) -> float | None:
-        """The cost that the run found."""
+        """The cost of the run."""
         run = self.run(granularity)
         return None if run is None else run.cost
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Loads of both, and how much greater the one of layers is."""
+    """Loads by operators and by layers, and the gain."""
     every = placement.cases(settings, "throughput", runs, GRANULARITIES[::-1])
     pairs = [Pair(case, solver) for case in every for solver in settings.solvers]
     return placement.report(
@@ -84,12 +84,12 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         [Section("Operators and layers", [], [_loads(pairs), *_proofs(pairs)])],
         _without_layers(every),
         name="placement-granularity",
-        title="What are operators worth over layers?",
-        about="The largest load of a device where operators can be placed one by one, and where those of a layer stay "
-        "together: the paper's graphs of operators, as published, and found here where the file has layers. Devices "
-        "follow one another (acyclic), as with the paper's dynamic program. Untangled: without operators that put "
-        "layers on cycles with each other, such as weights that the first and the last layer share. With them layers "
-        "on a cycle are one, as in the published program.",
+        title="How much do operators gain over layers?",
+        about="The largest load of a device if operators are placed one by one, and if those of a layer stay together: "
+        "on the paper's graphs of operators, as published, and found here if the file has layers. Devices follow one "
+        "another (acyclic), as in the paper's dynamic program. Untangled: without operators that put layers on a "
+        "cycle, such as weights shared by the first and the last layer. Otherwise layers on a cycle are merged, as in "
+        "the published program.",
     )
 
 
@@ -105,13 +105,13 @@ def _loads(pairs: Sequence[Pair]) -> Table:
         rows,
         digits=2,
         note="Gain: load by untangled layers / load by operators − 1. Some nodes may have no layer in the file. The "
-        "paper has one load by layers; it stands beside ours of untangled layers, as that of layers on cycles, which "
-        "then are one and have to share a device, can be many times as large.",
+        "paper has one load by layers; it is compared with ours by untangled layers, as merged layers have to share a "
+        "device, and their load can be many times as large.",
     )
 
 
 def _printed_cost(case: Case, granularity: str) -> float | None:
-    """The paper's load; that of its layers is one of untangled ones, none is printed for the others."""
+    """The paper's load; the one by layers is for untangled layers, and none is printed for the others."""
     text = figures()["layers"].get(case.name) if granularity == UNTANGLED else None
     return case.printed("dp") if granularity == ON_OPERATORS else None if text is None else float(text)
 
@@ -137,10 +137,10 @@ def _layers(case: Case) -> int | None:
 
 
 def _proofs(pairs: Sequence[Pair]) -> list[Table]:
-    """A row for each run; nothing if nothing ran."""
+    """A table with a row per run; empty if nothing ran."""
     rows = [_proof(pair, by, run) for pair in pairs for by in GRANULARITIES if (run := pair.run(by))]
-    note = "Bound: that of the run. Gap: here / bound − 1. Here / paper: ours with as many digits as are printed."
-    title = "Row by row, with what is proved"
+    note = "Bound: that of the run. Gap: here / bound − 1. Here / paper: our cost is rounded to the printed digits."
+    title = "Row by row, with bounds"
     return [Table(title, rows, note=note, coarse=["time, s"], as_printed=["paper"])] if rows else []
 
 
@@ -157,5 +157,5 @@ def _proof(pair: Pair, granularity: str, run: Run) -> Row:
 
 def _without_layers(every: Sequence[Case]) -> list[str]:
     names = [case.name for case in every if case.here and not _layers(case)]
-    told = f"No layers in the file, so by operators only: {', '.join(names)}."
+    told = f"By operators only, as the file has no layers: {', '.join(names)}."
     return [told] if names else []

@@ -12,7 +12,7 @@ from leaderboard.reproductions._frame import ratio
 from leaderboard.reproductions.placement import _shared as placement
 from leaderboard.reproductions.placement._shared import Case, Row, Settings, of_printed
 
-#: Every method with the subgraphs that it gives an accelerator: one, or any number. Those after the paper's are ours.
+#: Subgraphs per accelerator of each method: one, or any number. The last three methods are not the paper's.
 METHODS = {
     "greedy": ("contiguous",),
     "max-load-dp": ("contiguous",),
@@ -25,7 +25,7 @@ METHODS = {
     "search": ("contiguous", "free"),
 }
 YARDSTICK = ("ip", "contiguous")
-#: What is drawn beside it, each in a colour of its own.
+#: Methods drawn beside it, each in its own colour.
 DRAWN = ("greedy", "max-load-dp", "scotch", "ip-noncontiguous", "search")
 DEFAULTS = Settings(
     seed=0,
@@ -36,23 +36,23 @@ DEFAULTS = Settings(
     bound_timeout=20.0,
 )
 PARTS = {"operators-latency": "Operators", "layers-latency": "Layers", "": "Others"}
-#: Why baselines are not the paper's to the last digit.
+#: Reasons why baselines differ from the paper's.
 DIFFERENCES = (
-    "greedy depends on which topological order is filled in, and max-load-dp on which of several best splits is taken; "
-    "the paper tells neither. Its Scotch runs subgraphs of one accelerator at once; here they wait for each other.",
-    "expert does not run: of the paper's experts only splits for throughput are published. That of BERT-24 takes six "
-    "accelerators, of which the file for latency has five: on six it has the printed 111.94. equal-parts gives each "
-    "accelerator as many nodes.",
+    "greedy depends on the topological order, and max-load-dp on the choice among several best splits; the paper "
+    "states neither. Its Scotch runs subgraphs of one accelerator concurrently; here they wait for each other.",
+    "expert does not run: of the paper's experts only splits for throughput are published. That of BERT-24 uses six "
+    "accelerators, but the file for latency has five: on six its latency is the printed 111.94. equal-parts gives each "
+    "accelerator the same number of nodes.",
 )
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
-    """Every solver with the subgraphs that it gives accelerators, and every bound, on every file at hand."""
+    """Every solver in its modes, and every bound, on every available file."""
     return placement.cells(settings, "latency", METHODS)
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Latencies, how far they are from what is proved, and from what the paper proves."""
+    """Latencies and their gaps to the bounds, ours and the paper's."""
     every = placement.cases(settings, "latency", runs)
     return placement.report(
         every,
@@ -61,9 +61,9 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         DIFFERENCES,
         name="placement-latency",
         title="Which split answers first?",
-        about="The time that one sample takes on accelerators none of which has the memory for the whole network: the "
+        about="The time that one sample takes on accelerators that cannot hold the whole network in memory: the "
         "paper's eight workloads, as published, and found here under the referee. An accelerator runs one contiguous "
-        "subgraph (contiguous), or any number of them one after another (free), as it does with ip-noncontiguous.",
+        "subgraph (contiguous), or any number of them in turn (free), as in ip-noncontiguous.",
     )
 
 
@@ -71,11 +71,11 @@ def _section(title: str, cases: Sequence[Case], settings: Settings) -> Section:
     tables = [
         Table("Latency, beside Table 4", placement.beside(cases, settings, METHODS), digits=2),
         Table(
-            "What is open",
+            "Remaining gaps",
             [_gap(case) for case in cases],
             digits=2,
-            note="Open: 1 − bound / latency, as the paper has it. Here: the least of all runs with one subgraph an "
-            "accelerator, the greatest of all bounds.",
+            note="Open: 1 − bound / latency, as in the paper. Here: the least latency of all runs with one subgraph "
+            "per accelerator, and the greatest of all bounds.",
         ),
     ]
     found = placement.section(title, cases, settings, METHODS, tables, DRAWN, YARDSTICK)
@@ -101,4 +101,4 @@ def _exceeding(case: Case) -> list[str]:
     """List the paper's splits that exceed the memory, which count as infeasible here."""
     exceeding = case.published.get("exceeds", {})
     told = [f"{name} ({text or 'by far'})" for name, text in exceeding.items()]
-    return [f"{case.name}: splits of the paper that exceed the memory are left out: {', '.join(told)}."] if told else []
+    return [f"{case.name}: the paper's splits that exceed the memory are left out: {', '.join(told)}."] if told else []

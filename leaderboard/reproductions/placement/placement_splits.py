@@ -1,4 +1,4 @@
-"""The best splits of a workload, into sets that follow one another and into any, drawn: Figure 10."""
+"""Drawings of the best contiguous and non-contiguous splits of a workload: Figure 10."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 METHODS = {"dp": ("acyclic",), "ip-contiguous": ("contiguous",), "ip-noncontiguous": ("free",), "search": ("free",)}
 DEFAULTS = Settings(seed=0, instances=("bert-3-operators-inference",), solvers=tuple(METHODS), timeout=20.0)
-#: What is drawn: words for it, and the sets of the methods the best of which it is.
+#: Titles of the drawings, and the modes from which each takes the best split.
 DRAWN = {"Contiguous sets": ("acyclic", "contiguous"), "Any sets": ("free",)}
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
-    """Every solver with the sets that it splits into, on every file at hand, its solution kept."""
+    """Every solver in its modes on every available file, with its solution."""
     return placement.cells(settings, "throughput", METHODS, keep=True)
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """The best split of each kind: drawn, and the load of each device."""
+    """The best split of each kind: a drawing, and the load of each device."""
     every = placement.cases(settings, "throughput", runs)
     return placement.report(
         every,
@@ -36,8 +36,8 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         name="placement-splits",
         title="What do the best splits look like?",
         about="The splits of a workload with the least largest load, each node in the colour of its device: contiguous "
-        "sets, each of which runs without a break, and any sets. The paper draws those of BERT-3, whose operators it "
-        "places on three accelerators and a CPU; any sets have 27 % more throughput there.",
+        "sets, each of which runs without interruption, and any sets. The paper draws the splits of BERT-3 by "
+        "operators over three accelerators and a CPU; there any sets have 27 % more throughput.",
     )
 
 

@@ -12,7 +12,7 @@ from leaderboard.reproductions.placement import _shared as placement
 from leaderboard.reproductions.placement._ideals import count_ideals
 from leaderboard.reproductions.placement._shared import Case, Row, Settings
 
-#: Every method with the sets that it splits into, in the order of columns; those after the paper's are ours.
+#: Mode of each method, in the order of columns; methods after the paper's are ours.
 METHODS = {
     "dp": ("acyclic",),
     "ip-contiguous": ("contiguous",),
@@ -28,7 +28,7 @@ METHODS = {
     "search": ("free",),
 }
 YARDSTICK = ("dp", "acyclic")
-#: What is drawn beside it, each in a colour of its own.
+#: Methods drawn beside it, each in its own colour.
 DRAWN = ("ip-noncontiguous", "expert", "local-search", "pipedream", "scotch", "search")
 DEFAULTS = Settings(
     seed=0,
@@ -38,7 +38,7 @@ DEFAULTS = Settings(
     timeout=60.0,
     bound_timeout=20.0,
 )
-#: The parts of the paper's tables: ends of names, and titles.
+#: The parts of the paper's tables: suffixes of names, and titles.
 PARTS = {
     "operators-inference": "Operators, pipelined inference",
     "operators-training": "Operators, pipelined training",
@@ -46,26 +46,26 @@ PARTS = {
     "layers-training": "Layers, pipelined training",
     "": "Others",
 }
-#: Why baselines are not the paper's to the last digit.
+#: Reasons why figures differ from the paper's.
 DIFFERENCES = (
-    "dp is exact here and in the paper: where it ends, it differs from the printed figure by its rounding only. The "
-    "printed figures of ip-contiguous and ip-noncontiguous are within 1 % of the least, or what was found in 20 "
-    "minutes. Splits that follow one another are fewer than contiguous ones; the paper has one figure for both.",
-    "dpl depends on which topological order is cut, which the paper does not tell. local-search begins at random "
-    "splits, and keeps to memory and support here. scotch and metis minimise all transfers, and know no CPUs.",
-    "expert does not run: the paper's own splits are judged here, where they are at hand. equal-parts gives each "
-    "accelerator as many nodes, as some of them do. pipedream contracts every branching; the published program cuts "
-    "some edges by number. Of one-accelerator the paper has figures also where the memory does not suffice.",
+    "dp is exact here and in the paper: if it ends, it differs from the printed figure only by rounding. The printed "
+    "figures of ip-contiguous and ip-noncontiguous are within 1 % of the optimum, or the best found in 20 minutes. Not "
+    "every contiguous split is acyclic; the paper has one figure for both.",
+    "dpl depends on the topological order, which the paper does not state. local-search starts from random splits, and "
+    "here respects memory limits and unsupported nodes. scotch and metis minimise all transfers, and ignore CPUs.",
+    "expert does not run: the paper's own splits are verified here if their files are available. equal-parts gives "
+    "each accelerator the same number of nodes, as some of them do. pipedream contracts every branching; the published "
+    "program cuts some edges by number. The paper has figures of one-accelerator even if the memory does not suffice.",
 )
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
-    """Every solver with the sets that it splits into, and every bound for sets of any shape, on every file at hand."""
+    """Every solver in its mode, and every bound in the mode free, on every available file."""
     return placement.cells(settings, "throughput", METHODS)
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Loads, throughputs beside the dynamic program's, and what is proved of every one of them."""
+    """Loads, throughputs relative to the dynamic program, and bounds."""
     every = placement.cases(settings, "throughput", runs)
     return placement.report(
         every,
@@ -76,7 +76,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         title="Which split has the highest throughput?",
         about="The largest load of a device, the time per sample of a pipeline, on the paper's sixteen workloads: as "
         "published, and found here under the referee. Devices hold contiguous sets that follow one another (acyclic), "
-        "contiguous sets, or any (free); a bound for wider sets holds for narrower ones.",
+        "contiguous sets, or any sets (free); a bound in a less restrictive mode holds in the others.",
     )
 
 
@@ -85,10 +85,10 @@ def _section(title: str, cases: Sequence[Case], settings: Settings) -> Section:
         "Largest load, beside Table 1",
         [_with_gain(row, case) for case in cases for row in placement.beside([case], settings, METHODS)],
         digits=2,
-        note="Ideals: as the published program counts them. Gain: of any sets over acyclic ones, load / load − 1.",
+        note="Ideals: as counted by the published program. Gain: load of acyclic sets / load of any sets − 1.",
     )
     throughputs = Table(
-        "Throughput beside that of dp, beside Table 2",
+        "Throughput relative to dp, beside Table 2",
         [_throughput(row, case) for row, case in zip(loads.rows, _twice(cases), strict=True)],
         digits=2,
     )
@@ -101,7 +101,7 @@ def _twice(cases: Sequence[Case]) -> list[Case]:
 
 
 def _with_gain(row: Row, case: Case) -> Row:
-    """A row of loads, with the number of ideals, and what any sets are worth."""
+    """A row of loads with the number of ideals and the gain of any sets."""
     instance, figures, *others = row.items()
     if row["figures"] == PAPER:
         ideals, gain = case.published["ideals"], ratio(case.printed("dp"), case.printed("ip-noncontiguous"))

@@ -19,13 +19,13 @@ from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
 from leaderboard.reproductions._frame import ratio, written
 
 FILE = Path(__file__).with_name("scheduling2017.toml")
-#: Of the paper, in the order of its figure; each solver is called by both, as in hash-fifo.
+#: The paper's methods in the order of its figure; each solver is named by both, as in hash-fifo.
 PARTITIONERS = ("hash", "batch-split", "critical-path", "mite", "dfs", "heft")
 SCHEDULERS = ("fifo", "pct", "msr")
 PAIRS = tuple(f"{partitioner}-{scheduler}" for partitioner in PARTITIONERS for scheduler in SCHEDULERS)
-#: Seconds that a pair may take; it ends by itself after few of them.
+#: Time limit of a pair; it ends by itself after a few seconds.
 PAIR_LIMIT_S = 120.0
-#: A pair is as good as the best if its mean is at most this many times as great.
+#: A pair counts as good as the best if its mean is at most this many times as large.
 NEAR = 1.05
 
 Row = Mapping[str, Any]
@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 @cache
 def published() -> Mapping[str, Any]:
-    """The file as it stands: ``papers runs devices best worst ratio networks``."""
+    """The content of the file: ``papers runs devices best worst ratio networks``."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
@@ -57,17 +57,17 @@ class Network:
     bounds: Mapping[int, float]
 
     def mean(self, method: str) -> float | None:
-        """Mean makespan of a method over the draws that it solved."""
+        """The mean makespan of a method over the draws that it solved."""
         costs = self.costs.get(method)
         return fmean(costs.values()) if costs else None
 
     def deviation(self, method: str) -> float | None:
-        """The standard deviation of a sample; None for a single draw."""
+        """The sample standard deviation; None for a single draw."""
         costs = list(self.costs[method].values())
         return stdev(costs) if len(costs) > 1 else None
 
     def over(self, method: str, below: Mapping[int, float]) -> float | None:
-        """The mean, over the draws that both have, of quotients of makespans and something below them."""
+        """The mean of makespan / ``below`` over the draws that have both."""
         quotients = [cost / below[i] for i, cost in self.costs.get(method, {}).items() if below.get(i)]
         return fmean(quotients) if quotients else None
 
@@ -86,14 +86,14 @@ class Network:
         return max((name for name in means if means[name]), key=lambda name: fmean(means[name]), default="–")
 
     def solved(self, methods: Iterable[str]) -> list[str]:
-        """Methods by their means, the least first; those without any are left out."""
+        """Methods sorted by mean makespan; methods without any are left out."""
         found = [(mean, method) for method in methods if (mean := self.mean(method)) is not None]
         return [method for _, method in sorted(found)]
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
     """Every pair, the other solvers and the bounds on every draw of every network; InputError for another family."""
-    _refuse(settings.networks)
+    _check_networks(settings.networks)
     methods = [("solver", name, PAIR_LIMIT_S) for name in PAIRS]
     methods += [("solver", name, settings.timeout) for name in _others(settings)]
     methods += [("bound", name, settings.bound_timeout) for name in settings.bounds]
@@ -102,20 +102,20 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
         for seed in range(settings.seed, settings.seed + settings.runs):
             instance = families()[network].build(seed, devices=published()["devices"])
             problem = Problem(instance.name, written(instance, folder), "scheduling")
-            first = seed == settings.seed  # which is drawn
+            first = seed == settings.seed  # a drawing needs its solution
             cells += [Cell(problem, kind, name, limit, seed, network, first) for kind, name, limit in methods]
     return cells
 
 
 def _others(settings: Settings) -> list[str]:
-    """Solvers beside the paper's pairs, each once."""
+    """Solvers other than the paper's pairs, without repetition."""
     return [name for name in dict.fromkeys(settings.solvers) if name not in PAIRS]
 
 
-def _refuse(networks: Sequence[str]) -> None:
-    """InputError for what is no family of training graphs, for one that is there twice, and for none at all."""
+def _check_networks(networks: Sequence[str]) -> None:
+    """Raise InputError for an unknown network, a repeated one, or none at all."""
     if not networks or len(set(networks)) < len(networks):
-        expected = "expected at least one network, and each once"
+        expected = "expected at least one network, none twice"
         raise InputError("reproduce scheduling", "--networks", f"{expected}, found {', '.join(networks) or 'none'}")
     for name in networks:
         if name not in published()["networks"]:
@@ -124,7 +124,7 @@ def _refuse(networks: Sequence[str]) -> None:
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Means and deviations of all pairs, the ratio of the worst and the best, what is proved and what is better."""
+    """Means and deviations of all pairs, worst / best, bounds, and better schedules."""
     every = [_network(name, runs) for name in settings.networks]
     limits = [f"{settings.timeout:g} s for {', '.join(others)}"] if (others := _others(settings)) else []
     limits += [f"{settings.bound_timeout:g} s for each bound"] if settings.bounds else []
@@ -142,14 +142,14 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         "schedulers each, simulated by the referee, with lower bounds and a search beside them.",
         sample=f"{', '.join(settings.networks)}; {_draws(settings)} of weights and devices each",
         seeds=settings.runs,
-        limits=", ".join(limits) or "none is reached: a pair ends by itself",
+        limits=", ".join(limits) or "never reached, as pairs end by themselves",
         made=f"{published()['runs']} runs on {published()['devices']} devices, in a simulation",
         notes=[
             *failures(runs),
-            "The paper's figure has no numbers: beside ours stands what its text says of the best and the worst pair. "
-            "It calls its lines standard mean deviations; ours are standard deviations of a sample.",
-            "Its graphs were taken from programs that are not at hand; these have as many vertices, edges and "
-            "colocated vertices. It does not say whether its ten runs share their weights; here each run draws anew.",
+            "The paper's figure has no numbers: its text on the best and the worst pair is compared instead. It "
+            "calls its error bars standard mean deviations; ours are sample standard deviations.",
+            "Its graphs are from programs that are not available; ours have the same numbers of vertices, edges "
+            "and colocated vertices. It does not say if its ten runs share weights; here each run draws new ones.",
         ],
         sources=published()["papers"],
     )
@@ -168,26 +168,26 @@ def _network(name: str, runs: Iterable[Run]) -> Network:
 
 
 def _findings(every: Sequence[Network], settings: Settings) -> Section:
-    """Tabulate the paper's findings: whether each holds here, and by how much."""
+    """Tabulate if the paper's findings hold here, and by how much."""
     solved = [network for network in every if network.solved(PAIRS)]
     ratios = Table(
         "The worst pair beside the best",
         [row for network in solved for row in _beside(network)],
         digits=2,
-        note="Ratios are those of means. The last column: whether critical path + PCT is the best pair, or how far "
-        "from it.",
+        note="Ratios of means. Last column: 1 if critical path + PCT is the best pair, otherwise how many times as "
+        "long it takes.",
     )
     held = Table(
-        "What the paper says, and what is measured here",
+        "The paper's findings, and results here",
         _claims(solved) if solved else [],
         note=f"In brackets: how many times as long {published()['best']} takes; the finding holds up to {NEAR:g}. A "
-        "partitioner is as good as the mean of its pairs.",
+        "partitioner is rated by the mean of its pairs.",
     )
     return Section("Does it hold?", _told(solved, settings) if solved else [], [held, ratios])
 
 
 def _told(solved: Sequence[Network], settings: Settings) -> list[str]:
-    """The answer, in plain words."""
+    """The answer in plain words."""
     best, worst = published()["best"], published()["worst"]
     far = [x for network in solved if (x := ratio(network.mean(best), network.least)) is not None]
     if not far:
@@ -205,8 +205,8 @@ def _told(solved: Sequence[Network], settings: Settings) -> list[str]:
     slow = [x for network in solved if (x := ratio(network.mean(worst), network.least)) is not None]
     if beside:
         words.append(
-            f"{worst} takes {_range(beside)} times as long as {best}, up to {published()['ratio']:g} in the paper, and "
-            f"{_range(slow)} times as long as the best pair."
+            f"{worst} takes {_range(beside)} times as long as {best} (up to {published()['ratio']:g} in the paper), "
+            f"and {_range(slow)} times as long as the best pair."
         )
     return words
 
@@ -236,7 +236,7 @@ def _shown(value: float | None) -> str:
 
 
 def _verdict(holds: Sequence[bool]) -> str:
-    """Say on how many networks a finding holds."""
+    """Words for the number of networks on which a finding holds."""
     return "yes" if all(holds) else "no" if not any(holds) else f"on {sum(holds)} of {len(holds)}"
 
 
@@ -251,7 +251,7 @@ def _about(values: Sequence[float | None], stated: float) -> str:
 
 
 def _range(values: Sequence[float]) -> str:
-    """From the least to the greatest, two digits after the point."""
+    """The range of values, with two digits after the point."""
     low, high = f"{min(values):.2f}", f"{max(values):.2f}"
     return low if low == high else f"{low} to {high}"
 
@@ -260,11 +260,11 @@ def _improvements(every: Sequence[Network], settings: Settings) -> Section:
     """Describe what beats the paper's best method, and its proven distance to the optimum."""
     beyond = [_beyond(network, name) for network in every for name in _others(settings) if network.mean(name)]
     better = Table(
-        "Better schedules, and what is proved",
+        "Better schedules, and bounds",
         beyond,
         digits=2,
-        note="Means over the draws. Gain: of the mean over that of critical path + PCT. Beaten: draws on which it is "
-        "below all pairs. Cost / bound: the certified ratio; an optimum is at most so many times shorter.",
+        note="Means over the draws. Gain: relative to the mean of critical path + PCT. Beaten: draws on which it beats "
+        "all pairs. Cost / bound: an optimum is at most this many times shorter.",
     )
     return Section("Beyond the paper: a search, and bounds", _told_beyond(beyond), [better])
 
@@ -277,14 +277,14 @@ def _told_beyond(rows: Sequence[Row]) -> list[str]:
         gains = [row["gain, %"] for row in mine if row["gain, %"] is not None]
         ratios = [row["cost / bound"] for row in mine if row["cost / bound"] is not None]
         beaten, draws = (sum(row[key] for row in mine) for key in ("beaten", "draws"))
-        gain = f", and {_off(fmean(gains))} {published()['best']} in the mean of the networks" if gains else ""
+        gain = f", and {_off(fmean(gains))} {published()['best']} on average over the networks" if gains else ""
         certified = (
-            f" Bounds certify that it takes at most {_range(ratios)} times as long as an optimum, in the mean of a "
+            f" Bounds certify that it takes at most {_range(ratios)} times as long as an optimum, on average over a "
             "network's draws."
             if ratios
             else ""
         )
-        words.append(f"{name} is below every pair on {beaten} of {draws} draws{gain}.{certified}")
+        words.append(f"{name} beats every pair on {beaten} of {draws} draws{gain}.{certified}")
     return words
 
 
@@ -294,7 +294,7 @@ def _off(gain: float) -> str:
 
 
 def _beside(network: Network) -> list[Row]:
-    """The ratio of the worst and the best pair: two rows, the paper's and ours."""
+    """Two rows with the ratio of the worst and the best pair, the paper's and ours."""
     best, worst, greatest = published()["best"], published()["worst"], published()["ratio"]
     pairs = network.solved(PAIRS)
     span, far = (ratio(network.mean(pair), network.least) for pair in (pairs[-1], best))
@@ -336,7 +336,7 @@ def _section(network: Network, settings: Settings) -> Section:
         "Makespans, as in Figure 3",
         [_row(network, name) for name in methods],
         digits=2,
-        note="Deviation: the standard deviation of the draws. The last columns: means of quotients draw by draw.",
+        note="Deviation: the standard deviation over the draws. Last columns: means of the ratios of each draw.",
     )
     bound = fmean(network.bounds.values()) if network.bounds else None
     parts = [
@@ -377,12 +377,12 @@ def _draws(settings: Settings) -> str:
 
 
 def _colour(name: str) -> int:
-    """One for each scheduler, another one for what is not of the paper."""
+    """One colour per scheduler, another for methods that are not the paper's."""
     return 1 + SCHEDULERS.index(name.rpartition("-")[2]) if name in PAIRS else 4
 
 
 def _drawn(every: Sequence[Network], runs: Sequence[Run], settings: Settings) -> list[Section]:
-    """The schedule of critical path + PCT beside the best one, of the first draw of the smallest network."""
+    """The schedules of critical path + PCT and of the best method for the first draw of the smallest network."""
     sizes = {network.name: published()["networks"][network.name][0] for network in every}
     first = [
         run for run in runs if run.solution is not None and run.cost is not None and run.cell.seed == settings.seed
@@ -401,7 +401,7 @@ def _drawn(every: Sequence[Network], runs: Sequence[Run], settings: Settings) ->
 
 
 def _moving(schedule: Schedule) -> float:
-    """The share of the makespan in which nothing of the critical chain runs, as something of it is on its way."""
+    """The share of the makespan that transfers on the critical chain take."""
     running = sum(schedule.finish[link.vertex] - schedule.start[link.vertex] for link in schedule.chain)
     return 1 - running / (max(schedule.finish) or 1.0)
 

@@ -20,7 +20,7 @@ from harness.verify import has_parts, verify
 from instances import catalog
 from leaderboard.drawings.best import MISSING, best
 from leaderboard.drawings.split_layout import drawing
-from leaderboard.report import MOST_NODES, MOST_RUNS, Device, Schedule, Split
+from leaderboard.report import MAX_NODES, MAX_VERTICES, Device, Schedule, Split
 
 CROSSING, FORK = (Problem.of(catalog.find(x), catalog.locate(catalog.find(x))) for x in ("crossing", "fork-join"))
 
@@ -147,7 +147,7 @@ def test_options_that_a_run_was_given_are_found_again(shelf: Shelf) -> None:
         (ALONE, {"name": "crossing-acyclic"}),
         (ALONE, {"summary": {}}),
         (ALONE, {"summary": {"nodes": "8"}}),
-        (ALONE, {"summary": {"nodes": MOST_NODES + 1}}),
+        (ALONE, {"summary": {"nodes": MAX_NODES + 1}}),
     ],
     ids=str,
 )
@@ -175,11 +175,11 @@ def test_a_file_that_a_command_names_is_drawn_while_it_holds_what_it_did(shelf: 
     assert shelf.words() == [MISSING]
 
 
-@pytest.mark.parametrize("nodes", [MOST_RUNS + 1, MOST_RUNS])
+@pytest.mark.parametrize("nodes", [MAX_VERTICES + 1, MAX_VERTICES])
 def test_a_schedule_of_too_many_vertices_is_not_drawn(shelf: Shelf, nodes: int) -> None:
     solution = {"device": [1] * FORK.instance.nodes, "priority": [0] * FORK.instance.nodes}
     shelf.run("search", 16.0, solution, FORK, summary={**FORK.summary, "nodes": nodes})
-    assert len(shelf.drawn()) == (nodes == MOST_RUNS)
+    assert len(shelf.drawn()) == (nodes == MAX_VERTICES)
 
 
 def test_what_the_disk_garbled_is_left_out(shelf: Shelf) -> None:

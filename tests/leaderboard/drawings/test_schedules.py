@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.drawings.schedule_svg import MOST_HOPS, MOST_NAMED, MOST_ROWS, draw, most_telling, rows, together
+from leaderboard.drawings.schedule_svg import MANY_HOPS, MAX_NAMED, MAX_ROWS, draw, rows, rows_to_draw, together
 from leaderboard.report import Device, Link, Schedule
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
@@ -112,8 +112,8 @@ def legend(schedule: Schedule) -> list[str]:
 def test_the_legend_has_the_marks_that_there_are() -> None:
     every = [
         "a vertex runs",
-        "one of the critical chain runs",
-        "transfer on the critical chain",
+        "a vertex of the critical chain runs",
+        "a transfer on the critical chain",
         "lower bound: no schedule ends before it",
     ]
     assert legend(SMALL) == every
@@ -144,21 +144,21 @@ def test_every_vertex_of_a_large_schedule_is_drawn_once_in_a_page_that_stays_sma
         assert drawn == Counter(row.vertices)
     wide, narrow = pictures(schedule)
     assert len(of_class(wide, "run")) == len(of_class(narrow, "run")) == 50  # a path a device, as there are too many
-    assert sum(len(bars(path)) for path in of_class(wide, "run")) > MOST_NAMED
+    assert sum(len(bars(path)) for path in of_class(wide, "run")) > MAX_NAMED
     assert {x.get("class") for x in of_class(wide, "hop")} == {"hop many"}
-    assert MOST_HOPS < 5271 / 3
+    assert MANY_HOPS < 5271 / 3
 
 
 def test_of_many_devices_the_most_telling_are_drawn_and_the_others_counted() -> None:
     schedule = replace(large(3000, 500), chain=[Link(7, "start")])
     every = rows(schedule)
-    shown = most_telling(schedule, every)
+    shown = rows_to_draw(schedule, every)
     assert [row.device for row in shown] == sorted(row.device for row in shown)
-    assert len(shown) == MOST_ROWS
+    assert len(shown) == MAX_ROWS
     assert schedule.device[7] in {row.device for row in shown}
     left = [row for row in every if row not in shown]
     assert min(row.busy for row in shown if row.device != schedule.device[7]) >= max(row.busy for row in left)
-    assert "Not drawn: 440 more devices; those of the critical chain come first" in draw(schedule)
+    assert "Not drawn: 440 more devices; devices of the critical chain come first" in draw(schedule)
     assert "Not drawn" not in draw(SMALL)
 
 

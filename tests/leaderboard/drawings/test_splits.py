@@ -10,7 +10,7 @@ import pytest
 from markupsafe import Markup
 
 from leaderboard.drawings.split_svg import draw, held, layers, placed
-from leaderboard.report import MOST_NODES, Device, Split
+from leaderboard.report import MAX_NODES, Device, Split
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 ACCELERATORS = [Device(f"accelerator {i}", f"load {i}.5") for i in range(8)]
@@ -87,7 +87,7 @@ def test_devices_have_their_nodes_and_the_edges_within_them() -> None:
 
 
 def test_what_is_too_large_to_draw_has_its_legend_only() -> None:
-    size = MOST_NODES + 1
+    size = MAX_NODES + 1
     found = draw(Split(["v"] * size, [(v, v + 1) for v in range(size - 1)], [0] * size, ACCELERATORS))
     assert isinstance(found, Markup)
     assert "2,501 nodes are too many to draw" in found

@@ -142,7 +142,7 @@ def test_costs_stand_beside_the_published_ones_with_all_digits():
     assert (rows["C"]["figures"], rows["C"]["cfn-native"], rows["C"]["2nd place"]) == (PAPER, None, 91709251064)
     assert made.facts["Sample"] == "2 of 3 instances run here: B, G"
     assert made.facts["Time limit"] == "the contest's 60 to 120 s for each solver"
-    assert made.notes[-1].startswith("Not at hand, so with published figures only: C.")
+    assert made.notes[-1].startswith("Files missing, so published figures only: C.")
     assert "not run here" in made.notes[0]
 
 

@@ -125,7 +125,7 @@ def test_costs_over_time_stand_beside_the_published_ones():
     assert made.facts["Seeds"] == "0 to 2"
     assert "S 120, X 150" in made.facts["Time limit"]
     assert "50 % of the contest's time limit" in made.notes[0]
-    assert made.notes[-1].startswith("Not at hand: A, K, L, M, R, F, W, Y.")
+    assert made.notes[-1].startswith("Files missing: A, K, L, M, R, F, W, Y.")
 
 
 def test_runs_without_a_solution_are_counted_and_drawn_nowhere():
@@ -141,7 +141,7 @@ def test_instances_of_the_project_stand_in_where_none_is_at_hand(monkeypatch):
     made = found(CONVERGENCE, lambda cell: ((0.1, 9.0), (0.5, 4.0)), percent=10)
     assert made.sections[-1].title == "Other instances"
     captions = {part.title: {picture.caption for picture in part.pictures} for part in made.sections}
-    assert captions.pop("Other instances") == {"Median of the seeds, shaded: their range."}
+    assert captions.pop("Other instances") == {"Median of the seeds; shaded: their range."}
     assert all("Dashed: as published" in words for part in captions.values() for words in part)
     assert {row["instance"] for row in made.sections[-1].tables[0].rows} == set(_curves.EMBEDDED)
     assert "menus-150 2" in made.facts["Time limit"]

@@ -199,12 +199,12 @@ def test_ours_are_compared_with_as_many_digits_as_are_printed() -> None:
 def test_what_is_not_at_hand_has_the_papers_figures_and_says_so() -> None:
     report = made(THROUGHPUT, fine)
     assert report.facts["Sample"] == f"1 of 16 instances run here: {BERT}"
-    told = [note for note in report.notes if note.startswith("Not at hand")]
+    told = [note for note in report.notes if note.startswith("Files missing")]
     assert len(told) == 1
     assert "gnmt-layers-training" in told[0]
-    assert "`shardmark fetch placement-throughput` brings them." in told[0]
+    assert "`shardmark fetch placement-throughput` downloads them." in told[0]
     rows = [x for x in table(report, "Row by row").rows if x["instance"] == "bert-6-operators-inference"]
-    assert {x["ended"] for x in rows} == {"file not at hand"}
+    assert {x["ended"] for x in rows} == {"file missing"}
     assert len(rows) == 6
     assert [len(x.tables[0].rows) for x in report.sections] == [5, 4, 4, 4]
 
@@ -226,7 +226,7 @@ def test_latencies_that_exceed_the_memory_are_told_and_left_out() -> None:
     layers = [section.title for section in report.sections].index("Layers")
     beside = table(report, "Latency", layers)
     assert row(beside, instance="gnmt-layers-latency", figures=PAPER)["expert"] is None
-    gap = row(table(report, "What is open", layers), instance="bert-24-layers-latency")
+    gap = row(table(report, "Remaining gaps", layers), instance="bert-24-layers-latency")
     assert (gap["least here"], gap["bound"], gap["open there"]) == (24.0, 20.0, "<1%")
     assert gap["open, %"] == pytest.approx(100 / 6)
 
@@ -260,7 +260,7 @@ def test_experts_whose_splits_are_not_at_hand_have_the_papers_figures() -> None:
     report = made(THROUGHPUT, fine)
     proved = [x for section in report.sections for x in section.tables[-1].rows if x["method"] == "expert"]
     assert len(proved) == 8
-    assert {(x["here"], x["ended"]) for x in proved} == {(None, "split not at hand")}
+    assert {(x["here"], x["ended"]) for x in proved} == {(None, "split missing")}
     assert row(table(report, "Largest load"), instance=BERT, figures=HERE)["expert"] is None
 
 
@@ -379,4 +379,4 @@ def test_a_run_that_ended_is_told_as_it_did() -> None:
     run = Run(cell, "crash", "of it", 1.0, None, None, None, None, False)
     report = THROUGHPUT.report(asked, [run])
     assert row(table(report, "Row by row"), method="dp")["ended"] == "crash"
-    assert "dp: 1 of its runs ended as crash, the first because: of it." in report.notes
+    assert "dp: 1 of its runs ended with the status crash, the first because: of it." in report.notes

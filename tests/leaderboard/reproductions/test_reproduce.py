@@ -199,7 +199,7 @@ def test_what_has_no_figure_is_left_out_and_named(tmp_path):
     found = module.report(SMALL, carried_out(module.plan(SMALL, tmp_path), outcome))
     assert column(found.sections[0].tables[0], "k=2")["simple", HERE] == pytest.approx(0.5)
     crashed, left_out = found.notes[0], found.notes[-1]
-    assert crashed == "brkga-10000: 2 of its runs ended as error, the first because: KeyError: 'x'."
+    assert crashed == "brkga-10000: 2 of its runs ended with the status error, the first because: KeyError: 'x'."
     assert left_out.endswith("barabasi-albert-1 with k = 2, barabasi-albert-1 with k = 16.")
 
 
@@ -273,7 +273,7 @@ def test_the_story_tells_what_each_bound_leaves():
     assert "takes 50" in words[0]
     assert words[1].endswith("0.5000. No other split saves more than 50 %.")
     assert words[2].endswith("0.7500, 1.50 times as much. No other split saves more than 25 %.")
-    assert words[3].endswith("0.6000, which adds nothing here.")
+    assert words[3].endswith("0.6000, no better than before.")
     assert words[-1] == "In the end no split saves more than 4 % of this one."
     best = {row["bound"]: (row[HERE], row[PAPER], row["best so far"]) for row in table.rows}
     assert best["bottleneck-guess"] == (0.6, 0.9152, 0.75)
@@ -282,7 +282,7 @@ def test_the_story_tells_what_each_bound_leaves():
 
 def test_the_story_ends_with_a_proof_or_a_better_split():
     words, _ = story(lambda cell: {"cost": 50.0, "bound": 50.0 * (1 - 1e-7)})
-    assert words[-1] == "The split is optimal, and was so from the start: now you know."
+    assert words[-1] == "The split was optimal from the start: now you know."
     words, _ = story(lambda cell: {"cost": 40.0 if cell.method == "exact" else 50.0, "bound": 30.0})
     assert words[-1].endswith("A better split turned up on the way, at 0.8000 by exact.")
 
@@ -290,7 +290,7 @@ def test_the_story_ends_with_a_proof_or_a_better_split():
 def test_a_split_without_cost_is_optimal():
     words, table = story(lambda cell: {"cost": 0.0} if cell.method == "brkga-10000" else {"bound": 0.0})
     assert "takes 0, after" in words[0]
-    assert words[-1] == "The split is optimal, and was so from the start: now you know."
+    assert words[-1] == "The split was optimal from the start: now you know."
     assert {row["saved at most, %"] for row in table.rows} == {0.0}
 
 
@@ -310,7 +310,7 @@ def test_graphs_without_cost_count_in_no_mean(name, tmp_path):
     assert on_screen(found)
     if name != "pipeline-times":  # which has no means of costs
         assert found.notes[-1].endswith(
-            "a figure above 0: barabasi-albert-1 with k = 2, barabasi-albert-1 with k = 16."
+            "as a figure is missing or 0: barabasi-albert-1 with k = 2, barabasi-albert-1 with k = 16."
         )
         [first, *_] = column(found.sections[0].tables[0], "k=2").values()
         assert first == pytest.approx(
@@ -322,13 +322,13 @@ def test_a_split_that_was_not_found_is_no_story():
     module = EVERY["practitioner"]
     found = module.report(module.DEFAULTS, carried_out(module.plan(module.DEFAULTS, Path()), lambda cell: {}))
     assert not found.sections
-    assert found.notes[-1] == "brkga-10000 found no split: nothing to tell."
+    assert found.notes[-1] == "brkga-10000 found no split."
 
 
 def test_a_contradicted_bound_is_named():
     cell = EVERY["practitioner"].plan(EVERY["practitioner"].DEFAULTS, Path())[-1]
     [words] = failures([Run(cell, "ok", "", 1.0, None, None, None, None, True)])
-    assert words == "reweighted on u-net-5: its bound is above a verified cost and counts nowhere."
+    assert words == "reweighted on u-net-5: its bound is above a verified cost and is not counted."
 
 
 @pytest.mark.gate
@@ -348,7 +348,7 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
     rows = {row["bound"]: row for row in found["sections"][0]["tables"][0]["rows"]}
     assert rows["simple"]["here"] == pytest.approx(5 / 6)
     assert rows["exact"]["here"] == pytest.approx(1.0, abs=1e-5)
-    assert found["sections"][0]["words"][-1] == "The split is optimal, and was so from the start: now you know."
+    assert found["sections"][0]["words"][-1] == "The split was optimal from the start: now you know."
     assert "[7/7]" in err
     page = Path(found["page"])
     assert page == tmp_path / "site" / "reproduce" / "practitioner.html"
@@ -364,7 +364,7 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
     status, out, err = shardmark(*what, *places)
     assert status == 1
     assert "1 of 7 runs ended by a fault; --retry-failed repeats them" in err
-    assert "note: anchored: 1 of its runs ended as error, the first because: of the disk." in out
+    assert "note: anchored: 1 of its runs ended with the status error, the first because: of the disk." in out
     status, out, err = shardmark(*what, *places, "--retry-failed")
     assert (status, "6 of 7 runs are done already" in err, "note:" in out) == (0, True, False)
 
