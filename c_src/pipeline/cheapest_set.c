@@ -296,8 +296,8 @@ static enum verdict bound_node(struct tree *tree) {
             return FOUND;
         set_price(tree, 0.0);
     }
-    const bool weighty = tree->light.weight >= tree->need;
-    for (int round = 0; round < (weighty ? 1 : PRICES_TRIED) && !is_exhausted(tree); round++) {
+    const bool light_suffices = tree->light.weight >= tree->need;
+    for (int round = 0; round < (light_suffices ? 1 : PRICES_TRIED) && !is_exhausted(tree); round++) {
         tree->cuts++;
         flow_run(&tree->flow);
         flow_least_side(&tree->flow, tree->trial.side);
@@ -318,9 +318,9 @@ static enum verdict bound_node(struct tree *tree) {
             if (tie)
                 break;
         }
-        const int64_t apart = tree->heavy.weight - tree->light.weight;
-        const double price = (double)(tree->heavy.cost - tree->light.cost) / (double)apart;
-        if (apart <= 0 || !(price >= 0.0) || fabs(price - tree->price) <= 1e-12 * price)
+        const int64_t difference = tree->heavy.weight - tree->light.weight;
+        const double price = (double)(tree->heavy.cost - tree->light.cost) / (double)difference;
+        if (difference <= 0 || !(price >= 0.0) || fabs(price - tree->price) <= 1e-12 * price)
             break;
         set_price(tree, price);
     }

@@ -146,7 +146,7 @@ static int32_t step(struct shard_scan *scan, uint8_t c) {
     }
 }
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first of eight digits is the lowest byte");
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
@@ -209,16 +209,6 @@ static const uint8_t *pass_rows(struct shard_scan *scan, const uint8_t *at, cons
     scan->values = values - scan->value;
     return at;
 }
-
-#else
-
-static const uint8_t *pass_rows(struct shard_scan *scan, const uint8_t *at, const uint8_t *end) {
-    (void)scan;
-    (void)end;
-    return at;
-}
-
-#endif
 
 /* Copy bytes until a string or a list begins or ends; the state becomes -1 for a word that is not JSON. */
 static const uint8_t *copy(struct shard_scan *scan, const uint8_t *at, const uint8_t *end) {

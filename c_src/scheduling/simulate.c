@@ -65,7 +65,7 @@ struct simulation {
 /* A run under way. */
 struct run {
     struct simulation *s;
-    const struct shard_policy *choice;
+    const struct shard_policy *policy;
     const int32_t *device;
     struct msr_queue *msr; /* NULL for other rules */
     double *start, *finish, *arrival;
@@ -86,13 +86,13 @@ static void mark_device(struct run *run, int32_t d) {
 
 static void make_executable(struct run *run, int32_t v) {
     struct simulation *s = run->s;
-    const struct shard_policy *choice = run->choice;
+    const struct shard_policy *policy = run->policy;
     const int32_t d = run->device[v];
     mark_device(run, d);
-    if (choice->rule == SHARD_BY_PRIORITY)
-        ready_heap_push(s->waiting + d, (struct ready){choice->priority[v], run->now, choice->rank[v], v});
-    else if (choice->rule == SHARD_BY_SUCCESSORS)
-        msr_queue_add(run->msr, v, run->now, choice->rank[v]);
+    if (policy->rule == SHARD_BY_PRIORITY)
+        ready_heap_push(s->waiting + d, (struct ready){policy->priority[v], run->now, policy->rank[v], v});
+    else if (policy->rule == SHARD_BY_SUCCESSORS)
+        msr_queue_add(run->msr, v, run->now, policy->rank[v]);
     /* SHARD_IN_ORDER needs `pending` only */
 }
 
@@ -183,16 +183,16 @@ static void send(struct run *run, int64_t e, int32_t from, double time) {
 /* The vertex that an idle device starts, or -1. */
 static int32_t take(struct run *run, int32_t d) {
     struct simulation *s = run->s;
-    if (run->choice->rule == SHARD_IN_ORDER) {
+    if (run->policy->rule == SHARD_IN_ORDER) {
         if (s->next[d] == s->first[d + 1])
             return -1;
-        const int32_t v = run->choice->order[s->next[d]];
+        const int32_t v = run->policy->order[s->next[d]];
         if (s->pending[v] > 0 || s->latest[v] > run->until)
             return -1;
         s->next[d]++;
         return v;
     }
-    if (run->choice->rule == SHARD_BY_SUCCESSORS)
+    if (run->policy->rule == SHARD_BY_SUCCESSORS)
         return msr_queue_take(run->msr, d, s->busy);
     return s->waiting[d].count == 0 ? -1 : ready_heap_pop(s->waiting + d).number;
 }
@@ -232,7 +232,7 @@ static void next_round(struct run *run) {
     if (s->events.item[0].time > run->until) {
         run->now = s->events.item[0].time;
         run->until = run->now;
-        if (run->choice->rule != SHARD_IN_ORDER)
+        if (run->policy->rule != SHARD_IN_ORDER)
             run->until *= 1 + s->system.tolerance;
     }
     while (s->events.count > 0 && s->events.item[0].time <= run->until) {
@@ -317,12 +317,12 @@ static void forget_unsent(const struct run *run) {
             run->arrival[e] = INFINITY;
 }
 
-int simulation_run(struct simulation *simulation, const struct shard_policy *choice, const int32_t *device,
+int simulation_run(struct simulation *simulation, const struct shard_policy *policy, const int32_t *device,
                    double *start, double *finish, double *arrival, int32_t *sequence, int32_t *ran) {
     struct arena arena = {0};
-    struct run run = {simulation, choice, device, NULL, start, finish, arrival, sequence, 0, 0, 0.0, 0.0};
-    if (choice->rule == SHARD_BY_SUCCESSORS)
-        run.msr = msr_queue_new(&arena, &simulation->system, device, choice->weight);
+    struct run run = {simulation, policy, device, NULL, start, finish, arrival, sequence, 0, 0, 0.0, 0.0};
+    if (policy->rule == SHARD_BY_SUCCESSORS)
+        run.msr = msr_queue_new(&arena, &simulation->system, device, policy->weight);
     const int status = arena_status(&arena);
     if (status == SHARD_OK) {
         begin(&run);
@@ -358,14 +358,14 @@ struct simulation *simulation_new(struct arena *arena, const struct shard_system
     return s;
 }
 
-int shard_simulate(const struct shard_system *system, const struct shard_policy *choice,
+int shard_simulate(const struct shard_system *system, const struct shard_policy *policy,
                    const int32_t *device, double *start, double *finish, double *arrival, int32_t *sequence,
                    int32_t *ran) {
     struct arena arena = {0};
     struct simulation *simulation = simulation_new(&arena, system);
     int status = arena_status(&arena);
     if (status == SHARD_OK)
-        status = simulation_run(simulation, choice, device, start, finish, arrival, sequence, ran);
+        status = simulation_run(simulation, policy, device, start, finish, arrival, sequence, ran);
     arena_free(&arena);
     return status;
 }

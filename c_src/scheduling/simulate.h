@@ -59,7 +59,7 @@ struct shard_policy {
  *   sequence  out, nodes elements: the vertices in the order in which they start
  *   ran       out, 1 element: number of vertices that ran; the makespan is the greatest `finish` if all did
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_simulate(const struct shard_system *system, const struct shard_policy *choice,
+int shard_simulate(const struct shard_system *system, const struct shard_policy *policy,
                    const int32_t *device, double *start, double *finish, double *arrival, int32_t *sequence,
                    int32_t *ran);
 /* cffi: end */
@@ -71,5 +71,5 @@ struct simulation;
 struct simulation *simulation_new(struct arena *arena, const struct shard_system *system);
 
 /* shard_simulate in this workspace; it allocates only for SHARD_BY_SUCCESSORS. */
-int simulation_run(struct simulation *simulation, const struct shard_policy *choice, const int32_t *device,
+int simulation_run(struct simulation *simulation, const struct shard_policy *policy, const int32_t *device,
                    double *start, double *finish, double *arrival, int32_t *sequence, int32_t *ran);

@@ -103,9 +103,9 @@ static double time_overfull(struct search *s) {
 
 /* Simulate the schedule; false if some vertices never run. */
 static bool simulate(struct search *s) {
-    const struct shard_policy choice = {SHARD_BY_PRIORITY, s->rank, s->priority, s->rank, {0}};
+    const struct shard_policy policy = {SHARD_BY_PRIORITY, s->rank, s->priority, s->rank, {0}};
     int32_t ran = 0;
-    simulation_run(s->simulation, &choice, s->device, s->start, s->finish, s->arrival, s->sequence, &ran);
+    simulation_run(s->simulation, &policy, s->device, s->start, s->finish, s->arrival, s->sequence, &ran);
     if (ran < s->system->nodes)
         return false;
     s->makespan = 0;

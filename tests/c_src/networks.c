@@ -127,62 +127,62 @@ static int64_t least_cost(const struct net *net) {
 
 /* ---------------------------------------------------------------- messages */
 
-struct sent {
+struct trws {
     int64_t cost[MOST_ROWS], message[MOST_PAIRS * 2 * MOST_VALUES], bound, top;
 };
 
-static struct sent unsent(const struct net *net, int64_t top) {
-    struct sent sent = {.bound = 0, .top = top};
-    memcpy(sent.cost, net->cost, sizeof sent.cost);
-    return sent;
+static struct trws initial_messages(const struct net *net, int64_t top) {
+    struct trws trws = {.bound = 0, .top = top};
+    memcpy(trws.cost, net->cost, sizeof trws.cost);
+    return trws;
 }
 
-static int send(const struct net *net, struct sent *sent, int64_t sweeps) {
-    return shard_trws(&net->network, sent->top, sweeps, sent->cost, sent->message, &sent->bound);
+static int pass_messages(const struct net *net, struct trws *trws, int64_t sweeps) {
+    return shard_trws(&net->network, trws->top, sweeps, trws->cost, trws->message, &trws->bound);
 }
 
 /* The cost left in the cell of a pair after the messages. */
-static int64_t rest_of(const struct net *net, const struct sent *sent, int64_t e, const int64_t *choice) {
-    const int64_t *to_tail = sent->message + net->message_start[e],
+static int64_t rest_of(const struct net *net, const struct trws *trws, int64_t e, const int64_t *choice) {
+    const int64_t *to_tail = trws->message + net->message_start[e],
                   *to_head = to_tail + values_of(net, net->tail[e]);
     return net->cell[cell_of(net, e, choice)] - to_tail[choice[net->tail[e]]] - to_head[choice[net->head[e]]];
 }
 
 /* An assignment below the top keeps its cost and its values, and no part of the cost is negative. */
-static void check_cost_kept(const struct net *net, const struct sent *sent, const int64_t *choice) {
-    int64_t sum = sent->bound;
+static void check_cost_kept(const struct net *net, const struct trws *trws, const int64_t *choice) {
+    int64_t sum = trws->bound;
     for (int64_t v = 0; v < net->network.variables; v++) {
-        const int64_t part = sent->cost[net->start[v] + choice[v]];
+        const int64_t part = trws->cost[net->start[v] + choice[v]];
         CHECK(part >= 0 && part < FORBIDDEN);
         sum += part;
     }
     for (int64_t e = 0; e < net->network.pairs; e++) {
-        const int64_t part = rest_of(net, sent, e, choice);
+        const int64_t part = rest_of(net, trws, e, choice);
         CHECK(part >= 0);
         sum += part;
     }
     CHECK(sum == cost_of(net, choice));
 }
 
-static void check_moves(const struct net *net, const struct sent *sent, int64_t least) {
+static void check_moves(const struct net *net, const struct trws *trws, int64_t least) {
     int64_t choice[MOST_VARIABLES] = {0};
-    CHECK(sent->bound <= (least < sent->top ? least : sent->top));
-    if (sent->bound == sent->top)
+    CHECK(trws->bound <= (least < trws->top ? least : trws->top));
+    if (trws->bound == trws->top)
         return;
     do {
-        if (cost_of(net, choice) < sent->top)
-            check_cost_kept(net, sent, choice);
+        if (cost_of(net, choice) < trws->top)
+            check_cost_kept(net, trws, choice);
     } while (next_choice(net, choice));
 }
 
 /* Only values and cells without an assignment below the top are ruled out; all of them if `exact`. */
-static void check_pruning(const struct net *net, const struct sent *sent, bool exact) {
+static void check_pruning(const struct net *net, const struct trws *trws, bool exact) {
     int64_t choice[MOST_VARIABLES] = {0};
     int8_t value[MOST_ROWS] = {0}, open[MOST_CELLS] = {0}, of_use[MOST_ROWS] = {0}, used[MOST_CELLS] = {0};
-    CHECK(shard_trws_prune(&net->network, sent->top, sent->cost, sent->message, sent->bound, value, open) ==
+    CHECK(shard_trws_prune(&net->network, trws->top, trws->cost, trws->message, trws->bound, value, open) ==
           SHARD_OK);
     do {
-        if (cost_of(net, choice) >= sent->top)
+        if (cost_of(net, choice) >= trws->top)
             continue;
         for (int64_t v = 0; v < net->network.variables; v++)
             of_use[net->start[v] + choice[v]] = 1;
@@ -202,19 +202,19 @@ static void check_messages(int kind) {
     const int64_t least = least_cost(&net), near = least < FORBIDDEN ? least : 10;
     const int64_t tops[] = {(int64_t)1 << 56, near + 1 + draw(10), near, near - draw(20)};
     for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) {
-        struct sent sent = unsent(&net, tops[i]);
+        struct trws trws = initial_messages(&net, tops[i]);
         int64_t before = -COST_LIMIT;
         for (int64_t sweeps = 0; sweeps < 4; sweeps++) {
-            CHECK(send(&net, &sent, sweeps) == SHARD_OK);
-            CHECK(sent.bound >= before);
-            before = sent.bound;
-            check_moves(&net, &sent, least);
-            if (sent.bound < sent.top)
-                check_pruning(&net, &sent,
-                              net.network.pairs == 1 && net.network.variables == 2 && sent.bound >= 0);
+            CHECK(pass_messages(&net, &trws, sweeps) == SHARD_OK);
+            CHECK(trws.bound >= before);
+            before = trws.bound;
+            check_moves(&net, &trws, least);
+            if (trws.bound < trws.top)
+                check_pruning(&net, &trws,
+                              net.network.pairs == 1 && net.network.variables == 2 && trws.bound >= 0);
         }
         if (kind == CHAIN)
-            CHECK(sent.bound == (least < sent.top ? least : sent.top));
+            CHECK(trws.bound == (least < trws.top ? least : trws.top));
     }
 }
 
@@ -227,11 +227,11 @@ static void check_messages_by_hand(bool wrong) {
     while (values_of(&net, 0) != 2 || values_of(&net, 1) != 2);
     memcpy(net.cost, (int64_t[]){1, 0, 2, 0}, sizeof(int64_t[4]));
     memcpy(net.cell, (int64_t[]){4, 1, 3, FORBIDDEN}, sizeof(int64_t[4]));
-    struct sent sent = unsent(&net, 5);
+    struct trws trws = initial_messages(&net, 5);
     int8_t value[4], open[4];
-    CHECK(send(&net, &sent, 1) == SHARD_OK);
-    CHECK(sent.bound == 2 + wrong);
-    CHECK(shard_trws_prune(&net.network, 5, sent.cost, sent.message, sent.bound, value, open) == SHARD_OK);
+    CHECK(pass_messages(&net, &trws, 1) == SHARD_OK);
+    CHECK(trws.bound == 2 + wrong);
+    CHECK(shard_trws_prune(&net.network, 5, trws.cost, trws.message, trws.bound, value, open) == SHARD_OK);
     CHECK(memcmp(value, (int8_t[]){1, 0, 0, 1}, 4) == 0);
     CHECK(memcmp(open, (int8_t[]){0, 1, 0, 0}, 4) == 0);
 }
@@ -245,10 +245,10 @@ static void check_large_costs(void) {
         net.cost[r] = large - draw(1000);
     for (int64_t c = 0; c < net.cell_start[3]; c++)
         net.cell[c] = large + draw(1000);
-    struct sent sent = unsent(&net, (int64_t)1 << 56);
-    CHECK(send(&net, &sent, 2) == SHARD_OK);
-    CHECK(sent.bound == least_cost(&net));
-    check_moves(&net, &sent, sent.bound);
+    struct trws trws = initial_messages(&net, (int64_t)1 << 56);
+    CHECK(pass_messages(&net, &trws, 2) == SHARD_OK);
+    CHECK(trws.bound == least_cost(&net));
+    check_moves(&net, &trws, trws.bound);
 }
 
 /* ---------------------------------------------------------------- softened messages */
@@ -381,33 +381,33 @@ static void check_reparametrise(void) {
     make(&net, draw(MOST_VARIABLES + 1), ANY);
     const int64_t top = (int64_t)1 << 56, constant = draw(100) - 50;
     const bool large = draw(4) == 0;
-    struct sent sent = unsent(&net, top);
+    struct trws trws = initial_messages(&net, top);
     int64_t choice[MOST_VARIABLES] = {0}, given = 0;
-    sent.bound = constant;
+    trws.bound = constant;
     for (int64_t r = 0; r < net.start[net.network.variables]; r++)
-        sent.cost[r] = draw(15) ? net.cost[r] : FORBIDDEN;
+        trws.cost[r] = draw(15) ? net.cost[r] : FORBIDDEN;
     for (int64_t m = 0; m < net.message_start[net.network.pairs]; m++)
-        sent.message[m] = large ? (draw(1000) - 500) * ((int64_t)1 << 49) : draw(40) - 20;
-    const struct sent before = sent;
-    CHECK(shard_trws_reparametrise(&net.network, top, sent.cost, sent.message, &sent.bound) == SHARD_OK);
+        trws.message[m] = large ? (draw(1000) - 500) * ((int64_t)1 << 49) : draw(40) - 20;
+    const struct trws before = trws;
+    CHECK(shard_trws_reparametrise(&net.network, top, trws.cost, trws.message, &trws.bound) == SHARD_OK);
     do {
         bool allowed = cost_of(&net, choice) < FORBIDDEN;
         int64_t rest = -constant;
         for (int64_t v = 0; v < net.network.variables; v++) {
             allowed = allowed && before.cost[net.start[v] + choice[v]] < FORBIDDEN;
-            rest += sent.cost[net.start[v] + choice[v]];
+            rest += trws.cost[net.start[v] + choice[v]];
         }
-        if (!allowed || sent.bound == INT64_MIN)
+        if (!allowed || trws.bound == INT64_MIN)
             continue;
         given++;
         for (int64_t e = 0; e < net.network.pairs; e++) {
-            CHECK(rest_of(&net, &sent, e, choice) >= 0);
-            rest += rest_of(&net, &sent, e, choice);
+            CHECK(rest_of(&net, &trws, e, choice) >= 0);
+            rest += rest_of(&net, &trws, e, choice);
         }
-        CHECK(sent.bound != top && sent.bound + rest == cost_of(&net, choice));
+        CHECK(trws.bound != top && trws.bound + rest == cost_of(&net, choice));
     } while (next_choice(&net, choice));
-    CHECK(large || sent.bound == top || sent.bound > -2000);
-    CHECK(sent.bound != top || given == 0);
+    CHECK(large || trws.bound == top || trws.bound > -2000);
+    CHECK(trws.bound != top || given == 0);
 }
 
 /* Two values that cost 0 and 1 next to one that costs 2, with an all-zero table and softness 1. */
@@ -731,7 +731,7 @@ static void check_no_memory(void) {
     for (int call = 0; call < 5; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 10; allocations++) {
-            struct sent sent = unsent(&net, (int64_t)1 << 56), before = sent;
+            struct trws trws = initial_messages(&net, (int64_t)1 << 56), before = trws;
             int8_t value[MOST_ROWS], open[MOST_CELLS], all[MOST_ROWS];
             memset(all, 1, sizeof all);
             memcpy(value, all, sizeof value);
@@ -741,16 +741,16 @@ static void check_no_memory(void) {
             const struct soft soft_before = soft;
             WITH_MEMORY_FOR(
                 allocations,
-                call == 0 ? send(&net, &sent, 1)
+                call == 0 ? pass_messages(&net, &trws, 1)
                 : call == 1
-                    ? shard_trws_prune(&net.network, sent.top, sent.cost, sent.message, 0, value, open)
+                    ? shard_trws_prune(&net.network, trws.top, trws.cost, trws.message, 0, value, open)
                 : call == 2 ? shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage,
                                                          net.skip, value)
                 : call == 3 ? shard_soft_trws(&net.network, soft.place, soft.table, 1, 1, soft.cost,
                                               soft.message, soft.belief)
                             : shard_soft_trws_round(&net.network, soft.cost, soft.message, choice));
             if (status == SHARD_NO_MEMORY)
-                CHECK(memcmp(&sent, &before, sizeof sent) == 0 && memcmp(value, all, sizeof value) == 0 &&
+                CHECK(memcmp(&trws, &before, sizeof trws) == 0 && memcmp(value, all, sizeof value) == 0 &&
                       memcmp(&soft, &soft_before, sizeof soft) == 0 && choice[0] == -1);
         }
         CHECK(status == SHARD_OK && allocations > 1);

@@ -342,7 +342,7 @@ static void check_no_memory(void) {
 
 /* Two chains whose nodes alternate in the order: cutting it in half costs 14, separating the chains 8; with
  * memory for four parameters and five units, the two tensors in use overflow by one. Costs are recomputed. */
-static void check_untangling(void) {
+static void check_alternating_chains(void) {
     for (int limited = 0; limited < 2; limited++) {
         struct graph graph;
         int32_t order[8] = {0, 1, 2, 3, 4, 5, 6, 7}, cut[3] = {0, 4, 8}, stop = 0;
@@ -435,13 +435,13 @@ static void check_cheapest_set(void) {
 }
 
 /* The graph for the searches for cheap sets, with integer costs. */
-struct whole {
+struct integer_graph {
     struct shard_set_costs problem;
     int64_t work[MOST_NODES], size[MOST_NODES], weight[MOST_NODES];
     uint64_t below[MOST_NODES], above[MOST_NODES];
 };
 
-static void make_whole(const struct graph *graph, struct whole *whole) {
+static void make_integer_graph(const struct graph *graph, struct integer_graph *whole) {
     const int32_t n = graph->problem.nodes;
     memset(whole, 0, sizeof *whole);
     for (int32_t v = 0; v < n; v++) {
@@ -463,14 +463,14 @@ static void make_whole(const struct graph *graph, struct whole *whole) {
 }
 
 /* True if no path leaves a set and comes back. */
-static bool is_convex(const struct whole *whole, uint64_t set) {
+static bool is_convex(const struct integer_graph *whole, uint64_t set) {
     for (int32_t v = 0; v < whole->problem.nodes; v++)
         if (!(set >> v & 1) && whole->below[v] & set && whole->above[v] & set)
             return false;
     return true;
 }
 
-static int64_t weight_of(const struct whole *whole, uint64_t set) {
+static int64_t weight_of(const struct integer_graph *whole, uint64_t set) {
     int64_t sum = 0;
     for (int32_t v = 0; v < whole->problem.nodes; v++)
         sum += set >> v & 1 ? whole->weight[v] : 0;
@@ -478,7 +478,7 @@ static int64_t weight_of(const struct whole *whole, uint64_t set) {
 }
 
 /* The work of its nodes plus the sizes of the tensors that enter or leave it. */
-static int64_t cost_of_set(const struct graph *graph, const struct whole *whole, uint64_t set) {
+static int64_t cost_of_set(const struct graph *graph, const struct integer_graph *whole, uint64_t set) {
     int64_t sum = 0;
     for (int32_t v = 0; v < whole->problem.nodes; v++) {
         const bool in = set >> v & 1;
@@ -488,7 +488,7 @@ static int64_t cost_of_set(const struct graph *graph, const struct whole *whole,
 }
 
 /* The greatest weight of convex sets below the limit; -1 if there are none. */
-static int64_t heaviest_of(const struct graph *graph, const struct whole *whole, int64_t limit) {
+static int64_t heaviest_of(const struct graph *graph, const struct integer_graph *whole, int64_t limit) {
     int64_t most = -1;
     for (uint64_t set = 0; set < UINT64_C(1) << whole->problem.nodes; set++)
         if (is_convex(whole, set) && cost_of_set(graph, whole, set) < limit && weight_of(whole, set) > most)
@@ -499,9 +499,9 @@ static int64_t heaviest_of(const struct graph *graph, const struct whole *whole,
 /* Anneal from a single node, or none; true if the set found, whose cost is right, is the heaviest. */
 static bool check_anneal_set(void) {
     struct graph graph;
-    struct whole whole;
+    struct integer_graph whole;
     make(&graph, draw(9), 1, false);
-    make_whole(&graph, &whole);
+    make_integer_graph(&graph, &whole);
     const int32_t n = graph.problem.nodes, first = n ? draw(n + 1) : 0;
     const int64_t limit = 1 + draw(40), need = 1 + draw(6), most = heaviest_of(&graph, &whole, limit);
     const uint64_t seed = (uint64_t)draw(1000);
@@ -541,6 +541,6 @@ static void check_all(bool wrong) {
     check_random_graphs();
     check_refusals();
     check_no_memory();
-    check_untangling();
+    check_alternating_chains();
     check_long_chain();
 }

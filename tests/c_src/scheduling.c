@@ -185,9 +185,9 @@ static void check_vertex(const struct problem *p, const struct outcome *o, int32
 }
 
 /* The makespan; infinite if some vertex never runs. */
-static double run_by(const struct problem *p, const struct shard_policy *choice, const int32_t *device,
+static double run_by(const struct problem *p, const struct shard_policy *policy, const int32_t *device,
                      struct outcome *o) {
-    CHECK(shard_simulate(&p->system, choice, device, o->start, o->finish, o->arrival, o->sequence, &o->ran) ==
+    CHECK(shard_simulate(&p->system, policy, device, o->start, o->finish, o->arrival, o->sequence, &o->ran) ==
           SHARD_OK);
     double makespan = 0;
     for (int32_t v = 0; v < p->system.nodes; v++)
@@ -202,8 +202,8 @@ static double run(const struct problem *p, int32_t rule, const int32_t *device, 
         for (int32_t v = 0; v < p->system.nodes; v++)
             if (device[v] == d)
                 order[count++] = v;
-    const struct shard_policy choice = {rule, order, priority, rank, {1, 1, 1, 5}};
-    return run_by(p, &choice, device, o);
+    const struct shard_policy policy = {rule, order, priority, rank, {1, 1, 1, 5}};
+    return run_by(p, &policy, device, o);
 }
 
 static void check_simulation(const struct problem *p) {
@@ -378,8 +378,8 @@ static void check_descent(const struct problem *p, const int32_t *begin, bool re
 
 static double run_listed(const struct problem *p, const int32_t *device, const int32_t *order,
                          struct outcome *o) {
-    const struct shard_policy choice = {SHARD_IN_ORDER, order, p->priority, p->rank, {0}};
-    return run_by(p, &choice, device, o);
+    const struct shard_policy policy = {SHARD_IN_ORDER, order, p->priority, p->rank, {0}};
+    return run_by(p, &policy, device, o);
 }
 
 /* List the vertices by device, in the order of their starts. */
@@ -455,7 +455,7 @@ static void check_no_memory(void) {
             double priority[MOST_NODES], best_priority[MOST_NODES], overfull = -1, best = INFINITY;
             uint64_t random = 1;
             struct outcome o = {.ran = -1};
-            const struct shard_policy choice = {SHARD_BY_SUCCESSORS, order, p.priority, p.rank, {1, 1, 1, 5}};
+            const struct shard_policy policy = {SHARD_BY_SUCCESSORS, order, p.priority, p.rank, {1, 1, 1, 5}};
             memcpy(device, p.device, sizeof device);
             memcpy(priority, p.priority, sizeof priority);
             for (int32_t v = 0; v < p.system.nodes; v++) {
@@ -468,7 +468,7 @@ static void check_no_memory(void) {
                         by_device[count++] = v;
             granted = allocations;
             if (call == 0)
-                status = shard_simulate(&p.system, &choice, device, o.start, o.finish, o.arrival, o.sequence,
+                status = shard_simulate(&p.system, &policy, device, o.start, o.finish, o.arrival, o.sequence,
                                         &o.ran);
             if (call == 1)
                 status = shard_heft(&p.system, &p.units, order, device, o.start);

@@ -202,8 +202,8 @@ static double split_stages(const struct graph *graph, int32_t overlap, double ba
     int32_t share[MOST_SETS * MOST_ROW], maker[MOST_NETS];
     int64_t pairs;
     find_makers(graph, maker);
-    const struct shard_stage_model sharing = {maker, overlap, bandwidth};
-    CHECK(shard_stages_dp(&graph->devices, &sharing, graph->ideals, graph->link_start, graph->link_node,
+    const struct shard_stage_model model = {maker, overlap, bandwidth};
+    CHECK(shard_stages_dp(&graph->devices, &model, graph->ideals, graph->link_start, graph->link_node,
                           graph->link_ideal, INFINITY, offload, NULL, best, share, &cost, device, replicas,
                           &pairs) == SHARD_OK);
     return cost;
@@ -216,12 +216,12 @@ static double split_clusters(const struct graph *graph, int32_t size, double slo
     int32_t maker[MOST_NETS];
     int64_t pairs;
     find_makers(graph, maker);
-    const struct shard_stage_model sharing = {maker, SHARD_OVERLAP_NONE, 0.0};
+    const struct shard_stage_model model = {maker, SHARD_OVERLAP_NONE, 0.0};
     struct shard_devices cluster = graph->devices;
     cluster.accelerators = size;
     const struct shard_clusters clusters = {graph->devices.accelerators / size,
                                             graph->devices.accelerators % size, slowdown};
-    CHECK(shard_clusters_dp(&cluster, &sharing, &clusters, graph->ideals, graph->link_start, graph->link_node,
+    CHECK(shard_clusters_dp(&cluster, &model, &clusters, graph->ideals, graph->link_start, graph->link_node,
                             graph->link_ideal, INFINITY, offload, NULL, best, outer, &cost, device,
                             &pairs) == SHARD_OK);
     return cost;
@@ -325,7 +325,7 @@ static void check_no_memory(void) {
     int32_t maker[MOST_NETS], share[MOST_SETS * MOST_ROW], replicas[MOST_NODES];
     double outer[MOST_SETS * MOST_ROW * 4];
     find_makers(&graph, maker);
-    const struct shard_stage_model sharing = {maker, SHARD_OVERLAP_FULL, 1.0};
+    const struct shard_stage_model model = {maker, SHARD_OVERLAP_FULL, 1.0};
     const struct shard_clusters clusters = {1, 1, 2.0};
     for (int call = 0; call < 5; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
@@ -343,13 +343,13 @@ static void check_no_memory(void) {
                     shard_split_dp(&graph.devices, graph.ideals, graph.link_start, graph.link_node,
                                    graph.link_ideal, INFINITY, offload, NULL, best, &cost, device, &links);
             if (call == 3)
-                status = shard_stages_dp(&graph.devices, &sharing, graph.ideals, graph.link_start,
+                status = shard_stages_dp(&graph.devices, &model, graph.ideals, graph.link_start,
                                          graph.link_node, graph.link_ideal, INFINITY, offload, NULL, best,
                                          share, &cost, device, replicas, &links);
             if (call == 4)
-                status = shard_clusters_dp(&graph.devices, &sharing, &clusters, graph.ideals,
-                                           graph.link_start, graph.link_node, graph.link_ideal, INFINITY,
-                                           offload, NULL, best, outer, &cost, device, &links);
+                status = shard_clusters_dp(&graph.devices, &model, &clusters, graph.ideals, graph.link_start,
+                                           graph.link_node, graph.link_ideal, INFINITY, offload, NULL, best,
+                                           outer, &cost, device, &links);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(ideals == -1 && links == -1 && start[0] == -1 && node[0] == -1 && ideal[0] == -1 &&

@@ -5,7 +5,7 @@
 #include "placement/ideals/walk.h"
 
 /* Cost of the nets of an accelerator. */
-struct apart {
+struct net_cost {
     double in, out;
     double committed_in, committed_out; /* lower bounds on both from now on */
     double drift;                       /* as in struct step, for both */
@@ -22,8 +22,8 @@ struct choice {
 
 struct stages {
     struct split split;
-    const struct shard_stage_model *sharing;
-    struct apart *apart;                    /* nodes + 1 elements, of the steps */
+    const struct shard_stage_model *model;
+    struct net_cost *net_costs;             /* nodes + 1 elements, of the steps */
     double *arriving;                       /* nets elements: cost to a device without the maker */
     double *leaving;                        /* the same to the device with the maker */
     uint8_t *allowed;                       /* nodes elements: those that walks may add */
@@ -35,7 +35,7 @@ static void stages_allocate(struct stages *stages) {
     const struct shard_devices *devices = stages->split.devices;
     struct arena *arena = &stages->split.arena;
     split_allocate(&stages->split);
-    ARENA_ARRAYS(arena, devices->nodes + 1, stages->apart);
+    ARENA_ARRAYS(arena, devices->nodes + 1, stages->net_costs);
     ARENA_ARRAYS(arena, devices->nets, stages->arriving, stages->leaving);
     ARENA_ARRAYS(arena, devices->nodes, stages->allowed);
     ARENA_ARRAYS(arena, stages->split.length, stages->accelerators_left, stages->cpus_left);
@@ -47,9 +47,9 @@ static void stages_allocate(struct stages *stages) {
 }
 
 static double overlapped(const struct stages *stages, double in, double time, double out) {
-    if (stages->sharing->overlap == SHARD_OVERLAP_NONE)
+    if (stages->model->overlap == SHARD_OVERLAP_NONE)
         return time + in + out;
-    if (stages->sharing->overlap == SHARD_OVERLAP_HALF)
+    if (stages->model->overlap == SHARD_OVERLAP_HALF)
         return larger_of(time, in + out);
     return larger_of(time, larger_of(in, out));
 }
@@ -58,8 +58,8 @@ static double overlapped(const struct stages *stages, double in, double time, do
 static double shared(const struct stages *stages, double load, double size, int32_t count) {
     if (count == 1)
         return load;
-    const double part = load / count, sync = (count - 1) * size / (count * stages->sharing->bandwidth);
-    return stages->sharing->overlap == SHARD_OVERLAP_NONE ? part + sync : larger_of(part, sync);
+    const double part = load / count, sync = (count - 1) * size / (count * stages->model->bandwidth);
+    return stages->model->overlap == SHARD_OVERLAP_NONE ? part + sync : larger_of(part, sync);
 }
 
 /* True if some number of replicas up to `most` brings a load below the limit. */
@@ -96,15 +96,15 @@ static bool relax_stage(struct stages *stages, const struct choice *choice, int3
 }
 
 /* Add a node to the set: update the cost of its nets. */
-static void join(struct stages *stages, int32_t v, struct apart *apart) {
+static void join(struct stages *stages, int32_t v, struct net_cost *net_cost) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
-    const bool full = stages->sharing->overlap == SHARD_OVERLAP_FULL;
+    const bool full = stages->model->overlap == SHARD_OVERLAP_FULL;
     const int64_t begin = devices->net_start[v], end = devices->net_start[v + 1];
     double opened_in = 0.0, closed_in = 0.0, opened_out = 0.0, closed_out = 0.0;
     split->place[v] = ADDED;
     for (int64_t i = begin; i < end; i++) {
-        const int32_t number = devices->net[i], maker = stages->sharing->maker[number];
+        const int32_t number = devices->net[i], maker = stages->model->maker[number];
         struct net *net = &split->nets[number];
         const double arriving = stages->arriving[number], leaving = stages->leaving[number];
         const bool makes = maker == v, sends = split->place[maker] == ADDED, first = ++net->taken == 1;
@@ -120,21 +120,21 @@ static void join(struct stages *stages, int32_t v, struct apart *apart) {
         if (!net->inside)
             continue;
         if (makes)
-            apart->committed_out += first || full ? leaving : 0.0;
+            net_cost->committed_out += first || full ? leaving : 0.0;
         else if (first && split->place[maker] == IN_BASE)
-            apart->committed_in += arriving;
+            net_cost->committed_in += arriving;
         else if (first && !full) /* the maker may still be added, which only changes the rate */
-            apart->committed_in += (arriving < leaving ? arriving : leaving);
+            net_cost->committed_in += (arriving < leaving ? arriving : leaving);
     }
-    apart->in += opened_in;
-    apart->out += opened_out;
-    apart->drift += (double)(2 * (end - begin) + 2) * (apart->in + apart->out);
-    apart->in -= closed_in;
-    apart->out -= closed_out;
+    net_cost->in += opened_in;
+    net_cost->out += opened_out;
+    net_cost->drift += (double)(2 * (end - begin) + 2) * (net_cost->in + net_cost->out);
+    net_cost->in -= closed_in;
+    net_cost->out -= closed_out;
 }
 
 /* Compute the cost of the nets of the set anew. */
-static void resum(struct stages *stages, const struct step *last, struct apart *apart) {
+static void resum(struct stages *stages, const struct step *last, struct net_cost *net_cost) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
     struct total in = {0.0, 0.0}, out = {0.0, 0.0};
@@ -144,15 +144,15 @@ static void resum(struct stages *stages, const struct step *last, struct apart *
             const int32_t number = devices->net[i];
             if (!is_paid_anew(split, number))
                 continue;
-            if (split->place[stages->sharing->maker[number]] == ADDED)
+            if (split->place[stages->model->maker[number]] == ADDED)
                 add_to(&out, stages->leaving[number]);
             else
                 add_to(&in, stages->arriving[number]);
         }
     }
-    apart->in = in.sum;
-    apart->out = out.sum;
-    apart->drift = TOTAL_DRIFT * (in.sum + out.sum);
+    net_cost->in = in.sum;
+    net_cost->out = out.sum;
+    net_cost->drift = TOTAL_DRIFT * (in.sum + out.sum);
 }
 
 static void leave(struct stages *stages, int32_t v) {
@@ -166,8 +166,8 @@ static void leave(struct stages *stages, int32_t v) {
 static bool walk_accelerators(struct stages *stages, const struct choice *choice, int32_t ideal) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
-    struct apart *apart = stages->apart;
-    *apart = (struct apart){.in = 0.0};
+    struct net_cost *net_cost = stages->net_costs;
+    *net_cost = (struct net_cost){.in = 0.0};
     for (struct step *step = first_step(split, ideal);;) {
         if (!next_link(split, step)) {
             if (step == split->steps)
@@ -176,7 +176,7 @@ static bool walk_accelerators(struct stages *stages, const struct choice *choice
                 return false;
             leave(stages, step->node);
             step--;
-            apart--;
+            net_cost--;
             continue;
         }
         struct step *next = step + 1;
@@ -184,17 +184,17 @@ static bool walk_accelerators(struct stages *stages, const struct choice *choice
         next->node = split->up_node[step->link];
         next->time += devices->accelerator_time[next->node];
         next->size += devices->size[next->node];
-        const double least = overlapped(stages, apart->committed_in, next->time, apart->committed_out);
+        const double least = overlapped(stages, net_cost->committed_in, next->time, net_cost->committed_out);
         if (!stages->allowed[next->node] || next->size > devices->memory ||
             !is_bearable(stages, least, next->size, choice->most))
             continue;
-        apart[1] = *apart;
-        join(stages, next->node, ++apart);
+        net_cost[1] = *net_cost;
+        join(stages, next->node, ++net_cost);
         step_to(split, step, next);
-        double load = overlapped(stages, apart->in, next->time, apart->out);
-        if (apart->drift > MAX_DRIFT * load) {
-            resum(stages, next, apart);
-            load = overlapped(stages, apart->in, next->time, apart->out);
+        double load = overlapped(stages, net_cost->in, next->time, net_cost->out);
+        if (net_cost->drift > MAX_DRIFT * load) {
+            resum(stages, next, net_cost);
+            load = overlapped(stages, net_cost->in, next->time, net_cost->out);
         }
         if (!relax_stage(stages, choice, next->ideal, load, next->size))
             return false;
@@ -284,15 +284,15 @@ static void trace(const struct stages *stages, int32_t first, int32_t ideal, siz
     }
 }
 
-int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
+int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *model,
                     int64_t ideals, const int64_t *link_start, const int32_t *link_node,
                     const int32_t *link_ideal, double limit, const double *offload, const int32_t *stop,
                     double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
                     int64_t *pairs) {
     struct stages stages = {
         .split = split_of(devices, ideals, link_start, link_node, link_ideal, limit, offload, stop, best),
-        .sharing = sharing,
-        .share = sharing->bandwidth > 0.0 ? share : NULL,
+        .model = model,
+        .share = model->bandwidth > 0.0 ? share : NULL,
     };
     struct split *split = &stages.split;
     stages_allocate(&stages);
@@ -391,7 +391,7 @@ static void enter_part(struct hierarchy *hierarchy, int32_t first, int32_t last)
     for (int32_t i = 0; i < devices->nets; i++) {
         const double far = devices->transfer[i] * hierarchy->clusters->slowdown;
         const bool within = hierarchy->members[i] == devices->members[i];
-        stages->arriving[i] = stages->allowed[stages->sharing->maker[i]] ? devices->transfer[i] : far;
+        stages->arriving[i] = stages->allowed[stages->model->maker[i]] ? devices->transfer[i] : far;
         stages->leaving[i] = within ? devices->transfer[i] : far;
     }
 }
@@ -507,7 +507,7 @@ static bool trace_parts(struct hierarchy *hierarchy, size_t entry, int32_t *devi
     return true;
 }
 
-int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
+int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *model,
                       const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
                       const int32_t *link_node, const int32_t *link_ideal, double limit,
                       const double *offload, const int32_t *stop, double *best, double *outer, double *cost,
@@ -515,7 +515,7 @@ int shard_clusters_dp(const struct shard_devices *devices, const struct shard_st
     struct hierarchy hierarchy = {
         .stages = {.split = split_of(devices, ideals, link_start, link_node, link_ideal, limit, offload, stop,
                                      best),
-                   .sharing = sharing},
+                   .model = model},
         .clusters = clusters,
         .length = ((size_t)clusters->equal + 1) * 2 * ((size_t)devices->cpus + 1),
         .outer = outer,

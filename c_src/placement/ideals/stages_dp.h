@@ -29,7 +29,7 @@ struct shard_clusters {
 /* Like shard_split_dp, but `device`, out, has the first device of each node's stage and `replicas`, out,
  * nodes elements, the number of its devices. `share` is scratch as long as `best`, unused without
  * bandwidth. */
-int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
+int shard_stages_dp(const struct shard_devices *devices, const struct shard_stage_model *model,
                     int64_t ideals, const int64_t *link_start, const int32_t *link_node,
                     const int32_t *link_ideal, double limit, const double *offload, const int32_t *stop,
                     double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
@@ -39,7 +39,7 @@ int shard_stages_dp(const struct shard_devices *devices, const struct shard_stag
  * paid at the slow rate, whether to CPUs or to another cluster. Parts between the clusters may be on CPUs only.
  * `outer` is scratch, ideals * (cpus + 1) * (equal + 1) * 2 elements; `device` is numbered through the equal
  * clusters, the rest, and the CPUs. */
-int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *sharing,
+int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *model,
                       const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
                       const int32_t *link_node, const int32_t *link_ideal, double limit,
                       const double *offload, const int32_t *stop, double *best, double *outer, double *cost,

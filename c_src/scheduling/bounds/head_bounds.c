@@ -147,10 +147,6 @@ static bool fill_row(const struct head_bounds *work, struct row *row, int32_t u,
     return row->start_apart[d] > work->input_bound[d];
 }
 
-static int64_t inputs_of(const struct shard_units *units, int32_t v) {
-    return units->in_start[v + 1] - units->in_start[v];
-}
-
 static void push_inputs(struct head_bounds *work, int32_t v) {
     const struct shard_units *units = work->units;
     for (int64_t e = units->in_start[v]; e < units->in_start[v + 1]; e++) {
@@ -188,7 +184,7 @@ static void collect_rows(struct head_bounds *work, int32_t v) {
         work->row_of[u] = needed ? work->seen_count : NOT_SEEN;
         if (needed) {
             work->seen[work->seen_count++] = u;
-            if (inputs_of(work->units, u) <= MOST_INPUTS)
+            if (work->units->in_start[u + 1] - work->units->in_start[u] <= MOST_INPUTS)
                 push_inputs(work, u);
         }
     }
