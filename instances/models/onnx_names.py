@@ -1,0 +1,33 @@
+"""Names of the operators of an ONNX graph, shared by the reader and by the exports that map a plan back to the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Named(Protocol):
+    """The parts of an `onnx.NodeProto` that give a node its name."""
+
+    name: str
+    op_type: str
+
+    @property
+    def output(self) -> Iterable[str]: ...
+
+
+def operator_names(nodes: Iterable[Named]) -> list[str]:
+    """One unique name per node, in the order of the graph.
+
+    A node is called by its own name, else by its first output, else by its type. If a name is taken, ``#2`` is
+    appended, or ``#3`` and so on.
+    """
+    names: dict[str, None] = {}
+    copies: dict[str, int] = {}
+    for node in nodes:
+        plain = name = node.name or next(filter(None, node.output), node.op_type)
+        while name in names:
+            copies[plain] = copies.get(plain, 1) + 1
+            name = f"{plain}#{copies[plain]}"
+        names[name] = None
+    return list(names)
